@@ -1,0 +1,31 @@
+#!/usr/bin/env python
+"""Run Django's commands for the demo project."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+HOW_TO_INSTALL = """\
+Django is not installed here. From this folder, run the demo with
+python3 -m venv .venv && .venv/bin/python -m pip install -q -e '.[demo]' && .venv/bin/python manage.py demo
+or the tests with
+python3 -m venv .venv && .venv/bin/python -m pip install -q -e '.[test]' && .venv/bin/python -m pytest
+"""
+
+
+def main() -> None:
+    """Hand the command line to Django, or say how to install it."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "demo_project.settings")
+    try:
+        from django.core.management import execute_from_command_line
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "django":
+            raise
+        sys.stderr.write(HOW_TO_INSTALL)
+        sys.exit(1)
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()
