@@ -1,0 +1,114 @@
+"""The checks of this project, one session each; `.ci/run` and developers run the same ones."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5.1"
+nox.options.sessions = ["lint", "types", "layers", "tests", "demo", "browser", "wheel"]
+nox.options.reuse_venv = "yes"
+
+# Each supported Django on the oldest and the newest Python that we support with it.
+VERSIONS = [
+    ("3.11", "5.2"),
+    ("3.12", "6.0"),
+    ("3.13", "5.2"),
+    ("3.13", "6.0"),
+    ("3.12", "6.1"),
+    ("3.13", "6.1"),
+    ("3.14", "6.1"),
+]
+PYTHON = "3.13"
+
+
+def dependency_group(name: str) -> list[str]:
+    """Return the requirements of one dependency group of pyproject.toml."""
+    return list(nox.project.dependency_groups(nox.project.load_toml(), name))
+
+
+@nox.session(python=PYTHON)
+def lint(session: nox.Session) -> None:
+    """Check style and spelling."""
+    session.install(*dependency_group("lint"))
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    session.run("codespell")
+
+
+@nox.session(python=PYTHON)
+def types(session: nox.Session) -> None:
+    """Check types, those of the public API as users see them included."""
+    session.install("-e", ".[test]", *dependency_group("types"))
+    session.run("mypy")
+
+
+@nox.session(python=PYTHON)
+def layers(session: nox.Session) -> None:
+    """Check that modules import only from the layers below them."""
+    session.install("-e", ".", *dependency_group("layers"))
+    session.run("lint-imports")
+
+
+@nox.session
+@nox.parametrize(
+    ["python", "django"],
+    [nox.param(*versions, id="py{}-django{}".format(*versions)) for versions in VERSIONS],
+)
+def tests(session: nox.Session, django: str) -> None:
+    """Run the tests; arguments after -- go to pytest."""
+    session.install("-e", ".[test]", f"django=={django}.*")
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session(python=PYTHON)
+def coverage(session: nox.Session) -> None:
+    """Run the tests, and fail below the coverage floor."""
+    session.install("-e", ".[test]")
+    session.run("coverage", "erase")
+    session.run("coverage", "run", "-m", "pytest", *session.posargs)
+    session.run("coverage", "combine", "-q")
+    session.run("coverage", "report")
+
+
+@nox.session(python=PYTHON)
+def demo(session: nox.Session) -> None:
+    """Run the demo once, without serving it."""
+    session.install("-e", ".[demo]")
+    session.run("python", "manage.py", "demo", "--once")
+
+
+@nox.session(python=PYTHON)
+def browser(session: nox.Session) -> None:
+    """Drive the demo in headless Chromium."""
+    session.install("-e", ".[test]", *dependency_group("browser"))
+    session.run("python", "-m", "pytest", "-n0", "-m", "browser", "-rs", *session.posargs)
+
+
+@nox.session(python=PYTHON)
+def benchmarks(session: nox.Session) -> None:
+    """Measure speed beside other libraries; wants a quiet machine."""
+    session.install("-e", ".[test]", *dependency_group("benchmarks"))
+    session.run("python", "-m", "pytest", "-n0", "-s", "-m", "benchmark", *session.posargs)
+
+
+@nox.session(python=PYTHON)
+def wheel(session: nox.Session) -> None:
+    """Build the wheel, compare its files with the package's, and import it."""
+    folder = Path(session.create_tmp())
+    for old in folder.glob("*.whl"):
+        old.unlink()
+    session.run("python", "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), ".")
+    (built,) = folder.glob("*.whl")
+    listing = session.run("git", "ls-files", "redis_locks", external=True, silent=True)
+    expected = set(str(listing).split())
+    with zipfile.ZipFile(built) as archive:
+        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+    if packed != expected:
+        session.error(f"missing or surplus in the wheel: {sorted(packed ^ expected)}")
+    session.log("the wheel has all %d files of the package and no other", len(packed))
+    session.install("--force-reinstall", str(built))
+    with session.chdir(folder):
+        session.run("python", "-c", "import redis_locks; print(redis_locks.__version__)")
