@@ -1,0 +1,198 @@
+"""The REDIS_LOCKS setting, read once and validated; nothing else reads it."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+
+from redis_locks.durations import lease_ms, wait_seconds
+
+MAX_PREFIX_BYTES = 128
+MAX_PARTITIONS = 16_384
+"""A Redis Cluster has this many hash slots; more partitions would share them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The values of REDIS_LOCKS, with defaults filled in.
+
+    ``wait`` and ``lease`` are seconds; ``wait`` may be 0 (do not wait) or None
+    (wait for ever).
+    """
+
+    connection: str = "default"
+    prefix: str = "redis_locks"
+    wait: float | None = 10.0
+    lease: float = 10.0
+    renew: bool = True
+    partitions: int = 1
+    conflict_status: int = 423
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with REDIS_LOCKS and how to put it right."""
+
+    id: str
+    message: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}"
+
+
+NOT_A_DICT = "redis_locks.E001"
+UNKNOWN_ENTRY = "redis_locks.E002"
+BAD_VALUE = "redis_locks.E003"
+
+
+def _connection(value: object, entry: str) -> str:
+    # The value is not shown: it may be a mapping or a URL with a password in it.
+    if not isinstance(value, str):
+        msg = f"{entry} must be a string, not a {type(value).__name__}"
+        raise TypeError(msg)
+    if not value.strip():
+        msg = f"{entry} must not be empty"
+        raise ValueError(msg)
+    return value
+
+
+def _prefix(value: object, entry: str) -> str:
+    if not isinstance(value, str):
+        msg = f"{entry} must be a string, not {value!r}"
+        raise TypeError(msg)
+    unfit = any(c in "{}" or c.isspace() or not c.isprintable() for c in value)
+    if not value or unfit or len(value.encode()) > MAX_PREFIX_BYTES:
+        msg = (
+            f"{entry} must be 1 to {MAX_PREFIX_BYTES} bytes of printable text without "
+            f"spaces or braces, not {value!r}"
+        )
+        raise ValueError(msg)
+    return value
+
+
+def _wait(value: object, entry: str) -> float | None:
+    return wait_seconds(value, argument=entry)
+
+
+def _lease(value: object, entry: str) -> float:
+    return lease_ms(value, argument=entry) / 1000
+
+
+def _renew(value: object, entry: str) -> bool:
+    if not isinstance(value, bool):
+        msg = f"{entry} must be True or False, not {value!r}"
+        raise TypeError(msg)
+    return value
+
+
+def _whole_number(lowest: int, highest: int) -> Callable[[object, str], int]:
+    def read(value: object, entry: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            msg = f"{entry} must be a whole number, not {value!r}"
+            raise TypeError(msg)
+        if not lowest <= value <= highest:
+            msg = f"{entry} must be from {lowest} to {highest}, not {value!r}"
+            raise ValueError(msg)
+        return value
+
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    field: str
+    read: Callable[[object, str], object]
+    hint: str
+
+
+_ENTRIES: Mapping[str, _Entry] = {
+    "CONNECTION": _Entry(
+        "connection",
+        _connection,
+        "Give a CACHES alias, a redis://, rediss:// or unix:// URL, or the dotted path "
+        "of a callable that returns a redis.Redis.",
+    ),
+    "PREFIX": _Entry("prefix", _prefix, 'Use a short word such as "redis_locks".'),
+    "WAIT": _Entry(
+        "wait",
+        _wait,
+        "Give seconds, 0 to not wait at all, or None to wait for ever.",
+    ),
+    "LEASE": _Entry("lease", _lease, "Give seconds greater than 0, such as 10.0."),
+    "RENEW": _Entry("renew", _renew, "True renews holds in the background."),
+    "PARTITIONS": _Entry(
+        "partitions",
+        _whole_number(1, MAX_PARTITIONS),
+        "Leave it at 1 unless the server is a cluster.",
+    ),
+    "CONFLICT_STATUS": _Entry(
+        "conflict_status",
+        _whole_number(400, 599),
+        "Give the HTTP status of a view whose lock is held, such as 423 or 409.",
+    ),
+}
+
+
+def problems(configured: object) -> list[Problem]:
+    """Everything that is wrong with ``configured``, a value of REDIS_LOCKS."""
+    if not isinstance(configured, Mapping):
+        return [
+            Problem(
+                NOT_A_DICT,
+                f"REDIS_LOCKS must be a dictionary, not {type(configured).__name__}.",
+                'Write REDIS_LOCKS = {"CONNECTION": "default"}.',
+            )
+        ]
+    unknown = [_unknown(key) for key in configured if key not in _ENTRIES]
+    checked = (_bad_value(key, configured[key]) for key in _ENTRIES if key in configured)
+    return unknown + [problem for problem in checked if problem is not None]
+
+
+def _unknown(key: object) -> Problem:
+    nearest = difflib.get_close_matches(str(key).upper(), _ENTRIES, n=1)
+    known = f"The entries are {', '.join(_ENTRIES)}."
+    hint = f"Did you mean {nearest[0]!r}?" if nearest else known
+    return Problem(UNKNOWN_ENTRY, f"REDIS_LOCKS has no entry {key!r}.", hint)
+
+
+def _bad_value(key: str, value: object) -> Problem | None:
+    try:
+        _read(key, value)
+    except (TypeError, ValueError) as error:
+        return Problem(BAD_VALUE, f"{error}.", _ENTRIES[key].hint)
+    return None
+
+
+def _read(key: str, value: object) -> object:
+    return _ENTRIES[key].read(value, f"REDIS_LOCKS[{key!r}]")
+
+
+@functools.cache
+def get_settings() -> Settings:
+    """The validated settings, built on the first call and kept until they change.
+
+    Raises:
+        ImproperlyConfigured: REDIS_LOCKS is wrong; the text names entry, value and fix.
+    """
+    configured = getattr(django_settings, "REDIS_LOCKS", {})
+    found = problems(configured)
+    if found:
+        raise ImproperlyConfigured(" ".join(str(problem) for problem in found))
+    values = {_ENTRIES[key].field: _read(key, value) for key, value in configured.items()}
+    return Settings(**cast("dict[str, Any]", values))
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    if setting == "REDIS_LOCKS":
+        get_settings.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="redis_locks.conf")

@@ -1,0 +1,195 @@
+"""Where a lock's server is: from an alias, a URL or a dotted path to an Endpoint."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import cast
+
+import redis
+from django.core.cache import caches
+from django.core.cache.backends.redis import RedisCache as DjangoRedisCache
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
+from django_redis import get_redis_connection
+from django_redis.cache import RedisCache as PackageRedisCache
+
+from redis_locks.conf import get_settings
+from redis_locks.drivers.endpoint import Endpoint
+
+SCHEMES = ("redis", "rediss", "unix")
+
+_endpoints: dict[str, Endpoint] = {}
+# Re-entrant: the callable behind a dotted path may itself resolve a connection.
+_resolving = threading.RLock()
+
+
+def resolve(using: str | None = None) -> Endpoint:
+    """The server that ``using`` names; REDIS_LOCKS["CONNECTION"] when it is None.
+
+    Does not connect. The answer is kept, so that a callable is called once per process.
+
+    Args:
+        using: A CACHES alias (django-redis or Django's own Redis cache), a URL with the
+            scheme redis, rediss or unix, or the dotted path of a callable that returns
+            a ``redis.Redis``.
+
+    Raises:
+        ImproperlyConfigured: ``using`` names nothing that can hold locks.
+    """
+    spec = get_settings().connection if using is None else using
+    endpoint = _endpoints.get(spec)
+    if endpoint is None:
+        with _resolving:
+            endpoint = _endpoints.get(spec)
+            if endpoint is None:
+                endpoint = _endpoints[spec] = _build(spec)
+    return endpoint
+
+
+def verify(spec: str) -> None:
+    """Raise ImproperlyConfigured if ``spec`` cannot be resolved; calls no user code.
+
+    A dotted path is imported but not called, because the callable may well connect.
+    """
+    if _is_dotted_path(spec):
+        _load_callable(spec)
+    else:
+        _build(spec)
+
+
+def _is_dotted_path(spec: str) -> bool:
+    return "://" not in spec and spec not in caches.settings and "." in spec
+
+
+def _build(spec: str) -> Endpoint:
+    if "://" in spec:
+        return _from_url(spec)
+    if spec in caches.settings:
+        return _from_alias(spec)
+    if _is_dotted_path(spec):
+        return _from_callable(spec)
+    msg = (
+        f"redis_locks: there is no cache {spec!r} in CACHES (there are: "
+        f"{', '.join(sorted(caches.settings))}). Add it, or give a URL "
+        "(redis://, rediss://, unix://) or the dotted path of a callable."
+    )
+    raise ImproperlyConfigured(msg)
+
+
+def _from_url(url: str) -> Endpoint:
+    scheme = url.partition("://")[0]
+    if scheme not in SCHEMES:
+        msg = (
+            f"redis_locks: {_without_password(url)!r} has the scheme {scheme!r}; use "
+            "redis, rediss or unix. For Sentinel give the dotted path of a callable that "
+            "returns the primary's redis.Redis."
+        )
+        raise ImproperlyConfigured(msg)
+    try:
+        endpoint = Endpoint.from_url(url)
+        endpoint.blocking_connection()  # not connected, but it refuses unknown options
+    except (TypeError, ValueError, redis.RedisError):
+        # Without the cause: the parser quotes pieces of the URL, at worst the password.
+        msg = (
+            f"redis_locks: {_without_password(url)!r} is not a usable URL. Check host, "
+            "port, database and options, and quote special characters in the password."
+        )
+        raise ImproperlyConfigured(msg) from None
+    return endpoint
+
+
+def _without_password(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    credentials, at, server = rest.partition("?")[0].rpartition("@")
+    return f"{scheme}://{'***@' if credentials or at else ''}{server}"
+
+
+def _from_alias(alias: str) -> Endpoint:
+    try:
+        return Endpoint.from_client(_client_of_alias(alias))
+    except ImproperlyConfigured:
+        raise
+    except Exception as error:
+        # A backend imports and calls what its OPTIONS name, so any error can come out.
+        msg = (
+            f"redis_locks: CACHES[{alias!r}] cannot be used: {type(error).__name__} while "
+            "its client was built. Check its LOCATION and OPTIONS."
+        )
+        raise ImproperlyConfigured(msg) from error
+
+
+def _client_of_alias(alias: str) -> redis.Redis:
+    # A backend object of our own: Django's keeps its pools per thread and per object.
+    backend = caches.create_connection(alias)
+    if isinstance(backend, DjangoRedisCache):
+        found: object = backend._cache.get_client(None, write=True)  # noqa: SLF001 - no public way
+    elif isinstance(backend, PackageRedisCache):
+        found = _package_client(alias)
+    else:
+        msg = (
+            f"redis_locks: CACHES[{alias!r}] is a {type(backend).__name__}, which is not on "
+            "Redis. Use an alias of django-redis or of Django's Redis cache, or a URL."
+        )
+        raise ImproperlyConfigured(msg)
+    return _single_server(found, f"CACHES[{alias!r}]")
+
+
+def _package_client(alias: str) -> object:
+    try:
+        return get_redis_connection(alias, write=True)
+    except NotImplementedError:
+        msg = (
+            f"redis_locks: CACHES[{alias!r}] spreads its keys over several servers "
+            "(ShardClient), so no server sees all of a lock. Use an alias with one primary."
+        )
+        raise ImproperlyConfigured(msg) from None
+
+
+def _from_callable(path: str) -> Endpoint:
+    factory = _load_callable(path)
+    try:
+        client = factory()
+    except Exception as error:
+        msg = f"redis_locks: {path}() raised {type(error).__name__}: {error}"
+        raise ImproperlyConfigured(msg) from error
+    return Endpoint.from_client(_single_server(client, f"{path}()"))
+
+
+def _load_callable(path: str) -> Callable[[], object]:
+    try:
+        found = import_string(path)
+    except ImportError as error:
+        msg = (
+            f"redis_locks: {path!r} is neither a cache in CACHES nor a URL, and cannot be "
+            f"imported: {error}"
+        )
+        raise ImproperlyConfigured(msg) from error
+    if not callable(found):
+        msg = (
+            f"redis_locks: {path} is a {type(found).__name__}; it must be a callable "
+            "without arguments that returns a redis.Redis."
+        )
+        raise ImproperlyConfigured(msg)
+    return cast("Callable[[], object]", found)
+
+
+def _single_server(client: object, origin: str) -> redis.Redis:
+    if isinstance(client, redis.Redis):
+        return client
+    kind = f"{type(client).__module__}.{type(client).__qualname__}"
+    advice = "It must be a redis.Redis of one primary."
+    if isinstance(client, redis.RedisCluster):
+        advice = "A cluster client cannot be used; give a redis.Redis of one primary."
+    msg = f"redis_locks: {origin} gives a {kind}. {advice}"
+    raise ImproperlyConfigured(msg)
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    if setting in {"CACHES", "REDIS_LOCKS"}:
+        with _resolving:
+            _endpoints.clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="redis_locks.connections")
