@@ -1,0 +1,84 @@
+"""What the core asks of a driver, and how blocking code runs the core."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+from redis_locks.scripts import Script
+
+T = TypeVar("T")
+
+Arg = bytes | str | int
+Call = tuple[Sequence[bytes], Sequence[Arg]]
+"""The KEYS and the ARGV of one script call."""
+
+
+class LinkBroken(Exception):  # noqa: N818 - never leaves the package
+    """The connection failed: the command may have run or not. Repeat it by token on a new link."""
+
+
+class Unreachable(LinkBroken):
+    """No connection could be opened: nothing was sent."""
+
+
+class Link(Protocol):
+    """One connection that runs scripts and hears grants."""
+
+    channel: str
+
+    async def call(self, script: Script, call: Call) -> list[Any]:
+        """Run a script. Raises LinkBroken, LockBackendError."""
+
+    async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
+        """Run a script many times in one round trip; a failed one's reply is its exception."""
+
+    def listen(self, token: str) -> None:
+        """Keep messages for `token` from now on."""
+
+    def unlisten(self, token: str) -> None:
+        """Forget `token`."""
+
+    async def receive(self, token: str, timeout: float) -> bytes | None:
+        """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
+
+
+class Driver(Protocol):
+    """Hands out links, sleeps, and guards clean-up against cancellation."""
+
+    description: str
+
+    async def checkout(self) -> Link:
+        """Return a link. Raises Unreachable, LockBackendError."""
+
+    def checkin(self, link: Link) -> None:
+        """Give a link back; a broken one is dropped."""
+
+    def drop_idle(self) -> None:
+        """Forget links that are not in use: after a failure they are probably dead too."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep."""
+
+    async def finish(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run clean-up to its end, whatever cancels the caller meanwhile."""
+
+
+def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine whose awaits never suspend and return its value.
+
+    No event loop is involved, so it works with and without a running one.
+
+    Raises:
+        RuntimeError: It suspended, which only a coroutine over an async driver does.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+    # Closing may raise by itself and would hide the message below.
+    with suppress(RuntimeError):
+        coroutine.close()
+    msg = "a blocking driver must not suspend"
+    raise RuntimeError(msg)

@@ -1,0 +1,64 @@
+"""The errors, one tree.
+
+    LockError
+    ├── LockNotAvailable     contention, and the caller did not want to wait  (55P03)
+    │   └── LockTimeout      contention for longer than the caller would wait (55P03)
+    ├── LockLost             the lease ended, or the hold was revoked, while held
+    ├── LockNotHeld          this process does not hold what it tries to release or extend
+    └── LockBackendError     Redis could not be asked, or refused to answer
+
+`LockNotAvailable` and `LockTimeout` are `django.db.OperationalError`s with PostgreSQL's
+SQLSTATE in `.sqlstate`, so code that handles `select_for_update(nowait=True)` handles them.
+"""
+
+from __future__ import annotations
+
+from django.db.utils import OperationalError
+
+
+class LockError(Exception):
+    """Anything this package raises about a lock."""
+
+
+class LockNotAvailable(LockError, OperationalError):
+    """Somebody else holds the lock, and the caller asked not to wait.
+
+    Attributes:
+        name: The lock.
+        holder: Who holds it, as text for people; None if that is not known.
+        retry_after: Seconds until the holder's lease ends unless renewed; None if unknown.
+    """
+
+    sqlstate = "55P03"
+
+    def __init__(
+        self,
+        message: str,
+        name: str = "",
+        holder: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        # All arguments go to Exception so that the error pickles as it is.
+        super().__init__(message, name, holder, retry_after)
+        self.name = name
+        self.holder = holder
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class LockTimeout(LockNotAvailable):
+    """The lock did not become free within the wait."""
+
+
+class LockLost(LockError):
+    """The lease ended, or the hold was revoked, while the holder thought it held."""
+
+
+class LockNotHeld(LockError):
+    """This hold was released already, or belongs to another process."""
+
+
+class LockBackendError(LockError):
+    """Redis could not be reached or gave an unusable answer; what was held ends with its lease."""

@@ -1,0 +1,91 @@
+"""Who we are: tokens that prove a hold, and details that people read."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import socket
+import sys
+import threading
+from functools import lru_cache
+from pathlib import PurePath
+
+
+class _Process:
+    """What changes with a fork."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.prefix = os.urandom(12).hex()
+        self.counter = itertools.count(1)
+
+
+_process = _Process()
+
+
+def _after_fork() -> None:
+    global _process  # noqa: PLW0603 - a child must not repeat its parent's tokens
+    _process = _Process()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def process_id() -> int:
+    """Return the pid of this process, kept up to date across forks."""
+    return _process.pid
+
+
+def new_token() -> str:
+    """Return a token nobody else has: 96 random bits per process and a counter."""
+    return f"{_process.prefix}{next(_process.counter):x}"
+
+
+def whoami(label: str | None, *, task: bool) -> str:
+    """Return JSON that tells people who asks: host, pid, thread or task, and what it runs."""
+    if task:
+        current = asyncio.current_task()
+        unit = f"task {current.get_name()}" if current else "task"
+    else:
+        unit = f"thread {threading.current_thread().name}"
+    return _who(_process.pid, unit, label)
+
+
+@lru_cache(maxsize=1024)
+def _who(pid: int, unit: str, label: str | None) -> str:
+    return json.dumps(
+        {
+            "host": socket.gethostname(),
+            "pid": pid,
+            "unit": unit,
+            "label": label or _command(),
+        },
+        separators=(",", ":"),
+    )
+
+
+@lru_cache(maxsize=1)
+def _command() -> str:
+    """Return what this process runs: `manage.py runserver`, say, but no further arguments."""
+    script = PurePath(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
+    verb = sys.argv[1] if script in {"manage.py", "django-admin", "celery"} and len(sys.argv) > 1 else ""
+    return f"{script} {verb}".strip()
+
+
+def describe_holder(claim: str) -> str | None:
+    """Return the holder in a claim as one line for people, or None if there is none."""
+    who = parse_who(claim)
+    if not who:
+        return None
+    return f"{who['host']} pid {who['pid']} {who['unit']} ({who['label']})"
+
+
+def parse_who(claim: str) -> dict[str, str]:
+    """Return host, pid, unit and label of a claim; empty if it has none that we can read."""
+    try:
+        who = json.loads(claim.split(" ", 6)[6])
+        return {key: str(who[key]) for key in ("host", "pid", "unit", "label")}
+    except (IndexError, KeyError, TypeError, ValueError):
+        return {}

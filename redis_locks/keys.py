@@ -1,0 +1,78 @@
+"""The only place that spells Redis keys and channels.
+
+All keys of one lock share one hash tag, the partition, so that one script can touch them
+on a Cluster, and several locks of one partition too.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import lru_cache
+from typing import NamedTuple
+
+MAX_NAME_BYTES = 512
+
+
+class LockKeys(NamedTuple):
+    """The Redis keys of one lock, in the order in which every script takes them."""
+
+    holders: bytes
+    queue: bytes
+    claims: bytes
+    fence: bytes
+    index: bytes
+
+
+def validate_name(name: object, *, argument: str = "name") -> str:
+    """Return `name` if it can name a lock: 1 to 512 bytes of UTF-8 without NUL.
+
+    Raises:
+        TypeError: It is not a string.
+        ValueError: It is empty, too long, holds NUL or cannot be encoded.
+    """
+    if not isinstance(name, str):
+        msg = f"{argument} must be a string, not {name!r} ({type(name).__name__}); use str(...) or an f-string"
+        raise TypeError(msg)
+    if not name:
+        msg = f"{argument} must not be empty: an empty name would make unrelated code share one lock"
+        raise ValueError(msg)
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError as error:
+        msg = f"{argument} {name!r} cannot be encoded as UTF-8 ({error.reason}); remove the lone surrogate"
+        raise ValueError(msg) from None
+    if size > MAX_NAME_BYTES:
+        msg = f"{argument} {name[:40]!r}… has {size} bytes; the limit is {MAX_NAME_BYTES}: hash the long part"
+        raise ValueError(msg)
+    if "\0" in name:
+        msg = f"{argument} {name!r} contains a NUL character; remove it"
+        raise ValueError(msg)
+    return name
+
+
+def partition_of(name: str, partitions: int) -> int:
+    """Return the partition (0 to `partitions` - 1) a lock lives in."""
+    return 0 if partitions == 1 else zlib.crc32(name.encode()) % partitions
+
+
+@lru_cache(maxsize=4096)
+def lock_keys(prefix: str, partition: int, name: str) -> LockKeys:
+    """Return the keys of the lock `name`."""
+    tag = f"{prefix}{{{partition}}}"
+    return LockKeys(
+        holders=f"{tag}:holders:{name}".encode(),
+        queue=f"{tag}:queue:{name}".encode(),
+        claims=f"{tag}:claims:{name}".encode(),
+        fence=f"{tag}:fence:{name}".encode(),
+        index=index_key(prefix, partition),
+    )
+
+
+def index_key(prefix: str, partition: int) -> bytes:
+    """Return the key of a partition's index of held and waited-for locks."""
+    return f"{prefix}{{{partition}}}:index".encode()
+
+
+def grant_channel(prefix: str, listener: str) -> str:
+    """Return the channel on which one connection hears that a lock was handed to it."""
+    return f"{prefix}:grants:{listener}"

@@ -1,0 +1,219 @@
+"""Renewal: one background thread per process and server, or one task per event loop.
+
+A lease is renewed a third of its length after the last time. A failed try is repeated every
+tenth until the lease's own deadline on the monotonic clock; then the hold is lost, and so it
+is when Redis says that the token holds nothing. Only weak references are kept: the lease of
+a hold that was dropped without release runs out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import weakref
+from time import monotonic
+from typing import Final
+
+from redis_locks import scripts, store
+from redis_locks.drivers.base import Driver, LinkBroken, run_blocking
+from redis_locks.exceptions import LockBackendError
+from redis_locks.keys import LockKeys
+
+logger = logging.getLogger("redis_locks")
+
+IDLE: Final = 5.0
+"""Seconds the renewal thread or task stays when there is nothing to renew."""
+
+
+class Lease:
+    """The lease of one hold, on this process's monotonic clock."""
+
+    __slots__ = ("__weakref__", "deadline", "due", "keys", "lease_ms", "lost", "name", "token")
+
+    def __init__(self, name: str, keys: LockKeys, token: str, lease_ms: int, deadline: float) -> None:
+        self.name = name
+        self.keys = keys
+        self.token = token
+        self.lease_ms = lease_ms
+        self.lost = False
+        self.renewed_until(deadline)
+
+    def renewed_until(self, deadline: float) -> None:
+        """Note that the lease ends at `deadline`, and when to renew it next."""
+        self.deadline = deadline
+        self.due = deadline - self.lease_ms / 1000 * 2 / 3
+
+    def is_over(self) -> bool:
+        """Return whether the hold is lost. Once true it stays true, whatever arrives later."""
+        if not self.lost and monotonic() >= self.deadline:
+            self.lost = True
+        return self.lost
+
+
+async def renew(driver: Driver, leases: list[Lease]) -> None:
+    """Renew leases in one round trip; note in each how it went. Raises nothing about Redis."""
+    sent = monotonic()
+    try:
+        link = await driver.checkout()
+        try:
+            replies = await link.call_many(
+                scripts.EXTEND,
+                [store.extend_call(lease.keys, lease.name, lease.token, lease.lease_ms) for lease in leases],
+            )
+        finally:
+            driver.checkin(link)
+    except (LinkBroken, LockBackendError) as error:
+        driver.drop_idle()
+        replies = [error] * len(leases)
+    for lease, reply in zip(leases, replies, strict=True):
+        _note(lease, reply, sent)
+
+
+def _note(lease: Lease, reply: object, sent: float) -> None:
+    try:
+        if isinstance(reply, Exception):
+            raise reply
+        left = store.extend_reply(reply, lease.token)  # type: ignore[arg-type]
+    except (LinkBroken, LockBackendError) as error:
+        logger.info("Renewal of lock %r failed, trying again: %s", lease.name, error)
+        lease.due = monotonic() + lease.lease_ms / 10_000
+        return
+    if left is None:
+        lease.lost = True
+        logger.warning("Lock %r is lost: Redis does not know our hold any more", lease.name)
+    elif not lease.is_over():
+        lease.renewed_until(sent + left / 1000)
+
+
+class _Registry:
+    """The leases to renew, and which of them are due."""
+
+    def __init__(self) -> None:
+        self._leases: dict[str, weakref.ref[Lease]] = {}
+
+    def add(self, lease: Lease) -> None:
+        self._leases[lease.token] = weakref.ref(lease)
+
+    def discard(self, lease: Lease) -> None:
+        self._leases.pop(lease.token, None)
+
+    def take_due(self) -> tuple[list[Lease], float]:
+        """Return the leases to renew now, and in how many seconds to look again."""
+        now = monotonic()
+        due: list[Lease] = []
+        next_due = now + IDLE
+        for token, reference in list(self._leases.items()):
+            lease = reference()
+            if lease is None or lease.lost:
+                self._leases.pop(token, None)
+            elif lease.is_over():
+                self._leases.pop(token, None)
+                logger.warning("Lock %r is lost: its lease ended before it could be renewed", lease.name)
+            elif lease.due <= now:
+                due.append(lease)
+                next_due = now
+            else:
+                next_due = min(next_due, lease.due)
+        return due, next_due - now
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+
+class ThreadRenewer:
+    """Renews the holds of all threads of this process from one daemon thread."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._reset()
+        _THREAD_RENEWERS.add(self)
+
+    def _reset(self) -> None:
+        """Start empty; after a fork the holds and the thread are the parent's."""
+        self._registry = _Registry()
+        self._changed = threading.Condition()
+        self._running = False
+        self._wakes_at = 0.0
+
+    def add(self, lease: Lease) -> None:
+        """Renew `lease` until it is discarded, lost or garbage."""
+        with self._changed:
+            self._registry.add(lease)
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="redis_locks-renewal", daemon=True).start()
+            elif lease.due < self._wakes_at:
+                self._changed.notify()
+
+    def discard(self, lease: Lease) -> None:
+        """Stop renewing `lease`."""
+        with self._changed:
+            self._registry.discard(lease)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                due, pause = self._registry.take_due()
+                if not due:
+                    self._wakes_at = monotonic() + pause
+                    woken = self._changed.wait(pause)
+                    if not woken and not len(self._registry):
+                        self._running = False
+                        return
+                    continue
+            run_blocking(renew(self._driver, due))
+            del due  # else a finished hold would live until the next turn
+
+
+class TaskRenewer:
+    """Renews the holds of one event loop from one task."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._registry = _Registry()
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._wakes_at = 0.0
+
+    def add(self, lease: Lease) -> None:
+        """Renew `lease` until it is discarded, lost or garbage."""
+        self._registry.add(lease)
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="redis_locks-renewal")
+        elif lease.due < self._wakes_at:
+            self._changed.set()
+
+    def discard(self, lease: Lease) -> None:
+        """Stop renewing `lease`."""
+        self._registry.discard(lease)
+
+    async def _run(self) -> None:
+        while True:
+            due, pause = self._registry.take_due()
+            if due:
+                await renew(self._driver, due)
+                del due
+                continue
+            self._wakes_at = monotonic() + pause
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(pause):
+                    await self._changed.wait()
+            except TimeoutError:
+                if not len(self._registry):
+                    return
+
+
+Renewer = ThreadRenewer | TaskRenewer
+
+_THREAD_RENEWERS: weakref.WeakSet[ThreadRenewer] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for renewer in _THREAD_RENEWERS:
+        renewer._reset()  # noqa: SLF001 - same module
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,158 @@
+"""Acquire: one round trip when the lock is free, else a place in the queue and silence.
+
+The server is not polled. Whoever releases makes the first living waiter the holder and
+tells it so. A waiter speaks up by itself only to take over from a holder that died, and
+every `RECHECK` seconds in case a message was lost or the server forgot the queue.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from time import monotonic
+from typing import NamedTuple
+
+from redis_locks import store
+from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable
+from redis_locks.exceptions import LockBackendError
+from redis_locks.store import Granted, Refused, Request
+
+RECHECK = 2.0
+"""Seconds between two signs of life of a waiter."""
+
+_EXPIRY_SLACK = 0.005
+_TRIES = 5
+_BACKOFF = 0.25
+
+
+class Won(NamedTuple):
+    """A hold: its fencing token, and when its lease ends on this process's monotonic clock."""
+
+    fencing_token: int
+    deadline: float
+
+
+async def acquire(driver: Driver, request: Request, wait: float | None) -> Won | Refused:
+    """Acquire, waiting up to `wait` seconds (0: not at all, None: for ever).
+
+    Returns `Refused` when somebody else still held the lock at the end. Whatever goes wrong,
+    cancellation included, leaves neither hold nor queue entry behind, or raises
+    `LockBackendError` if Redis could not be told; then the lease ends what is there.
+    """
+    attempt = _Attempt(driver, request, wait)
+    try:
+        won = await attempt.run()
+    except BaseException:
+        if attempt.sent:
+            with suppress(LockBackendError, LinkBroken):
+                await driver.finish(attempt.abandon())
+        raise
+    finally:
+        attempt.close()
+    return won
+
+
+class _Attempt:
+    """One acquire; keeps what its retries must know."""
+
+    def __init__(self, driver: Driver, request: Request, wait: float | None) -> None:
+        self._driver = driver
+        self._request = request
+        self._wait_for_ever = wait is None
+        self._nowait = wait == 0
+        self._until = monotonic() + (wait or 0.0)
+        self._link: Link | None = None
+        self._queued = False
+        self._failures = 0
+        self.sent = False
+
+    async def run(self) -> Won | Refused:
+        """Ask and wait until granted or out of time."""
+        while True:
+            try:
+                link = self._link or await self._open()
+                sent = monotonic()
+                left = self._left(sent)
+                self.sent = True
+                reply = await store.acquire(link, self._request, self._wait_ms(left))
+                if isinstance(reply, Granted):
+                    return Won(reply.fencing_token, sent + self._request.lease_ms / 1000)
+                if self._nowait:
+                    return reply
+                self._queued = True
+                self._failures = 0
+                won = await self._listen(link, reply, sent)
+                if won is not None:
+                    return won
+                if self._left(monotonic()) <= 0:
+                    return await self.abandon()
+            except LinkBroken as error:
+                await self._reconnect(error)
+
+    async def _open(self) -> Link:
+        self._link = link = await self._driver.checkout()
+        link.listen(self._request.token)
+        return link
+
+    def _left(self, now: float) -> float:
+        return float("inf") if self._wait_for_ever else self._until - now
+
+    def _wait_ms(self, left: float) -> int:
+        if self._nowait:
+            return 0
+        return -1 if self._wait_for_ever else max(1, int(left * 1000))
+
+    async def _listen(self, link: Link, reply: Refused, sent: float) -> Won | None:
+        """Wait for the grant, or until it is time to ask again."""
+        holder_left = max(0.0, (reply.ends_ms - reply.at_ms) / 1000) + _EXPIRY_SLACK
+        pause = min(self._left(monotonic()), holder_left, RECHECK)
+        message = await link.receive(self._request.token, max(pause, 0.0))
+        if message is None:
+            return None
+        granted = store.grant_message(message)
+        heard = monotonic()
+        # The grant is older than its message. Both bounds hold on our clock; the second one
+        # also when the server's clock was set forward meanwhile.
+        waited = max(0, granted.at_ms - reply.at_ms) / 1000
+        deadline = min(sent + waited, heard) + self._request.lease_ms / 1000
+        if deadline <= heard:
+            return None  # stopped between grant and wake-up: it is over, ask again
+        return Won(granted.fencing_token, deadline)
+
+    async def abandon(self) -> Refused:
+        """Leave the queue on a link that works; return who holds the lock."""
+        request = self._request
+        last: LinkBroken | None = None
+        for _ in range(_TRIES):
+            try:
+                link = self._link or await self._open()
+                return await store.abandon(link, request.keys, request.name, request.token)
+            except Unreachable as error:
+                raise LockBackendError(str(error)) from error
+            except LinkBroken as error:
+                last = error
+                self.close(broken=True)
+        raise LockBackendError(f"{self._driver.description} does not answer: {last}")
+
+    async def _reconnect(self, error: LinkBroken) -> None:
+        """Get ready for another try, or raise `LockBackendError`."""
+        self.close(broken=True)
+        self._failures += 1
+        in_time = self._left(monotonic()) > 0
+        # Nothing listens there: say so at once, unless we had a place in the queue, which
+        # means that the server was there and is likely to come back.
+        hopeless = isinstance(error, Unreachable) and not self._queued
+        if hopeless or not (in_time or self._failures < _TRIES):
+            raise LockBackendError(str(error)) from error
+        if self._failures > 1:
+            limit = min(_BACKOFF, 0.005 * 2**self._failures)
+            await self._driver.sleep(random.uniform(limit / 2, limit))  # noqa: S311 - jitter, no secret
+
+    def close(self, *, broken: bool = False) -> None:
+        """Give the link back."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.unlisten(self._request.token)
+            self._driver.checkin(link)
+        if broken:
+            self._driver.drop_idle()
