@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib import metadata
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import redis_locks
+
+ROOT = Path(__file__).parent.parent
+INSTALL = "python3 -m venv .venv && .venv/bin/python -m pip install -q -e"
+DEMO_COMMAND = f"{INSTALL} '.[demo]' && .venv/bin/python manage.py demo"
+TEST_COMMAND = f"{INSTALL} '.[test]' && .venv/bin/python -m pytest"
+
+
+def run_manage_py_without_django(*arguments: str) -> subprocess.CompletedProcess[str]:
+    # -S leaves site-packages out, and with it Django.
+    command = [sys.executable, "-S", "-E", "manage.py", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False
+    )
+
+
+def test_the_version_is_the_installed_distribution_s() -> None:
+    assert metadata.version("django-redis-locks") == redis_locks.__version__
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert files("redis_locks").joinpath("py.typed").is_file()
+
+
+def test_every_script_has_the_prelude_and_a_lua_file_beside_the_loader() -> None:
+    from redis_locks import scripts
+
+    lua = {entry.name for entry in files(scripts).iterdir() if entry.name.endswith(".lua")}
+    assert {"_prelude.lua", *(f"{script.name}.lua" for script in scripts.ALL)} == lua
+
+
+def test_manage_py_without_django_prints_both_commands_and_no_traceback() -> None:
+    result = run_manage_py_without_django("demo")
+    lines = result.stderr.splitlines()
+    assert (1, "") == (result.returncode, result.stdout)
+    assert [DEMO_COMMAND, TEST_COMMAND] == [line for line in lines if "venv" in line]
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("command", [DEMO_COMMAND, TEST_COMMAND])
+def test_readme_has_the_commands_that_manage_py_prints(command: str) -> None:
+    assert command in (ROOT / "README.md").read_text().splitlines()
+
+
+@pytest.mark.parametrize("command", [f"{DEMO_COMMAND} --once", TEST_COMMAND])
+def test_the_ci_script_runs_readme_s_commands_as_printed(command: str) -> None:
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert command in [line.strip() for line in lines]
+
+
+def test_the_changelog_names_only_what_the_package_exports() -> None:
+    named = re.findall(r"`redis_locks\.(\w+)`", (ROOT / "CHANGELOG.md").read_text())
+    assert set() == set(named) - set(redis_locks.__all__)
