@@ -1,0 +1,1 @@
+"""Help for tests and demonstrations: a real server of their own."""

@@ -1,0 +1,93 @@
+"""Run one server for a parent process and end it when the parent is gone.
+
+Executed as a script, by path, with the standard library only. The parent keeps the write end of our standard
+input: however it dies, the kernel closes that pipe, and we stop the server and remove its directory.
+
+Protocol, one line each way: at start, and after ``restart``, we answer ``{"directory": ..., "pid": ...}``; after
+``kill`` we answer ``{}`` once the server is reaped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+_STOP_SECONDS = 3.0
+# The usual temporary directory of macOS is too long for a socket's address.
+_SHORT_TEMPORARY = "/tmp" if Path("/tmp").is_dir() else None  # noqa: S108
+
+
+def _say(reply: dict[str, object]) -> None:
+    # The parent is gone: the end of our input says so as well, and that is where we clean up.
+    with contextlib.suppress(BrokenPipeError):
+        print(json.dumps(reply), flush=True)  # noqa: T201
+
+
+def _start(binary: str, directory: str, options: list[str]) -> subprocess.Popen[bytes]:
+    command = [
+        binary,
+        "--port",
+        "0",
+        "--unixsocket",
+        f"{directory}/s.sock",
+        "--unixsocketperm",
+        "700",
+    ]
+    command += [
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--dir",
+        directory,
+        "--daemonize",
+        "no",
+        *options,
+    ]
+    with Path(directory, "server.log").open("ab") as log:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory
+        )
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    server.terminate()
+    try:
+        server.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+
+
+def main(binary: str, options: list[str]) -> None:
+    """Serve until standard input ends."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Only the parent's end ends us; a signal meant for a whole process group would orphan the server.
+        signal.signal(number, signal.SIG_IGN)
+    directory = tempfile.mkdtemp(prefix="rl-", dir=_SHORT_TEMPORARY)
+    server: subprocess.Popen[bytes] | None = None
+    try:
+        server = _start(binary, directory, options)
+        _say({"directory": directory, "pid": server.pid})
+        for line in sys.stdin:
+            server.kill()
+            server.wait()
+            if line.strip() == "restart":
+                server = _start(binary, directory, options)
+                _say({"directory": directory, "pid": server.pid})
+            else:
+                _say({})
+    finally:
+        if server is not None:
+            _stop(server)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
