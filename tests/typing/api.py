@@ -1,0 +1,105 @@
+"""The public API as its users' type checkers see it: checked by mypy, never run."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from django.http import HttpRequest, HttpResponse
+from django.views import View
+
+from redis_locks import Hold, Lock, LockError, LockNotAvailable, RedisLockMixin, redis_lock
+
+
+@redis_lock("account:{account_id}", wait=5)
+def withdraw(account_id: int, amount: int = 1) -> str:
+    return f"{account_id}: {amount}"
+
+
+@redis_lock("account:{account_id}", wait=None, lease=30, renew=False)
+async def awithdraw(account_id: int) -> int:
+    return account_id
+
+
+@redis_lock
+def bare() -> None: ...
+
+
+@redis_lock()
+def called() -> float:
+    return 1.0
+
+
+@redis_lock("user:{request.user.pk}", wait=0, conflict_status=409)
+def view(request: HttpRequest) -> HttpResponse:
+    return HttpResponse()
+
+
+class AccountView(RedisLockMixin, View):
+    lock_name = "account:{pk}"
+    lock_wait = 2.5
+
+    def post(self, request: HttpRequest, pk: int) -> HttpResponse:
+        return HttpResponse()
+
+
+def decorated_functions_keep_their_signature(request: HttpRequest) -> None:
+    assert_type(withdraw(1, amount=2), str)
+    assert_type(bare(), None)
+    assert_type(called(), float)
+    assert_type(view(request), HttpResponse)
+    withdraw("one")  # type: ignore[arg-type]
+    withdraw(1, sum=2)  # type: ignore[call-arg]
+
+
+async def decorated_coroutines_stay_coroutines() -> None:
+    assert_type(await awithdraw(1), int)
+
+
+def blocks() -> None:
+    with redis_lock("report", wait=0) as hold:
+        assert_type(hold, Hold)
+        assert_type(hold.fencing_token, int)
+        assert_type(hold.is_lost, bool)
+        assert_type(hold.name, str)
+        hold.extend(30)
+        hold.check()
+    with Lock("report").hold(wait=1) as hold:
+        assert_type(hold, Hold)
+    with Lock("report") as hold:
+        assert_type(hold, Hold)
+
+
+async def async_blocks() -> None:
+    async with redis_lock("report") as hold:
+        assert_type(hold, Hold)
+        await hold.aextend(30)
+    async with Lock("report").hold() as hold:
+        assert_type(hold, Hold)
+
+
+def explicit_verbs() -> None:
+    lock = Lock("report", wait=None, lease=5, renew=True, using="default", label="nightly")
+    assert_type(lock.acquire(wait=0), Hold | None)
+    Lock(1)  # type: ignore[arg-type]
+    lock.name = "other"  # type: ignore[misc]
+    hold = lock.acquire()
+    if hold is not None:
+        hold.release()
+
+
+async def async_explicit_verbs() -> None:
+    hold = await Lock("report").aacquire()
+    assert_type(hold, Hold | None)
+    if hold is not None:
+        await hold.arelease()
+
+
+def errors() -> None:
+    try:
+        blocks()
+    except LockNotAvailable as error:
+        assert_type(error.name, str)
+        assert_type(error.holder, str | None)
+        assert_type(error.retry_after, float | None)
+    except LockError:
+        raise
