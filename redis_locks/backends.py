@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
-
 from django.core.signals import setting_changed
 
 from redis_locks.conf import get_settings
@@ -25,18 +23,13 @@ class Backend:
         self.driver = BlockingDriver(endpoint, prefix)
         self.renewer = ThreadRenewer(self.driver)
         self._loop_drivers = LoopDrivers(endpoint, prefix)
-        self._task_renewers: weakref.WeakKeyDictionary[AsyncDriver, TaskRenewer] = weakref.WeakKeyDictionary()
 
-    async def async_driver(self) -> AsyncDriver:
-        """Return the running event loop's driver."""
-        return await self._loop_drivers.get()
-
-    def task_renewer(self, driver: AsyncDriver) -> TaskRenewer:
-        """Return the renewer that belongs to an event loop's driver."""
-        renewer = self._task_renewers.get(driver)
-        if renewer is None:
-            renewer = self._task_renewers[driver] = TaskRenewer(driver)
-        return renewer
+    async def of_loop(self) -> tuple[AsyncDriver, TaskRenewer]:
+        """Return the running event loop's driver and renewer."""
+        driver = await self._loop_drivers.get()
+        if driver.renewer is None:
+            driver.renewer = TaskRenewer(driver)
+        return driver, driver.renewer
 
     def keys(self, name: str) -> LockKeys:
         """Return the keys of the lock `name`."""

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import os
 import threading
+import time
 import weakref
 from time import monotonic
 from typing import Final
@@ -25,6 +26,9 @@ logger = logging.getLogger("redis_locks")
 
 IDLE: Final = 5.0
 """Seconds the renewal thread or task stays when there is nothing to renew."""
+
+ERROR_PAUSE: Final = 0.1
+"""Seconds to pause after an error nobody foresaw: the other holds still need their renewal."""
 
 
 class Lease:
@@ -163,7 +167,11 @@ class ThreadRenewer:
                         self._running = False
                         return
                     continue
-            run_blocking(renew(self._driver, due))
+            try:
+                run_blocking(renew(self._driver, due))
+            except Exception:
+                logger.exception("Renewal failed; trying again")
+                time.sleep(ERROR_PAUSE)
             del due  # else a finished hold would live until the next turn
 
 
@@ -193,7 +201,11 @@ class TaskRenewer:
         while True:
             due, pause = self._registry.take_due()
             if due:
-                await renew(self._driver, due)
+                try:
+                    await renew(self._driver, due)
+                except Exception:
+                    logger.exception("Renewal failed; trying again")
+                    await asyncio.sleep(ERROR_PAUSE)
                 del due
                 continue
             self._wakes_at = monotonic() + pause

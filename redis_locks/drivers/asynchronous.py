@@ -168,6 +168,8 @@ class AsyncDriver:
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description
+        self.renewer: Any = None
+        """Whoever renews over this driver leaves itself here, to end with the loop."""
         self._endpoint = endpoint
         self._prefix = prefix
         self._link: AsyncLink | None = None

@@ -1,0 +1,27 @@
+"""Database locking semantics on Redis, for Django."""
+
+from __future__ import annotations
+
+from redis_locks.exceptions import (
+    LockBackendError,
+    LockError,
+    LockLost,
+    LockNotAvailable,
+    LockNotHeld,
+    LockTimeout,
+)
+from redis_locks.holds import Hold
+from redis_locks.locks import Lock
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Hold",
+    "Lock",
+    "LockBackendError",
+    "LockError",
+    "LockLost",
+    "LockNotAvailable",
+    "LockNotHeld",
+    "LockTimeout",
+]

@@ -1,0 +1,216 @@
+"""`Hold`: one possession of a lock, to check, extend and release."""
+
+from __future__ import annotations
+
+import logging
+import random
+import warnings
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from time import monotonic
+from typing import Any, TypeVar
+
+from redis_locks import store
+from redis_locks.backends import Backend
+from redis_locks.drivers.base import Driver, Link, LinkBroken, run_blocking
+from redis_locks.durations import lease_ms
+from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
+from redis_locks.identity import process_id
+from redis_locks.renewal import Lease, Renewer
+
+logger = logging.getLogger("redis_locks")
+
+T = TypeVar("T")
+
+_TRIES = 5
+
+
+class Hold:
+    """One possession of a lock. Single use; may be passed to and released by another thread."""
+
+    __slots__ = ("_backend", "_lease", "_pid", "_released", "_renewer", "fencing_token")
+
+    def __init__(self, backend: Backend, lease: Lease, fencing_token: int, renewer: Renewer | None) -> None:
+        self._backend = backend
+        self._lease = lease
+        self._pid = process_id()
+        self._released = False
+        self._renewer = renewer
+        self.fencing_token = fencing_token
+        """A number above that of every earlier hold of this lock, for the resource to check."""
+
+    @property
+    def name(self) -> str:
+        """The name of the lock."""
+        return self._lease.name
+
+    @property
+    def token(self) -> str:
+        """The random proof of this hold."""
+        return self._lease.token
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the lease ended, or the hold was revoked, before it was released.
+
+        Asks nobody: it compares clocks, so it is true the moment the lease ends, also after
+        this process was stopped for a while. A forked child has lost its parent's hold.
+        """
+        return self._pid != process_id() or self._lease.lost or (not self._released and self._lease.is_over())
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the lease ends unless renewed; 0 when released or lost."""
+        if self._released or self.is_lost:
+            return 0.0
+        return max(0.0, self._lease.deadline - monotonic())
+
+    def __repr__(self) -> str:
+        state = "released" if self._released else "lost" if self.is_lost else f"{self.remaining:.1f} s left"
+        return f"<Hold of {self.name!r}, {state}, fencing token {self.fencing_token}>"
+
+    def check(self) -> None:
+        """Return if the lock is still held; does no I/O.
+
+        Raises:
+            LockLost: The hold is lost.
+            LockNotHeld: It was released.
+        """
+        self._require_held()
+        if self.is_lost:
+            raise self._lost()
+
+    def extend(self, seconds: float) -> None:
+        """Make the lease last at least `seconds` from now; a longer one is left as it is.
+
+        Raises:
+            TypeError: `seconds` is not a number.
+            ValueError: `seconds` is not between 0.01 and one year.
+            LockLost: The hold is lost.
+            LockNotHeld: It was released, or belongs to another process.
+            LockBackendError: Redis could not be asked; the lease ends when it would have.
+        """
+        run_blocking(self._extend(self._backend.driver, lease_ms(seconds, argument="seconds")))
+
+    async def aextend(self, seconds: float) -> None:
+        """Make the lease last at least `seconds` from now; see `extend`."""
+        milliseconds = lease_ms(seconds, argument="seconds")
+        driver, _ = await self._backend.of_loop()
+        await self._extend(driver, milliseconds)
+
+    def release(self) -> None:
+        """Release the lock and hand it to the first waiter. Doing it again does nothing.
+
+        Raises:
+            LockLost: The hold was lost before.
+            LockNotHeld: It belongs to another process (this one was forked from it).
+            LockBackendError: Redis could not be told; the lock becomes free with the lease.
+        """
+        run_blocking(self._release(self._backend.driver))
+
+    async def arelease(self) -> None:
+        """Release the lock; see `release`. Cancellation does not keep it from being released."""
+        driver, _ = await self._backend.of_loop()
+        try:
+            await self._release(driver)
+        except BaseException as error:
+            if not self._released and not isinstance(error, LockError):
+                with suppress(LockError):
+                    await driver.finish(self._release(driver, repeated=True))
+            raise
+
+    async def leave(self, error: BaseException | None) -> None:
+        """Release at the end of a `with` block that ended with `error`."""
+        await self._leave(self._release(self._backend.driver), error)
+
+    async def aleave(self, error: BaseException | None) -> None:
+        """Release at the end of an `async with` block that ended with `error`."""
+        await self._leave(self.arelease(), error)
+
+    async def _leave(self, releasing: Coroutine[Any, Any, None], error: BaseException | None) -> None:
+        if self._pid != process_id():
+            # A child that leaves its parent's block: the hold is not ours to touch.
+            releasing.close()
+            return
+        try:
+            await releasing
+        except LockError as ours:
+            if error is None:
+                raise
+            # The body's error always wins; ours must not be forgotten over it.
+            error.add_note(f"redis_locks: {ours}")
+            logger.warning("%s (the block had raised %s already)", ours, type(error).__name__)
+
+    async def _extend(self, driver: Driver, milliseconds: int) -> None:
+        self._require_held()
+        if self.is_lost:
+            raise self._lost()
+        lease = self._lease
+        sent = monotonic()
+        left, _ = await self._persist(
+            driver, lambda link: store.extend(link, lease.keys, lease.name, lease.token, milliseconds)
+        )
+        if left is None:
+            lease.lost = True
+            raise self._lost()
+        if not lease.is_over():
+            lease.deadline = max(lease.deadline, sent + left / 1000)
+
+    async def _release(self, driver: Driver, *, repeated: bool = False) -> None:
+        if self._pid != process_id():
+            msg = f"The hold of lock {self.name!r} belongs to process {self._pid}, from which this one was forked"
+            raise LockNotHeld(msg)
+        if self._released:
+            return
+        lease = self._lease
+        was_lost = lease.is_over()
+        if self._renewer is not None:
+            self._renewer.discard(lease)
+        held, again = await self._persist(
+            driver, lambda link: store.release(link, lease.keys, lease.name, lease.token)
+        )
+        self._released = True
+        # A repeated release that finds nothing most likely is the one whose reply was lost.
+        if was_lost or not (held or again or repeated):
+            lease.lost = True
+            raise self._lost()
+
+    async def _persist(
+        self, driver: Driver, action: Callable[[Link], Coroutine[Any, Any, T]]
+    ) -> tuple[T, bool]:
+        """Run `action`, again on a new link if one breaks; return its reply and whether it ran again."""
+        failure: LinkBroken | None = None
+        for attempt in range(_TRIES):
+            if attempt > 1:
+                await driver.sleep(random.uniform(0.5, 1) * 0.01 * 2**attempt)  # noqa: S311 - jitter
+            try:
+                link = await driver.checkout()
+                try:
+                    return await action(link), failure is not None
+                finally:
+                    driver.checkin(link)
+            except LinkBroken as error:
+                failure = error
+                driver.drop_idle()
+        msg = f"{self._backend.description} does not answer ({failure}); lock {self.name!r} ends with its lease"
+        raise LockBackendError(msg) from failure
+
+    def _require_held(self) -> None:
+        if self._released:
+            msg = f"This hold of lock {self.name!r} was released already; acquire the lock again"
+            raise LockNotHeld(msg)
+
+    def _lost(self) -> LockLost:
+        return LockLost(
+            f"Lock {self.name!r} was lost: its lease ended or it was released by somebody else. "
+            "Do not rely on what was done since; use a longer lease, renewal, or the fencing token."
+        )
+
+    def __del__(self) -> None:
+        if not self._released and self._pid == process_id() and not self._lease.is_over():
+            warnings.warn(
+                f"A hold of lock {self.name!r} was dropped without release(); it ends with its lease",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )

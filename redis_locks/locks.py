@@ -1,0 +1,276 @@
+"""`Lock`, the description of a lock, and `Lock.acquire`, which makes a `Hold` of it."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import threading
+from types import TracebackType
+from typing import Any, Final, Self
+
+from redis_locks import waiting
+from redis_locks.backends import Backend, backend_for
+from redis_locks.conf import get_settings
+from redis_locks.drivers.base import Driver, run_blocking
+from redis_locks.durations import lease_ms, wait_seconds
+from redis_locks.exceptions import LockNotAvailable, LockTimeout
+from redis_locks.holds import Hold
+from redis_locks.identity import describe_holder, new_token, whoami
+from redis_locks.keys import validate_name
+from redis_locks.renewal import Lease, Renewer
+from redis_locks.store import Refused, Request
+
+
+class Unset(enum.Enum):
+    """The type of `UNSET`."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+"""For an argument that was not given: the value comes from REDIS_LOCKS at acquire time."""
+
+
+class Lock:
+    """An exclusive lock, described: safe at import time, shared by threads and tasks.
+
+    It holds no token; each `acquire`, `with` or `async with` makes a fresh `Hold`.
+
+    Args:
+        name: 1 to 512 bytes of UTF-8. Equal names on the same server are the same lock.
+        wait: Seconds to wait while somebody else holds it. 0: do not wait. None: for ever.
+        lease: Seconds a hold lives unless renewed or extended; 0.01 to one year.
+        renew: Whether a hold is renewed in the background while it is held.
+        using: The server: a CACHES alias, a URL or a dotted path; None is REDIS_LOCKS["CONNECTION"].
+        label: What the holder runs, for people; None is the command of this process.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        wait: float | None | Unset = UNSET,
+        lease: float | Unset = UNSET,
+        renew: bool | Unset = UNSET,
+        using: str | None = None,
+        label: str | None = None,
+    ) -> None:
+        self._name: str = validate_name(name)
+        self._set_options(wait, lease, renew, using, label)
+
+    def _set_options(
+        self,
+        wait: float | None | Unset,
+        lease: float | Unset,
+        renew: bool | Unset,  # noqa: FBT001 - checked just below
+        using: str | None,
+        label: str | None,
+    ) -> None:
+        self._wait = wait if wait is UNSET else wait_seconds(wait)
+        self._lease_ms = lease if lease is UNSET else lease_ms(lease)
+        for argument, value, kind in (("using", using, str), ("label", label, str)):
+            if value is not None and not isinstance(value, kind):
+                msg = f"{argument} must be a string or None, not {value!r} ({type(value).__name__})"
+                raise TypeError(msg)
+        if renew is not UNSET and not isinstance(renew, bool):
+            msg = f"renew must be True or False, not {renew!r}"
+            raise TypeError(msg)
+        self._renew = renew
+        self._using = using
+        self._label = label
+        self._blocks = _OpenBlocks()
+
+    @property
+    def name(self) -> str:
+        """The name of the lock."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
+
+    def acquire(self, *, wait: float | None | Unset = UNSET) -> Hold | None:
+        """Return a hold, or None if somebody else still held the lock after `wait` seconds.
+
+        Blocks for up to `wait` seconds (0: not at all; None: for ever; not given: the
+        lock's own). An interrupt leaves neither hold nor place in the queue behind.
+
+        Raises:
+            LockBackendError: Redis could not be asked. Nothing is held, or only until its lease ends.
+        """
+        outcome = self._acquire_blocking(self._effective_wait(wait))
+        return outcome if isinstance(outcome, Hold) else None
+
+    async def aacquire(self, *, wait: float | None | Unset = UNSET) -> Hold | None:
+        """Return a hold, or None; like `acquire`, but suspends instead of blocking.
+
+        Cancellation leaves neither hold nor place in the queue behind.
+        """
+        outcome = await self._acquire_async(self._effective_wait(wait))
+        return outcome if isinstance(outcome, Hold) else None
+
+    def hold(self, *, wait: float | None | Unset = UNSET) -> HoldContext:
+        """Return a context manager for one `with` or `async with`; see `__enter__`."""
+        return HoldContext(self, wait)
+
+    def __enter__(self) -> Hold:
+        """Acquire, or raise.
+
+        Raises:
+            LockNotAvailable: Somebody else holds it, and the wait is 0.
+            LockTimeout: Somebody else still held it after the wait.
+            LockBackendError: Redis could not be asked.
+        """
+        return self._blocks.push(self._enter(UNSET))
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Release. Raises LockLost if the hold was lost, unless the body raised already."""
+        run_blocking(self._blocks.pop().leave(exc))
+
+    async def __aenter__(self) -> Hold:
+        """Acquire, or raise; see `__enter__`."""
+        return self._blocks.push(await self._aenter(UNSET))
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Release; see `__exit__`."""
+        await self._blocks.pop().aleave(exc)
+
+    def _enter(self, wait: float | None | Unset) -> Hold:
+        seconds = self._effective_wait(wait)
+        return self._granted(self._acquire_blocking(seconds), seconds)
+
+    async def _aenter(self, wait: float | None | Unset) -> Hold:
+        seconds = self._effective_wait(wait)
+        return self._granted(await self._acquire_async(seconds), seconds)
+
+    def _effective_wait(self, wait: float | None | Unset) -> float | None:
+        if wait is not UNSET:
+            return wait_seconds(wait)
+        return get_settings().wait if self._wait is UNSET else self._wait
+
+    def _acquire_blocking(self, wait: float | None) -> Hold | Refused:
+        backend = backend_for(self._using)
+        return run_blocking(self._acquire(backend, backend.driver, backend.renewer, wait, task=False))
+
+    async def _acquire_async(self, wait: float | None) -> Hold | Refused:
+        backend = backend_for(self._using)
+        driver, renewer = await backend.of_loop()
+        return await self._acquire(backend, driver, renewer, wait, task=True)
+
+    async def _acquire(
+        self, backend: Backend, driver: Driver, renewer: Renewer, wait: float | None, *, task: bool
+    ) -> Hold | Refused:
+        settings = get_settings()
+        lease = lease_ms(settings.lease) if self._lease_ms is UNSET else self._lease_ms
+        # The token is chosen before the first byte is sent, so that it can be taken back.
+        request = Request(
+            self._name, backend.keys(self._name), new_token(), lease, "exclusive", whoami(self._label, task=task)
+        )
+        outcome = await waiting.acquire(driver, request, wait)
+        if isinstance(outcome, Refused):
+            return outcome
+        held = Lease(self._name, request.keys, request.token, lease, outcome.deadline)
+        renews = settings.renew if self._renew is UNSET else self._renew
+        if renews:
+            renewer.add(held)
+        return Hold(backend, held, outcome.fencing_token, renewer if renews else None)
+
+    def _granted(self, outcome: Hold | Refused, wait: float | None) -> Hold:
+        if isinstance(outcome, Hold):
+            return outcome
+        holder = describe_holder(outcome.claim)
+        by = f" by {holder}" if holder else ""
+        left = max(0.0, (outcome.ends_ms - outcome.at_ms) / 1000) if outcome.ends_ms else None
+        lease = f"; its lease ends in {left:.1f} s unless renewed" if left is not None else ""
+        if wait == 0:
+            raise LockNotAvailable(f"Lock {self._name!r} is held{by}{lease}", self._name, holder, left)
+        msg = f"Lock {self._name!r} did not become free within {wait:g} s; it is held{by}{lease}"
+        raise LockTimeout(msg, self._name, holder, left)
+
+
+class HoldContext:
+    """One `with` or `async with` of a lock, from `Lock.hold`. Single use at a time."""
+
+    __slots__ = ("_hold", "_lock", "_wait")
+
+    def __init__(self, lock: Lock, wait: float | None | Unset) -> None:
+        lock._effective_wait(wait)  # noqa: SLF001 - says now what is wrong with `wait`
+        self._lock = lock
+        self._wait = wait
+        self._hold: Hold | None = None
+
+    def _unused(self) -> Lock:
+        if self._hold is not None:
+            msg = f"this hold of {self._lock.name!r} is in use; call Lock.hold() once for each block"
+            raise RuntimeError(msg)
+        return self._lock
+
+    def __enter__(self) -> Hold:
+        self._hold = self._unused()._enter(self._wait)  # noqa: SLF001 - one class in two parts
+        return self._hold
+
+    def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            run_blocking(hold.leave(exc))
+
+    async def __aenter__(self) -> Hold:
+        self._hold = await self._unused()._aenter(self._wait)  # noqa: SLF001 - as above
+        return self._hold
+
+    async def __aexit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            await hold.aleave(exc)
+
+
+class _OpenBlocks:
+    """Which hold belongs to which open `with` block of a lock that is shared.
+
+    Each thread and each task has a stack of its own, so nobody can close another's block.
+    A block that is left elsewhere than it was entered (a generator that moved on to another
+    thread) is found when it is the only one open.
+    """
+
+    __slots__ = ("_lock", "_stacks")
+
+    def __init__(self) -> None:
+        self._stacks: dict[Any, list[Hold]] = {}
+        self._lock = threading.Lock()
+
+    def push(self, hold: Hold) -> Hold:
+        with self._lock:
+            self._stacks.setdefault(_here(), []).append(hold)
+        return hold
+
+    def pop(self) -> Hold:
+        with self._lock:
+            here = _here()
+            if here not in self._stacks:
+                if len(self._stacks) != 1:
+                    msg = "this block was entered in another thread or task; use `with lock.hold():` there"
+                    raise RuntimeError(msg)
+                here = next(iter(self._stacks))
+            stack = self._stacks[here]
+            hold = stack.pop()
+            if not stack:
+                del self._stacks[here]
+            return hold
+
+
+def _here() -> Any:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    return task if task is not None else threading.get_ident()
