@@ -19,6 +19,10 @@ MAX_PARTITIONS = 16_384
 """A Redis Cluster has this many hash slots; more partitions would share them."""
 
 
+ERROR_STATUSES = range(400, 600)
+"""The HTTP statuses that a view may answer contention with."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The values of REDIS_LOCKS, with defaults filled in.
@@ -135,7 +139,7 @@ _ENTRIES: Mapping[str, _Entry] = {
     ),
     "CONFLICT_STATUS": _Entry(
         "conflict_status",
-        _whole_number(400, 599),
+        _whole_number(ERROR_STATUSES[0], ERROR_STATUSES[-1]),
         "Give the HTTP status of a view whose lock is held, such as 423 or 409.",
     ),
 }

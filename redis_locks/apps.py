@@ -1,0 +1,20 @@
+"""The Django app."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+from django.core import checks
+
+
+class RedisLocksConfig(AppConfig):
+    """Puts the system checks of REDIS_LOCKS in place."""
+
+    name = "redis_locks"
+    verbose_name = "Redis locks"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register what can only be imported once Django is set up."""
+        from redis_locks.checks import check_settings
+
+        checks.register(check_settings, "redis_locks")

@@ -1,0 +1,48 @@
+"""System checks of REDIS_LOCKS. They work offline: none of them connects.
+
+| id | what is wrong |
+|---|---|
+| redis_locks.E001 | REDIS_LOCKS is not a dictionary |
+| redis_locks.E002 | an entry that there is not |
+| redis_locks.E003 | an entry with a value that cannot be used |
+| redis_locks.E004 | CONNECTION names no server that can hold locks |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error
+from django.core.exceptions import ImproperlyConfigured
+
+from redis_locks.conf import Settings, problems
+from redis_locks.connections import verify
+
+NO_CONNECTION = "redis_locks.E004"
+
+
+def check_settings(**_: object) -> list[CheckMessage]:
+    """Everything that is wrong with REDIS_LOCKS, each with a hint."""
+    configured = getattr(settings, "REDIS_LOCKS", {})
+    found: list[CheckMessage] = [
+        Error(problem.message, hint=problem.hint, id=problem.id) for problem in problems(configured)
+    ]
+    return found + _check_connection(configured)
+
+
+def _check_connection(configured: object) -> list[CheckMessage]:
+    entries = configured if isinstance(configured, Mapping) else {}
+    connection = entries.get("CONNECTION", Settings().connection)
+    if not isinstance(connection, str) or not connection.strip():
+        return []  # said by problems() already
+    try:
+        verify(connection)
+    except ImproperlyConfigured as error:
+        hint = (
+            "Set REDIS_LOCKS['CONNECTION'] to a CACHES alias of django-redis or of Django's Redis "
+            "cache, a redis://, rediss:// or unix:// URL, or the dotted path of a callable that "
+            "returns a redis.Redis."
+        )
+        return [Error(str(error), hint=hint, id=NO_CONNECTION)]
+    return []

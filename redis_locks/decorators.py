@@ -1,0 +1,214 @@
+"""`redis_lock`: a lock for a function, a view or a block."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, cast
+
+from asgiref.sync import iscoroutinefunction
+from django.http import HttpRequest
+
+from redis_locks.calls import for_calls_of
+from redis_locks.conf import ERROR_STATUSES
+from redis_locks.exceptions import LockNotAvailable
+from redis_locks.holds import Hold
+from redis_locks.keys import validate_name
+from redis_locks.locks import UNSET, Lock, Unset
+from redis_locks.responses import conflict_response
+from redis_locks.store import Refused
+from redis_locks.wrappers import LockedFunction
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+OnConflict = Literal["raise", "skip"] | Callable[..., Any]
+
+_BARE = "@redis_lock needs parentheses: write @redis_lock() or @redis_lock('name')"
+
+
+class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so it reads like a function
+    """A lock that also decorates: each call of the function holds the lock while it runs.
+
+    Works on sync and async functions, methods and views. As a block (``with``,
+    ``async with``) and with ``acquire`` it is the `Lock` of that very name.
+
+    Args:
+        name: On a function: a template over its parameters, ``"account:{account_id}"`` or
+            ``"user:{request.user.pk}"``; or a callable that gets the call's arguments and
+            returns the name; or None for the function's module and qualified name.
+            In a block: the name, literally.
+        wait: Seconds to wait while somebody else holds it. 0: do not wait. None: for ever.
+        lease: Seconds a hold lives unless renewed or extended.
+        renew: Whether a hold is renewed in the background while it is held.
+        using: The server: a CACHES alias, a URL or a dotted path.
+        label: What the holder runs, for people; None is "GET /path" for a view, else the
+            function's module and qualified name.
+        on_conflict: What a call does when somebody else holds the lock. "raise": raise
+            LockNotAvailable or LockTimeout. "skip": return None without calling the
+            function. A callable: return what ``on_conflict(error, *args, **kwargs)``
+            returns (awaited, for an async function). None: answer with `conflict_status`
+            and Retry-After when the first or second positional argument is a request,
+            else raise. A helper that gets a request but is no view wants "raise".
+        conflict_status: HTTP status of that answer; None is REDIS_LOCKS["CONFLICT_STATUS"].
+
+    Raises:
+        TypeError: An argument, or what is decorated, has the wrong type.
+        ValueError: An argument is out of range, or the template is wrong.
+    """
+
+    def __init__(
+        self,
+        name: str | Callable[..., str] | None = None,
+        *,
+        wait: float | Unset | None = UNSET,
+        lease: float | Unset = UNSET,
+        renew: bool | Unset = UNSET,
+        using: str | None = None,
+        label: str | None = None,
+        on_conflict: OnConflict | None = None,
+        conflict_status: int | None = None,
+    ) -> None:
+        self._name = validate_name(name) if name is not None and not callable(name) else ""
+        self._set_options(wait, lease, renew, using, label)
+        _check_name_callable(name)
+        _check_conflict(on_conflict, conflict_status)
+        self._name_source = name
+        self._options = {"wait": wait, "lease": lease, "renew": renew, "using": using}
+        self._on_conflict = on_conflict
+        self._conflict_status = conflict_status
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """The function, holding the lock while it runs; its signature stays the same."""
+        _check_function(function)
+        is_async = iscoroutinefunction(function) or iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - the method, not whether there is one
+        )
+        own_label = _own_label(function)
+
+        def lock_named(name: str, label: str | None) -> Lock:
+            return Lock(name, **self._options, label=self._label or label or own_label)  # type: ignore[arg-type]
+
+        locked = LockedFunction(
+            function=function,
+            name_of=for_calls_of(function, self._name_source),
+            lock_named=lock_named,
+            on_conflict=self._conflict,
+            owner=self,
+        )
+        return cast("Callable[P, R]", locked.asynchronous() if is_async else locked.blocking())
+
+    @property
+    def name(self) -> str:
+        """The name of the lock in a block.
+
+        Raises:
+            TypeError: It has none: its name depends on the call.
+        """
+        self._require_name()
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"redis_lock({self._name_source!r})"
+
+    def _require_name(self) -> None:
+        if not isinstance(self._name_source, str):
+            msg = f"{self!r} names its lock after a function; a block needs redis_lock('name')"
+            raise TypeError(msg)
+        if self._on_conflict is not None or self._conflict_status is not None:
+            msg = "on_conflict and conflict_status are for functions; a block raises on contention"
+            raise TypeError(msg)
+
+    def _acquire_blocking(self, wait: float | None) -> Hold | Refused:
+        self._require_name()
+        return super()._acquire_blocking(wait)
+
+    async def _acquire_async(self, wait: float | None) -> Hold | Refused:
+        self._require_name()
+        return await super()._acquire_async(wait)
+
+    def _conflict(
+        self,
+        error: LockNotAvailable,
+        request: HttpRequest | None,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        if self._on_conflict == "skip":
+            return None
+        if callable(self._on_conflict):
+            return self._on_conflict(error, *args, **kwargs)
+        if self._on_conflict == "raise" or request is None:
+            raise error
+        return conflict_response(error, self._conflict_status)
+
+
+def _check_name_callable(name: object) -> None:
+    if inspect.isclass(name) or iscoroutinefunction(name) or _is_being_defined(name):
+        raise TypeError(_BARE)
+
+
+def _is_being_defined(name: object) -> bool:
+    """Whether ``name`` is a module's function that the module does not have yet.
+
+    So it is just being decorated, by a ``@redis_lock`` without parentheses: a function that
+    is passed as the name is there already.
+    """
+    if not inspect.isfunction(name) or not name.__qualname__.isidentifier():
+        return False
+    module = sys.modules.get(name.__module__)
+    return module is not None and getattr(module, name.__name__, None) is not name
+
+
+def _check_conflict(on_conflict: object, conflict_status: object) -> None:
+    if (
+        on_conflict is not None
+        and on_conflict not in ("raise", "skip")
+        and not callable(on_conflict)
+    ):
+        msg = f"on_conflict must be 'raise', 'skip', a callable or None, not {on_conflict!r}"
+        raise TypeError(msg) if not isinstance(on_conflict, str) else ValueError(msg)
+    if conflict_status is None:
+        return
+    if isinstance(conflict_status, bool) or not isinstance(conflict_status, int):
+        msg = f"conflict_status must be a whole number such as 409, not {conflict_status!r}"
+        raise TypeError(msg)
+    if conflict_status not in ERROR_STATUSES:
+        msg = f"conflict_status must be from 400 to 599, not {conflict_status}"
+        raise ValueError(msg)
+    if on_conflict is not None:
+        msg = "give either on_conflict or conflict_status: with on_conflict there is no answer of ours"
+        raise ValueError(msg)
+
+
+def _check_function(function: object) -> None:
+    if inspect.isclass(function):
+        _refuse(
+            f"the class {function.__name__}",
+            "for a view use RedisLockMixin or @method_decorator(redis_lock(...), name='dispatch')",
+        )
+    if isinstance(function, (classmethod, staticmethod)):
+        _refuse(
+            f"a {type(function).__name__}",
+            f"write @{type(function).__name__} above @redis_lock(...)",
+        )
+    if hasattr(function, "apply_async") or hasattr(function, "enqueue"):
+        _refuse(f"the task {function!r}", "write the task decorator above @redis_lock(...)")
+    if not callable(function):
+        _refuse(f"{function!r}", f"it is not a function ({_BARE})")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        _refuse(
+            f"the generator function {function!r}",
+            "it would be released before the first item: use a `with redis_lock(...)` block inside",
+        )
+
+
+def _refuse(what: str, advice: str) -> NoReturn:
+    msg = f"redis_lock cannot decorate {what}: {advice}"
+    raise TypeError(msg)
+
+
+def _own_label(function: Callable[..., object]) -> str | None:
+    qualname = getattr(function, "__qualname__", None)
+    return f"{function.__module__}.{qualname}" if qualname else None

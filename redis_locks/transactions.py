@@ -1,0 +1,71 @@
+"""ATOMIC_REQUESTS inside a lock: acquire, BEGIN, view, COMMIT, release.
+
+Django wraps ``atomic()`` around the view as it finds it in the URLconf, and so around our
+lock: it would be released before COMMIT, and the next holder would not see what was written.
+So a locked view tells Django that it wants no transaction, and opens the same one itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from django.db import connections, transaction
+from django.http import HttpRequest
+
+
+class OptOuts(set[str]):
+    """The ``_non_atomic_requests`` of a locked view.
+
+    Django asks ``alias in view._non_atomic_requests``: always true, so that it opens no
+    transaction. What the set really contains are the aliases for which the view itself
+    opted out, through ``transaction.non_atomic_requests``, before or after it was locked.
+    """
+
+    def __init__(self, owner: object, own: Iterable[str] = ()) -> None:
+        super().__init__(own)
+        self.owner = owner
+        """Who opens the transactions instead of Django: the innermost lock of the view."""
+
+    def __contains__(self, alias: object) -> bool:
+        return True
+
+
+def opt_outs(view: object, owner: object) -> OptOuts:
+    """What ``view`` opted out of itself, for the lock ``owner`` around it."""
+    return OptOuts(owner, getattr(view, "_non_atomic_requests", ()))
+
+
+def _taken_over(request: HttpRequest | None, owner: object) -> list[str]:
+    """The databases whose transaction Django left to ``owner`` in this request.
+
+    Only when the view was called by the handler, for this request: whoever calls it as a
+    function has a transaction already, or wants none.
+    """
+    match = getattr(request, "resolver_match", None)
+    found = getattr(getattr(match, "func", None), "_non_atomic_requests", None)
+    if not isinstance(found, OptOuts) or found.owner is not owner:
+        return []
+    opted_out = set(iter(found))
+    return [
+        alias
+        for alias, configured in connections.settings.items()
+        if configured["ATOMIC_REQUESTS"] and alias not in opted_out
+    ]
+
+
+@contextmanager
+def request_transaction(request: HttpRequest | None, owner: object) -> Iterator[None]:
+    """The transactions that Django would have opened around the view."""
+    with ExitStack() as stack:
+        # Django wraps one alias after the other, so that the last one is the outermost.
+        for alias in reversed(_taken_over(request, owner)):
+            stack.enter_context(transaction.atomic(using=alias))
+        yield
+
+
+def refuse_async_transaction(request: HttpRequest | None, owner: object) -> None:
+    """Raise what Django raises for an async view, where ``owner`` kept it from looking."""
+    if _taken_over(request, owner):
+        msg = "You cannot use ATOMIC_REQUESTS with async views."
+        raise RuntimeError(msg)

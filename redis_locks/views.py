@@ -1,0 +1,158 @@
+"""`RedisLockMixin`: a lock for a class-based view."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import AsyncExitStack, ExitStack
+from inspect import isawaitable
+from typing import Any, ClassVar
+
+from asgiref.sync import sync_to_async
+from django.core.exceptions import ImproperlyConfigured, SynchronousOnlyOperation
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.views import View
+
+from redis_locks.exceptions import LockNotAvailable
+from redis_locks.holds import Hold
+from redis_locks.locks import UNSET, Lock, Unset
+from redis_locks.names import NameTemplate, parse
+from redis_locks.responses import conflict_response, label_of
+from redis_locks.transactions import opt_outs, request_transaction
+
+
+class RedisLockMixin(View):
+    """Holds a lock while a class-based view, sync or async, handles a request.
+
+    Write it before the view: ``class AccountView(RedisLockMixin, UpdateView)``. Under
+    ATOMIC_REQUESTS the lock is released after COMMIT.
+    """
+
+    lock_name: str | None = None
+    """A template over the URL's arguments and ``request``: ``"account:{pk}"``."""
+
+    lock_wait: float | Unset | None = UNSET
+    """Seconds to wait while somebody else holds the lock. 0: do not wait. None: for ever."""
+
+    lock_lease: float | Unset = UNSET
+    """Seconds the hold lives unless renewed or extended."""
+
+    lock_using: str | None = None
+    """The server: a CACHES alias, a URL or a dotted path."""
+
+    lock_methods: ClassVar[Collection[str]] = ("POST", "PUT", "PATCH", "DELETE")
+    """The HTTP methods that take the lock."""
+
+    hold: Hold | None = None
+    """The hold while a request is handled under the lock; None for other methods."""
+
+    @classmethod
+    def as_view(cls, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
+        """The view, after a check of what the class says about its lock.
+
+        Raises:
+            ImproperlyConfigured: A lock attribute is wrong, or there is no lock_name.
+        """
+        try:
+            cls._check_lock(initkwargs)
+        except (TypeError, ValueError) as error:
+            msg = f"{cls.__module__}.{cls.__qualname__}: {error}"
+            raise ImproperlyConfigured(msg) from error
+        view = super().as_view(**initkwargs)
+        if not cls.view_is_async:
+            view._non_atomic_requests = opt_outs(view, cls)  # type: ignore[attr-defined]  # noqa: SLF001 - Django's name
+        return view
+
+    @classmethod
+    def _check_lock(cls, initkwargs: dict[str, Any]) -> None:
+        def configured(attribute: str) -> Any:
+            return initkwargs.get(attribute, getattr(cls, attribute))
+
+        name, methods = configured("lock_name"), configured("lock_methods")
+        if name is not None or cls.get_lock_name is RedisLockMixin.get_lock_name:
+            _parsed(name)
+        if isinstance(methods, str) or not all(str(method).isupper() for method in methods):
+            msg = f"lock_methods must be a list of methods such as ['POST'], not {methods!r}"
+            raise TypeError(msg)
+        wait, lease = configured("lock_wait"), configured("lock_lease")
+        Lock("check", wait=wait, lease=lease, using=configured("lock_using"))
+
+    def get_lock_name(self) -> str:
+        """The lock's name for this request: `lock_name`, filled in. Define it for more."""
+        return _parsed(self.lock_name).render(self._lock_field)
+
+    def _lock_field(self, root: str) -> object:
+        if root in self.kwargs:
+            return self.kwargs[root]
+        if root == "request":
+            return self.request
+        msg = (
+            f"lock_name {self.lock_name!r}: the URL has no argument {root!r} "
+            f"(there are: {', '.join(self.kwargs) or 'none'}, and request)"
+        )
+        raise ValueError(msg)
+
+    def lock_conflict(
+        self, error: LockNotAvailable
+    ) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        """The answer while somebody else holds the lock: 423 with Retry-After.
+
+        May be a coroutine function in an async view.
+        """
+        return conflict_response(error)
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Handle the request, under the lock if its method is one of `lock_methods`."""
+        if self.view_is_async:
+            return self._dispatch_async(request, *args, **kwargs)  # type: ignore[return-value]
+        with ExitStack() as held:
+            if request.method in self.lock_methods:
+                lock = self._lock_of(self.get_lock_name())
+                try:
+                    self.hold = held.enter_context(lock.hold())
+                except LockNotAvailable as error:
+                    return self.lock_conflict(error)  # type: ignore[return-value]
+            with request_transaction(request, type(self)):
+                response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
+                return response
+
+    async def _dispatch_async(
+        self, request: HttpRequest, *args: Any, **kwargs: Any
+    ) -> HttpResponseBase:
+        async with AsyncExitStack() as held:
+            if request.method in self.lock_methods:
+                lock = self._lock_of(await self._aget_lock_name())
+                try:
+                    self.hold = await held.enter_async_context(lock.hold())
+                except LockNotAvailable as error:
+                    answer = self.lock_conflict(error)
+                    return await answer if isawaitable(answer) else answer
+            response: Any = super().dispatch(request, *args, **kwargs)
+            answered: HttpResponseBase = await response if isawaitable(response) else response
+            return answered
+
+    async def _aget_lock_name(self) -> str:
+        try:
+            return self.get_lock_name()
+        except SynchronousOnlyOperation:
+            # The name needs the database, as {request.user.pk} does.
+            return await sync_to_async(self.get_lock_name)()
+
+    def _lock_of(self, name: str) -> Lock:
+        return Lock(
+            name,
+            wait=self.lock_wait,
+            lease=self.lock_lease,
+            using=self.lock_using,
+            label=label_of(self.request),
+        )
+
+
+def _parsed(name: object) -> NameTemplate:
+    if not isinstance(name, str):
+        msg = (
+            f"lock_name must be a string such as 'account:{{pk}}', not {name!r}; or define "
+            "get_lock_name()"
+        )
+        raise TypeError(msg)
+    return parse(name)

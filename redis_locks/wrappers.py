@@ -1,0 +1,160 @@
+"""A locked function: what `redis_lock` puts in place of the function it decorates."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import weakref
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.core.exceptions import SynchronousOnlyOperation
+from django.http import HttpRequest
+from django.views import View
+
+from redis_locks.calls import Renderer, signature_of
+from redis_locks.exceptions import LockNotAvailable
+from redis_locks.locks import Lock
+from redis_locks.responses import label_of, request_of
+from redis_locks.transactions import opt_outs, refuse_async_transaction, request_transaction
+
+Args = tuple[Any, ...]
+Kwargs = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LockedFunction:
+    """A function, how the lock of a call is named, and what contention leads to."""
+
+    function: Callable[..., Any]
+    name_of: Renderer
+    lock_named: Callable[[str, str | None], Lock]
+    """Makes the lock of one call from its name and a default label."""
+    on_conflict: Callable[[LockNotAvailable, HttpRequest | None, Args, Kwargs], Any]
+    owner: object
+    """The decorator, which takes over the transaction of a view."""
+
+    def blocking(self) -> Callable[..., Any]:
+        """The function that holds the lock while a sync function runs."""
+
+        @functools.wraps(self.function)
+        def locked(*args: Any, **kwargs: Any) -> Any:
+            if self._dispatches_async(args):
+                return self._await_locked(args, kwargs)
+            return self._call_locked(args, kwargs)
+
+        locked._non_atomic_requests = opt_outs(self.function, self._owner())  # type: ignore[attr-defined]  # noqa: SLF001 - Django's name
+        return _with_signature(locked, self.function)
+
+    def asynchronous(self) -> Callable[..., Any]:
+        """The coroutine function that holds the lock while a coroutine runs."""
+
+        @functools.wraps(self.function)
+        async def locked(*args: Any, **kwargs: Any) -> Any:
+            return await self._await_locked(args, kwargs)
+
+        return _with_signature(locked, self.function)
+
+    def _owner(self) -> object:
+        # Of several locks the innermost opens the transaction: all are released after COMMIT.
+        inner = getattr(self.function, "_non_atomic_requests", None)
+        return getattr(inner, "owner", self.owner)
+
+    def _dispatches_async(self, args: Args) -> bool:
+        """Whether this is dispatch() of an async class-based view: a sync function."""
+        if getattr(self.function, "__name__", "") != "dispatch":
+            return False
+        bound = self.function
+        if isinstance(bound, functools.partial):  # made by method_decorator
+            bound = bound.func
+        view = getattr(bound, "__self__", args[0] if args else None)
+        return isinstance(view, View) and bool(view.view_is_async)
+
+    def _call_locked(self, args: Args, kwargs: Kwargs) -> Any:
+        request = request_of(args)
+        lock = self._lock(self.name_of(args, kwargs), request)
+        with ExitStack() as held:
+            try:
+                held.enter_context(lock.hold())
+            except LockNotAvailable as error:  # ours: the function has not been called yet
+                outcome = self.on_conflict(error, request, args, kwargs)
+                return _not_awaitable(outcome)
+            with request_transaction(request, self.owner):
+                result = self.function(*args, **kwargs)
+            return hold_until_done(result, held.pop_all()) if isawaitable(result) else result
+
+    async def _await_locked(self, args: Args, kwargs: Kwargs) -> Any:
+        request = request_of(args)
+        refuse_async_transaction(request, self.owner)
+        lock = self._lock(await self._aname_of(args, kwargs), request)
+        async with AsyncExitStack() as held:
+            try:
+                await held.enter_async_context(lock.hold())
+            except LockNotAvailable as error:
+                outcome = self.on_conflict(error, request, args, kwargs)
+                return await outcome if isawaitable(outcome) else outcome
+            result = self.function(*args, **kwargs)
+            return await result if isawaitable(result) else result
+
+    async def _aname_of(self, args: Args, kwargs: Kwargs) -> str:
+        try:
+            return self.name_of(args, kwargs)
+        except SynchronousOnlyOperation:
+            # The name needs the database, as {request.user.pk} does.
+            return await sync_to_async(self.name_of)(args, kwargs)
+
+    def _lock(self, name: str, request: HttpRequest | None) -> Lock:
+        return self.lock_named(name, None if request is None else label_of(request))
+
+
+def _with_signature(locked: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    # Celery and others read the attribute; they do not follow __wrapped__.
+    locked.__signature__ = signature_of(function)  # type: ignore[attr-defined]
+    return locked
+
+
+def _not_awaitable(outcome: Any) -> Any:
+    if isawaitable(outcome):
+        getattr(outcome, "close", lambda: None)()
+        msg = "on_conflict of a sync function must not be async; give a plain function"
+        raise TypeError(msg)
+    return outcome
+
+
+def hold_until_done(result: Awaitable[Any], held: ExitStack) -> Awaitable[Any]:
+    """What a sync function returned instead of a value, with its lock held until it is done."""
+    if isinstance(result, asyncio.Future):
+        # A task runs by itself; its caller may want to cancel the very object.
+        result.add_done_callback(lambda task: _close_elsewhere(task, held))
+        return result
+    awaiting = _await_and_release(result, held)
+    # A coroutine that nobody awaits never gets to its end.
+    weakref.finalize(awaiting, held.close)
+    return awaiting
+
+
+def _close_elsewhere(task: asyncio.Future[Any], held: ExitStack) -> None:
+    task.get_loop().run_in_executor(None, held.close)
+
+
+async def _await_and_release(result: Awaitable[Any], held: ExitStack) -> Any:
+    try:
+        value = await result
+    except BaseException as error:
+        if not await _leave(held, error):
+            raise
+        return None
+    await _leave(held, None)
+    return value
+
+
+async def _leave(held: ExitStack, error: BaseException | None) -> bool | None:
+    # Releasing blocks for a round trip: not in the event loop's thread.
+    leave = sync_to_async(held.__exit__, thread_sensitive=False)
+    return await leave(
+        type(error) if error else None, error, error.__traceback__ if error else None
+    )
