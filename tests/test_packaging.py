@@ -51,15 +51,15 @@ def test_manage_py_without_django_prints_both_commands_and_no_traceback() -> Non
 
 @pytest.mark.parametrize("command", [DEMO_COMMAND, TEST_COMMAND])
 def test_readme_has_the_commands_that_manage_py_prints(command: str) -> None:
-    assert command in (ROOT / "README.md").read_text().splitlines()
+    assert command in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("command", [f"{DEMO_COMMAND} --once", TEST_COMMAND])
 def test_the_ci_script_runs_readme_s_commands_as_printed(command: str) -> None:
-    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert command in [line.strip() for line in lines]
 
 
 def test_the_changelog_names_only_what_the_package_exports() -> None:
-    named = re.findall(r"`redis_locks\.(\w+)`", (ROOT / "CHANGELOG.md").read_text())
+    named = re.findall(r"`redis_locks\.(\w+)`", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     assert set() == set(named) - set(redis_locks.__all__)
