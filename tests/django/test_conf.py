@@ -1,0 +1,92 @@
+"""REDIS_LOCKS: defaults, validation, and when it is read again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.test import override_settings
+
+from redis_locks.conf import Settings, get_settings, problems
+
+
+def test_an_empty_setting_gives_the_defaults() -> None:
+    with override_settings(REDIS_LOCKS={}):
+        assert get_settings() == Settings()
+
+
+def test_a_missing_setting_gives_the_defaults(settings: Any) -> None:
+    del settings.REDIS_LOCKS
+    assert get_settings() == Settings()
+
+
+def test_given_entries_replace_the_defaults() -> None:
+    with override_settings(REDIS_LOCKS={"WAIT": None, "LEASE": 3, "CONFLICT_STATUS": 409}):
+        assert get_settings() == Settings(wait=None, lease=3.0, conflict_status=409)
+
+
+def test_the_settings_are_built_once_and_again_after_a_change() -> None:
+    with override_settings(REDIS_LOCKS={"WAIT": 1}):
+        first = get_settings()
+        assert get_settings() is first
+        with override_settings(REDIS_LOCKS={"WAIT": 2}):
+            assert get_settings().wait == 2
+        assert get_settings() == first
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("CONNECTION", None),
+        ("CONNECTION", " "),
+        ("PREFIX", 5),
+        ("PREFIX", ""),
+        ("PREFIX", "a{b"),
+        ("PREFIX", "a b"),
+        ("PREFIX", "x" * 129),
+        ("WAIT", -1),
+        ("WAIT", float("nan")),
+        ("WAIT", "5"),
+        ("LEASE", 0),
+        ("LEASE", float("inf")),
+        ("LEASE", None),
+        ("RENEW", 1),
+        ("PARTITIONS", 0),
+        ("PARTITIONS", True),
+        ("PARTITIONS", 1.5),
+        ("CONFLICT_STATUS", 200),
+        ("CONFLICT_STATUS", "423"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_entry_and_a_fix(entry: str, value: object) -> None:
+    (problem,) = problems({entry: value})
+    assert problem.id == "redis_locks.E003"
+    assert f"REDIS_LOCKS[{entry!r}]" in problem.message
+    assert problem.hint
+    with (
+        override_settings(REDIS_LOCKS={entry: value}),
+        pytest.raises(ImproperlyConfigured, match=entry) as raised,
+    ):
+        get_settings()
+    assert problem.hint in str(raised.value)
+
+
+def test_a_connection_of_a_wrong_type_is_not_shown() -> None:
+    (problem,) = problems({"CONNECTION": {"URL": "redis://:secret@host"}})
+    assert "secret" not in str(problem)
+
+
+def test_an_unknown_entry_suggests_the_nearest() -> None:
+    (problem,) = problems({"CONECTION": "default"})
+    assert (problem.id, problem.hint) == ("redis_locks.E002", "Did you mean 'CONNECTION'?")
+
+
+def test_an_unknown_entry_like_none_lists_all() -> None:
+    (problem,) = problems({7: 1})
+    assert "CONFLICT_STATUS" in problem.hint
+
+
+def test_a_setting_that_is_no_dictionary_is_refused() -> None:
+    (problem,) = problems("redis://host")
+    assert problem.id == "redis_locks.E001"

@@ -1,0 +1,179 @@
+"""Which server a connection names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+from django.core.cache import caches
+from django.core.exceptions import ImproperlyConfigured
+from django.test import override_settings
+
+from redis_locks.connections import resolve
+from redis_locks.testing.server import EmbeddedServer
+
+PACKAGE = "django_redis.cache.RedisCache"
+DJANGO = "django.core.cache.backends.redis.RedisCache"
+
+calls: list[int] = []
+
+
+def counted_client() -> redis.Redis:
+    calls.append(1)
+    return redis.Redis(host="counted", port=7000)
+
+
+def async_client() -> object:
+    return redis.asyncio.Redis()
+
+
+def cluster_client() -> object:
+    # Not connected: the class is what counts.
+    return redis.RedisCluster.__new__(redis.RedisCluster)
+
+
+def failing_client() -> redis.Redis:
+    raise KeyError("MY_ENV")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_resolved_yet() -> Iterator[None]:
+    calls.clear()
+    with override_settings(REDIS_LOCKS={}):
+        yield
+
+
+def with_cache(**cache: Any) -> override_settings:
+    return override_settings(
+        CACHES={"default": {"BACKEND": PACKAGE, "LOCATION": "redis://d"}, "c": cache}
+    )
+
+
+def test_none_is_the_connection_of_the_settings() -> None:
+    with override_settings(REDIS_LOCKS={"CONNECTION": "redis://here:1/2"}):
+        assert resolve().description == "redis://here:1/2"
+
+
+def test_the_default_connection_answers(redis_server: EmbeddedServer) -> None:
+    with override_settings(REDIS_LOCKS={}):
+        connection: Any = resolve().blocking_connection()
+    connection.connect()
+    connection.send_command("PING")
+    assert connection.read_response() in {b"PONG", "PONG"}
+    connection.disconnect()
+
+
+@pytest.mark.parametrize("backend", [PACKAGE, DJANGO])
+def test_an_alias_gives_the_server_it_writes_to(backend: str) -> None:
+    with with_cache(BACKEND=backend, LOCATION=["redis://:pw@primary:1/3", "redis://replica:2/3"]):
+        assert resolve("c").description == "redis://primary:1/3"
+
+
+def test_the_options_of_djangos_cache_are_kept() -> None:
+    options = {"password": "pw", "socket_timeout": 3, "pool_class": "redis.BlockingConnectionPool"}
+    with with_cache(BACKEND=DJANGO, LOCATION="redis://h:1", OPTIONS=options):
+        endpoint = resolve("c")
+    assert (endpoint.kwargs["password"], endpoint.reply_timeout) == ("pw", 3)
+
+
+def test_the_pool_of_djangos_cache_is_not_borrowed() -> None:
+    with with_cache(BACKEND=DJANGO, LOCATION="redis://h:1"):
+        resolve("c")
+        cache: Any = caches["c"]
+        assert cache._cache._pools == {}
+
+
+@pytest.mark.parametrize("url", ["redis://h:1/2", "rediss://h:1/2", "unix:///run/x.sock?db=2"])
+def test_a_url_is_taken_as_it_is(url: str) -> None:
+    assert resolve(url).description == url
+
+
+def test_a_description_shows_no_password() -> None:
+    assert "secret" not in resolve("redis://user:secret@h:1/2").description
+
+
+def test_a_callable_is_called_once() -> None:
+    spec = f"{__name__}.counted_client"
+    assert resolve(spec) is resolve(spec)
+    assert resolve(spec).description == "redis://counted:7000/0"
+    assert calls == [1]
+
+
+def test_a_changed_setting_is_resolved_again() -> None:
+    spec = f"{__name__}.counted_client"
+    resolve(spec)
+    with override_settings(REDIS_LOCKS={}):
+        resolve(spec)
+    assert calls == [1, 1]
+
+
+def test_an_alias_with_a_dot_is_an_alias() -> None:
+    caches_with_dot = {"my.cache": {"BACKEND": PACKAGE, "LOCATION": "redis://dotted:1/0"}}
+    with override_settings(CACHES=caches_with_dot):
+        assert resolve("my.cache").description == "redis://dotted:1/0"
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ("nowhere", "no cache 'nowhere' in CACHES .there are: default"),
+        ("http://host", "scheme 'http'"),
+        ("redis+sentinel://host", "Sentinel"),
+        ("redis://h/?no_such_option=1", "not a usable URL"),
+        ("no.such.path", "cannot be imported"),
+        (f"{__name__}.calls", "must be a callable"),
+        (f"{__name__}.async_client", r"asyncio.*redis\.Redis of one primary"),
+        (f"{__name__}.cluster_client", "cluster client"),
+        (f"{__name__}.failing_client", "KeyError"),
+    ],
+)
+def test_what_is_no_server_is_refused(spec: str, text: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=text):
+        resolve(spec)
+
+
+@pytest.mark.parametrize(
+    "cache",
+    [
+        {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+        {"BACKEND": "django.core.cache.backends.dummy.DummyCache"},
+    ],
+)
+def test_a_cache_that_is_not_on_redis_is_refused(cache: dict[str, Any]) -> None:
+    with (
+        with_cache(**cache),
+        pytest.raises(ImproperlyConfigured, match=r"CACHES\['c'\].*not on Redis"),
+    ):
+        resolve("c")
+
+
+@pytest.mark.filterwarnings("ignore:.*ShardClient")
+def test_a_cache_spread_over_servers_is_refused() -> None:
+    options = {"CLIENT_CLASS": "django_redis.client.ShardClient"}
+    with (
+        with_cache(BACKEND=PACKAGE, LOCATION=["redis://a", "redis://b"], OPTIONS=options),
+        pytest.raises(ImproperlyConfigured, match="several servers"),
+    ):
+        resolve("c")
+
+
+def test_a_cache_that_cannot_be_built_is_refused() -> None:
+    options = {"CLIENT_CLASS": "no.such.Client"}
+    with (
+        with_cache(BACKEND=PACKAGE, LOCATION="redis://a", OPTIONS=options),
+        pytest.raises(ImproperlyConfigured, match="LOCATION and OPTIONS"),
+    ):
+        resolve("c")
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://:pa/secret@host:12", "http://u:secret@host", "redis://u:secret@h:port"]
+)
+def test_no_refusal_shows_a_password(url: str) -> None:
+    with pytest.raises(ImproperlyConfigured) as raised:
+        resolve(url)
+    assert "secret" not in str(raised.value)
+    assert raised.value.__cause__ is None

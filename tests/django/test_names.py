@@ -1,0 +1,162 @@
+"""Templates: what they may say, and the names they give for a call."""
+
+from __future__ import annotations
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from redis_locks.calls import for_calls_of
+from redis_locks.names import parse
+
+
+def account(account_id: int, currency: str = "EUR", *, day: str = "today") -> None: ...
+
+
+def positional(account_id: int, /, **options: object) -> None: ...
+
+
+def anything(*args: object, **kwargs: object) -> None: ...
+
+
+def name_for(function: Any, name: object, *args: object, **kwargs: object) -> str:
+    return for_calls_of(function, name)(args, kwargs)
+
+
+@pytest.mark.parametrize(
+    ("template", "args", "kwargs", "expected"),
+    [
+        ("account:{account_id}", (7,), {}, "account:7"),
+        ("account:{account_id}", (), {"account_id": 7}, "account:7"),
+        ("{account_id}:{currency}:{day}", (7,), {}, "7:EUR:today"),
+        ("{account_id}:{currency}:{day}", (7, "USD"), {"day": "d"}, "7:USD:d"),
+        ("{account_id}:{account_id}", (7,), {}, "7:7"),
+        ("{{{account_id}}}", (7,), {}, "{7}"),
+        ("all {{accounts}}", (7,), {}, "all {accounts}"),
+    ],
+)
+def test_a_template_takes_the_values_of_the_call(
+    template: str, args: tuple[object, ...], kwargs: dict[str, object], expected: str
+) -> None:
+    assert name_for(account, template, *args, **kwargs) == expected
+
+
+def test_a_field_follows_attributes() -> None:
+    request = SimpleNamespace(user=SimpleNamespace(pk=5))
+    assert name_for(lambda request: None, "user:{request.user.pk}", request) == "user:5"
+
+
+def test_a_method_can_name_itself() -> None:
+    class Job:
+        key = "nightly"
+
+        def run(self) -> None: ...
+
+    assert name_for(Job.run, "job:{self.key}", Job()) == "job:nightly"
+
+
+def test_a_keyword_of_a_positional_only_parameters_name_is_another_value() -> None:
+    assert name_for(positional, "{account_id}", 1, account_id=2) == "1"
+
+
+def test_a_field_may_come_from_any_keyword() -> None:
+    assert name_for(positional, "{pk}", 1, pk=2) == "2"
+    assert name_for(anything, "{pk}", pk=3) == "3"
+
+
+def test_a_keyword_that_the_call_does_not_give_is_named() -> None:
+    with pytest.raises(ValueError, match="no argument named 'pk'"):
+        name_for(anything, "{pk}", 3)
+
+
+def test_a_call_with_a_missing_argument_fails_as_the_function_would() -> None:
+    with pytest.raises(TypeError, match="missing a required argument: 'account_id'"):
+        name_for(account, "{account_id}")
+
+
+def test_a_partial_is_named_by_what_is_left_to_give() -> None:
+    assert name_for(functools.partial(account, 7), "{currency}", "USD") == "USD"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{}",
+        "{0}",
+        "{account_id[0]}",
+        "{account_id!r}",
+        "{account_id:>5}",
+        "{account_id:{currency}}",
+        "{account_id.__class__}",
+        "{account_id._private}",
+        "{account_id.}",
+        "{account id}",
+        "{account_id",
+        "account_id}",
+        "",
+    ],
+)
+def test_a_template_that_could_run_code_or_is_malformed_is_refused(template: str) -> None:
+    with pytest.raises(ValueError, match="name"):
+        parse(template)
+
+
+@pytest.mark.parametrize("function", [account, lambda account_id, currency, day, *a: None])
+@pytest.mark.parametrize("template", ["{acount_id}", "{a}", "{self.pk}"])
+def test_an_unknown_parameter_is_refused_before_any_call(function: Any, template: str) -> None:
+    with pytest.raises(ValueError, match="there are: account_id, currency, day"):
+        for_calls_of(function, template)
+
+
+def test_all_further_arguments_together_are_no_field() -> None:
+    with pytest.raises(ValueError, match="it has none"):
+        for_calls_of(anything, "{args}")
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_value_that_everybody_would_share_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="account_id"):
+        name_for(account, "account:{account_id}", value)
+
+
+@pytest.mark.parametrize("value", [b"7", object(), print, [].append])
+def test_a_value_without_a_text_of_its_own_is_refused(value: object) -> None:
+    with pytest.raises(TypeError, match="account_id"):
+        name_for(account, "account:{account_id}", value)
+
+
+def test_a_missing_attribute_is_named() -> None:
+    with pytest.raises(AttributeError, match=r"\{account_id\.pk\}: a int has no attribute 'pk'"):
+        name_for(account, "{account_id.pk}", 7)
+
+
+def test_a_name_too_long_is_refused_at_the_call() -> None:
+    with pytest.raises(ValueError, match="512"):
+        name_for(account, "{account_id}", "x" * 513)
+
+
+def test_a_callable_gets_the_arguments_of_the_call() -> None:
+    assert name_for(account, lambda account_id, day: f"{account_id}-{day}", 7, day="d") == "7-d"
+
+
+@pytest.mark.parametrize("result", [None, 5, ""])
+def test_a_callable_must_return_a_name(result: object) -> None:
+    with pytest.raises((TypeError, ValueError), match="name callable"):
+        name_for(account, lambda account_id: result, 7)
+
+
+def test_without_a_name_it_is_the_functions_own() -> None:
+    assert name_for(account, None, 7) == f"{__name__}.account"
+
+
+def test_a_lambda_needs_a_name() -> None:
+    with pytest.raises(ValueError, match="no name of its own"):
+        for_calls_of(lambda: None, None)
+
+
+@pytest.mark.parametrize("name", [5, b"name", int])
+def test_a_name_of_another_type_is_refused(name: object) -> None:
+    with pytest.raises(TypeError, match="name must be"):
+        for_calls_of(account, name)
