@@ -16,7 +16,7 @@ MAX_NAME_BYTES = 512
 class LockKeys(NamedTuple):
     """The Redis keys of one lock, in the order in which every script takes them."""
 
-    holders: bytes
+    holder: bytes
     queue: bytes
     claims: bytes
     fence: bytes
@@ -60,7 +60,7 @@ def lock_keys(prefix: str, partition: int, name: str) -> LockKeys:
     """Return the keys of the lock `name`."""
     tag = f"{prefix}{{{partition}}}"
     return LockKeys(
-        holders=f"{tag}:holders:{name}".encode(),
+        holder=f"{tag}:holder:{name}".encode(),
         queue=f"{tag}:queue:{name}".encode(),
         claims=f"{tag}:claims:{name}".encode(),
         fence=f"{tag}:fence:{name}".encode(),

@@ -79,7 +79,7 @@ def _note(lease: Lease, reply: object, sent: float) -> None:
     try:
         if isinstance(reply, Exception):
             raise reply
-        left = store.extend_reply(reply, lease.token)  # type: ignore[arg-type]
+        left = store.extend_reply(reply, lease.token)
     except (LinkBroken, LockBackendError) as error:
         logger.info("Renewal of lock %r failed, trying again: %s", lease.name, error)
         lease.due = monotonic() + lease.lease_ms / 10_000

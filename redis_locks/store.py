@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Call, Link, LinkBroken
@@ -35,49 +36,48 @@ class Refused(NamedTuple):
     claim: str
 
 
-def _echoed(reply: list[Any], token: str) -> list[Any]:
+class Snapshot(NamedTuple):
+    """One lock as it was at `at_ms`, server time; `waiting` counts the whole queue.
+
+    `holders` are (token, lease end ms, claim), `waiters` (token, claim) in queue order.
+    """
+
+    at_ms: int
+    waiting: int
+    holders: tuple[tuple[str, int, str], ...]
+    waiters: tuple[tuple[str, str], ...]
+
+
+def _echoed(reply: object, token: str, parts: int) -> list[str]:
+    """Split a reply into at most `parts` parts after the token it starts with."""
+    words = reply.decode(errors="replace").split(" ", parts) if isinstance(reply, bytes) else []
     # A connection that is one reply out of step would give us somebody else's grant.
-    if not isinstance(reply, list) or not reply or reply[0] != token.encode():
+    if not words or words[0] != token:
         msg = f"the reply {reply!r} is not for token {token}"
         raise LinkBroken(msg)
-    return reply
+    return words
 
 
 async def acquire(link: Link, request: Request, wait_ms: int) -> Granted | Refused:
     """Take the lock if it is free; else join the queue, or not if `wait_ms` is 0."""
-    reply = _echoed(
-        await link.call(
-            scripts.ACQUIRE,
-            (
-                request.keys,
-                (
-                    request.token,
-                    request.name,
-                    request.lease_ms,
-                    request.mode,
-                    request.who,
-                    link.channel,
-                    wait_ms,
-                ),
-            ),
-        ),
-        request.token,
-    )
-    if reply[1] == 1:
+    token = request.token
+    argv = (token, request.name, request.lease_ms, request.mode, request.who, link.channel, wait_ms)
+    reply = _echoed(await link.call(scripts.ACQUIRE, (request.keys, argv)), token, 4)
+    if reply[1] == "1":
         return Granted(int(reply[2]), int(reply[3]))
-    return Refused(int(reply[2]), int(reply[3]), reply[4].decode(errors="replace"))
+    return Refused(int(reply[2]), int(reply[3]), reply[4])
 
 
 async def release(link: Link, keys: LockKeys, name: str, token: str) -> bool:
     """End the hold and hand the lock on; False if the token did not hold it."""
     reply = await link.call(scripts.RELEASE, (keys, (token, name)))
-    return bool(_echoed(reply, token)[1])
+    return _echoed(reply, token, 1)[1] == "1"
 
 
 async def abandon(link: Link, keys: LockKeys, name: str, token: str) -> Refused:
     """Leave the queue, and hand on what was granted meanwhile; return who holds the lock now."""
-    reply = _echoed(await link.call(scripts.ABANDON, (keys, (token, name))), token)
-    return Refused(int(reply[1]), int(reply[2]), reply[3].decode(errors="replace"))
+    reply = _echoed(await link.call(scripts.ABANDON, (keys, (token, name))), token, 3)
+    return Refused(int(reply[1]), int(reply[2]), reply[3] if len(reply) > 3 else "")
 
 
 def extend_call(keys: LockKeys, name: str, token: str, lease_ms: int) -> Call:
@@ -85,10 +85,10 @@ def extend_call(keys: LockKeys, name: str, token: str, lease_ms: int) -> Call:
     return keys, (token, name, lease_ms)
 
 
-def extend_reply(reply: list[Any], token: str) -> int | None:
+def extend_reply(reply: object, token: str) -> int | None:
     """Return how many ms were left of the lease when the call ran, or None if it was lost."""
-    reply = _echoed(reply, token)
-    return int(reply[3]) - int(reply[2]) if reply[1] else None
+    words = _echoed(reply, token, 3)
+    return int(words[3]) - int(words[2]) if words[1] == "1" else None
 
 
 async def extend(link: Link, keys: LockKeys, name: str, token: str, lease_ms: int) -> int | None:
@@ -100,3 +100,34 @@ def grant_message(message: bytes) -> Granted:
     """Return the grant that a release sent to a waiter."""
     _, fence, at_ms = message.split(b" ")
     return Granted(int(fence), int(at_ms))
+
+
+async def names(link: Link, keys: LockKeys, most: int | None) -> list[str]:
+    """Return the names in one partition's index, at most `most` (None: all), in no order."""
+    call = (keys, ("", "", -1 if most is None else most))
+    return [_text(name) for name in await link.call(scripts.INDEX, call)]
+
+
+async def inspect(
+    link: Link, locks: Sequence[tuple[LockKeys, str]], most_waiters: int
+) -> list[Snapshot]:
+    """Return each lock's snapshot, with the first `most_waiters` waiters, in one round trip."""
+    calls = [(keys, ("", name, most_waiters)) for keys, name in locks]
+    return [_snapshot(reply) for reply in await link.call_many(scripts.INSPECT, calls)]
+
+
+def _snapshot(reply: Any) -> Snapshot:
+    if isinstance(reply, Exception):
+        raise reply
+    at_ms, waiting, held, line = reply
+    held, line = [_text(field) for field in held], [_text(field) for field in line]
+    return Snapshot(
+        int(at_ms),
+        waiting,
+        tuple((token, int(ends), claim) for token, ends, claim in zip(*[iter(held)] * 3, strict=True)),
+        tuple(zip(line[::2], line[1::2], strict=True)),
+    )
+
+
+def _text(field: bytes) -> str:
+    return field.decode(errors="replace")

@@ -16,6 +16,7 @@ from redis import exceptions as redis_errors
 from redis_locks.drivers.base import Call, Link, LinkBroken
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connection_error, reply_error
+from redis_locks.drivers.wire import pack_call
 from redis_locks.keys import grant_channel
 from redis_locks.scripts import Script
 
@@ -93,7 +94,7 @@ class AsyncLink:
                 future.exception()  # mark as seen: its caller may be gone
         self._replies.clear()
 
-    async def _command(self, *args: Any) -> Any:
+    async def _command(self, packed: bytes) -> Any:
         if self.broken:
             msg = "the connection was closed"
             raise LinkBroken(msg)
@@ -103,20 +104,19 @@ class AsyncLink:
         self._replies.append(future)
         try:
             async with asyncio.timeout(self._endpoint.reply_timeout):
-                await connection.send_packed_command(connection.pack_command(*args), check_health=False)
+                await connection.send_packed_command(packed, check_health=False)
                 return await future
         except (redis_errors.ConnectionError, OSError, TimeoutError) as error:
             await self.close()
             raise LinkBroken(str(error)) from error
 
-    async def call(self, script: Script, call: Call) -> list[Any]:
+    async def call(self, script: Script, call: Call) -> Any:
         """Run a script; see `Link`."""
-        keys, argv = call
         try:
             try:
-                return await self._command(b"EVALSHA", script.sha, 5, *keys, *argv)  # type: ignore[no-any-return]
+                return await self._command(pack_call(script, call))
             except redis_errors.NoScriptError:
-                return await self._command(b"EVAL", script.text, 5, *keys, *argv)  # type: ignore[no-any-return]
+                return await self._command(pack_call(script, call, whole=True))
         except redis_errors.ResponseError as error:
             raise reply_error(error, self._endpoint.description) from error
 

@@ -28,7 +28,7 @@ class Link(Protocol):
 
     channel: str
 
-    async def call(self, script: Script, call: Call) -> list[Any]:
+    async def call(self, script: Script, call: Call) -> Any:
         """Run a script. Raises LinkBroken, LockBackendError."""
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:

@@ -14,6 +14,7 @@ from redis import exceptions as redis_errors
 from redis_locks.drivers.base import Call, Link, LinkBroken
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connection_error, reply_error
+from redis_locks.drivers.wire import pack_call
 from redis_locks.keys import grant_channel
 from redis_locks.scripts import Script
 
@@ -56,15 +57,12 @@ class BlockingLink:
                 self._messages[token] = push[2]
         return _PUSH
 
-    async def call(self, script: Script, call: Call) -> list[Any]:
+    async def call(self, script: Script, call: Call) -> Any:
         """Run a script; see `Link`."""
-        keys, argv = call
         connection = self._connection
         try:
-            connection.send_packed_command(
-                connection.pack_command(b"EVALSHA", script.sha, 5, *keys, *argv), check_health=False
-            )
-            reply: list[Any] = connection.read_response(disable_decoding=True)
+            connection.send_packed_command((pack_call(script, call),), check_health=False)
+            reply = connection.read_response(disable_decoding=True)
         except redis_errors.NoScriptError:
             reply = self._eval(script, call)
         except redis_errors.ResponseError as error:
@@ -78,24 +76,24 @@ class BlockingLink:
             raise
         return reply
 
-    def _eval(self, script: Script, call: Call) -> list[Any]:
-        reply = self._round_trip([(b"EVAL", script.text, 5, *call[0], *call[1])])[0]
+    def _eval(self, script: Script, call: Call) -> Any:
+        reply = self._round_trip([pack_call(script, call, whole=True)])[0]
         if isinstance(reply, Exception):
             raise reply
-        return reply  # type: ignore[no-any-return]
+        return reply
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         """Run a script many times in one round trip; see `Link`."""
-        replies = self._round_trip([(b"EVALSHA", script.sha, 5, *keys, *argv) for keys, argv in calls])
+        replies = self._round_trip([pack_call(script, call) for call in calls])
         if any(isinstance(reply.__cause__, redis_errors.NoScriptError) for reply in replies if isinstance(reply, Exception)):
-            replies = self._round_trip([(b"EVAL", script.text, 5, *keys, *argv) for keys, argv in calls])
+            replies = self._round_trip([pack_call(script, call, whole=True) for call in calls])
         return replies
 
-    def _round_trip(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+    def _round_trip(self, commands: list[bytes]) -> list[Any]:
         connection = self._connection
         replies: list[Any] = []
         try:
-            connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+            connection.send_packed_command((b"".join(commands),), check_health=False)
             for _ in commands:
                 try:
                     replies.append(connection.read_response(disable_decoding=True))

@@ -1,15 +1,23 @@
 -- Leave the queue; a grant that crossed the leaving on its way is handed on.
 --
--- KEYS: holders queue claims fence index
+-- KEYS: holder queue claims fence index
 -- ARGV: token name
--- Reply: {token, now ms, lease end of the holder ms or 0, claim of the holder or ""}
+-- Reply: "token now ends claim"  now and the end of the holder's lease in ms, and its claim
+--        "token now 0"           nobody holds the lock
 
-redis.call("ZREM", queue, token)
-redis.call("ZREM", holders, token)
-redis.call("HDEL", claims, token)
-settle()
-local holder, ends = living_holder()
-if not holder then
-  return { token, text(now), "0", "" }
+if redis.call("HDEL", claims, token) == 1 then
+  redis.call("LREM", queue, 1, token)
 end
-return { token, text(now), text(ends), redis.call("HGET", claims, holder) or "" }
+local holder, claim = read_holder()
+if holder == token then
+  redis.call("DEL", holder_key)
+  holder = nil
+end
+if not holder then
+  settle()
+  holder, claim = read_holder()
+end
+if not holder then
+  return token .. " " .. text(now) .. " 0"
+end
+return token .. " " .. text(now) .. " " .. text(redis.call("PEXPIRETIME", holder_key)) .. " " .. claim

@@ -1,66 +1,64 @@
--- Take a free lock, or join the queue. Safe to repeat: the token keeps its hold or its place.
+-- Take a free lock, or join the queue. Safe to repeat: a token keeps its hold or its place.
 --
--- KEYS: holders queue claims fence index
+-- KEYS: holder queue claims fence index
 -- ARGV: token name
 --   3 lease, ms
 --   4 mode
 --   5 who, JSON for people
 --   6 channel on which the caller listens
 --   7 wait, ms: 0 do not join the queue, -1 wait for ever
--- Reply: granted  {token, 1, fencing token, now ms}
---        not      {token, 0, now ms, lease end of the holder ms, claim of the holder}
---        (the claim only when wait is 0: others learn it if they give up)
+-- Reply: "token 1 fence now"        granted; now in ms
+--        "token 0 now ends claim"   not; when the holder's lease ends in ms, and its claim
 
 local lease, mode, who, channel, wait = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 
-local holder, ends = living_holder()
+local holder, claim = read_holder()
 
 if holder == token then
-  local claim = read_claim(token)
-  if now + lease > ends then
-    redis.call("ZADD", holders, text(now + lease), token)
-    keep_until(holders, now + lease)
-    keep_until(claims, now + lease)
+  -- The reply to an earlier try was lost.
+  if redis.call("PEXPIREAT", holder_key, text(now + lease), "GT") == 1 then
     keep_index(now + lease)
   end
-  return { token, 1, claim.fence, text(now) }
+  return token .. " 1 " .. string.match(claim, "^%d+") .. " " .. text(now)
 end
+
+local rest = mode .. " " .. ARGV[3] .. " " .. channel
 
 if not holder and redis.call("EXISTS", queue) == 0 then
   local fence = next_fence()
-  grant(token, fence, mode, lease, channel, who)
-  return { token, 1, fence, text(now) }
+  grant(token, fence, lease, rest, who)
+  return token .. " 1 " .. fence .. " " .. text(now)
 end
 
 if wait ~= 0 then
-  local last = redis.call("ZRANGE", queue, -1, -1, "WITHSCORES")[2]
-  local joined = redis.call("ZADD", queue, "NX", text((tonumber(last) or 0) + 1), token) == 1
-  local since = text(now)
-  if not joined then
-    local claim = read_claim(token)
-    since = claim and claim.since or since
-  end
   local give_up_at = wait < 0 and "0" or text(now + wait)
-  write_claim(token, 0, since, mode, lease, channel, give_up_at, who)
+  local mine = " " .. rest .. " " .. give_up_at .. " " .. who
+  if redis.call("HSETNX", claims, token, "0 " .. text(now) .. mine) == 1 then
+    redis.call("RPUSH", queue, token)
+  else
+    -- In line already: keep place and time, but listen where the caller listens now.
+    local since = string.match(redis.call("HGET", claims, token), "^%d+ (%d+)")
+    redis.call("HSET", claims, token, "0 " .. since .. mine)
+  end
   local kept = now + math.max(lease, WAITER_KEPT_MS)
-  keep_until(queue, kept)
-  keep_until(claims, kept)
-  keep_index(kept)
+  if redis.call("PEXPIRETIME", claims) < kept or redis.call("PEXPIRETIME", queue) < kept then
+    redis.call("PEXPIREAT", claims, text(kept + WAITER_SLACK_MS))
+    redis.call("PEXPIREAT", queue, text(kept + WAITER_SLACK_MS))
+  end
 end
 
 if not holder then
   local granted, fence = hand_off(token)
-  if granted == token then
-    return { token, 1, fence, text(now) }
-  end
   if not granted then
     -- Only the dead stood in line, and the caller did not.
     fence = next_fence()
-    grant(token, fence, mode, lease, channel, who)
-    return { token, 1, fence, text(now) }
+    grant(token, fence, lease, rest, who)
+    granted = token
   end
-  holder, ends = living_holder()
+  if granted == token then
+    return token .. " 1 " .. fence .. " " .. text(now)
+  end
+  holder, claim = read_holder()
 end
 
-local claim = wait == 0 and redis.call("HGET", claims, holder) or ""
-return { token, 0, text(now), text(ends), claim or "" }
+return token .. " 0 " .. text(now) .. " " .. text(redis.call("PEXPIRETIME", holder_key)) .. " " .. claim

@@ -1,13 +1,16 @@
 -- End a hold and hand the lock to the first living waiter.
 --
--- KEYS: holders queue claims fence index
+-- KEYS: holder queue claims fence index
 -- ARGV: token name
--- Reply: {token, 1} released; {token, 0} the token does not hold the lock (any more)
+-- Reply: "token 1" released; "token 0" the token does not hold the lock (any more)
 
-local ends = redis.call("ZSCORE", holders, token)
-if ends then
-  redis.call("ZREM", holders, token)
-  redis.call("HDEL", claims, token)
+local holder = read_holder()
+if holder == token then
+  redis.call("DEL", holder_key)
+  settle()
+  return token .. " 1"
 end
-settle()
-return { token, ends and tonumber(ends) > now and 1 or 0 }
+if not holder then
+  settle()
+end
+return token .. " 0"
