@@ -1,0 +1,312 @@
+"""Locked views: `redis_lock` on a view, and `RedisLockMixin`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.test import AsyncClient, AsyncRequestFactory, Client, RequestFactory, override_settings
+from django.urls import path
+from django.utils.decorators import method_decorator
+from django.views import View
+from django.views.decorators.csrf import csrf_exempt
+
+from redis_locks import Lock, LockNotAvailable
+from redis_locks.decorators import redis_lock
+from redis_locks.views import RedisLockMixin
+
+pytestmark = pytest.mark.urls(__name__)
+
+
+def state(name: str) -> str:
+    hold = Lock(name).acquire(wait=0)
+    if hold is None:
+        return "held"
+    hold.release()
+    return "free"
+
+
+def answer(name: str) -> HttpResponse:
+    return HttpResponse(state(name))
+
+
+async def aanswer(name: str) -> HttpResponse:
+    return HttpResponse(await asyncio.to_thread(state, name))
+
+
+@redis_lock("{name}", wait=0)
+def function(request: HttpRequest, name: str) -> HttpResponse:
+    return answer(name)
+
+
+@redis_lock("{name}", wait=0)
+async def coroutine(request: HttpRequest, name: str) -> HttpResponse:
+    return await aanswer(name)
+
+
+class Methods(View):
+    @redis_lock("{name}", wait=0)
+    def get(self, request: HttpRequest, name: str) -> HttpResponse:
+        return answer(name)
+
+
+class AsyncMethods(View):
+    @redis_lock("{name}", wait=0)
+    async def get(self, request: HttpRequest, name: str) -> HttpResponse:
+        return await aanswer(name)
+
+
+@method_decorator(redis_lock("{name}", wait=0), name="dispatch")
+class Dispatch(View):
+    def get(self, request: HttpRequest, name: str) -> HttpResponse:
+        return answer(name)
+
+
+@method_decorator(redis_lock("{name}", wait=0), name="dispatch")
+class AsyncDispatch(View):
+    async def get(self, request: HttpRequest, name: str) -> HttpResponse:
+        return await aanswer(name)
+
+
+class DirectDispatch(View):
+    @redis_lock("{name}", wait=0)
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        return super().dispatch(request, *args, **kwargs)
+
+    async def get(self, request: HttpRequest, name: str) -> HttpResponse:
+        return await aanswer(name)
+
+
+@method_decorator(redis_lock("{name}", wait=0), name="get")
+class AsyncMethodDecorator(View):
+    async def get(self, request: HttpRequest, name: str) -> HttpResponse:
+        return await aanswer(name)
+
+
+class Plain(View):
+    def get(self, request: HttpRequest, name: str) -> HttpResponse:
+        return answer(name)
+
+
+class AsyncPlain(View):
+    async def get(self, request: HttpRequest, name: str) -> HttpResponse:
+        return await aanswer(name)
+
+
+class Mixed(RedisLockMixin, Plain):
+    lock_name = "{name}"
+    lock_wait = 0
+    lock_methods = ("GET",)
+
+
+class AsyncMixed(RedisLockMixin, AsyncPlain):
+    lock_name = "{name}"
+    lock_wait = 0
+    lock_methods = ("GET",)
+
+
+class Default(RedisLockMixin, View):
+    """With the default methods, and everything that may be overridden."""
+
+    lock_wait = 0
+
+    def get_lock_name(self) -> str:
+        return str(self.kwargs["name"])
+
+    def lock_conflict(self, error: LockNotAvailable) -> HttpResponse:
+        return JsonResponse({"holder": error.holder, "name": error.name}, status=409)
+
+    def get(self, request: HttpRequest, name: str) -> HttpResponse:
+        return HttpResponse(f"{state(name)} {self.hold}")
+
+    def post(self, request: HttpRequest, name: str) -> HttpResponse:
+        assert self.hold is not None
+        self.hold.check()
+        return HttpResponse(f"{state(name)} {self.hold.name == name}")
+
+
+class AsyncDefault(RedisLockMixin, View):
+    lock_name = "{name}"
+    lock_wait = 0
+
+    async def lock_conflict(self, error: LockNotAvailable) -> HttpResponse:
+        return HttpResponse("later", status=503)
+
+    async def post(self, request: HttpRequest, name: str) -> HttpResponse:
+        return await aanswer(name)
+
+
+class ByUser(RedisLockMixin, View):
+    lock_name = "user:{request.user.pk}"
+
+    async def post(self, request: HttpRequest, name: str) -> HttpResponse:
+        return await aanswer(f"user:{(await request.auser()).pk}")
+
+
+as_view_result = redis_lock("{name}", wait=0)(Plain.as_view())
+async_as_view_result = redis_lock("{name}", wait=0)(AsyncPlain.as_view())
+
+LOCKED: dict[str, Any] = {
+    "function": function,
+    "coroutine": coroutine,
+    "methods": Methods.as_view(),
+    "async-methods": AsyncMethods.as_view(),
+    "dispatch": Dispatch.as_view(),
+    "async-dispatch": AsyncDispatch.as_view(),
+    "direct-dispatch": DirectDispatch.as_view(),
+    "async-method-decorator": AsyncMethodDecorator.as_view(),
+    "as-view": as_view_result,
+    "async-as-view": async_as_view_result,
+    "mixin": Mixed.as_view(),
+    "async-mixin": AsyncMixed.as_view(),
+}
+FURTHER: dict[str, Any] = {
+    "default": Default.as_view(),
+    "async-default": AsyncDefault.as_view(),
+    "by-user": ByUser.as_view(),
+}
+urlpatterns = [path(f"{kind}/<str:name>/", view) for kind, view in (LOCKED | FURTHER).items()]
+
+
+async def aget(url: str) -> Any:
+    return await AsyncClient().get(url)
+
+
+@pytest.mark.parametrize("kind", LOCKED)
+def test_a_view_holds_its_lock_while_it_runs(kind: str, name: str) -> None:
+    for response in (Client().get(f"/{kind}/{name}/"), asyncio.run(aget(f"/{kind}/{name}/"))):
+        assert (response.status_code, response.content) == (200, b"held")
+        assert state(name) == "free"
+
+
+@pytest.mark.parametrize("kind", LOCKED)
+def test_contention_is_answered_with_423_and_retry_after(kind: str, name: str) -> None:
+    with Lock(name, lease=2.5, renew=False):
+        responses = Client().get(f"/{kind}/{name}/"), asyncio.run(aget(f"/{kind}/{name}/"))
+    for response in responses:
+        assert (response.status_code, response.reason_phrase) == (423, "Locked")
+        assert int(response["Retry-After"]) in {1, 2, 3}
+        assert name not in response.content.decode()
+
+
+def test_the_status_of_contention_can_be_set(name: str) -> None:
+    request = RequestFactory().get("/")
+    with (
+        Lock(name),
+        override_settings(REDIS_LOCKS={"CONNECTION": "default", "CONFLICT_STATUS": 409}),
+    ):
+        assert function(request, name).status_code == 409
+
+        def view(request: HttpRequest) -> HttpResponse: ...
+
+        assert redis_lock(name, wait=0, conflict_status=503)(view)(request).status_code == 503
+
+
+def test_a_view_can_raise_or_build_its_own_response(name: str) -> None:
+    request = RequestFactory().get("/")
+
+    def view(request: HttpRequest) -> HttpResponse: ...
+
+    def build(error: LockNotAvailable, request: HttpRequest) -> HttpResponse:
+        return HttpResponse(f"later, {request.method}", status=418)
+
+    with Lock(name):
+        with pytest.raises(LockNotAvailable):
+            redis_lock(name, wait=0, on_conflict="raise")(view)(request)
+        response = redis_lock(name, wait=0, on_conflict=build)(view)(request)
+    assert (response.status_code, response.content) == (418, b"later, GET")
+
+
+def test_a_view_keeps_csrf_exempt() -> None:
+    exempt = redis_lock("x")(csrf_exempt(function))
+    assert exempt.csrf_exempt is True  # type: ignore[attr-defined]
+    assert csrf_exempt(redis_lock("x")(function)).csrf_exempt is True  # type: ignore[attr-defined]
+
+
+def test_the_holder_is_known_by_method_and_path(name: str) -> None:
+    seen: list[str | None] = []
+
+    @redis_lock(name)
+    def view(request: HttpRequest) -> None:
+        with pytest.raises(LockNotAvailable) as raised, Lock(name, wait=0):
+            pass
+        seen.append(raised.value.holder)
+
+    view(RequestFactory().post("/accounts/7/"))
+    assert "POST /accounts/7/" in str(seen[0])
+
+
+def test_the_mixin_locks_what_changes_and_not_what_reads(name: str) -> None:
+    client = Client()
+    assert client.get(f"/default/{name}/").content == b"free None"
+    assert client.post(f"/default/{name}/").content == b"held True"
+    assert state(name) == "free"
+    with Lock(name):
+        assert client.get(f"/default/{name}/").status_code == 200
+
+
+def test_the_mixins_answer_to_contention_can_be_built(name: str) -> None:
+    with Lock(name):
+        response = Client().post(f"/default/{name}/")
+        later = Client().post(f"/async-default/{name}/")
+    assert (response.status_code, response.json()["name"]) == (409, name)
+    assert (later.status_code, later.content) == (503, b"later")
+
+
+def test_an_async_mixin_still_refuses_other_methods(name: str) -> None:
+    assert Client().get(f"/async-default/{name}/").status_code == 405
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_async_mixin_may_name_the_user(name: str, django_user_model: Any) -> None:
+    user = django_user_model.objects.create_user("somebody")
+    client = Client()
+    client.force_login(user)
+    assert client.post(f"/by-user/{name}/").content == b"held"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_lock_per_user_refuses_who_has_no_user(name: str) -> None:
+    with pytest.raises(ValueError, match=r"request\.user\.pk\} is None"):
+        Client().post(f"/by-user/{name}/")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "text"),
+    [
+        ({}, "get_lock_name"),
+        ({"lock_name": 5}, "lock_name must be a string"),
+        ({"lock_name": "{pk!r}"}, "no conversion"),
+        ({"lock_name": "x", "lock_wait": -1}, "wait must be"),
+        ({"lock_name": "x", "lock_lease": 0}, "lease must be"),
+        ({"lock_name": "x", "lock_using": 5}, "using must be"),
+        ({"lock_name": "x", "lock_methods": "POST"}, "lock_methods"),
+        ({"lock_name": "x", "lock_methods": ["post"]}, "lock_methods"),
+    ],
+)
+def test_a_mixin_that_is_wrong_is_refused_in_the_urlconf(
+    attributes: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ImproperlyConfigured, match=text):
+        type("Wrong", (RedisLockMixin, View), attributes).as_view()  # type: ignore[attr-defined]
+    if attributes:
+        with pytest.raises(ImproperlyConfigured, match=text):
+            RedisLockMixin.as_view(**attributes)
+
+
+def test_a_field_that_the_url_does_not_have_is_named() -> None:
+    class Account(RedisLockMixin, View):
+        lock_name = "account:{pk}"
+
+        def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse: ...
+
+    with pytest.raises(ValueError, match=r"no argument 'pk. .there are: id, and request"):
+        Account.as_view()(RequestFactory().post("/"), id=1)
+
+
+def test_an_async_view_called_directly_works_too(name: str) -> None:
+    response = asyncio.run(coroutine(AsyncRequestFactory().get("/"), name))
+    assert response.content == b"held"
