@@ -39,6 +39,8 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "redis_locks",
+    "demo_project.bank",
+    "chartkick.django",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

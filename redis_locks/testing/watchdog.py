@@ -51,7 +51,7 @@ def _start(binary: str, directory: str, options: list[str]) -> subprocess.Popen[
         *options,
     ]
     with Path(directory, "server.log").open("ab") as log:
-        return subprocess.Popen(
+        return subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory
         )
 

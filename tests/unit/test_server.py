@@ -171,6 +171,15 @@ def test_a_server_on_path_is_found_when_nothing_is_bundled(
         find_binary()
 
 
-def test_importing_the_server_needs_no_django() -> None:
-    code = "import sys; sys.modules['django'] = None; import redis_locks.testing.server"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+def test_importing_the_server_needs_no_settings() -> None:
+    environment = {key: value for key, value in os.environ.items() if "DJANGO" not in key}
+    code = "import redis_locks.testing.server"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env=environment)
+
+
+def test_the_server_s_modules_do_not_import_django() -> None:
+    # The watchdog runs without any installed package; the server needs redis-py alone.
+    for module in ("server", "watchdog"):
+        assert "django" not in (
+            ROOT / f"redis_locks/testing/{module}.py"
+        ).read_text().lower().replace("needs no django", "")

@@ -1,0 +1,1 @@
+"""Accounts, transfers between them, and the comparison of transfer strategies."""

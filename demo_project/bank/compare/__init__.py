@@ -1,0 +1,1 @@
+"""The comparison: worker processes, their measurements, and how a run is recorded."""

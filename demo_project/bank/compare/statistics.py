@@ -1,0 +1,91 @@
+"""Figures of one measurement, from what its workers report. Pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class WorkerReport:
+    """What one worker did.
+
+    Attributes:
+        seconds: How long it worked.
+        retries: How often it had to start or ask again, over all its transfers.
+        refused: Transfers refused by the bank's rules, such as overdrafts.
+        failed: Transfers given up because of contention.
+        latencies_us: Duration of each transfer that moved money, in microseconds.
+    """
+
+    seconds: float
+    retries: int
+    refused: int
+    failed: int
+    latencies_us: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one measurement found; all durations as the caller of a transfer saw them."""
+
+    seconds: float
+    transfers: int
+    refused: int
+    failed: int
+    transfers_per_second: float
+    retries_per_transfer: float
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    fairness: float
+    missing_cents: int
+    overdrawn: int
+
+    @property
+    def conserved(self) -> bool:
+        """Whether exactly as much money was there afterwards as before."""
+        return self.missing_cents == 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures by name."""
+        return asdict(self)
+
+
+def percentile(ascending: Sequence[float], percent: float) -> float:
+    """The smallest value that at least ``percent`` of all values do not exceed; 0 when there are none."""
+    if not ascending:
+        return 0.0
+    return ascending[max(0, math.ceil(len(ascending) * percent / 100) - 1)]
+
+
+def jain_index(shares: Sequence[float]) -> float:
+    """Jain's fairness index: 1 when all shares are equal, 1/n when one has everything, 0 when nobody has any."""
+    squares = sum(share * share for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
+
+
+def summarise(
+    reports: Sequence[WorkerReport], money_before: int, balances_after: Iterable[int]
+) -> Figures:
+    """Put the workers' reports and the accounts' balances together."""
+    latencies = sorted(latency for report in reports for latency in report.latencies_us)
+    balances = list(balances_after)
+    seconds = max((report.seconds for report in reports), default=0.0)
+    count = len(latencies)
+    return Figures(
+        seconds=round(seconds, 3),
+        transfers=count,
+        refused=sum(report.refused for report in reports),
+        failed=sum(report.failed for report in reports),
+        transfers_per_second=round(count / seconds, 1) if seconds else 0.0,
+        retries_per_transfer=round(sum(report.retries for report in reports) / max(count, 1), 3),
+        p50_ms=percentile(latencies, 50) / 1000,
+        p99_ms=percentile(latencies, 99) / 1000,
+        max_ms=percentile(latencies, 100) / 1000,
+        fairness=round(jain_index([len(report.latencies_us) for report in reports]), 3),
+        missing_cents=money_before - sum(balances),
+        overdrawn=sum(balance < 0 for balance in balances),
+    )

@@ -1,0 +1,101 @@
+"""One worker process: transfers money at random for as long as it is told, and reports what happened.
+
+One JSON line in, one out: a job is answered with ``ready`` after a warm-up, any next line starts it, the report
+follows. The end of input ends the process, so that no worker outlives the run.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import IO, Any
+
+import redis
+from django_redis import get_redis_connection
+
+from demo_project.bank.accounts import TooMuchContention, TransferError
+from demo_project.bank.compare.statistics import WorkerReport
+from demo_project.bank.transfers import transfer_funds
+from redis_locks import LockLost
+
+LARGEST_AMOUNT = 100
+# Nobody repeats an operation of the comparison, so the bank need not remember it for long.
+MARKER_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker is to do, and its own number for operation ids."""
+
+    strategy: str
+    account_ids: list[str]
+    seconds: float
+    number: int
+    run: str
+
+
+def work(conn: redis.Redis, job: Job) -> WorkerReport:
+    """Transfer random amounts between random accounts until the time is over."""
+    retries = refused = failed = 0
+    latencies: list[int] = []
+    started = time.perf_counter()
+    deadline = started + job.seconds
+    for step in count():
+        sender, recipient = random.sample(job.account_ids, 2)
+        cents = random.randint(1, LARGEST_AMOUNT)  # noqa: S311
+        before = time.perf_counter()
+        if before >= deadline:
+            return WorkerReport(before - started, retries, refused, failed, latencies)
+        try:
+            receipt = transfer_funds(
+                conn,
+                sender,
+                recipient,
+                cents,
+                strategy=job.strategy,
+                operation_id=f"{job.run}:{job.number}:{step}",
+                marker_seconds=MARKER_SECONDS,
+            )
+        except (TooMuchContention, LockLost):
+            failed += 1
+        except TransferError:
+            refused += 1
+        else:
+            latencies.append(round((time.perf_counter() - before) * 1e6))
+            retries += receipt.retries
+    raise AssertionError  # count() never ends
+
+
+def warm_up(conn: redis.Redis, job: Job) -> None:
+    """Connect and load scripts, so that the first measured transfer is like all others."""
+    first, second = job.account_ids[:2]
+    try:
+        transfer_funds(conn, first, second, 1, strategy=job.strategy, marker_seconds=MARKER_SECONDS)
+    except TransferError:
+        # Only the connection matters here.
+        return
+
+
+def serve(requests: IO[str], replies: IO[str]) -> None:
+    """Do one job after the other until there are no more."""
+    conn = get_redis_connection("default")
+    while line := requests.readline():
+        job = Job(**json.loads(line))
+        warm_up(conn, job)
+        _say(replies, {"ready": True})
+        if not requests.readline():
+            return
+        _say(replies, asdict(work(conn, job)))
+
+
+def _say(replies: IO[str], message: dict[str, Any]) -> None:
+    replies.write(json.dumps(message) + "\n")
+    replies.flush()
+
+
+if __name__ == "__main__":
+    serve(sys.stdin, sys.stdout)

@@ -1,0 +1,105 @@
+"""``manage.py demo``: everything at once, with nothing installed and nothing left running."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from argparse import ArgumentParser
+from contextlib import ExitStack
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django_redis import get_redis_connection
+
+from demo_project.bank.accounts import seed_accounts
+from demo_project.bank.report import print_table
+from redis_locks.testing.server import EmbeddedServer, ServerError
+
+from .compare import add_plan_arguments, plan_from, run_in_terminal
+
+CUSTOMERS = {"alice": 100_000, "bob": 50_000, "carol": 25_000}
+LOGIN = "admin"
+USUAL_PORT = 8000
+
+
+class Command(BaseCommand):
+    """Start a server, prepare the bank, compare the strategies, and serve the site."""
+
+    help = "Show the whole demo: start a server, seed the bank, run a short comparison, serve the site."
+    # The system checks need the server that this command starts.
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Options of the first comparison, --once and --port."""
+        add_plan_arguments(parser, (1, 5), 0.3)
+        parser.add_argument("--once", action="store_true", help="do all of it but do not serve")
+        parser.add_argument(
+            "--port",
+            type=int,
+            default=USUAL_PORT,
+            help="port of the site; a free one is chosen if it is taken (default: %(default)s)",
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Do one step after the other and say so."""
+        plan = plan_from(options)
+        with ExitStack() as stack:
+            try:
+                server = stack.enter_context(EmbeddedServer())
+            except ServerError as error:
+                raise CommandError(str(error)) from error
+            self._point_everything_at(server.url)
+            call_command("migrate", verbosity=0, interactive=False)
+            seed_accounts(get_redis_connection("default"), CUSTOMERS)
+            password = create_login()
+            self.stdout.write(f"Comparing {len(plan)} combinations, {plan.seconds} s each ...")
+            color = not options["no_color"]
+            comparison = run_in_terminal(plan, color=color)
+            table = comparison.measurements.all()
+            print_table(getattr(self.stdout, "_out", sys.stdout), table, color=color)
+            self.stdout.write(f"Log in as {LOGIN} with the password {password}")
+            if not options["once"]:
+                self._serve(choose_port(options["port"]))
+
+    def _point_everything_at(self, url: str) -> None:
+        """Let this process, and the worker processes it starts, use the server."""
+        os.environ["REDIS_URL"] = url
+        settings.REDIS_URL = url
+        # In place, before the first use, so that Django's cache handler sees it as well.
+        settings.CACHES["default"]["LOCATION"] = url
+
+    def _serve(self, port: int) -> None:
+        self.stdout.write(f"Open http://127.0.0.1:{port}/ and stop the demo with Ctrl-C.")
+        self.stdout.flush()
+        # No reloader: it would run this command, and so the server, a second time.
+        call_command("runserver", f"127.0.0.1:{port}", use_reloader=False, skip_checks=True)
+
+
+def create_login() -> str:
+    """Create the administrator, or give it a new password; returns the password."""
+    password = secrets.token_urlsafe(9)
+    user, _ = get_user_model().objects.get_or_create(
+        **{get_user_model().USERNAME_FIELD: LOGIN},
+        defaults={"is_staff": True, "is_superuser": True},
+    )
+    user.set_password(password)
+    user.save()
+    return password
+
+
+def choose_port(wanted: int) -> int:
+    """The wanted port, or a free one if somebody listens there already."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise CommandError("There is no free port on this machine.")

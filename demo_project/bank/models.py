@@ -1,0 +1,89 @@
+"""Comparisons of the transfer strategies, and what each of their measurements found."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from .transfers import LABELS
+
+
+class Comparison(models.Model):
+    """One run of the comparison, over all its combinations of strategy, workers and accounts."""
+
+    class Status(models.TextChoices):
+        """How far the run has come."""
+
+        RUNNING = "running"
+        FINISHED = "finished"
+        FAILED = "failed"
+        INTERRUPTED = "interrupted"
+
+    parameters = models.JSONField()
+    versions = models.JSONField(default=dict)
+    status = models.CharField(max_length=12, choices=Status, default=Status.RUNNING)
+    started = models.DateTimeField(auto_now_add=True)
+    finished = models.DateTimeField(null=True)
+    started_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    measured = models.PositiveIntegerField(default=0)
+    planned = models.PositiveIntegerField()
+    error = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ("-started", "-pk")
+
+    def __str__(self) -> str:
+        return f"Comparison {self.pk}"
+
+    @property
+    def progress(self) -> int:
+        """Per cent of the planned measurements that are done."""
+        return 100 * self.measured // self.planned if self.planned else 0
+
+
+class Measurement(models.Model):
+    """What one strategy did with one number of workers on one kind of accounts."""
+
+    class Accounts(models.TextChoices):
+        """How likely it is that two workers meet."""
+
+        HOT = "hot"
+        SPREAD = "spread"
+
+    comparison = models.ForeignKey(
+        Comparison, on_delete=models.CASCADE, related_name="measurements"
+    )
+    strategy = models.CharField(max_length=20, choices=list(LABELS.items()))
+    workers = models.PositiveSmallIntegerField()
+    accounts = models.CharField(max_length=6, choices=Accounts)
+    seconds = models.FloatField()
+    transfers = models.PositiveIntegerField()
+    refused = models.PositiveIntegerField()
+    failed = models.PositiveIntegerField()
+    transfers_per_second = models.FloatField()
+    retries_per_transfer = models.FloatField()
+    p50_ms = models.FloatField()
+    p99_ms = models.FloatField()
+    max_ms = models.FloatField()
+    fairness = models.FloatField()
+    missing_cents = models.BigIntegerField()
+    overdrawn = models.PositiveIntegerField()
+
+    class Meta:
+        ordering = ("pk",)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("comparison", "strategy", "workers", "accounts"),
+                name="bank_one_measurement_per_combination",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.get_strategy_display()}, {self.workers} workers, {self.accounts} accounts"
+
+    @property
+    def conserved(self) -> bool:
+        """Whether exactly as much money was there afterwards as before."""
+        return self.missing_cents == 0

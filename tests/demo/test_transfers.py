@@ -1,0 +1,249 @@
+"""Every way to move money: what it refuses, what it conserves, and that it happens once."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import redis
+
+from demo_project.bank import transfers
+from demo_project.bank.accounts import (
+    InsufficientFunds,
+    InvalidTransfer,
+    TooMuchContention,
+    UnknownAccount,
+    account_key,
+    read_balances,
+    seed_accounts,
+)
+from demo_project.bank.book_locks import lua_lock, setnx_lock
+from demo_project.bank.transfers import STRATEGIES, transfer_funds
+from redis_locks import Lock, LockLost, LockTimeout
+
+SAFE = [strategy for strategy in STRATEGIES if strategy != "unprotected"]
+
+
+@pytest.fixture
+def accounts(client: redis.Redis, name: str) -> tuple[str, str]:
+    pair = (f"{name}-a", f"{name}-b")
+    seed_accounts(client, {pair[0]: 1000, pair[1]: 500})
+    return pair
+
+
+def balances(client: redis.Redis, accounts: tuple[str, str]) -> list[int]:
+    return list(read_balances(client, accounts).values())
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_transfer_moves_the_amount(
+    client: redis.Redis, accounts: tuple[str, str], strategy: str
+) -> None:
+    receipt = transfer_funds(client, *accounts, 300, strategy=strategy)
+    assert receipt.moved
+    assert balances(client, accounts) == [700, 800]
+    transfer_funds(client, *reversed(accounts), 800, strategy=strategy)
+    assert balances(client, accounts) == [1500, 0]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_overdraft_is_refused_and_nothing_moves(
+    client: redis.Redis, accounts: tuple[str, str], strategy: str
+) -> None:
+    with pytest.raises(InsufficientFunds, match=r"holds 1000 cents.*1001 cents"):
+        transfer_funds(client, *accounts, 1001, strategy=strategy)
+    assert balances(client, accounts) == [1000, 500]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_unknown_account_is_refused_and_not_created(
+    client: redis.Redis, accounts: tuple[str, str], name: str, strategy: str
+) -> None:
+    nobody = f"{name}-nobody"
+    for pair in ((accounts[0], nobody), (nobody, accounts[0])):
+        with pytest.raises(UnknownAccount, match=nobody):
+            transfer_funds(client, *pair, 1, strategy=strategy)
+    assert not client.exists(account_key(nobody))
+    assert balances(client, accounts) == [1000, 500]
+
+
+@pytest.mark.parametrize("cents", [0, -5, True, 1.5, "7", None, float("nan")])
+def test_an_amount_that_is_no_positive_whole_number_is_refused(
+    client: redis.Redis, accounts: tuple[str, str], cents: Any
+) -> None:
+    with pytest.raises(InvalidTransfer, match="amount"):
+        transfer_funds(client, *accounts, cents)
+    assert balances(client, accounts) == [1000, 500]
+
+
+def test_a_transfer_to_oneself_is_refused(client: redis.Redis, accounts: tuple[str, str]) -> None:
+    with pytest.raises(InvalidTransfer, match="same account"):
+        transfer_funds(client, accounts[0], accounts[0], 1)
+
+
+def test_an_account_id_must_be_text(client: redis.Redis, accounts: tuple[str, str]) -> None:
+    with pytest.raises(InvalidTransfer, match="sender must be an account id"):
+        transfer_funds(client, 7, accounts[0], 1)  # type: ignore[arg-type]
+
+
+def test_an_unknown_strategy_is_named_in_the_error(
+    client: redis.Redis, accounts: tuple[str, str]
+) -> None:
+    with pytest.raises(ValueError, match="'hope'"):
+        transfer_funds(client, *accounts, 1, strategy="hope")
+
+
+@pytest.mark.parametrize("strategy", SAFE)
+def test_repeating_an_operation_moves_the_money_once(
+    client: redis.Redis, accounts: tuple[str, str], name: str, strategy: str
+) -> None:
+    # 600 of 1000: the second call would be an overdraft if it looked at the balance first.
+    first = transfer_funds(client, *accounts, 600, strategy=strategy, operation_id=name)
+    again = transfer_funds(client, *accounts, 600, strategy=strategy, operation_id=name)
+    assert (first.moved, again.moved) == (True, False)
+    assert balances(client, accounts) == [400, 1100]
+
+
+@pytest.mark.parametrize("strategy", SAFE)
+def test_a_retry_after_a_lost_reply_does_not_move_the_money_twice(
+    client: redis.Redis,
+    accounts: tuple[str, str],
+    name: str,
+    strategy: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lost = lose_first_reply_of_the_write(monkeypatch)
+    try:
+        receipt = transfer_funds(client, *accounts, 600, strategy=strategy, operation_id=name)
+    except redis.ConnectionError:
+        receipt = transfer_funds(client, *accounts, 600, strategy=strategy, operation_id=name)
+    assert lost.is_set()
+    assert not receipt.moved
+    assert balances(client, accounts) == [400, 1100]
+
+
+def lose_first_reply_of_the_write(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let the first write reach the server, then act as if the connection broke before its reply."""
+    lost = threading.Event()
+    execute, move = redis.client.Pipeline.execute, transfers.move_money
+
+    def broken_execute(pipe: Any, *args: Any, **kwargs: Any) -> Any:
+        writes = pipe.explicit_transaction
+        result = execute(pipe, *args, **kwargs)
+        if writes and not lost.is_set():
+            lost.set()
+            # redis-py's own words for a connection that breaks while it watches.
+            raise redis.WatchError("A ConnectionError occurred while watching one or more keys")
+        return result
+
+    def broken_move(*args: Any) -> int:
+        outcome = move(*args)
+        if not lost.is_set():
+            lost.set()
+            raise redis.ConnectionError("Connection closed by server.")
+        return outcome
+
+    monkeypatch.setattr(redis.client.Pipeline, "execute", broken_execute)
+    monkeypatch.setattr(transfers, "move_money", broken_move)
+    return lost
+
+
+@pytest.mark.parametrize("strategy", SAFE)
+def test_money_is_conserved_when_many_transfer_at_once(
+    client: redis.Redis, accounts: tuple[str, str], strategy: str
+) -> None:
+    def trade(number: int) -> None:
+        pair = accounts if number % 2 else accounts[::-1]
+        for _ in range(25):
+            transfer_funds(client, *pair, 10, strategy=strategy)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(trade, range(4)))
+    assert balances(client, accounts) == [1000, 500]
+
+
+def test_the_unprotected_way_loses_money_when_two_transfers_cross(
+    client: redis.Redis, accounts: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both_have_read = threading.Barrier(2, timeout=10)
+    found: list[int] = []
+
+    def check_together(sender: str, balance: int, cents: int) -> None:
+        found.append(balance)
+        both_have_read.wait()
+
+    monkeypatch.setattr(transfers, "check_funds", check_together)
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [
+            pool.submit(transfer_funds, client, *accounts, cents, strategy="unprotected")
+            for cents in (100, 300)
+        ]
+        assert all(job.result().moved for job in jobs)
+    assert found == [1000, 1000]
+    # Both report success, yet the sender was charged for one of them only.
+    assert balances(client, accounts)[0] in (900, 700)
+
+
+def test_the_optimistic_way_gives_up_when_the_account_never_rests(
+    client: redis.Redis, accounts: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def disturbed(sender: str, balance: int, cents: int) -> None:
+        client.hset(account_key(sender), "touched", balance)
+
+    monkeypatch.setattr(transfers, "check_funds", disturbed)
+    monkeypatch.setattr(transfers, "MAX_ATTEMPTS", 3)
+    with pytest.raises(TooMuchContention, match="3 attempts"):
+        transfer_funds(client, *accounts, 1, strategy="optimistic")
+    assert balances(client, accounts) == [1000, 500]
+
+
+@pytest.mark.parametrize("strategy", ["redis_lock", "book_setnx", "book_lua"])
+def test_a_lock_held_for_too_long_is_reported_as_contention(
+    client: redis.Redis,
+    accounts: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    strategy: str,
+) -> None:
+    monkeypatch.setattr(transfers, "WAIT_SECONDS", 0.05)
+    key = account_key(accounts[1])
+    with setnx_lock(client, key), Lock(key), pytest.raises(TooMuchContention):
+        transfer_funds(client, *accounts, 1, strategy=strategy)
+    assert balances(client, accounts) == [1000, 500]
+
+
+def test_a_write_under_an_outdated_hold_is_refused_by_its_fencing_token(
+    client: redis.Redis, accounts: tuple[str, str]
+) -> None:
+    transfer_funds(client, *accounts, 1)
+    client.hset(account_key(accounts[0]), "fence", 2**52)
+    with pytest.raises(LockLost, match="younger hold"):
+        transfer_funds(client, *accounts, 1)
+    assert balances(client, accounts) == [999, 501]
+
+
+@pytest.mark.parametrize("lock", [setnx_lock, lua_lock])
+def test_a_book_lock_that_was_lost_is_reported_unless_the_block_failed_by_itself(
+    client: redis.Redis, name: str, lock: Any
+) -> None:
+    with pytest.raises(LockLost), lock(client, name):
+        client.set(f"lock:{name}", "somebody else")
+    assert client.get(f"lock:{name}") == b"somebody else"
+    client.delete(f"lock:{name}")
+    with pytest.raises(ZeroDivisionError), lock(client, name):
+        _ = client.delete(f"lock:{name}") / 0
+
+
+@pytest.mark.parametrize("lock", [setnx_lock, lua_lock])
+def test_a_book_lock_gives_up_after_its_wait(client: redis.Redis, name: str, lock: Any) -> None:
+    with lock(client, name), pytest.raises(LockTimeout), lock(client, name, wait=0.01):
+        pytest.fail("two holders")
+    assert not client.exists(f"lock:{name}")
+
+
+def test_a_setnx_lock_left_without_an_end_gets_one(client: redis.Redis, name: str) -> None:
+    client.set(f"lock:{name}", "a holder that died before EXPIRE")
+    with pytest.raises(LockTimeout), setnx_lock(client, name, wait=0.01):
+        pytest.fail("two holders")
+    assert 0 < client.ttl(f"lock:{name}") <= 10
