@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from redis_locks.decorators import redis_lock
 from redis_locks.exceptions import (
     LockBackendError,
     LockError,
@@ -12,6 +13,7 @@ from redis_locks.exceptions import (
 )
 from redis_locks.holds import Hold
 from redis_locks.locks import Lock
+from redis_locks.views import RedisLockMixin
 
 __version__ = "0.1.0"
 
@@ -24,4 +26,6 @@ __all__ = [
     "LockNotAvailable",
     "LockNotHeld",
     "LockTimeout",
+    "RedisLockMixin",
+    "redis_lock",
 ]
