@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, cast
 
@@ -157,8 +156,9 @@ def _is_being_defined(name: object) -> bool:
     """
     if not inspect.isfunction(name) or not name.__qualname__.isidentifier():
         return False
-    module = sys.modules.get(name.__module__)
-    return module is not None and getattr(module, name.__name__, None) is not name
+    if hasattr(name, "__wrapped__"):  # its globals are those of the wrapper's module
+        return False
+    return name.__globals__.get(name.__name__) is not name
 
 
 def _check_conflict(on_conflict: object, conflict_status: object) -> None:

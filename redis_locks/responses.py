@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 from django.http import HttpRequest, HttpResponse
 
@@ -33,10 +34,13 @@ def conflict_response(error: LockNotAvailable, status: int | None = None) -> Htt
 def request_of(args: tuple[object, ...]) -> HttpRequest | None:
     """The request, if these are the arguments of a view: the first one, or after ``self``."""
     for value in args[:2]:
+        # By type(): isinstance() would make a lazy object (a user) fetch what it stands for.
+        if issubclass(type(value), HttpRequest):
+            return cast("HttpRequest", value)
         # Django REST framework passes a request of its own around Django's.
-        request = value if isinstance(value, HttpRequest) else getattr(value, "_request", None)
-        if isinstance(request, HttpRequest):
-            return request
+        inner = getattr(value, "__dict__", {}).get("_request")
+        if isinstance(inner, HttpRequest):
+            return inner
     return None
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import SynchronousOnlyOperation
+from django.utils.functional import SimpleLazyObject
 from django.views.decorators.csrf import csrf_exempt
 
 from redis_locks import Lock, LockNotAvailable, LockTimeout
@@ -249,6 +250,22 @@ def named(account_id: int) -> str:
 
 def test_a_function_of_the_module_may_give_the_name() -> None:
     assert callable(redis_lock(named)(lambda account_id: account_id))
+
+
+def test_a_function_of_executed_text_may_give_the_name() -> None:
+    text = "def own_name(): return 'x'\nlock = redis_lock(own_name)"
+    exec(text, {"redis_lock": redis_lock})  # noqa: S102 - as an interactive session does
+
+
+def test_a_lazy_argument_is_not_fetched_for_the_lock(name: str) -> None:
+    fetched: list[int] = []
+    user = SimpleLazyObject(lambda: fetched.append(1) or "user")
+
+    @redis_lock(name)
+    def locked(user: object) -> list[int]:
+        return list(fetched)
+
+    assert locked(user) == []
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,18 @@ def test_a_view_can_raise_or_build_its_own_response(name: str) -> None:
     assert (response.status_code, response.content) == (418, b"later, GET")
 
 
+def test_a_request_inside_another_ones_object_makes_a_view_too(name: str) -> None:
+    class Wrapped:
+        def __init__(self) -> None:
+            self._request = RequestFactory().get("/")
+
+    with Lock(name):
+        response = redis_lock(name, wait=0)(lambda self, request: HttpResponse())(
+            object(), Wrapped()
+        )
+    assert response.status_code == 423
+
+
 def test_a_view_keeps_csrf_exempt() -> None:
     exempt = redis_lock("x")(csrf_exempt(function))
     assert exempt.csrf_exempt is True  # type: ignore[attr-defined]
