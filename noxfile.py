@@ -91,7 +91,7 @@ def browser(session: nox.Session) -> None:
 def benchmarks(session: nox.Session) -> None:
     """Measure speed beside other libraries; wants a quiet machine."""
     session.install("-e", ".[test]", *dependency_group("benchmarks"))
-    session.run("python", "-m", "pytest", "-n0", "-s", "-m", "benchmark", *session.posargs)
+    session.run("python", "-m", "tests.benchmarks", *session.posargs)
 
 
 @nox.session(python=PYTHON)

@@ -20,10 +20,6 @@ async def awithdraw(account_id: int) -> int:
     return account_id
 
 
-@redis_lock
-def bare() -> None: ...
-
-
 @redis_lock()
 def called() -> float:
     return 1.0
@@ -44,7 +40,6 @@ class AccountView(RedisLockMixin, View):
 
 def decorated_functions_keep_their_signature(request: HttpRequest) -> None:
     assert_type(withdraw(1, amount=2), str)
-    assert_type(bare(), None)
     assert_type(called(), float)
     assert_type(view(request), HttpResponse)
     withdraw("one")  # type: ignore[arg-type]
