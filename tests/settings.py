@@ -11,6 +11,7 @@ DEBUG = False
 ALLOWED_HOSTS = ["*"]
 ROOT_URLCONF = "tests.urls"
 USE_TZ = True
+TIME_ZONE = "UTC"
 STATIC_URL = "static/"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
