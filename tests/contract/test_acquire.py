@@ -1,0 +1,208 @@
+"""Acquire: who gets the lock, in which order, and what it costs."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from redis_locks import Hold, Lock, LockNotAvailable, LockTimeout
+from tests.contract.world import PATIENCE, Observer, World, held, keys_of
+
+
+def test_a_free_lock_is_acquired_in_one_round_trip_and_released_in_another(
+    world: World, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name, renew=False)
+    world.release(held(world, lock))  # opens the connection and loads the scripts
+    before = server_side.commands()
+    hold = held(world, lock)
+    after_acquire = server_side.commands()
+    world.release(hold)
+    assert (1, 2) == (after_acquire - before, server_side.commands() - before)
+
+
+def test_a_contended_cycle_costs_at_most_three_round_trips(
+    world: World, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name, renew=False)
+    first = held(world, lock)
+    waiting = [world.start(world.acquire, lock) for _ in range(4)]
+    server_side.until_waiters(name, 4)
+    world.release(first)
+    for future in list(waiting):  # once round, so that every waiter has a connection
+        world.release(_next_granted(waiting))
+    before = server_side.commands()
+    first = held(world, lock)
+    waiting = [world.start(world.acquire, lock) for _ in range(4)]
+    server_side.until_waiters(name, 4)
+    world.release(first)
+    for _ in range(4):
+        world.release(_next_granted(waiting))
+    assert server_side.commands() - before <= 5 * 3
+
+
+def _next_granted(waiting: list) -> Hold:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        for future in waiting:
+            if future.done():
+                waiting.remove(future)
+                return future.result()
+        time.sleep(0.001)
+    raise AssertionError("no waiter was granted the lock")
+
+
+def test_waiters_are_served_in_the_order_in_which_they_came(
+    world: World, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name)
+    current = held(world, lock)
+    waiting = []
+    for place in range(1, 7):
+        waiting.append(world.start(world.acquire, lock))
+        server_side.until_waiters(name, place)
+    for position, future in enumerate(waiting):
+        assert [False] * (6 - position) == [later.done() for later in waiting[position:]]
+        world.release(current)
+        current = future.result(PATIENCE)
+        assert current.token == server_side.holder(name)
+    world.release(current)
+    assert set() == server_side.left_of(name)
+
+
+def test_a_newcomer_does_not_overtake_the_queue(
+    world: World, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name)
+    first = held(world, lock)
+    waiter = world.start(world.acquire, lock)
+    server_side.until_waiters(name, 1)
+    world.release(first)
+    newcomer = world.acquire(lock, wait=0)
+    second = waiter.result(PATIENCE)
+    assert newcomer is None
+    assert second.token == server_side.holder(name)
+    world.release(second)
+
+
+def test_a_newcomer_at_an_expired_lock_hands_it_to_the_first_waiter(
+    world: World, name: str, server_side: Observer
+) -> None:
+    crashed = held(world, Lock(name, lease=0.3, renew=False))
+    waiter = world.start(world.acquire, Lock(name))
+    server_side.until_waiters(name, 1)
+    newcomers = []
+    while not waiter.done():
+        newcomers.append(world.acquire(Lock(name), wait=0))
+    assert {None} == set(newcomers)
+    assert crashed.is_lost
+    world.release(waiter.result(PATIENCE))
+
+
+def test_wait_zero_answers_at_once_and_joins_no_queue(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name))
+    started = time.monotonic()
+    assert world.acquire(Lock(name), wait=0) is None
+    with pytest.raises(LockNotAvailable) as caught:
+        world.block(Lock(name, wait=0), lambda _: None)
+    assert time.monotonic() - started < 1
+    assert not isinstance(caught.value, LockTimeout)
+    assert 0 == server_side.waiters(name)
+    world.release(hold)
+
+
+def test_whoever_gives_up_learns_who_holds_and_leaves_nothing_behind(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name, label="the nightly report", lease=30))
+    started = time.monotonic()
+    with pytest.raises(LockTimeout) as caught:
+        world.block(Lock(name, wait=0.2), lambda _: None)
+    assert 0.2 <= time.monotonic() - started < 2
+    assert name == caught.value.name
+    assert "the nightly report" in (caught.value.holder or "")
+    assert 25 < (caught.value.retry_after or 0) <= 30
+    assert "55P03" == caught.value.sqlstate
+    assert 0 == server_side.waiters(name)
+    world.release(hold)
+    assert set() == server_side.left_of(name)
+
+
+def test_acquire_returns_none_after_its_wait(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name))
+    assert world.acquire(Lock(name), wait=0.05) is None
+    world.release(hold)
+    assert set() == server_side.left_of(name)
+
+
+def test_waiting_for_ever_outlasts_the_default_wait_of_the_lock(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name))
+    waiter = world.start(world.acquire, Lock(name, wait=0.01), wait=None)
+    server_side.until_waiters(name, 1)
+    (claim,) = server_side.client.hvals(keys_of(name).claims)
+    give_up_at = claim.split()[5]
+    assert b"0" == give_up_at
+    world.release(hold)
+    world.release(waiter.result(PATIENCE))
+
+
+def test_the_lock_passes_to_nobody_who_has_given_up(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name))
+    assert world.acquire(Lock(name), wait=0.02) is None
+    patient = world.start(world.acquire, Lock(name))
+    server_side.until_waiters(name, 1)
+    world.release(hold)
+    world.release(patient.result(PATIENCE))
+    assert set() == server_side.left_of(name)
+
+
+def test_one_lock_object_serves_many_at_once(
+    world: World, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name, wait=PATIENCE)
+    inside: list[str] = []
+    most: list[int] = []
+
+    def body(hold: Hold) -> None:
+        inside.append(hold.token)
+        most.append(len(inside))
+        inside.remove(hold.token)
+
+    workers = [world.start(world.block, lock, body) for _ in range(40)]
+    for worker in workers:
+        worker.result(PATIENCE)
+    assert [1] * 40 == most
+    assert set() == server_side.left_of(name)
+
+
+def test_one_lock_object_keeps_nested_blocks_of_its_users_apart(world: World, name: str) -> None:
+    outer = Lock(name)
+    tokens = []
+    world.block(outer, lambda one: tokens.append(one.token))
+    world.block(outer, lambda two: tokens.append(two.token))
+    assert 2 == len(set(tokens))
+
+
+@pytest.mark.parametrize(
+    "awkward",
+    ["käse:🔒", "*?[]", "{}", "a{b}c", "line\nbreak", " ", "a b", "%s %d", "x" * 512, "'\"\\", "‮"],
+)
+def test_any_text_names_a_lock_of_its_own(
+    world: World, name: str, awkward: str, server_side: Observer
+) -> None:
+    full = (awkward + name)[:512] if len(awkward) < 400 else awkward
+    hold = held(world, Lock(full))
+    neighbour = held(world, Lock(name))
+    assert world.acquire(Lock(full), wait=0) is None
+    world.release(neighbour)
+    world.release(hold)
+    assert set() == server_side.left_of(full)

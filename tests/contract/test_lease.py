@@ -1,0 +1,166 @@
+"""Leases: they end by the holder's own clock, and renewal keeps them from ending."""
+
+from __future__ import annotations
+
+import gc
+import time
+import weakref
+
+import pytest
+import redis
+
+from redis_locks import Hold, Lock, LockLost
+from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until
+
+
+def test_a_lease_that_ended_is_known_without_asking(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name, lease=0.1, renew=False))
+    assert not hold.is_lost
+    before = server_side.commands()
+    until(lambda: hold.remaining == 0)
+    assert hold.is_lost
+    with pytest.raises(LockLost):
+        hold.check()
+    assert before == server_side.commands()
+
+
+def test_a_hold_never_believes_in_its_lease_longer_than_the_server_does(
+    world: World, name: str, server_side: Observer
+) -> None:
+    for turn in range(30):
+        old = held(world, Lock(name, lease=0.01, renew=False))
+        if turn % 2:
+            try:
+                world.extend(old, 0.012)
+            except LockLost:  # the machine was busy
+                continue
+        while server_side.client.exists(keys_of(name).holder):
+            pass
+        # Redis let the lock go at some moment before this line.
+        assert old.is_lost
+
+
+def test_a_hold_handed_over_never_believes_in_its_lease_longer_than_the_server_does(
+    world: World, name: str, server_side: Observer
+) -> None:
+    for _ in range(15):
+        first = held(world, Lock(name))
+        waiter = world.start(world.acquire, Lock(name, lease=0.02, renew=False))
+        server_side.until_waiters(name, 1)
+        world.release(first)
+        until(lambda: server_side.holder(name) != first.token)
+        while server_side.client.exists(keys_of(name).holder):
+            pass
+        gone = time.monotonic()
+        hold = waiter.result(PATIENCE)
+        assert hold._lease.deadline <= gone or hold.is_lost
+
+
+def test_renewal_keeps_a_hold_far_beyond_its_lease(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name, lease=0.5, renew=True))
+    started = time.monotonic()
+    until(lambda: time.monotonic() - started > 1.6)
+    hold.check()
+    assert hold.token == server_side.holder(name)
+    world.release(hold)
+    assert set() == server_side.left_of(name)
+
+
+def test_without_renewal_a_hold_ends_with_its_lease(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name, lease=0.1, renew=False))
+    until(lambda: server_side.holder(name) is None)
+    until(lambda: hold.is_lost, within=0.5)
+
+
+def test_renewal_survives_killed_connections_and_flushed_scripts(
+    world: World, name: str, client: redis.Redis
+) -> None:
+    hold = held(world, Lock(name, lease=0.9, renew=True))
+    for _ in range(2):
+        deadline = hold._lease.deadline
+        client.script_flush()
+        client.client_kill_filter(_type="pubsub")
+        until(lambda: hold._lease.deadline > deadline)
+    hold.check()
+    world.release(hold)
+
+
+def test_renewal_tells_a_holder_that_was_revoked(
+    world: World, name: str, server_side: Observer, caplog: pytest.LogCaptureFixture
+) -> None:
+    hold = held(world, Lock(name, lease=0.6, renew=True))
+    server_side.client.delete(keys_of(name).holder)
+    until(lambda: hold.is_lost)
+    assert 0.0 == hold.remaining
+    with pytest.raises(LockLost):
+        world.release(hold)
+    assert any("lost" in record.getMessage() for record in caplog.records)
+
+
+def test_renewal_keeps_the_longer_lease_of_an_extended_hold(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name, lease=0.3, renew=True))
+    world.extend(hold, 30)
+    started = time.monotonic()
+    until(lambda: time.monotonic() - started > 0.4)
+    assert hold.remaining > 25
+    world.release(hold)
+
+
+def test_a_hold_dropped_without_release_is_not_renewed_and_says_so(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold: Hold | None = held(world, Lock(name, lease=0.6, renew=True))
+    gone = weakref.ref(hold._lease)
+    with pytest.warns(ResourceWarning, match="without release"):
+        del hold
+        until(lambda: (gc.collect(), gone())[1] is None)
+    until(lambda: server_side.holder(name) is None)
+    world.release(held(world, Lock(name)))
+
+
+def test_many_holds_are_renewed_together(world: World, name: str, server_side: Observer) -> None:
+    holds = [held(world, Lock(f"{name}:{i}", lease=0.8, renew=True)) for i in range(30)]
+    started = time.monotonic()
+    until(lambda: time.monotonic() - started > 1.2)
+    assert [False] * 30 == [hold.is_lost for hold in holds]
+    for hold in holds:
+        world.release(hold)
+    assert set() == set().union(*(server_side.left_of(f"{name}:{i}") for i in range(30)))
+
+
+def test_a_renewal_that_crosses_the_release_is_no_loss(
+    world: World, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    from redis_locks.renewal import _note
+
+    hold = held(world, Lock(name))
+    world.release(hold)
+    _note(hold._lease, f"{hold.token} 0".encode(), time.monotonic())
+    assert not hold.is_lost
+    assert [] == [record for record in caplog.records if "lost" in record.getMessage()]
+
+
+def test_an_extend_whose_answer_comes_after_the_lease_ended_is_told_as_a_loss(
+    world: World, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from redis_locks import store
+
+    original = store.extend
+
+    async def slow(link: object, *arguments: object) -> int | None:
+        left = await original(link, *arguments)
+        until(lambda: hold.is_lost)
+        return left
+
+    monkeypatch.setattr(store, "extend", slow)
+    hold = held(world, Lock(name, lease=0.2, renew=False))
+    with pytest.raises(LockLost):
+        world.extend(hold, 5)

@@ -1,0 +1,186 @@
+"""Release and extend touch only the caller's own hold, and leaving a block tells the truth."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from redis_locks import Hold, Lock, LockLost, LockNotHeld
+from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until
+
+
+def overrun(world: World, name: str) -> Hold:
+    """A hold whose lease has ended."""
+    hold = held(world, Lock(name, lease=0.02, renew=False))
+    until(lambda: hold.is_lost)
+    return hold
+
+
+def test_releasing_twice_does_nothing_the_second_time(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name))
+    world.release(hold)
+    successor = held(world, Lock(name))
+    world.release(hold)
+    assert successor.token == server_side.holder(name)
+    assert not hold.is_lost
+    assert 0.0 == hold.remaining
+    world.release(successor)
+
+
+def test_releasing_inside_the_block_is_not_an_error_at_its_end(
+    world: World, name: str, server_side: Observer
+) -> None:
+    def body(hold: Hold) -> object:
+        return hold.release() if world.kind == "blocking" else hold.arelease()
+
+    world.block(Lock(name), body)
+    assert set() == server_side.left_of(name)
+
+
+def test_a_hold_that_is_lost_cannot_release_its_successors_lock(
+    world: World, name: str, server_side: Observer
+) -> None:
+    late = overrun(world, name)
+    successor = held(world, Lock(name))
+    with pytest.raises(LockLost):
+        world.release(late)
+    assert successor.token == server_side.holder(name)
+    world.release(late)
+    assert successor.token == server_side.holder(name)
+    world.release(successor)
+    assert set() == server_side.left_of(name)
+
+
+def test_a_hold_that_is_lost_cannot_be_extended(
+    world: World, name: str, server_side: Observer
+) -> None:
+    late = overrun(world, name)
+    successor = held(world, Lock(name, renew=False))
+    left = successor.remaining
+    with pytest.raises(LockLost):
+        world.extend(late, 60)
+    assert successor.remaining <= left
+    assert server_side.client.pttl(keys_of(name).holder) <= 10_000
+    world.release(successor)
+
+
+def test_a_hold_revoked_on_the_server_is_told_so_by_extend_and_release(
+    world: World, name: str, server_side: Observer
+) -> None:
+    for operation in (lambda hold: world.extend(hold, 5), world.release):
+        hold = held(world, Lock(name, renew=False))
+        server_side.client.delete(keys_of(name).holder)
+        with pytest.raises(LockLost):
+            operation(hold)
+        assert hold.is_lost
+
+
+def test_a_released_hold_can_be_neither_checked_nor_extended(world: World, name: str) -> None:
+    hold = held(world, Lock(name))
+    hold.check()
+    world.release(hold)
+    with pytest.raises(LockNotHeld):
+        hold.check()
+    with pytest.raises(LockNotHeld):
+        world.extend(hold, 5)
+
+
+def test_extend_makes_the_lease_longer(world: World, name: str, server_side: Observer) -> None:
+    hold = held(world, Lock(name, lease=5, renew=False))
+    world.extend(hold, 30)
+    assert 25 < hold.remaining <= 30
+    assert 25_000 < server_side.client.pttl(keys_of(name).holder) <= 30_000
+    world.release(hold)
+
+
+def test_extend_never_makes_the_lease_shorter(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name, lease=30, renew=False))
+    world.extend(hold, 1)
+    assert 25 < hold.remaining <= 30
+    assert 25_000 < server_side.client.pttl(keys_of(name).holder) <= 30_000
+    world.release(hold)
+
+
+def test_leaving_a_block_whose_lock_was_lost_raises(world: World, name: str) -> None:
+    def outlast(hold: Hold) -> None:
+        until(lambda: hold.is_lost)
+        with pytest.raises(LockLost):
+            hold.check()
+
+    with pytest.raises(LockLost):
+        world.block(Lock(name, lease=0.02, renew=False), outlast)
+
+
+def test_the_error_of_the_body_wins_over_the_loss_and_carries_a_note(
+    world: World, name: str
+) -> None:
+    def outlast_and_fail(hold: Hold) -> None:
+        until(lambda: hold.is_lost)
+        raise KeyError("the body's own")
+
+    with pytest.raises(KeyError, match="the body's own") as caught:
+        world.block(Lock(name, lease=0.02, renew=False), outlast_and_fail)
+    assert any("lost" in note for note in caught.value.__notes__)
+
+
+def test_a_block_that_raises_releases_the_lock(
+    world: World, name: str, server_side: Observer
+) -> None:
+    def fail(_: Hold) -> None:
+        raise KeyError("anything")
+
+    with pytest.raises(KeyError):
+        world.block(Lock(name), fail)
+    assert set() == server_side.left_of(name)
+
+
+def test_release_hands_the_lock_over_without_waiting_for_a_recheck(
+    world: World, name: str, server_side: Observer
+) -> None:
+    slowest = 0.0
+    hold = held(world, Lock(name))
+    for _ in range(5):
+        waiter = world.start(world.acquire, Lock(name))
+        server_side.until_waiters(name, 1)
+        started = time.monotonic()
+        world.release(hold)
+        hold = waiter.result(PATIENCE)
+        slowest = max(slowest, time.monotonic() - started)
+    world.release(hold)
+    assert slowest < 1  # a waiter asks again only after two seconds
+
+
+def test_only_the_fencing_counter_stays_and_it_expires(
+    world: World, name: str, server_side: Observer
+) -> None:
+    workers = [world.start(world.block, Lock(name), lambda _: None) for _ in range(10)]
+    for worker in workers:
+        worker.result(PATIENCE)
+    left = [key for key in server_side.client.scan_iter(f"*{name}*")]
+    assert [keys_of(name).fence] == left
+    assert 0 < server_side.client.ttl(keys_of(name).fence) <= 3600
+
+
+def test_every_key_of_a_lock_in_use_has_an_expiry(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name))
+    waiters = [world.start(world.acquire, Lock(name)) for _ in range(2)]
+    server_side.until_waiters(name, 2)
+    keys = keys_of(name)
+    assert [True] * 5 == [server_side.client.pttl(key) > 0 for key in keys]
+    world.release(hold)
+    server_side.until_waiters(name, 1)
+    assert [True] * 5 == [server_side.client.pttl(key) > 0 for key in keys]
+    for waiter in waiters:
+        until(lambda: any(each.done() for each in waiters))
+        done = next(each for each in waiters if each.done() and each.result().remaining)
+        world.release(done.result())
+        if waiter is not waiters[-1]:
+            until(lambda: sum(each.done() for each in waiters) == 2)
+    assert set() == server_side.left_of(name)

@@ -1,0 +1,180 @@
+"""One vocabulary for both worlds: every contract test runs with threads and with tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeVar
+
+import redis
+
+from redis_locks import Hold, Lock
+from redis_locks.keys import LockKeys, lock_keys
+
+T = TypeVar("T")
+
+PATIENCE = 20.0
+"""Seconds until a test gives up; far above anything a working lock needs, even on a busy machine."""
+
+
+def keys_of(name: str) -> LockKeys:
+    return lock_keys("redis_locks", 0, name)
+
+
+def until(happened: Callable[[], Any], *, within: float = PATIENCE) -> None:
+    """Return once `happened()` is true; the pause only keeps the poll from hogging the machine."""
+    deadline = time.monotonic() + within
+    while not happened():
+        assert time.monotonic() < deadline, "this did not happen in time"
+        time.sleep(0.002)
+
+
+class World(Protocol):
+    kind: str
+
+    def start(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
+        """Run one of the methods below at the same time as the test."""
+
+    def acquire(self, lock: Lock, **options: Any) -> Hold | None: ...
+    def release(self, hold: Hold) -> None: ...
+    def extend(self, hold: Hold, seconds: float) -> None: ...
+    def block(self, lock: Any, body: Callable[[Hold], Any]) -> Any:
+        """Enter `lock` (a Lock or what Lock.hold returned), run `body`, leave."""
+
+    def close(self) -> None: ...
+
+
+class Threads:
+    """Holders are threads."""
+
+    kind = "blocking"
+
+    def start(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(work(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - raised again by result()
+                future.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        return future
+
+    def acquire(self, lock: Lock, **options: Any) -> Hold | None:
+        return lock.acquire(**options)
+
+    def release(self, hold: Hold) -> None:
+        hold.release()
+
+    def extend(self, hold: Hold, seconds: float) -> None:
+        hold.extend(seconds)
+
+    def block(self, lock: Any, body: Callable[[Hold], Any]) -> Any:
+        with lock as hold:
+            return body(hold)
+
+    def close(self) -> None:
+        pass
+
+
+class Tasks:
+    """Holders are tasks of one event loop, which runs in a thread of its own."""
+
+    kind = "async"
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self.submit(coroutine).result(PATIENCE * 2)
+
+    def start(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
+        twin = getattr(self, f"_{work.__name__}")
+        return self.submit(twin(*args, **kwargs))
+
+    def acquire(self, lock: Lock, **options: Any) -> Hold | None:
+        return self.run(self._acquire(lock, **options))
+
+    def release(self, hold: Hold) -> None:
+        self.run(self._release(hold))
+
+    def extend(self, hold: Hold, seconds: float) -> None:
+        self.run(self._extend(hold, seconds))
+
+    def block(self, lock: Any, body: Callable[[Hold], Any]) -> Any:
+        return self.run(self._block(lock, body))
+
+    async def _acquire(self, lock: Lock, **options: Any) -> Hold | None:
+        return await lock.aacquire(**options)
+
+    async def _release(self, hold: Hold) -> None:
+        await hold.arelease()
+
+    async def _extend(self, hold: Hold, seconds: float) -> None:
+        await hold.aextend(seconds)
+
+    async def _block(self, lock: Any, body: Callable[[Hold], Any]) -> Any:
+        async with lock as hold:
+            result = body(hold)
+            return await result if asyncio.iscoroutine(result) else result
+
+    def close(self) -> None:
+        self.run(self._end())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(PATIENCE)
+        self.loop.close()
+
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+class Observer:
+    """Reads the server's side of a lock, as nobody's holder or waiter."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self.client = client
+
+    def waiters(self, name: str) -> int:
+        return self.client.llen(keys_of(name).queue)
+
+    def until_waiters(self, name: str, count: int) -> None:
+        until(lambda: self.waiters(name) == count)
+
+    def holder(self, name: str) -> str | None:
+        """The token that holds the lock."""
+        found = self.client.get(keys_of(name).holder)
+        return found.split()[0].decode() if found else None
+
+    def left_of(self, name: str) -> set[str]:
+        """What is in Redis of one lock, its fencing counter aside."""
+        keys = keys_of(name)
+        left = {field for field in ("holder", "queue", "claims") if self.client.exists(getattr(keys, field))}
+        if self.client.zscore(keys.index, name) is not None:
+            left.add("index")
+        return left
+
+    def commands(self) -> int:
+        """How many commands clients have sent, the scripts' own and this observer's left out."""
+        sent = ("evalsha", "eval", "subscribe", "hello", "ping", "client|setinfo")
+        stats = self.client.info("commandstats")
+        return sum(stats.get(f"cmdstat_{word}", {}).get("calls", 0) for word in sent)
+
+
+def held(world: World, lock: Lock, **options: Any) -> Hold:
+    """Acquire `lock`, which must be granted."""
+    hold = world.acquire(lock, **options)
+    assert hold is not None
+    return hold
