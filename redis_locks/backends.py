@@ -9,7 +9,7 @@ from redis_locks.connections import resolve
 from redis_locks.drivers.asynchronous import AsyncDriver, LoopDrivers
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.keys import LockKeys, index_key, lock_keys, partition_of
+from redis_locks.keys import LockKeys, lock_keys, partition_of
 from redis_locks.renewal import TaskRenewer, ThreadRenewer
 
 
@@ -35,9 +35,9 @@ class Backend:
         """Return the keys of the lock `name`."""
         return lock_keys(self._prefix, partition_of(name, self._partitions), name)
 
-    def indexes(self) -> list[bytes]:
-        """Return the index key of each partition."""
-        return [index_key(self._prefix, partition) for partition in range(self._partitions)]
+    def partitions(self) -> list[LockKeys]:
+        """Return the keys of a nameless lock of each partition: the way to the indexes."""
+        return [lock_keys(self._prefix, partition, "") for partition in range(self._partitions)]
 
 
 _backends: dict[str | None, Backend] = {}

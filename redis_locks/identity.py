@@ -12,6 +12,8 @@ import threading
 from functools import lru_cache
 from pathlib import PurePath
 
+from redis_locks.claims import Claim
+
 
 class _Process:
     """What changes with a fork."""
@@ -76,16 +78,5 @@ def _command() -> str:
 
 def describe_holder(claim: str) -> str | None:
     """Return the holder in a claim as one line for people, or None if there is none."""
-    who = parse_who(claim)
-    if not who:
-        return None
-    return f"{who['host']} pid {who['pid']} {who['unit']} ({who['label']})"
-
-
-def parse_who(claim: str) -> dict[str, str]:
-    """Return host, pid, unit and label of a claim; empty if it has none that we can read."""
-    try:
-        who = json.loads(claim.split(" ", 6)[6])
-        return {key: str(who[key]) for key in ("host", "pid", "unit", "label")}
-    except (IndexError, KeyError, TypeError, ValueError):
-        return {}
+    parsed = Claim.parse(claim)
+    return str(parsed.who) if parsed and parsed.who else None

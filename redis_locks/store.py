@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Call, Link, LinkBroken

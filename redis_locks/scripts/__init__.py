@@ -29,5 +29,6 @@ RELEASE = _load("release")
 ABANDON = _load("abandon")
 EXTEND = _load("extend")
 INSPECT = _load("inspect")
+INDEX = _load("index")
 
-ALL = (ACQUIRE, RELEASE, ABANDON, EXTEND, INSPECT)
+ALL = (ACQUIRE, RELEASE, ABANDON, EXTEND, INSPECT, INDEX)

@@ -59,8 +59,10 @@ local function keep_index(ends)
   end
 end
 
--- Take the next fencing token.
-local function next_fence()
+-- List the lock as held and take the next fencing token. Goes before a grant is told or
+-- written, so that a key of a foreign type stops the script while nobody holds.
+local function prepare_grant(lease)
+  keep_index(now + lease)
   local fence = text(now_us)
   local last = redis.call("SET", fence_key, fence, "PX", FENCE_KEPT_MS, "GET")
   if last and tonumber(last) >= now_us then
@@ -72,9 +74,8 @@ end
 
 -- Make `to` the holder. `rest` is "mode lease channel", as in a claim.
 local function grant(to, fence, lease, rest, who)
-  local ends = now + lease
-  redis.call("SET", holder_key, to .. " " .. fence .. " " .. text(now) .. " " .. rest .. " 0 " .. who, "PXAT", text(ends))
-  keep_index(ends)
+  local claim = fence .. " " .. text(now) .. " " .. rest .. " 0 " .. who
+  redis.call("SET", holder_key, to .. " " .. claim, "PXAT", text(now + lease))
 end
 
 -- Pass the free lock to the first waiter that still listens and still wants it. The message
@@ -91,7 +92,7 @@ local function hand_off(me)
       redis.call("HDEL", claims, first)
       local rest, lease, channel, give_up_at, who = string.match(claim, "^%d+ %d+ (%a+ (%d+) (%S+)) (%d+) (.*)$")
       if first == me or give_up_at == "0" or tonumber(give_up_at) > now then
-        local fence = next_fence()
+        local fence = prepare_grant(tonumber(lease))
         if first == me or redis.call("PUBLISH", channel, first .. " " .. fence .. " " .. text(now)) > 0 then
           grant(first, fence, tonumber(lease), rest, who)
           return first, fence

@@ -25,7 +25,7 @@ end
 local rest = mode .. " " .. ARGV[3] .. " " .. channel
 
 if not holder and redis.call("EXISTS", queue) == 0 then
-  local fence = next_fence()
+  local fence = prepare_grant(lease)
   grant(token, fence, lease, rest, who)
   return token .. " 1 " .. fence .. " " .. text(now)
 end
@@ -33,13 +33,14 @@ end
 if wait ~= 0 then
   local give_up_at = wait < 0 and "0" or text(now + wait)
   local mine = " " .. rest .. " " .. give_up_at .. " " .. who
-  if redis.call("HSETNX", claims, token, "0 " .. text(now) .. mine) == 1 then
+  -- In line already: keep place and time, but listen where the caller listens now.
+  local earlier = redis.call("HGET", claims, token)
+  local since = earlier and string.match(earlier, "^%d+ (%d+)") or text(now)
+  if not earlier then
+    -- Before the claim: should a key of a foreign type stop the script, nothing is left.
     redis.call("RPUSH", queue, token)
-  else
-    -- In line already: keep place and time, but listen where the caller listens now.
-    local since = string.match(redis.call("HGET", claims, token), "^%d+ (%d+)")
-    redis.call("HSET", claims, token, "0 " .. since .. mine)
   end
+  redis.call("HSET", claims, token, "0 " .. since .. mine)
   local kept = now + math.max(lease, WAITER_KEPT_MS)
   if redis.call("PEXPIRETIME", claims) < kept or redis.call("PEXPIRETIME", queue) < kept then
     redis.call("PEXPIREAT", claims, text(kept + WAITER_SLACK_MS))
@@ -51,7 +52,7 @@ if not holder then
   local granted, fence = hand_off(token)
   if not granted then
     -- Only the dead stood in line, and the caller did not.
-    fence = next_fence()
+    fence = prepare_grant(lease)
     grant(token, fence, lease, rest, who)
     granted = token
   end

@@ -1,0 +1,46 @@
+"""What a token asked for or holds, as `write_claim` in `_prelude.lua` wrote it down."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+
+class Who(NamedTuple):
+    """Who holds or waits, for people."""
+
+    host: str
+    pid: int
+    unit: str
+    label: str
+
+    def __str__(self) -> str:
+        return f"{self.host} pid {self.pid} {self.unit} ({self.label})"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim. `fencing_token` is 0 for a waiter; `since_ms` is server time."""
+
+    fencing_token: int
+    since_ms: int
+    mode: str
+    who: Who | None
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Return the claim, or None if there is none that we can read."""
+        try:
+            fencing_token, since, mode, _lease, _channel, _give_up_at, who = text.split(" ", 6)
+            return cls(int(fencing_token), int(since), mode, _parse_who(who))
+        except ValueError:
+            return None
+
+
+def _parse_who(text: str) -> Who | None:
+    try:
+        who = json.loads(text)
+        return Who(str(who["host"]), int(who["pid"]), str(who["unit"]), str(who["label"]))
+    except (KeyError, TypeError, ValueError):
+        return None

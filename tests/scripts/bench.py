@@ -1,0 +1,121 @@
+"""Call the scripts as a plain redis-py client would, without any code of the package around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+
+from redis_locks import scripts
+from redis_locks.keys import lock_keys
+from redis_locks.scripts import Script
+
+WHO = '{"host":"web-1","pid":4711,"unit":"thread MainThread","label":"manage.py runserver"}'
+FOR_EVER = -1
+FOREIGN = {b"theirs"}
+
+
+class Bench:
+    def __init__(self, client: redis.Redis, name: str) -> None:
+        self.client: Any = client
+        self.name = name
+        self.prefix = f"bench-{name}"
+        self.keys = lock_keys(self.prefix, 0, name)
+        self._foreign: set[bytes] = set()
+        self._subscriptions: list[Any] = []
+
+    def run(self, script: Script, token: str, *argv: object) -> Any:
+        return self.client.eval(script.text, len(self.keys), *self.keys, token, self.name, *argv)
+
+    def words(self, script: Script, token: str, *argv: object) -> list[str]:
+        """Run a script that replies with one line; the token it starts with must be ours."""
+        first, *words = self.run(script, token, *argv).decode().split(" ")
+        assert token == first
+        return words
+
+    def acquire(
+        self, token: str, *, wait: int = 0, lease: int = 60_000, channel: str = "nobody"
+    ) -> list[str]:
+        return self.words(scripts.ACQUIRE, token, lease, "exclusive", WHO, channel, wait)
+
+    def queue_up(self, *tokens: str, wait: int = FOR_EVER) -> None:
+        """Stand in line while somebody else holds, each listening on a channel of its own."""
+        for token in tokens:
+            assert "0" == self.acquire(token, wait=wait, channel=self.channel(token))[0]
+
+    def release(self, token: str) -> bool:
+        return self.words(scripts.RELEASE, token) == ["1"]
+
+    def abandon(self, token: str) -> list[str]:
+        return self.words(scripts.ABANDON, token)
+
+    def extend(self, token: str, lease: int) -> list[str]:
+        return self.words(scripts.EXTEND, token, lease)
+
+    def inspect(self, most: int = 1000) -> list[Any]:
+        return self.run(scripts.INSPECT, "", most)
+
+    def index(self, most: int = -1) -> list[bytes]:
+        return self.run(scripts.INDEX, "", most)
+
+    def channel(self, token: str) -> str:
+        return f"{self.prefix}:{token}"
+
+    def listen(self, token: str) -> Any:
+        """Subscribe as `token` would and return the subscription."""
+        subscription = self.client.pubsub()
+        subscription.subscribe(self.channel(token))
+        assert subscription.get_message(timeout=5)["type"] == "subscribe"
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def heard(self, subscription: Any) -> list[str] | None:
+        """Return the words of the next message; None if there is none."""
+        # The reply to a ping comes after all messages sent before it.
+        subscription.ping()
+        message = subscription.get_message(timeout=5)
+        return message["data"].decode().split(" ") if message["type"] == "message" else None
+
+    def holder(self) -> str | None:
+        held = self.inspect()[2]
+        return held[0].decode() if held else None
+
+    def holder_claim(self) -> str:
+        return self.inspect()[2][2].decode()
+
+    def lease_left(self) -> int:
+        return self.client.pttl(self.keys.holder)
+
+    def queued(self) -> list[str]:
+        line = self.inspect()[3]
+        return [token.decode() for token in line[::2]]
+
+    def fence(self) -> int:
+        """Return the fencing token of the hold there is."""
+        return int(self.holder_claim().split(" ")[0])
+
+    def end_lease(self) -> None:
+        """Let the holder's lease end now."""
+        assert self.client.pexpireat(self.keys.holder, 1)
+
+    def put_foreign(self, key: str) -> bytes:
+        """Put a key of a type that no lock uses in the way."""
+        foreign: bytes = getattr(self.keys, key)
+        self.client.delete(foreign)
+        self.client.sadd(foreign, *FOREIGN)
+        self._foreign.add(foreign)
+        return foreign
+
+    def is_untouched(self, foreign: bytes) -> bool:
+        return self.client.smembers(foreign) == FOREIGN and self.client.ttl(foreign) == -1
+
+    def all_keys(self) -> set[bytes]:
+        return set(self.client.scan_iter(match=f"{self.prefix}*"))
+
+    def keys_without_expiry(self) -> list[bytes]:
+        keys = self.all_keys() - self._foreign
+        return [key for key in keys if self.client.ttl(key) == -1]
+
+    def close(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.close()

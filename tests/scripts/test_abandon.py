@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+from redis.exceptions import ResponseError
+
+from tests.scripts.bench import Bench
+
+
+def test_a_waiter_leaves_the_queue_and_learns_who_holds(bench: Bench) -> None:
+    _, _, since = bench.acquire("a", lease=5000)
+    bench.queue_up("b", "c", "d")
+    now, ends, *claim = bench.abandon("c")
+    assert int(since) <= int(now) < int(ends) == int(since) + 5000
+    assert bench.holder_claim() == " ".join(claim)
+    assert ["b", "d"] == bench.queued()
+
+
+def test_the_last_waiter_to_leave_leaves_no_queue(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b")
+    bench.abandon("b")
+    assert {bench.keys.holder, bench.keys.fence, bench.keys.index} == bench.all_keys()
+
+
+def test_a_grant_that_crossed_the_leaving_is_handed_on(bench: Bench) -> None:
+    bench.listen("b")
+    heard = bench.listen("c")
+    bench.acquire("a")
+    bench.queue_up("b", "c")
+    bench.release("a")
+    _, _, fence, *_ = bench.abandon("b")
+    assert ["c", fence] == (bench.heard(heard) or [])[:2]
+    assert ("c", []) == (bench.holder(), bench.queued())
+
+
+def test_a_grant_that_crossed_the_leaving_of_the_only_waiter_frees_the_lock(bench: Bench) -> None:
+    bench.listen("b")
+    bench.acquire("a")
+    bench.queue_up("b")
+    bench.release("a")
+    assert "0" == bench.abandon("b")[1]
+    assert {bench.keys.fence} == bench.all_keys()
+
+
+def test_leaving_a_lock_whose_lease_ended_hands_it_on(bench: Bench) -> None:
+    bench.listen("c")
+    bench.acquire("a")
+    bench.queue_up("b", "c")
+    bench.end_lease()
+    bench.abandon("b")
+    assert "c" == bench.holder()
+
+
+def test_leaving_a_free_lock_finds_nobody(bench: Bench) -> None:
+    now, ends = bench.abandon("a")
+    assert int(now) > 0
+    assert "0" == ends
+    assert set() == bench.all_keys()
+
+
+def test_leaving_again_changes_nothing(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b", "c")
+    bench.abandon("b")
+    bench.abandon("b")
+    assert ("a", ["c"]) == (bench.holder(), bench.queued())
+
+
+@pytest.mark.parametrize("key", ["holder", "queue", "claims"])
+def test_a_foreign_key_is_an_error_and_stays_untouched(bench: Bench, key: str) -> None:
+    bench.acquire("a")
+    bench.queue_up("b")
+    foreign = bench.put_foreign(key)
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        bench.abandon("b")
+    assert bench.is_untouched(foreign)

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from redis.exceptions import ResponseError
+
+from tests.scripts.bench import FOR_EVER, WHO, Bench
+
+
+def test_a_free_lock_is_granted_with_its_lease_and_claim(bench: Bench) -> None:
+    granted, fence, now = bench.acquire("a", lease=5000, channel="here")
+    assert "1" == granted
+    assert f"{fence} {now} exclusive 5000 here 0 {WHO}" == bench.holder_claim()
+    assert 4000 < bench.lease_left() <= 5000
+
+
+def test_a_free_lock_leaves_neither_queue_nor_claims(bench: Bench) -> None:
+    bench.acquire("a", wait=FOR_EVER)
+    keys = bench.keys
+    assert {keys.holder, keys.fence, keys.index} == bench.all_keys()
+
+
+def test_a_refusal_tells_who_holds_and_until_when(bench: Bench) -> None:
+    _, fence, since = bench.acquire("a", lease=5000)
+    refused, now, ends, *claim = bench.acquire("b")
+    assert ("0", int(since) + 5000) == (refused, int(ends))
+    assert int(since) <= int(now) < int(ends)
+    assert f"{fence} {since} exclusive 5000 nobody 0 {WHO}" == " ".join(claim)
+
+
+def test_who_does_not_wait_does_not_join_the_queue(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.acquire("b", wait=0)
+    assert [] == bench.queued()
+
+
+def test_waiters_stand_in_line_in_the_order_in_which_they_came(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b", "c", "d")
+    assert ["b", "c", "d"] == bench.queued()
+
+
+@pytest.mark.parametrize(("wait", "expected"), [(FOR_EVER, 0), (5000, 5000)])
+def test_a_waiter_says_when_it_gives_up(bench: Bench, wait: int, expected: int) -> None:
+    bench.acquire("a")
+    now = int(bench.acquire("b", wait=wait)[1])
+    give_up_at = int(bench.inspect()[3][1].split(b" ")[5])
+    assert (now + expected if expected else 0) == give_up_at
+
+
+def test_a_repeated_acquire_keeps_its_hold_and_its_fencing_token(bench: Bench) -> None:
+    first = bench.acquire("a")
+    again = bench.acquire("a")
+    assert first[:2] == again[:2]
+    assert "a" == bench.holder()
+
+
+def test_a_repeated_acquire_extends_its_lease_but_never_shortens_it(bench: Bench) -> None:
+    bench.acquire("a", lease=5000)
+    bench.acquire("a", lease=60_000)
+    assert bench.lease_left() > 50_000
+    bench.acquire("a", lease=5000)
+    assert bench.lease_left() > 50_000
+
+
+def test_a_repeated_acquire_of_a_waiter_keeps_its_place_and_its_time(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b", "c")
+    since = bench.inspect()[3][1].split(b" ")[1]
+    _pass_a_millisecond(bench)
+    bench.queue_up("b")
+    assert ["b", "c"] == bench.queued()
+    assert since == bench.inspect()[3][1].split(b" ")[1]
+
+
+def test_a_repeated_acquire_of_a_waiter_listens_where_it_listens_now(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.acquire("b", wait=FOR_EVER, channel="old")
+    bench.acquire("b", wait=FOR_EVER, channel="new")
+    assert b"new" == bench.inspect()[3][1].split(b" ")[4]
+
+
+def test_a_repeated_acquire_renews_a_place_that_is_about_to_expire(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b")
+    for key in (bench.keys.queue, bench.keys.claims):
+        bench.client.pexpire(key, 1000)
+    bench.queue_up("b")
+    assert all(bench.client.pttl(key) > 6000 for key in (bench.keys.queue, bench.keys.claims))
+
+
+def test_a_lease_that_ended_frees_the_lock(bench: Bench) -> None:
+    old = int(bench.acquire("a")[1])
+    bench.end_lease()
+    granted, new, _ = bench.acquire("b")
+    assert "1" == granted
+    assert int(new) > old
+    assert "b" == bench.holder()
+
+
+def test_the_first_waiter_that_asks_gets_a_lock_whose_lease_ended(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b", "c")
+    bench.end_lease()
+    assert "1" == bench.acquire("b", wait=FOR_EVER)[0]
+    assert ("b", ["c"]) == (bench.holder(), bench.queued())
+
+
+@pytest.mark.parametrize("wait", [0, FOR_EVER])
+def test_a_newcomer_does_not_overtake_a_waiter_that_listens(bench: Bench, wait: int) -> None:
+    bench.acquire("a")
+    heard = bench.listen("b")
+    bench.queue_up("b")
+    bench.end_lease()
+    refused, now, ends, fence, *_ = bench.acquire("c", wait=wait)
+    assert "0" == refused
+    assert int(ends) == int(now) + 60_000
+    assert ["b", fence, now] == bench.heard(heard)
+    assert ("b", ["c"] if wait else []) == (bench.holder(), bench.queued())
+
+
+@pytest.mark.parametrize("wait", [0, FOR_EVER])
+def test_a_newcomer_gets_the_lock_when_only_the_dead_stand_in_line(bench: Bench, wait: int) -> None:
+    bench.acquire("a")
+    bench.queue_up("dead", "dead2")
+    bench.end_lease()
+    assert "1" == bench.acquire("c", wait=wait)[0]
+    assert ("c", []) == (bench.holder(), bench.queued())
+    assert not bench.client.exists(bench.keys.claims)
+
+
+def test_a_waiter_without_a_claim_is_skipped(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b")
+    bench.client.delete(bench.keys.claims)
+    bench.end_lease()
+    assert "1" == bench.acquire("c")[0]
+
+
+def test_fencing_tokens_grow_with_each_hold(bench: Bench) -> None:
+    fences = []
+    for token in "abcde":
+        fences.append(int(bench.acquire(token)[1]))
+        bench.release(token)
+    assert sorted(set(fences)) == fences
+
+
+def test_fencing_tokens_are_the_servers_time_in_microseconds(bench: Bench) -> None:
+    seconds, microseconds = bench.client.time()
+    fence = int(bench.acquire("a")[1])
+    assert 0 <= fence - (seconds * 1_000_000 + microseconds) < 60_000_000
+
+
+def test_fencing_tokens_grow_from_a_number_of_the_future(bench: Bench) -> None:
+    future = int(time.time() * 1_000_000) + 10**15
+    bench.client.set(bench.keys.fence, future, px=60_000)
+    assert future + 1 == int(bench.acquire("a")[1])
+    bench.release("a")
+    assert future + 2 == int(bench.acquire("b")[1])
+
+
+def test_the_fencing_token_is_remembered_for_an_hour(bench: Bench) -> None:
+    bench.acquire("a", lease=10)
+    assert 3_590_000 < bench.client.pttl(bench.keys.fence) <= 3_600_000
+
+
+def test_the_index_names_the_lock_until_the_lease_ends(bench: Bench) -> None:
+    _, _, now = bench.acquire("a", lease=5000)
+    assert int(now) + 5000 == bench.client.zscore(bench.keys.index, bench.name)
+    assert bench.client.pexpiretime(bench.keys.index) > int(now) + 5000
+
+
+def test_the_index_forgets_locks_whose_holders_died(bench: Bench) -> None:
+    bench.client.zadd(bench.keys.index, {"long ago": 1})
+    bench.acquire("a")
+    assert [bench.name.encode()] == bench.client.zrange(bench.keys.index, 0, -1)
+
+
+@pytest.mark.parametrize("wait", [0, FOR_EVER])
+@pytest.mark.parametrize("key", ["holder", "queue", "fence", "index"])
+def test_a_foreign_key_in_the_way_of_a_free_lock_is_an_error(
+    bench: Bench, key: str, wait: int
+) -> None:
+    foreign = bench.put_foreign(key)
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        bench.acquire("a", wait=wait)
+    assert bench.is_untouched(foreign)
+    assert key == "holder" or not bench.client.exists(bench.keys.holder)
+
+
+@pytest.mark.parametrize("key", ["queue", "claims"])
+def test_a_foreign_key_in_the_way_of_the_queue_is_an_error(bench: Bench, key: str) -> None:
+    bench.acquire("a")
+    foreign = bench.put_foreign(key)
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        bench.acquire("b", wait=FOR_EVER)
+    assert bench.is_untouched(foreign)
+    assert "a" == bench.client.get(bench.keys.holder).decode().split(" ")[0]
+
+
+def _pass_a_millisecond(bench: Bench) -> None:
+    seconds, microseconds = start = bench.client.time()
+    while bench.client.time() <= (seconds, microseconds + 1000):
+        assert bench.client.time()[0] - start[0] < 5

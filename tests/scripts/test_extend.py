@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+from redis.exceptions import ResponseError
+
+from tests.scripts.bench import Bench
+
+
+def test_extend_makes_a_lease_last_so_long_from_now(bench: Bench) -> None:
+    bench.acquire("a", lease=1000)
+    held, now, ends = bench.extend("a", 60_000)
+    assert "1" == held
+    assert int(now) + 60_000 == int(ends) == bench.client.pexpiretime(bench.keys.holder)
+
+
+def test_extend_keeps_the_lock_in_the_index(bench: Bench) -> None:
+    bench.acquire("a", lease=1000)
+    ends = int(bench.extend("a", 600_000)[2])
+    assert ends == bench.client.zscore(bench.keys.index, bench.name)
+    assert ends <= bench.client.pexpiretime(bench.keys.index)
+
+
+def test_extend_never_shortens_a_lease(bench: Bench) -> None:
+    _, _, since = bench.acquire("a", lease=60_000)
+    held, now, ends = bench.extend("a", 1000)
+    assert ("1", int(since) + 60_000) == (held, int(ends))
+    assert int(now) < int(ends)
+    assert int(ends) == bench.client.zscore(bench.keys.index, bench.name)
+
+
+def test_extend_keeps_claim_and_fencing_token(bench: Bench) -> None:
+    bench.acquire("a")
+    claim = bench.holder_claim()
+    bench.extend("a", 120_000)
+    assert claim == bench.holder_claim()
+
+
+@pytest.mark.parametrize("token", ["b", "waiter"])
+def test_extend_refuses_who_does_not_hold(bench: Bench, token: str) -> None:
+    bench.acquire("a", lease=30_000)
+    bench.queue_up("waiter")
+    assert ["0"] == bench.extend(token, 60_000)
+    assert bench.lease_left() <= 30_000
+
+
+def test_extend_does_not_revive_a_lease_that_ended(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.end_lease()
+    assert ["0"] == bench.extend("a", 60_000)
+    assert bench.holder() is None
+
+
+def test_extend_of_a_lock_that_nobody_holds_creates_nothing(bench: Bench) -> None:
+    assert ["0"] == bench.extend("a", 60_000)
+    assert set() == bench.all_keys()
+
+
+@pytest.mark.parametrize("key", ["holder", "index"])
+def test_a_foreign_key_is_an_error_and_stays_untouched(bench: Bench, key: str) -> None:
+    bench.acquire("a")
+    foreign = bench.put_foreign(key)
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        bench.extend("a", 120_000)
+    assert bench.is_untouched(foreign)

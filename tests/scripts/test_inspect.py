@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+from redis.exceptions import ResponseError
+
+from redis_locks import scripts
+from tests.scripts.bench import WHO, Bench
+
+
+def test_a_free_lock_has_neither_holder_nor_waiters(bench: Bench) -> None:
+    now, *rest = bench.inspect()
+    assert int(now) > 0
+    assert [0, [], []] == rest
+    assert set() == bench.all_keys()
+
+
+def test_a_held_lock_shows_its_holder(bench: Bench) -> None:
+    _, fence, since = bench.acquire("a", lease=5000)
+    _, waiting, held, line = bench.inspect()
+    assert (0, []) == (waiting, line)
+    ends = int(since) + 5000
+    claim = f"{fence} {since} exclusive 5000 nobody 0 {WHO}"
+    assert ["a", str(ends), claim] == [field.decode() for field in held]
+
+
+def test_a_holder_whose_lease_ended_is_not_shown(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.end_lease()
+    assert bench.holder() is None
+
+
+def test_the_queue_is_shown_in_order(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b", "c")
+    _, waiting, _, line = bench.inspect()
+    assert (2, [b"b", b"c"]) == (waiting, line[::2])
+    assert all(claim.startswith(b"0 ") and claim.endswith(WHO.encode()) for claim in line[1::2])
+
+
+@pytest.mark.parametrize(("most", "shown"), [(0, []), (1, ["b"]), (2, ["b", "c"])])
+def test_no_more_waiters_are_shown_than_asked_for(
+    bench: Bench, most: int, shown: list[str]
+) -> None:
+    bench.acquire("a")
+    bench.queue_up("b", "c", "d")
+    _, waiting, _, line = bench.inspect(most)
+    assert (3, shown) == (waiting, [token.decode() for token in line[::2]])
+
+
+def test_a_waiter_without_a_claim_is_shown_without_one(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b")
+    bench.client.delete(bench.keys.claims)
+    assert [b"b", b""] == bench.inspect()[3]
+
+
+def test_inspecting_changes_nothing(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b")
+    before = {key: bench.client.dump(key) for key in bench.all_keys()}
+    bench.inspect()
+    bench.index()
+    assert before == {key: bench.client.dump(key) for key in bench.all_keys()}
+
+
+def test_the_index_lists_held_locks_only(bench: Bench) -> None:
+    assert [] == bench.index()
+    bench.acquire("a")
+    assert [bench.name.encode()] == bench.index()
+    bench.release("a")
+    assert [] == bench.index()
+
+
+def test_the_index_leaves_out_locks_whose_time_is_over(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.client.zadd(bench.keys.index, {"long ago": 1})
+    assert [bench.name.encode()] == bench.index()
+
+
+@pytest.mark.parametrize(("most", "count"), [(-1, 3), (0, 0), (2, 2), (9, 3)])
+def test_the_index_lists_no_more_names_than_asked_for(bench: Bench, most: int, count: int) -> None:
+    bench.acquire("a")
+    ends = bench.client.zscore(bench.keys.index, bench.name)
+    bench.client.zadd(bench.keys.index, {"x": ends, "y": ends})
+    assert count == len(bench.index(most))
+
+
+@pytest.mark.parametrize(
+    ("key", "script"),
+    [("holder", scripts.INSPECT), ("queue", scripts.INSPECT), ("index", scripts.INDEX)],
+)
+def test_a_foreign_key_is_an_error_and_stays_untouched(
+    bench: Bench, key: str, script: scripts.Script
+) -> None:
+    foreign = bench.put_foreign(key)
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        bench.run(script, "", 10)
+    assert bench.is_untouched(foreign)

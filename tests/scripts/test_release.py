@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import pytest
+from redis.exceptions import ResponseError
+
+from tests.scripts.bench import WHO, Bench
+
+
+def test_release_frees_the_lock_and_leaves_only_the_fencing_token(bench: Bench) -> None:
+    bench.acquire("a")
+    assert bench.release("a")
+    assert {bench.keys.fence} == bench.all_keys()
+
+
+def test_release_of_a_free_lock_does_nothing(bench: Bench) -> None:
+    assert not bench.release("a")
+    assert set() == bench.all_keys()
+
+
+def test_release_with_another_token_leaves_the_hold_alone(bench: Bench) -> None:
+    bench.acquire("a")
+    assert not bench.release("b")
+    assert "a" == bench.holder()
+
+
+def test_release_by_a_waiter_leaves_hold_and_place_alone(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b")
+    assert not bench.release("b")
+    assert ("a", ["b"]) == (bench.holder(), bench.queued())
+
+
+def test_a_repeated_release_is_not_a_release(bench: Bench) -> None:
+    bench.acquire("a")
+    assert bench.release("a")
+    assert not bench.release("a")
+
+
+def test_a_repeated_release_does_not_end_the_successors_hold(bench: Bench) -> None:
+    bench.listen("b")
+    bench.acquire("a")
+    bench.queue_up("b")
+    assert bench.release("a")
+    assert not bench.release("a")
+    assert "b" == bench.holder()
+
+
+def test_release_hands_over_to_the_first_waiter_and_tells_it(bench: Bench) -> None:
+    heard, second = bench.listen("b"), bench.listen("c")
+    before = int(bench.acquire("a")[1])
+    bench.queue_up("b", "c")
+    bench.release("a")
+    token, fence, now = bench.heard(heard) or ()
+    assert "b" == token
+    assert int(fence) > before
+    expected = f"{fence} {now} exclusive 60000 {bench.channel('b')} 0 {WHO}"
+    assert expected == bench.holder_claim()
+    assert ["c"] == bench.queued()
+    assert bench.heard(second) is None
+
+
+def test_the_lease_of_a_hand_off_is_the_waiters_own(bench: Bench) -> None:
+    bench.listen("b")
+    bench.acquire("a", lease=60_000)
+    bench.acquire("b", wait=-1, lease=5000, channel=bench.channel("b"))
+    bench.release("a")
+    assert 4000 < bench.lease_left() <= 5000
+
+
+def test_a_dead_waiter_is_skipped(bench: Bench) -> None:
+    bench.listen("b")
+    bench.acquire("a")
+    bench.queue_up("dead", "b")
+    bench.release("a")
+    assert ("b", []) == (bench.holder(), bench.queued())
+    assert not bench.client.hexists(bench.keys.claims, "dead")
+
+
+def test_a_waiter_whose_time_is_up_is_skipped(bench: Bench) -> None:
+    late, heard = bench.listen("late"), bench.listen("b")
+    bench.acquire("a")
+    bench.queue_up("late", "b")
+    claim = bench.client.hget(bench.keys.claims, "late").split(b" ", 6)
+    claim[5] = b"1"
+    bench.client.hset(bench.keys.claims, "late", b" ".join(claim))
+    bench.release("a")
+    assert bench.heard(late) is None
+    assert (bench.heard(heard) or [""])[0] == "b"
+    assert "b" == bench.holder()
+
+
+def test_a_waiter_whose_time_is_not_up_is_not_skipped(bench: Bench) -> None:
+    bench.listen("b")
+    bench.acquire("a")
+    bench.queue_up("b", wait=60_000)
+    bench.release("a")
+    assert "b" == bench.holder()
+
+
+def test_the_lock_is_free_when_only_the_dead_stand_in_line(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("dead", "dead2")
+    bench.release("a")
+    assert {bench.keys.fence} == bench.all_keys()
+
+
+def test_fencing_tokens_grow_along_the_queue(bench: Bench) -> None:
+    for token in "bcd":
+        bench.listen(token)
+    bench.acquire("a")
+    bench.queue_up("b", "c", "d")
+    fences = []
+    for token in "abcd":
+        assert token == bench.holder()
+        fences.append(bench.fence())
+        bench.release(token)
+    assert sorted(set(fences)) == fences
+
+
+def test_fencing_tokens_of_a_hand_off_grow_from_a_number_of_the_future(bench: Bench) -> None:
+    bench.listen("b")
+    bench.acquire("a")
+    bench.queue_up("b")
+    bench.client.set(bench.keys.fence, 8 * 10**15, px=60_000)
+    bench.release("a")
+    assert 8 * 10**15 + 1 == bench.fence()
+
+
+def test_a_late_release_of_an_ended_lease_hands_the_lock_on(bench: Bench) -> None:
+    bench.listen("b")
+    bench.acquire("a")
+    bench.queue_up("b")
+    bench.end_lease()
+    assert not bench.release("a")
+    assert "b" == bench.holder()
+
+
+def test_a_late_release_does_not_end_the_successors_hold(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.end_lease()
+    bench.acquire("b")
+    assert not bench.release("a")
+    assert "b" == bench.holder()
+
+
+@pytest.mark.parametrize("key", ["queue", "claims", "fence", "index"])
+def test_a_foreign_key_in_the_way_of_a_hand_off_leaves_nobody_holding(
+    bench: Bench, key: str
+) -> None:
+    heard = bench.listen("b")
+    bench.acquire("a")
+    bench.queue_up("b")
+    foreign = bench.put_foreign(key)
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        bench.release("a")
+    assert bench.is_untouched(foreign)
+    assert not bench.client.exists(bench.keys.holder)
+    assert bench.heard(heard) is None, "nobody may be told of a grant that was not made"
+
+
+def test_a_foreign_key_in_place_of_the_hold_is_an_error(bench: Bench) -> None:
+    foreign = bench.put_foreign("holder")
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        bench.release("a")
+    assert bench.is_untouched(foreign)
