@@ -88,7 +88,7 @@ class Command(BaseCommand):
         lock = self._find(name, using)
         shown = tables.printable(name)
         if not lock.holders:
-            msg = f"Nobody holds lock '{shown}'; {lock.waiting} wait for it."
+            msg = f"Nobody holds lock '{shown}'; {lock.waiting} waiting for it."
             raise CommandError(msg, returncode=NOT_FOUND)
         by = tables.printable(" and ".join(map(str, lock.holders)))
         if not yes:

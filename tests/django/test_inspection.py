@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import FrozenInstanceError
+from threading import Thread
+from typing import Any
+
+import pytest
+import redis
+from django.test import override_settings
+
+from redis_locks import Hold, Lock, LockBackendError, LockLost, inspection
+from redis_locks.inspection import LockInfo
+from redis_locks.testing.server import EmbeddedServer
+
+
+@contextmanager
+def held(name: str, **options: Any) -> Iterator[Hold]:
+    """Hold a lock which somebody else may release meanwhile."""
+    hold = Lock(name, **{"lease": 60, "renew": False} | options).acquire(wait=0)
+    assert hold
+    try:
+        yield hold
+    finally:
+        with suppress(LockLost):
+            hold.release()
+
+
+@contextmanager
+def waiting(name: str, *labels: str) -> Iterator[None]:
+    """Have one thread for each label stand in line, in this order; the lock must be held."""
+    threads = []
+    for place, label in enumerate(labels, 1):
+        lock = Lock(name, wait=20, label=label)
+
+        def wait(lock: Lock = lock) -> None:
+            with lock:
+                pass
+
+        threads.append(Thread(target=wait, name=f"waiter {place}"))
+        threads[-1].start()
+        while (info := inspection.lock(name)) is None or info.waiting < place:
+            assert threads[-1].is_alive()
+    try:
+        yield
+    finally:
+        inspection.release(name)
+        for thread in threads:
+            thread.join()
+
+
+def existing(name: str) -> LockInfo:
+    info = inspection.lock(name)
+    assert info
+    return info
+
+
+def test_nobody_holds_a_free_lock(name: str) -> None:
+    assert inspection.lock(name) is None
+
+
+def test_a_held_lock_shows_who_holds_it(name: str) -> None:
+    with held(name, label="nightly report") as hold:
+        info = existing(name)
+    (holder,) = info.holders
+    assert (name, "exclusive", (), 0) == (info.name, info.mode, info.waiters, info.waiting)
+    assert (hold.token, hold.fencing_token) == (holder.token, holder.fencing_token)
+    assert (socket.gethostname(), os.getpid()) == (holder.host, holder.pid)
+    assert ("thread MainThread", "nightly report") == (holder.unit, holder.label)
+    assert 0 <= holder.held_for < 30
+    assert 30 < holder.lease_left <= 60
+
+
+def test_the_queue_is_shown_in_order(name: str) -> None:
+    with held(name), waiting(name, "first", "second"):
+        info = existing(name)
+    assert 2 == info.waiting
+    assert ["first", "second"] == [waiter.label for waiter in info.waiters]
+    assert ["thread waiter 1", "thread waiter 2"] == [waiter.unit for waiter in info.waiters]
+    assert all(0 <= waiter.waited < 30 for waiter in info.waiters)
+
+
+def test_a_label_may_be_any_text(name: str) -> None:
+    label = 'two words, "quotes",\nlines ☃'
+    with held(name, label=label):
+        assert label == existing(name).holders[0].label
+
+
+def test_rows_are_frozen(name: str) -> None:
+    with held(name):
+        info = existing(name)
+    for row in (info, info.holders[0]):
+        with pytest.raises(FrozenInstanceError):
+            row.mode = "shared"
+
+
+def test_an_unreadable_claim_is_shown_as_unknown(name: str, client: redis.Redis) -> None:
+    key = f"redis_locks{{0}}:holder:{name}"
+    client.set(key, "token not a claim", px=60_000)
+    (holder,) = existing(name).holders
+    assert ("token", 0, 0.0, "", 0) == (
+        holder.token,
+        holder.fencing_token,
+        holder.held_for,
+        holder.host,
+        holder.pid,
+    )
+    client.delete(key)
+
+
+def test_the_listing_shows_each_held_lock_by_name(name: str) -> None:
+    names = [f"{name}:{number}" for number in "bca"]
+    with held(names[0]), held(names[1]), held(names[2]):
+        found = [info.name for info in inspection.locks() if info.name.startswith(name)]
+    assert sorted(names) == found
+    assert not any(info.name.startswith(name) for info in inspection.locks())
+
+
+def test_the_listing_shows_more_locks_than_fit_in_one_round_trip(name: str) -> None:
+    locks = [Lock(f"{name}:{number:03}", lease=60, renew=False) for number in range(205)]
+    holds = [lock.acquire(wait=0) for lock in locks]
+    found = [info.name for info in inspection.locks() if info.name.startswith(name)]
+    for hold in holds:
+        assert hold
+        hold.release()
+    assert [lock.name for lock in locks] == found
+
+
+def test_the_listing_counts_all_waiters_and_shows_the_first(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspection, "MOST_WAITERS_LISTED", 1)
+    with held(name), waiting(name, "first", "second"):
+        (info,) = [info for info in inspection.locks() if info.name == name]
+    assert (2, ["first"]) == (info.waiting, [waiter.label for waiter in info.waiters])
+
+
+@pytest.mark.parametrize("partitions", [1, 16])
+def test_the_listing_is_limited_over_all_partitions(name: str, partitions: int) -> None:
+    names = [f"{name}:{letter}" for letter in "abc"]
+    settings = {"PREFIX": f"p{partitions}", "PARTITIONS": partitions}
+    with override_settings(REDIS_LOCKS=settings), held(names[0]), held(names[1]), held(names[2]):
+        assert names == [info.name for info in inspection.locks()]
+        assert 2 == len(inspection.locks(limit=2))
+        assert [] == inspection.locks(limit=0)
+
+
+def test_a_negative_limit_is_refused() -> None:
+    with pytest.raises(ValueError, match="limit must be 0 or more, or None for all, not -1"):
+        inspection.locks(limit=-1)
+
+
+def test_release_ends_the_hold_and_the_holder_is_told(name: str) -> None:
+    with held(name) as hold:
+        assert 1 == inspection.release(name)
+        with pytest.raises(LockLost):
+            hold.extend(60)
+    assert inspection.lock(name) is None
+
+
+def test_release_hands_the_lock_to_the_first_waiter(name: str) -> None:
+    with held(name) as hold, waiting(name, "first"):
+        inspection.release(name)
+        while (info := inspection.lock(name)) and info.holders:
+            assert hold.token != info.holders[0].token
+
+
+def test_release_of_a_free_lock_ends_nothing(name: str) -> None:
+    assert 0 == inspection.release(name)
+
+
+def test_release_by_token_never_ends_a_successors_hold(name: str) -> None:
+    with held(name):
+        tokens = [holder.token for holder in existing(name).holders]
+    with held(name) as successor:
+        assert 0 == inspection.release(name, tokens=tokens)
+        assert successor.token == existing(name).holders[0].token
+
+
+def test_the_async_twins_answer_the_same(name: str) -> None:
+    async def ask() -> tuple[Any, ...]:
+        listed = [info.name for info in await inspection.alocks() if info.name == name]
+        shown = await inspection.alock(name)
+        return listed, shown, await inspection.arelease(name), await inspection.alock(name)
+
+    with held(name) as hold:
+        listed, shown, released, afterwards = asyncio.run(ask())
+    assert ([name], 1, None) == (listed, released, afterwards)
+    assert hold.token == shown.holders[0].token
+
+
+def test_a_named_server_is_asked(name: str, redis_server: EmbeddedServer) -> None:
+    with held(name):
+        assert inspection.lock(name, using=redis_server.url)
+
+
+@pytest.mark.parametrize("bad", ["", "nul\0", "x" * 513])
+def test_a_bad_name_is_refused(bad: str) -> None:
+    with pytest.raises(ValueError, match="name"):
+        inspection.lock(bad)
+    with pytest.raises(ValueError, match="name"):
+        inspection.release(bad, tokens=[])
+
+
+def test_a_server_that_is_down_is_named() -> None:
+    with pytest.raises(LockBackendError, match="nonexistent"):
+        inspection.locks(using="unix:///nonexistent/server.sock")
+
+
+def test_a_broken_connection_is_replaced(name: str, client: redis.Redis) -> None:
+    with held(name):
+        inspection.lock(name)
+        client.client_kill_filter(_type="pubsub", skipme=True)
+        assert inspection.lock(name)
+
+
+def test_a_server_without_its_scripts_gets_them_again(name: str, client: redis.Redis) -> None:
+    with held(name):
+        client.script_flush()
+        assert inspection.lock(name)
+        client.script_flush()
+        assert name in [info.name for info in inspection.locks()]
+
+
+def test_a_foreign_key_is_an_error_and_stays_untouched(name: str, client: redis.Redis) -> None:
+    key = f"redis_locks{{0}}:queue:{name}"
+    client.set(key, "theirs")
+    with pytest.raises(LockBackendError, match="another type"):
+        inspection.lock(name)
+    assert b"theirs" == client.get(key)
+    client.delete(key)
