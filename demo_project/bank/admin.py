@@ -125,7 +125,9 @@ class ComparisonAdmin(_ModelAdmin):
         """One run with all its figures."""
         _settle(request)
         found = Comparison.objects.filter(pk=object_id).first() if object_id.isdigit() else None
-        context = {"title": str(found) if found else None, **_figures(found)}
+        context = {"subtitle": None, **_figures(found)}
+        if found:
+            context["title"] = str(found)
         return super().change_view(request, object_id, form_url, context | (extra_context or {}))
 
 

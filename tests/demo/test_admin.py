@@ -1,0 +1,174 @@
+"""The comparison page: who may do what, one run at a time, and what becomes of a run that died."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+
+from demo_project.bank.compare import recording
+from demo_project.bank.compare.plan import Plan
+from demo_project.bank.compare.pool import WorkerError
+from demo_project.bank.compare.recording import AlreadyRunning, run_comparison, start_comparison
+from demo_project.bank.models import Comparison
+from redis_locks import Lock
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("demo_project.urls")]
+
+TINY = Plan(seconds=0.05, workers=(2,), accounts=("hot",))
+FORM = {"seconds": "0.1", "workers": ["1"], "strategies": ["redis_lock"]}
+LIST = "admin:bank_comparison_changelist"
+START = "admin:bank_comparison_start"
+
+
+@pytest.fixture
+def staff(request: pytest.FixtureRequest) -> Client:
+    """A staff member who may view, and start with the parameter True."""
+    user = User.objects.create_user("staff", is_staff=True)
+    names = ["view_comparison"] + ["add_comparison"] * getattr(request, "param", True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=names))
+    browser = Client()
+    browser.force_login(user)
+    return browser
+
+
+@pytest.fixture
+def other_run() -> Iterator[None]:
+    with Lock(recording.LOCK_NAME, wait=0, label="somebody's run"):
+        yield
+
+
+def wait_until_finished(pk: int) -> Comparison:
+    deadline = time.monotonic() + 40
+    while time.monotonic() < deadline:
+        found = Comparison.objects.get(pk=pk)
+        if found.status != Comparison.Status.RUNNING:
+            # The row is written while the lock is held; the run is over when that is free.
+            Lock(recording.LOCK_NAME).acquire(wait=10).release()  # type: ignore[union-attr]
+            return found
+        time.sleep(0.05)
+    pytest.fail("the comparison did not finish")
+
+
+def test_anybody_else_is_sent_to_the_login() -> None:
+    for url in (reverse(LIST), reverse(START)):
+        response = Client().post(url)
+        assert response.status_code == 302
+        assert "/login/" in response.headers["Location"]
+
+
+@pytest.mark.parametrize("staff", [False], indirect=True)
+def test_without_the_add_permission_there_is_no_form_and_no_start(staff: Client) -> None:
+    assert b"start-form" not in staff.get(reverse(LIST)).content
+    assert staff.post(reverse(START), FORM).status_code == 403
+    assert not Comparison.objects.exists()
+
+
+def test_a_run_cannot_be_started_by_get(staff: Client) -> None:
+    assert staff.get(reverse(START), FORM).status_code == 405
+    assert not Comparison.objects.exists()
+
+
+def test_starting_needs_the_csrf_token(staff: Client) -> None:
+    strict = Client(enforce_csrf_checks=True, headers={})
+    strict.cookies = staff.cookies
+    assert strict.post(reverse(START), FORM).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"seconds": "0"},
+        {"seconds": "nan"},
+        {"seconds": "999"},
+        {"workers": ["77"]},
+        {"workers": []},
+    ],
+)
+def test_numbers_out_of_bounds_come_back_with_the_form(
+    staff: Client, wrong: dict[str, Any]
+) -> None:
+    response = staff.post(reverse(START), FORM | wrong)
+    assert response.status_code == 200
+    assert b"errorlist" in response.content
+    assert not Comparison.objects.exists()
+
+
+def test_a_start_runs_in_the_background_and_its_figures_are_shown(staff: Client) -> None:
+    response = staff.post(reverse(START), FORM, follow=True)
+    assert b"The comparison has started." in response.content
+    run = wait_until_finished(Comparison.objects.get().pk)
+    assert (run.status, run.error, run.measured) == ("finished", "", 2)
+    assert str(run.started_by) == "staff"
+    page = staff.get(reverse(LIST)).content.decode()
+    assert 'id="chart-data"' in page
+    assert 'role="img"' in page
+    progress = staff.get(reverse("admin:bank_comparison_progress", args=[run.pk])).json()
+    assert progress == {"status": "finished", "measured": 2, "planned": 2}
+    detail = staff.get(reverse("admin:bank_comparison_change", args=[run.pk])).content.decode()
+    assert "redis_lock" in detail
+    assert "Valkey" in detail or "Redis" in detail
+
+
+def test_a_second_start_is_told_who_holds_the_lock(staff: Client, other_run: None) -> None:
+    response = staff.post(reverse(START), FORM, follow=True)
+    assert "already running" in response.content.decode()
+    assert "somebody&#x27;s run" in response.content.decode()
+    assert not Comparison.objects.exists()
+
+
+def test_the_list_shows_a_run_whose_process_died_as_interrupted(staff: Client) -> None:
+    dead = Comparison.objects.create(parameters={}, planned=40, measured=3)
+    assert "Interrupted" in staff.get(reverse(LIST)).content.decode()
+    dead.refresh_from_db()
+    assert dead.status == Comparison.Status.INTERRUPTED
+    assert "ended before" in dead.error
+
+
+def test_a_run_that_is_alive_stays_running(staff: Client, other_run: None) -> None:
+    alive = Comparison.objects.create(parameters={}, planned=40, measured=3)
+    assert b"3 of 40 measurements" in staff.get(reverse(LIST)).content
+    alive.refresh_from_db()
+    assert alive.status == Comparison.Status.RUNNING
+
+
+def test_a_failed_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: Any) -> Any:
+        raise WorkerError("Worker process 7 failed: out of money")
+
+    monkeypatch.setattr(recording, "measure", fail)
+    with pytest.raises(WorkerError):
+        run_comparison(TINY)
+    run = Comparison.objects.get()
+    assert (run.status, run.error) == ("failed", "Worker process 7 failed: out of money")
+
+
+def test_only_one_of_two_starts_runs() -> None:
+    first = start_comparison(TINY)
+    with pytest.raises(AlreadyRunning, match="held by"):
+        start_comparison(TINY)
+    assert wait_until_finished(first).status == Comparison.Status.FINISHED
+    assert Comparison.objects.count() == 1
+
+
+def test_the_safe_strategies_conserve_the_money_between_processes() -> None:
+    run = run_comparison(Plan(seconds=0.2, workers=(2, 5), accounts=("hot",)))
+    for row in run.measurements.exclude(strategy="unprotected"):
+        assert row.transfers > 0, row
+        assert row.conserved, row
+        assert not row.overdrawn, row
+
+
+def test_runs_are_not_added_or_changed_by_hand(staff: Client) -> None:
+    run = Comparison.objects.create(parameters={}, planned=1, status="finished")
+    assert staff.get(reverse("admin:bank_comparison_add")).status_code == 302
+    assert staff.post(reverse("admin:bank_comparison_change", args=[run.pk]), {}).status_code == 403
+
+
+def test_the_front_door_leads_to_the_comparison(staff: Client) -> None:
+    assert staff.get("/").headers["Location"] == reverse(LIST)

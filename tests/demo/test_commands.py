@@ -1,0 +1,131 @@
+"""``manage.py compare`` and ``manage.py demo``, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from redis_locks import Lock
+from redis_locks.testing.server import EmbeddedServer
+
+ROOT = Path(__file__).resolve().parents[2]
+SHORT = ["--seconds", "0.05", "--workers", "2", "--accounts", "hot"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if k not in {"REDIS_URL", "DJANGO_SETTINGS_MODULE"}}
+    return {**kept, "DEMO_DATABASE": str(tmp_path / "demo.sqlite3"), "PYTHONUNBUFFERED": "1"}
+
+
+def manage(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "manage.py", *arguments]
+    return subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=50, check=False
+    )
+
+
+@pytest.fixture
+def migrated(redis_server: EmbeddedServer, environment: dict[str, str]) -> dict[str, str]:
+    environment["REDIS_URL"] = redis_server.url
+    assert manage(environment, "migrate", "--verbosity=0").returncode == 0
+    return environment
+
+
+def test_demo_once_prints_table_and_login_and_ends_well(environment: dict[str, str]) -> None:
+    result = manage(environment, "demo", "--once", *SHORT)
+    assert result.returncode == 0, result.stderr
+    for strategy in ("unprotected", "optimistic", "book_setnx", "book_lua", "redis_lock"):
+        assert re.search(rf"^hot +2 +{strategy} ", result.stdout, re.MULTILINE)
+    assert re.search(r"Log in as admin with the password \S+", result.stdout)
+    assert "Open http" not in result.stdout
+
+
+def test_demo_serves_the_site_on_a_free_port_when_its_own_is_taken(
+    environment: dict[str, str],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "manage.py", "demo", "--port", port, *SHORT]
+        with subprocess.Popen(
+            [*command, "--strategies", "redis_lock"],
+            env=environment,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as demo:
+            assert demo.stdout is not None
+            try:
+                url = ""
+                for line in demo.stdout:
+                    if found := re.search(r"Open (http://\S+)", line):
+                        url = found[1]
+                    if "Quit the server" in line:
+                        break
+                assert url
+                assert f":{port}/" not in url
+                with urllib.request.urlopen(url, timeout=10) as page:  # noqa: S310
+                    assert page.url.endswith("/admin/login/?next=/admin/bank/comparison/")
+                    assert "default-src 'self'" in page.headers["Content-Security-Policy"]
+            finally:
+                demo.send_signal(signal.SIGINT)
+                demo.stdout.read()
+    assert demo.returncode == 0
+
+
+def test_compare_prints_json_that_a_program_can_read(migrated: dict[str, str]) -> None:
+    result = manage(migrated, "compare", "--json", *SHORT)
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert len(report["measurements"]) == 5
+    for row in report["measurements"]:
+        assert row["transfers"] > 0
+        assert row["strategy"] == "unprotected" or row["conserved"]
+    assert report["versions"]["redis-py"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seconds", "0"], "seconds must be from 0.05 to 10"),
+        (["--seconds", "nan"], "seconds must be from 0.05 to 10"),
+        (["--seconds", "soon"], "could not convert"),
+        (["--workers", "99"], "workers must be from 1 to 20"),
+        (["--workers", "2", "2"], "each once"),
+        (["--strategies", "hope"], "invalid choice"),
+    ],
+)
+def test_compare_refuses_numbers_out_of_bounds(
+    environment: dict[str, str], arguments: list[str], message: str
+) -> None:
+    result = manage(environment, "compare", *arguments)
+    assert result.returncode != 0
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_compare_says_who_is_running_one_already(migrated: dict[str, str]) -> None:
+    with Lock("bank:comparison", wait=0, label="a run of the test"):
+        result = manage(migrated, "compare", *SHORT)
+    assert result.returncode == 1
+    assert "already running" in result.stderr
+    assert "a run of the test" in result.stderr
+
+
+def test_compare_without_a_server_says_so(environment: dict[str, str], tmp_path: Path) -> None:
+    manage(environment, "migrate", "--verbosity=0")
+    environment["REDIS_URL"] = f"unix://{tmp_path}/nobody.sock"
+    result = manage(environment, "compare", *SHORT)
+    assert result.returncode == 1
+    assert "nobody.sock" in result.stderr
+    assert "Traceback" not in result.stderr
