@@ -74,7 +74,7 @@ class Hold:
 
         Raises:
             LockLost: The hold is lost.
-            LockNotHeld: It was released.
+            LockNotHeld: It was released, or belongs to another process.
         """
         self._require_held()
         if self.is_lost:
@@ -106,22 +106,16 @@ class Hold:
             LockNotHeld: It belongs to another process (this one was forked from it).
             LockBackendError: Redis could not be told; the lock becomes free with the lease.
         """
-        run_blocking(self._release(self._backend.driver))
+        run_blocking(self._release_surely(self._backend.driver))
 
     async def arelease(self) -> None:
         """Release the lock; see `release`. Cancellation does not keep it from being released."""
         driver, _ = await self._backend.of_loop()
-        try:
-            await self._release(driver)
-        except BaseException as error:
-            if not self._released and not isinstance(error, LockError):
-                with suppress(LockError):
-                    await driver.finish(self._release(driver, repeated=True))
-            raise
+        await self._release_surely(driver)
 
     async def leave(self, error: BaseException | None) -> None:
         """Release at the end of a `with` block that ended with `error`."""
-        await self._leave(self._release(self._backend.driver), error)
+        await self._leave(self._release_surely(self._backend.driver), error)
 
     async def aleave(self, error: BaseException | None) -> None:
         """Release at the end of an `async with` block that ended with `error`."""
@@ -153,17 +147,29 @@ class Hold:
         if left is None:
             lease.lost = True
             raise self._lost()
-        if not lease.is_over():
-            lease.deadline = max(lease.deadline, sent + left / 1000)
+        if lease.is_over():
+            raise self._lost()  # longer on the server, but the answer came too late
+        lease.deadline = max(lease.deadline, sent + left / 1000)
+
+    async def _release_surely(self, driver: Driver) -> None:
+        """Release; once more if an interrupt or a cancellation leaves it open whether it happened."""
+        try:
+            await self._release(driver)
+        except LockError:
+            raise
+        except BaseException:
+            with suppress(LockError):
+                await driver.finish(self._release(driver, repeated=True))
+            raise
 
     async def _release(self, driver: Driver, *, repeated: bool = False) -> None:
         if self._pid != process_id():
-            msg = f"The hold of lock {self.name!r} belongs to process {self._pid}, from which this one was forked"
-            raise LockNotHeld(msg)
+            raise self._of_another_process()
         if self._released:
             return
         lease = self._lease
         was_lost = lease.is_over()
+        lease.ended = True
         if self._renewer is not None:
             self._renewer.discard(lease)
         held, again = await self._persist(
@@ -192,13 +198,22 @@ class Hold:
             except LinkBroken as error:
                 failure = error
                 driver.drop_idle()
+                if attempt and self._lease.is_over():
+                    break  # nothing left to save by trying on
         msg = f"{self._backend.description} does not answer ({failure}); lock {self.name!r} ends with its lease"
         raise LockBackendError(msg) from failure
 
     def _require_held(self) -> None:
+        if self._pid != process_id():
+            raise self._of_another_process()
         if self._released:
             msg = f"This hold of lock {self.name!r} was released already; acquire the lock again"
             raise LockNotHeld(msg)
+
+    def _of_another_process(self) -> LockNotHeld:
+        return LockNotHeld(
+            f"The hold of lock {self.name!r} belongs to process {self._pid}, from which this one was forked"
+        )
 
     def _lost(self) -> LockLost:
         return LockLost(
@@ -208,6 +223,7 @@ class Hold:
 
     def __del__(self) -> None:
         if not self._released and self._pid == process_id() and not self._lease.is_over():
+            self._lease.ended = True  # also if the warning keeps us from going away
             warnings.warn(
                 f"A hold of lock {self.name!r} was dropped without release(); it ends with its lease",
                 ResourceWarning,

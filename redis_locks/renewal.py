@@ -34,7 +34,7 @@ ERROR_PAUSE: Final = 0.1
 class Lease:
     """The lease of one hold, on this process's monotonic clock."""
 
-    __slots__ = ("__weakref__", "deadline", "due", "keys", "lease_ms", "lost", "name", "token")
+    __slots__ = ("__weakref__", "deadline", "due", "ended", "keys", "lease_ms", "lost", "name", "token")
 
     def __init__(self, name: str, keys: LockKeys, token: str, lease_ms: int, deadline: float) -> None:
         self.name = name
@@ -42,6 +42,8 @@ class Lease:
         self.token = token
         self.lease_ms = lease_ms
         self.lost = False
+        self.ended = False
+        """Whether its hold was released or dropped: a renewal under way no longer tells anything."""
         self.renewed_until(deadline)
 
     def renewed_until(self, deadline: float) -> None:
@@ -76,6 +78,8 @@ async def renew(driver: Driver, leases: list[Lease]) -> None:
 
 
 def _note(lease: Lease, reply: object, sent: float) -> None:
+    if lease.ended:
+        return  # the release overtook us
     try:
         if isinstance(reply, Exception):
             raise reply
@@ -110,7 +114,7 @@ class _Registry:
         next_due = now + IDLE
         for token, reference in list(self._leases.items()):
             lease = reference()
-            if lease is None or lease.lost:
+            if lease is None or lease.lost or lease.ended:
                 self._leases.pop(token, None)
             elif lease.is_over():
                 self._leases.pop(token, None)

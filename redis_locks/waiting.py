@@ -23,6 +23,8 @@ RECHECK = 2.0
 _EXPIRY_SLACK = 0.005
 _TRIES = 5
 _BACKOFF = 0.25
+_SNAG = 0.25
+"""Seconds within which a failed attempt to connect may be a passing one, such as a connection killed half open."""
 
 
 class Won(NamedTuple):
@@ -60,7 +62,8 @@ class _Attempt:
         self._request = request
         self._wait_for_ever = wait is None
         self._nowait = wait == 0
-        self._until = monotonic() + (wait or 0.0)
+        self._started = monotonic()
+        self._until = self._started + (wait or 0.0)
         self._link: Link | None = None
         self._queued = False
         self._failures = 0
@@ -123,15 +126,16 @@ class _Attempt:
         """Leave the queue on a link that works; return who holds the lock."""
         request = self._request
         last: LinkBroken | None = None
+        started = monotonic()
         for _ in range(_TRIES):
             try:
                 link = self._link or await self._open()
                 return await store.abandon(link, request.keys, request.name, request.token)
-            except Unreachable as error:
-                raise LockBackendError(str(error)) from error
             except LinkBroken as error:
                 last = error
                 self.close(broken=True)
+                if isinstance(error, Unreachable) and monotonic() - started > _SNAG:
+                    break
         raise LockBackendError(f"{self._driver.description} does not answer: {last}")
 
     async def _reconnect(self, error: LinkBroken) -> None:
@@ -141,7 +145,8 @@ class _Attempt:
         in_time = self._left(monotonic()) > 0
         # Nothing listens there: say so at once, unless we had a place in the queue, which
         # means that the server was there and is likely to come back.
-        hopeless = isinstance(error, Unreachable) and not self._queued
+        snag = self._failures < _TRIES and monotonic() - self._started < _SNAG
+        hopeless = isinstance(error, Unreachable) and not (snag or (self._queued and in_time))
         if hopeless or not (in_time or self._failures < _TRIES):
             raise LockBackendError(str(error)) from error
         if self._failures > 1:

@@ -1,0 +1,87 @@
+"""Run as a script: interrupt blocks of a blocking lock at random moments and count what stays behind.
+
+Arguments: the server's URL, the name of the lock, how many interrupts, whether somebody else competes.
+Prints JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+
+import django  # noqa: E402
+
+django.setup()
+
+import redis  # noqa: E402
+
+from redis_locks import Lock, LockError  # noqa: E402
+from redis_locks.keys import lock_keys  # noqa: E402
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def compete(lock: Lock, stop: threading.Event) -> None:
+    while not stop.is_set():
+        with lock.hold(wait=None):
+            pass
+
+
+def main(url: str, name: str, interrupts: int, *, contended: bool) -> None:
+    random.seed(7)
+    lock = Lock(name, using=url, wait=10, lease=30, label="interrupted")
+    client = redis.Redis.from_url(url)
+    keys = lock_keys("redis_locks", 0, name)
+    stop = threading.Event()
+    rival = threading.Thread(target=compete, args=(Lock(name, using=url), stop), daemon=True)
+    if contended:
+        rival.start()
+    with lock:
+        pass
+    signal.signal(signal.SIGALRM, interrupt)
+    hits = errors = left = 0
+    slowest = 0.0
+    for _ in range(interrupts):
+        phase = "before"
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.00001, 0.0006), 0.1)
+            # Again and again: an interrupt inside __del__ is swallowed by the interpreter.
+            while True:
+                phase = "acquire"
+                with lock.hold():
+                    phase = "body"
+                phase = "after"
+        except KeyboardInterrupt:
+            hits += 1
+        except LockError:
+            errors += 1
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        started = time.monotonic()
+        mine = client.get(keys.holder) or b""
+        line = b" ".join(client.hvals(keys.claims))
+        if b"interrupted" in mine + line:
+            left += 1
+            print(phase, mine, line, file=sys.stderr)
+            client.delete(keys.holder, keys.queue, keys.claims)
+        hold = lock.acquire()
+        assert hold is not None
+        hold.release()
+        slowest = max(slowest, time.monotonic() - started)
+    stop.set()
+    if contended:
+        rival.join()
+    print(json.dumps({"hits": hits, "errors": errors, "left": left, "slowest": slowest}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), contended=sys.argv[4] == "contended")

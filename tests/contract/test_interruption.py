@@ -1,0 +1,136 @@
+"""Cancelling or interrupting at any moment leaves neither hold nor place in the queue behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from redis_locks import Lock
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import PATIENCE, Observer, Tasks, held
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+async def _cancelled_after(lock: Lock, seconds: float, phases: list[str]) -> None:
+    async def cycle() -> None:
+        while True:
+            phases.append("acquire")
+            async with lock.hold():
+                phases.append("body")
+                await asyncio.sleep(0)
+                phases.append("release")
+
+    task = asyncio.create_task(cycle())
+    await asyncio.sleep(seconds)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_cancelling_at_random_moments_leaves_a_free_lock_free(
+    tasks: Tasks, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name, lease=30)
+    tasks.block(lock, lambda _: None)
+    chance = random.Random(1)
+    ended_in: set[str] = set()
+    for _ in range(200):
+        phases: list[str] = []
+        tasks.run(_cancelled_after(lock, chance.uniform(0, 0.004), phases))
+        ended_in.update(phases[-1:])
+        assert set() == server_side.left_of(name)
+    assert {"acquire", "release"} <= ended_in
+
+
+def test_cancelling_at_random_moments_under_contention_loses_no_grant(
+    tasks: Tasks, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name, lease=30, wait=PATIENCE)
+    chance = random.Random(2)
+
+    async def storm() -> None:
+        await asyncio.gather(
+            *(_cancelled_after(lock, chance.uniform(0, 0.03), []) for _ in range(20))
+        )
+
+    for _ in range(10):
+        tasks.run(storm())
+        assert set() == server_side.left_of(name)
+
+
+def test_cancelling_a_waiter_takes_it_out_of_the_queue(
+    tasks: Tasks, name: str, server_side: Observer
+) -> None:
+    hold = held(tasks, Lock(name))
+    waiters = [tasks.start(tasks.acquire, Lock(name)) for _ in range(3)]
+    server_side.until_waiters(name, 3)
+    waiters[1].cancel()
+    server_side.until_waiters(name, 2)
+    tasks.release(hold)
+    for waiter in (waiters[0], waiters[2]):
+        tasks.release(waiter.result(PATIENCE))
+    assert set() == server_side.left_of(name)
+
+
+def test_a_timeout_of_the_caller_counts_as_cancellation(
+    tasks: Tasks, name: str, server_side: Observer
+) -> None:
+    hold = held(tasks, Lock(name))
+
+    async def impatient() -> None:
+        async with asyncio.timeout(0.05):
+            await Lock(name).aacquire(wait=None)
+
+    with pytest.raises(TimeoutError):
+        tasks.run(impatient())
+    assert 0 == server_side.waiters(name)
+    tasks.release(hold)
+
+
+def test_cancelling_twice_does_not_cut_the_cleaning_up_short(
+    tasks: Tasks, name: str, server_side: Observer
+) -> None:
+    async def cancelled_twice() -> None:
+        task = asyncio.create_task(Lock(name, lease=30).aacquire())
+        await asyncio.sleep(chance.uniform(0, 0.001))
+        task.cancel()
+        await asyncio.sleep(chance.uniform(0, 0.0005))
+        task.cancel()
+        try:
+            hold = await task
+        except asyncio.CancelledError:
+            return
+        assert hold is not None
+        await hold.arelease()
+
+    chance = random.Random(3)
+    for _ in range(50):
+        tasks.run(cancelled_twice())
+        assert set() == server_side.left_of(name)
+
+
+@pytest.mark.parametrize("rivals", ["alone", "contended"])
+def test_interrupting_a_blocking_caller_leaves_nothing_behind(
+    redis_server: EmbeddedServer, name: str, rivals: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("interrupted.py")), redis_server.url, name, "200", rivals],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=40,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stderr
+    seen = json.loads(done.stdout)
+    assert 200 == seen["hits"]
+    assert seen["left"] == 0, done.stderr
+    assert seen["slowest"] < 5
