@@ -78,7 +78,7 @@ def parse_balance(account_id: str, reply: bytes | str | None) -> int:
     return int(reply)
 
 
-def check_request(sender: str, recipient: str, cents: int) -> None:
+def check_request(sender: object, recipient: object, cents: object) -> None:
     """Refuse a transfer that cannot be right, before anything is sent.
 
     Raises:

@@ -122,7 +122,7 @@ def _release_setnx(conn: redis.Redis, key: str, token: bytes) -> bool:
     with conn.pipeline(transaction=True) as pipe:
         while True:
             try:
-                pipe.watch(key)
+                pipe.watch(key)  # type: ignore[no-untyped-call]
                 found = pipe.get(key)
                 if (found.encode() if isinstance(found, str) else found) != token:
                     return False

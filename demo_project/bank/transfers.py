@@ -12,7 +12,7 @@ from functools import partial
 
 import redis
 
-from redis_locks import Lock, LockLost, LockTimeout
+from redis_locks import LockLost, LockTimeout, redis_lock
 
 from .accounts import (
     FIELD,
@@ -100,7 +100,7 @@ def optimistic(conn: redis.Redis, order: Order) -> Receipt:
     with conn.pipeline(transaction=True) as pipe:
         for attempt in range(MAX_ATTEMPTS):
             try:
-                pipe.watch(sender, recipient, order.marker)
+                pipe.watch(sender, recipient, order.marker)  # type: ignore[no-untyped-call]
                 # WatchError also reports a lost connection, so the write may have happened: the marker knows.
                 if pipe.exists(order.marker):
                     return Receipt(order.operation_id, attempt, moved=False)
@@ -126,8 +126,8 @@ def explicit_lock(conn: redis.Redis, order: Order) -> Receipt:
     first, second = sorted((order.sender, order.recipient))
     try:
         with (
-            Lock(account_key(first), wait=WAIT_SECONDS) as first_hold,
-            Lock(account_key(second), wait=WAIT_SECONDS) as second_hold,
+            redis_lock(account_key(first), wait=WAIT_SECONDS) as first_hold,
+            redis_lock(account_key(second), wait=WAIT_SECONDS) as second_hold,
         ):
             if not is_still_due(conn, order):
                 return Receipt(order.operation_id, 0, moved=False)

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
 from django.db import connections
 from django.utils import timezone
 from django_redis import get_redis_connection
 
 from demo_project.bank.models import Comparison, Measurement
-from redis_locks import Lock, LockNotAvailable
+from redis_locks import LockNotAvailable, redis_lock
 
 from .measuring import describe_versions, measure
 from .plan import Plan
@@ -29,7 +29,7 @@ class AlreadyRunning(Exception):
 
 def run_comparison(
     plan: Plan,
-    user: AbstractBaseUser | None = None,
+    user: User | None = None,
     *,
     on_start: Started | None = None,
     on_measurement: Measured | None = None,
@@ -47,7 +47,9 @@ def run_comparison(
         WorkerError: A worker failed; the row says so as well.
     """
     try:
-        with Lock(LOCK_NAME, wait=0, label=f"comparison by {user or 'the command line'}") as hold:
+        with redis_lock(
+            LOCK_NAME, wait=0, label=f"comparison by {user or 'the command line'}"
+        ) as hold:
             # We hold the lock, so whatever still claims to run has died.
             _mark_interrupted()
             comparison = Comparison.objects.create(
@@ -70,7 +72,7 @@ def run_comparison(
         raise AlreadyRunning(f"A comparison is already running.{holder}") from error
 
 
-def start_comparison(plan: Plan, user: AbstractBaseUser | None = None) -> int:
+def start_comparison(plan: Plan, user: User | None = None) -> int:
     """Start the plan in a background thread and return the key of its row once it holds the lock.
 
     Raises:
@@ -104,7 +106,7 @@ def settle_interrupted() -> None:
     """
     if not Comparison.objects.filter(status=Comparison.Status.RUNNING).exists():
         return
-    hold = Lock(LOCK_NAME, label="looking for dead comparisons").acquire(wait=0)
+    hold = redis_lock(LOCK_NAME, label="looking for dead comparisons").acquire(wait=0)
     if hold is not None:
         try:
             _mark_interrupted()
