@@ -1,0 +1,86 @@
+"""Start, command, stop and kill worker processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from tests.contract.world import Observer
+
+PATIENCE = 30.0
+
+
+class Worker:
+    """A process that runs worker.py."""
+
+    def __init__(self, url: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(Path(__file__).with_name("worker.py")), url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def ready(self) -> Worker:
+        self.answer()
+        return self
+
+    def tell(self, do: str, **options: Any) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([do, options]).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def answer(self, within: float = PATIENCE) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        readable, _, _ = select.select([self._process.stdout], [], [], within)
+        line = self._process.stdout.readline() if readable else b""
+        assert line, "the worker did not answer in time"
+        return json.loads(line)
+
+    def ask(self, do: str, **options: Any) -> dict[str, Any]:
+        self.tell(do, **options)
+        return self.answer()
+
+    def send(self, number: int) -> None:
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        """As `kill -9` does; returns once the process is gone."""
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    pass
+
+
+class Crew:
+    """The workers of one test and a view of their server."""
+
+    def __init__(self, url: str, client: redis.Redis) -> None:
+        self.url = url
+        self.server_side = Observer(client)
+        self._workers: list[Worker] = []
+
+    def hire(self, count: int) -> list[Worker]:
+        """Start `count` workers at once and wait until all are ready."""
+        started = [Worker(self.url) for _ in range(count)]
+        self._workers += started
+        return [worker.ready() for worker in started]
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.close()

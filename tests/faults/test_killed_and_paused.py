@@ -1,0 +1,162 @@
+"""Processes that die, stop or fork at a bad moment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from statistics import median
+
+import pytest
+
+from redis_locks import Lock, LockNotHeld
+from redis_locks.identity import new_token
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import Observer, until
+from tests.faults.processes import Crew
+
+
+def test_the_lock_of_a_killed_holder_reaches_the_first_waiter_within_its_lease(
+    crew: Crew, name: str
+) -> None:
+    late = []
+    for turn in range(3):
+        lock = f"{name}:{turn}"
+        holder, first, second = crew.hire(3)
+        holder.ask("acquire", name=lock, lease=1.0)
+        for place, worker in enumerate((first, second), start=1):
+            worker.tell("acquire", name=lock)
+            crew.server_side.until_waiters(lock, place)
+        killed = time.monotonic()
+        holder.kill()
+        granted = first.answer()
+        assert granted["granted"]
+        late.append(granted["at"] - killed - 1.0)
+        first.ask("release")
+        assert second.answer()["granted"]
+    # Every lock must pass on; a busy machine may be late once, but not each time.
+    assert min(late) <= 0.2
+    assert max(late) <= 1.5
+
+
+def test_a_waiter_killed_in_mid_queue_does_not_delay_the_next_hand_off(
+    crew: Crew, name: str
+) -> None:
+    usual, after_a_death = [], []
+    for turn in range(3):
+        lock = f"{name}:{turn}"
+        holder, doomed, heir, last = crew.hire(4)
+        holder.ask("acquire", name=lock)
+        for place, worker in enumerate((doomed, heir, last), start=1):
+            worker.tell("acquire", name=lock)
+            crew.server_side.until_waiters(lock, place)
+        doomed.kill()
+        freed = holder.ask("release")["at"]
+        granted = heir.answer()
+        after_a_death.append(granted["at"] - freed)
+        freed = heir.ask("release")["at"]
+        usual.append(last.answer()["at"] - freed)
+        last.ask("release")
+    assert median(after_a_death) < median(usual) + 0.05
+    assert max(after_a_death) < 1
+
+
+def test_a_holder_stopped_past_its_lease_knows_that_it_lost_without_asking(
+    crew: Crew, name: str
+) -> None:
+    stopped, successor = crew.hire(2)
+    assert stopped.ask("acquire", name=name, lease=0.5, renew=True)["granted"]
+    stopped.send(signal.SIGSTOP)
+    mine = successor.ask("acquire", name=name, lease=30)
+    assert mine["granted"]
+    stopped.send(signal.SIGCONT)
+    assert stopped.ask("is_lost")["is_lost"]
+    assert "LockLost" == stopped.ask("release")["error"]
+    assert mine["token"] == crew.server_side.holder(name)
+
+
+def test_a_stopped_waiter_delays_the_queue_by_its_lease_at_most(crew: Crew, name: str) -> None:
+    holder, stopped, heir = crew.hire(3)
+    holder.ask("acquire", name=name)
+    stopped.tell("acquire", name=name, lease=1.0)
+    crew.server_side.until_waiters(name, 1)
+    heir.tell("acquire", name=name)
+    crew.server_side.until_waiters(name, 2)
+    stopped.send(signal.SIGSTOP)
+    freed = holder.ask("release")["at"]
+    granted = heir.answer()
+    assert granted["granted"]
+    assert granted["at"] - freed < 3
+    heir.ask("release")
+    stopped.send(signal.SIGCONT)
+    again = stopped.answer()
+    assert again["granted"]
+    assert not stopped.ask("is_lost")["is_lost"]
+
+
+def _in_a_child(work) -> str:
+    """Fork, run `work` in the child and return what it said."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            said = str(work())
+        except BaseException as error:  # noqa: BLE001 - said by name
+            said = type(error).__name__
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    return said
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_owns_nothing_and_renews_nothing_of_its_parent(
+    redis_server: EmbeddedServer, name: str, client
+) -> None:
+    server_side = Observer(client)
+    hold = Lock(name, lease=0.9).acquire()
+    assert hold is not None
+    assert "LockNotHeld" == _in_a_child(hold.release)
+    assert "LockNotHeld" == _in_a_child(lambda: hold.extend(5))
+    assert "LockNotHeld" == _in_a_child(hold.check)
+    assert "True" == _in_a_child(lambda: hold.is_lost)
+    assert "0" == _in_a_child(lambda: len(hold._renewer._registry))
+    assert "None" == _in_a_child(lambda: Lock(name).acquire(wait=0))
+    assert hold.token == server_side.holder(name)
+    assert not hold.is_lost
+    deadline = hold._lease.deadline
+    until(lambda: hold._lease.deadline > deadline)
+    hold.release()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_that_leaves_its_parents_block_leaves_the_lock_alone(
+    redis_server: EmbeddedServer, name: str, client
+) -> None:
+    block = Lock(name).hold()
+    with block as hold:
+        assert "None" == _in_a_child(lambda: block.__exit__(None, None, None))
+        assert hold.token == Observer(client).holder(name)
+    with pytest.raises(LockNotHeld):
+        hold.check()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_acquires_with_tokens_and_connections_of_its_own(
+    redis_server: EmbeddedServer, name: str
+) -> None:
+    def work() -> str:
+        with Lock(name, wait=0) as hold:
+            return f"{hold.token} {new_token()}"
+
+    with Lock(name):
+        pass
+    here = {new_token() for _ in range(3)}
+    child = set(_in_a_child(work).split())
+    assert 2 == len(child)
+    assert not child & here
+    with Lock(name, wait=0):
+        pass

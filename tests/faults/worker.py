@@ -1,0 +1,92 @@
+"""One real process that acquires, waits and holds as told, one JSON object per line each way.
+
+Started as ``python worker.py URL``. Commands come on standard input, answers with the time of
+CLOCK_MONOTONIC, which all processes of a machine share, go to standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import django
+
+django.setup()
+
+from redis_locks import Hold, Lock, LockError
+
+
+def say(**answer: Any) -> None:
+    print(json.dumps({"at": time.monotonic(), **answer}), flush=True)
+
+
+def stress(url: str, name: str, seconds: float, seed: int) -> None:
+    """Acquire and release for `seconds`, now and then overrunning the lease; report the beliefs."""
+    chance = random.Random(seed)
+    end = time.monotonic() + seconds
+    beliefs: list[tuple[float, float, int]] = []
+    lost = errors = 0
+    while time.monotonic() < end:
+        overruns = chance.random() < 0.15
+        lease = 0.02 if overruns else 0.5
+        try:
+            hold = Lock(name, using=url, lease=lease, renew=not overruns, wait=20).acquire(
+                wait=0 if chance.random() < 0.3 else 20
+            )
+            if hold is None:
+                continue
+            acquired = time.monotonic()
+            deadline = hold._lease.deadline if overruns else float("inf")
+            if overruns:
+                while not hold.is_lost and chance.random() < 0.999:
+                    time.sleep(chance.uniform(0, 0.003))
+            else:
+                time.sleep(chance.uniform(0, 0.001))
+            believed_until = min(time.monotonic(), deadline, hold._lease.deadline)
+            if believed_until > acquired:
+                beliefs.append((acquired, believed_until, hold.fencing_token))
+            hold.release()
+        except LockError as error:
+            if type(error).__name__ == "LockLost":
+                lost += 1
+            else:
+                errors += 1
+    say(beliefs=beliefs, lost=lost, errors=errors)
+
+
+def main(url: str) -> None:
+    holds: list[Hold | None] = []
+    say(ready=os.getpid())
+    for line in sys.stdin:
+        do, options = json.loads(line)
+        try:
+            if do == "acquire":
+                until = options.pop("not_before", 0)
+                time.sleep(max(0.0, until - time.monotonic()))
+                wait = options.pop("wait", 20)
+                hold = Lock(options.pop("name"), using=url, **options).acquire(wait=wait)
+                holds.append(hold)
+                say(granted=hold is not None, fence=hold and hold.fencing_token, token=hold and hold.token)
+            elif do == "enter":
+                Lock(options.pop("name"), using=url, **options).hold(wait=options.pop("wait", 20)).__enter__()
+            elif do == "is_lost":
+                say(is_lost=holds[-1].is_lost)  # type: ignore[union-attr]
+            elif do == "release":
+                holds.pop().release()  # type: ignore[union-attr]
+                say(released=True)
+            elif do == "stress":
+                stress(url, **options)
+        except LockError as error:
+            say(error=type(error).__name__, message=str(error))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
