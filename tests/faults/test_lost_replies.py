@@ -1,0 +1,100 @@
+"""The command ran, its reply got lost: nothing happens twice, and nothing is reported as a failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from redis_locks import Lock, LockTimeout
+from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until
+from tests.faults.proxy import Proxy
+
+pytestmark = pytest.mark.parametrize("losses", [1, 2])
+
+
+def test_a_grant_whose_reply_was_lost_is_given_once(
+    world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
+) -> None:
+    lock = Lock(name, using=proxy.url, lease=20)
+    world.release(held(world, lock))
+    proxy.lose(1, losses=losses)
+    hold = held(world, lock, wait=0)
+    assert losses == proxy.lost
+    assert hold.token == server_side.holder(name)
+    assert str(hold.fencing_token).encode() == server_side.client.get(keys_of(name).fence)
+    world.release(hold)
+    assert set() == server_side.left_of(name)
+
+
+def test_a_release_whose_reply_was_lost_is_not_reported_as_a_loss(
+    world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
+) -> None:
+    hold = held(world, Lock(name, using=proxy.url, renew=False))
+    proxy.lose(1, losses=losses)
+    world.release(hold)
+    assert losses == proxy.lost
+    assert not hold.is_lost
+    assert set() == server_side.left_of(name)
+
+
+def test_a_repeated_release_leaves_the_successor_alone(
+    world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
+) -> None:
+    hold = held(world, Lock(name, using=proxy.url, renew=False))
+    waiter = world.start(world.acquire, Lock(name))
+    server_side.until_waiters(name, 1)
+    proxy.lose(1, losses=losses)
+    world.release(hold)
+    successor = waiter.result(PATIENCE)
+    assert successor.token == server_side.holder(name)
+    successor.check()
+    world.release(successor)
+
+
+def test_an_extend_whose_reply_was_lost_still_extends(
+    world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
+) -> None:
+    hold = held(world, Lock(name, using=proxy.url, renew=False))
+    proxy.lose(1, losses=losses)
+    world.extend(hold, 60)
+    assert losses == proxy.lost
+    assert 50 < hold.remaining <= 60
+    world.release(hold)
+
+
+def test_a_renewal_whose_reply_was_lost_is_repeated(
+    world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
+) -> None:
+    hold = held(world, Lock(name, using=proxy.url, lease=1.2))
+    proxy.lose(1, losses=losses)
+    deadline = hold._lease.deadline
+    until(lambda: hold._lease.deadline > deadline)
+    assert losses == proxy.lost
+    world.release(hold)
+
+
+def test_a_waiter_whose_place_was_confirmed_to_nobody_keeps_it(
+    world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
+) -> None:
+    hold = held(world, Lock(name))
+    proxy.lose(1, losses=losses)
+    waiter = world.start(world.acquire, Lock(name, using=proxy.url))
+    until(lambda: proxy.lost == losses)
+    server_side.until_waiters(name, 1)
+    world.release(hold)
+    granted = waiter.result(PATIENCE)
+    assert granted.token == server_side.holder(name)
+    world.release(granted)
+    assert set() == server_side.left_of(name)
+
+
+def test_giving_up_with_a_lost_reply_leaves_nothing_in_the_queue(
+    world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
+) -> None:
+    hold = held(world, Lock(name))
+    proxy.lose(2, losses=losses)  # the first reply says to wait, the second one answers the giving up
+    with pytest.raises(LockTimeout):
+        world.block(Lock(name, using=proxy.url, wait=0.1), lambda _: None)
+    assert losses == proxy.lost
+    assert 0 == server_side.waiters(name)
+    world.release(hold)
+    assert set() == server_side.left_of(name)
