@@ -14,6 +14,7 @@ from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 from django_redis import get_redis_connection
 from django_redis.cache import RedisCache as PackageRedisCache
+from redis.sentinel import SentinelConnectionPool
 
 from redis_locks.conf import get_settings
 from redis_locks.drivers.endpoint import Endpoint
@@ -83,8 +84,7 @@ def _from_url(url: str) -> Endpoint:
     if scheme not in SCHEMES:
         msg = (
             f"redis_locks: {_without_password(url)!r} has the scheme {scheme!r}; use "
-            "redis, rediss or unix. For Sentinel give the dotted path of a callable that "
-            "returns the primary's redis.Redis."
+            "redis, rediss or unix."
         )
         raise ImproperlyConfigured(msg)
     try:
@@ -177,6 +177,12 @@ def _load_callable(path: str) -> Callable[[], object]:
 
 def _single_server(client: object, origin: str) -> redis.Redis:
     if isinstance(client, redis.Redis):
+        if isinstance(client.connection_pool, SentinelConnectionPool):
+            msg = (
+                f"redis_locks: {origin} finds its server through Sentinel, which is not "
+                "supported yet. Give the URL of the primary."
+            )
+            raise ImproperlyConfigured(msg)
         return client
     kind = f"{type(client).__module__}.{type(client).__qualname__}"
     advice = "It must be a redis.Redis of one primary."

@@ -72,7 +72,11 @@ def _who(pid: int, unit: str, label: str | None) -> str:
 def _command() -> str:
     """Return what this process runs: `manage.py runserver`, say, but no further arguments."""
     script = PurePath(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
-    verb = sys.argv[1] if script in {"manage.py", "django-admin", "celery"} and len(sys.argv) > 1 else ""
+    verb = (
+        sys.argv[1]
+        if script in {"manage.py", "django-admin", "celery"} and len(sys.argv) > 1
+        else ""
+    )
     return f"{script} {verb}".strip()
 
 

@@ -20,7 +20,7 @@ class LockKeys(NamedTuple):
     queue: bytes
     claims: bytes
     fence: bytes
-    index: bytes
+    index: bytes  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
 
 
 def validate_name(name: object, *, argument: str = "name") -> str:
@@ -34,7 +34,9 @@ def validate_name(name: object, *, argument: str = "name") -> str:
         msg = f"{argument} must be a string, not {name!r} ({type(name).__name__}); use str(...) or an f-string"
         raise TypeError(msg)
     if not name:
-        msg = f"{argument} must not be empty: an empty name would make unrelated code share one lock"
+        msg = (
+            f"{argument} must not be empty: an empty name would make unrelated code share one lock"
+        )
         raise ValueError(msg)
     try:
         size = len(name.encode())

@@ -6,7 +6,7 @@ import asyncio
 import enum
 import threading
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from redis_locks import waiting
 from redis_locks.backends import Backend, backend_for
@@ -56,7 +56,7 @@ class Lock:
         self,
         name: str,
         *,
-        wait: float | None | Unset = UNSET,
+        wait: float | Unset | None = UNSET,
         lease: float | Unset = UNSET,
         renew: bool | Unset = UNSET,
         using: str | None = None,
@@ -67,7 +67,7 @@ class Lock:
 
     def _set_options(
         self,
-        wait: float | None | Unset,
+        wait: float | Unset | None,
         lease: float | Unset,
         renew: bool | Unset,  # noqa: FBT001 - checked just below
         using: str | None,
@@ -95,7 +95,7 @@ class Lock:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
 
-    def acquire(self, *, wait: float | None | Unset = UNSET) -> Hold | None:
+    def acquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:
         """Return a hold, or None if somebody else still held the lock after `wait` seconds.
 
         Blocks for up to `wait` seconds (0: not at all; None: for ever; not given: the
@@ -107,7 +107,7 @@ class Lock:
         outcome = self._acquire_blocking(self._effective_wait(wait))
         return outcome if isinstance(outcome, Hold) else None
 
-    async def aacquire(self, *, wait: float | None | Unset = UNSET) -> Hold | None:
+    async def aacquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:
         """Return a hold, or None; like `acquire`, but suspends instead of blocking.
 
         Cancellation leaves neither hold nor place in the queue behind.
@@ -115,7 +115,7 @@ class Lock:
         outcome = await self._acquire_async(self._effective_wait(wait))
         return outcome if isinstance(outcome, Hold) else None
 
-    def hold(self, *, wait: float | None | Unset = UNSET) -> HoldContext:
+    def hold(self, *, wait: float | Unset | None = UNSET) -> HoldContext:
         """Return a context manager for one `with` or `async with`; see `__enter__`."""
         return HoldContext(self, wait)
 
@@ -130,7 +130,10 @@ class Lock:
         return self._blocks.push(self._enter(UNSET))
 
     def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless the body raised already."""
         run_blocking(self._blocks.pop().leave(exc))
@@ -140,27 +143,32 @@ class Lock:
         return self._blocks.push(await self._aenter(UNSET))
 
     async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         """Release; see `__exit__`."""
         await self._blocks.pop().aleave(exc)
 
-    def _enter(self, wait: float | None | Unset) -> Hold:
+    def _enter(self, wait: float | Unset | None) -> Hold:
         seconds = self._effective_wait(wait)
         return self._granted(self._acquire_blocking(seconds), seconds)
 
-    async def _aenter(self, wait: float | None | Unset) -> Hold:
+    async def _aenter(self, wait: float | Unset | None) -> Hold:
         seconds = self._effective_wait(wait)
         return self._granted(await self._acquire_async(seconds), seconds)
 
-    def _effective_wait(self, wait: float | None | Unset) -> float | None:
+    def _effective_wait(self, wait: float | Unset | None) -> float | None:
         if wait is not UNSET:
             return wait_seconds(wait)
         return get_settings().wait if self._wait is UNSET else self._wait
 
     def _acquire_blocking(self, wait: float | None) -> Hold | Refused:
         backend = backend_for(self._using)
-        return run_blocking(self._acquire(backend, backend.driver, backend.renewer, wait, task=False))
+        return run_blocking(
+            self._acquire(backend, backend.driver, backend.renewer, wait, task=False)
+        )
 
     async def _acquire_async(self, wait: float | None) -> Hold | Refused:
         backend = backend_for(self._using)
@@ -174,7 +182,12 @@ class Lock:
         lease = lease_ms(settings.lease) if self._lease_ms is UNSET else self._lease_ms
         # The token is chosen before the first byte is sent, so that it can be taken back.
         request = Request(
-            self._name, backend.keys(self._name), new_token(), lease, "exclusive", whoami(self._label, task=task)
+            self._name,
+            backend.keys(self._name),
+            new_token(),
+            lease,
+            "exclusive",
+            whoami(self._label, task=task),
         )
         outcome = await waiting.acquire(driver, request, wait)
         if isinstance(outcome, Refused):
@@ -193,7 +206,9 @@ class Lock:
         left = max(0.0, (outcome.ends_ms - outcome.at_ms) / 1000) if outcome.ends_ms else None
         lease = f"; its lease ends in {left:.1f} s unless renewed" if left is not None else ""
         if wait == 0:
-            raise LockNotAvailable(f"Lock {self._name!r} is held{by}{lease}", self._name, holder, left)
+            raise LockNotAvailable(
+                f"Lock {self._name!r} is held{by}{lease}", self._name, holder, left
+            )
         msg = f"Lock {self._name!r} did not become free within {wait:g} s; it is held{by}{lease}"
         raise LockTimeout(msg, self._name, holder, left)
 
@@ -203,7 +218,7 @@ class HoldContext:
 
     __slots__ = ("_hold", "_lock", "_wait")
 
-    def __init__(self, lock: Lock, wait: float | None | Unset) -> None:
+    def __init__(self, lock: Lock, wait: float | Unset | None) -> None:
         lock._effective_wait(wait)  # noqa: SLF001 - says now what is wrong with `wait`
         self._lock = lock
         self._wait = wait
@@ -211,7 +226,9 @@ class HoldContext:
 
     def _unused(self) -> Lock:
         if self._hold is not None:
-            msg = f"this hold of {self._lock.name!r} is in use; call Lock.hold() once for each block"
+            msg = (
+                f"this hold of {self._lock.name!r} is in use; call Lock.hold() once for each block"
+            )
             raise RuntimeError(msg)
         return self._lock
 
@@ -228,7 +245,9 @@ class HoldContext:
         self._hold = await self._unused()._aenter(self._wait)  # noqa: SLF001 - as above
         return self._hold
 
-    async def __aexit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
+    async def __aexit__(
+        self, exc_type: object, exc: BaseException | None, traceback: object
+    ) -> None:
         hold, self._hold = self._hold, None
         if hold is not None:
             await hold.aleave(exc)

@@ -76,8 +76,9 @@ async def release(link: Link, keys: LockKeys, name: str, token: str) -> bool:
 
 async def abandon(link: Link, keys: LockKeys, name: str, token: str) -> Refused:
     """Leave the queue, and hand on what was granted meanwhile; return who holds the lock now."""
-    reply = _echoed(await link.call(scripts.ABANDON, (keys, (token, name))), token, 3)
-    return Refused(int(reply[1]), int(reply[2]), reply[3] if len(reply) > 3 else "")
+    reply = await link.call(scripts.ABANDON, (keys, (token, name)))
+    _, at_ms, ends_ms, *claim = _echoed(reply, token, 3)
+    return Refused(int(at_ms), int(ends_ms), claim[0] if claim else "")
 
 
 def extend_call(keys: LockKeys, name: str, token: str, lease_ms: int) -> Call:
@@ -93,7 +94,9 @@ def extend_reply(reply: object, token: str) -> int | None:
 
 async def extend(link: Link, keys: LockKeys, name: str, token: str, lease_ms: int) -> int | None:
     """Make the lease last `lease_ms` from now at least; see `extend_reply`."""
-    return extend_reply(await link.call(scripts.EXTEND, extend_call(keys, name, token, lease_ms)), token)
+    return extend_reply(
+        await link.call(scripts.EXTEND, extend_call(keys, name, token, lease_ms)), token
+    )
 
 
 def grant_message(message: bytes) -> Granted:
@@ -124,7 +127,9 @@ def _snapshot(reply: Any) -> Snapshot:
     return Snapshot(
         int(at_ms),
         waiting,
-        tuple((token, int(ends), claim) for token, ends, claim in zip(*[iter(held)] * 3, strict=True)),
+        tuple(
+            (token, int(ends), claim) for token, ends, claim in zip(*[iter(held)] * 3, strict=True)
+        ),
         tuple(zip(line[::2], line[1::2], strict=True)),
     )
 

@@ -42,7 +42,8 @@ class AsyncLink:
         try:
             async with asyncio.timeout(self._endpoint.connect_timeout):
                 await self._connection.connect()
-                self._connection._parser.pubsub_push_handler_func = self._heard
+                parser = self._connection._parser  # noqa: SLF001 - the only way to hear pushes
+                parser.pubsub_push_handler_func = self._heard
                 await self._connection.send_command("SUBSCRIBE", self.channel, check_health=False)
                 await self._connection.read_response(push_request=True)
         except (redis_errors.RedisError, OSError, TimeoutError) as error:
@@ -67,7 +68,10 @@ class AsyncLink:
                 reply: Any
                 try:
                     reply = await self._connection.read_response(
-                        disable_decoding=True, timeout=math.inf, push_request=True, disconnect_on_error=False
+                        disable_decoding=True,
+                        timeout=math.inf,
+                        push_request=True,
+                        disconnect_on_error=False,
                     )
                 except redis_errors.ResponseError as refused:
                     reply = refused
@@ -122,7 +126,9 @@ class AsyncLink:
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         """Run a script many times; the commands share the connection's buffer. See `Link`."""
-        replies = await asyncio.gather(*(self.call(script, call) for call in calls), return_exceptions=True)
+        replies = await asyncio.gather(
+            *(self.call(script, call) for call in calls), return_exceptions=True
+        )
         for reply in replies:
             if isinstance(reply, LinkBroken):
                 raise reply
@@ -218,7 +224,9 @@ class AsyncDriver:
             await self._link.close()
 
 
-_Registered = tuple["weakref.ref[asyncio.AbstractEventLoop]", AsyncDriver, AsyncGenerator[None, None]]
+_Registered = tuple[
+    "weakref.ref[asyncio.AbstractEventLoop]", AsyncDriver, AsyncGenerator[None, None]
+]
 
 
 class LoopDrivers:

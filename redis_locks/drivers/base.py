@@ -15,7 +15,7 @@ Call = tuple[Sequence[bytes], Sequence[Arg]]
 """The KEYS and the ARGV of one script call."""
 
 
-class LinkBroken(Exception):  # noqa: N818 - never leaves the package
+class LinkBroken(Exception):
     """The connection failed: the command may have run or not. Repeat it by token on a new link."""
 
 

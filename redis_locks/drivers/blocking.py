@@ -7,7 +7,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from redis import exceptions as redis_errors
 
@@ -37,10 +37,11 @@ class BlockingLink:
         self.broken = False
         self._description = endpoint.description
         self._messages: dict[bytes, bytes] = {}
-        self._connection: Any = endpoint.blocking_connection()
+        self._connection = cast("Any", endpoint.blocking_connection())
         try:
             self._connection.connect()
-            self._connection._parser.set_pubsub_push_handler(self._heard)
+            parser = self._connection._parser  # noqa: SLF001 - the only way to hear pushes
+            parser.set_pubsub_push_handler(self._heard)
             self._connection.send_command("SUBSCRIBE", self.channel, check_health=False)
             self._connection.read_response(push_request=True)
         except (redis_errors.RedisError, OSError) as error:
@@ -85,7 +86,11 @@ class BlockingLink:
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         """Run a script many times in one round trip; see `Link`."""
         replies = self._round_trip([pack_call(script, call) for call in calls])
-        if any(isinstance(reply.__cause__, redis_errors.NoScriptError) for reply in replies if isinstance(reply, Exception)):
+        if any(
+            isinstance(reply.__cause__, redis_errors.NoScriptError)
+            for reply in replies
+            if isinstance(reply, Exception)
+        ):
             replies = self._round_trip([pack_call(script, call, whole=True) for call in calls])
         return replies
 
@@ -127,7 +132,10 @@ class BlockingLink:
                 return None
             try:
                 self._connection.read_response(
-                    disable_decoding=True, timeout=left, push_request=True, disconnect_on_error=False
+                    disable_decoding=True,
+                    timeout=left,
+                    push_request=True,
+                    disconnect_on_error=False,
                 )
             except redis_errors.TimeoutError:
                 continue

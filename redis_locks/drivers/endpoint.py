@@ -67,7 +67,11 @@ class Endpoint:
 
     @classmethod
     def _from_pool(cls, pool: Any) -> Endpoint:
-        kwargs = {key: value for key, value in pool.connection_kwargs.items() if key not in _NOT_TAKEN_OVER}
+        kwargs = {
+            key: value
+            for key, value in pool.connection_kwargs.items()
+            if key not in _NOT_TAKEN_OVER
+        }
         return cls(pool.connection_class, kwargs, _describe(pool.connection_class, kwargs))
 
     @property
@@ -84,13 +88,15 @@ class Endpoint:
 
     def blocking_connection(self) -> AbstractConnection:
         """Return a new blocking connection, not yet connected."""
-        return self.connection_class(**{
-            **self.kwargs,
-            **self._common(),
-            "retry": Retry(NoBackoff(), 0),
-            "socket_timeout": self.reply_timeout,
-            "socket_connect_timeout": self.connect_timeout,
-        })
+        return self.connection_class(
+            **{
+                **self.kwargs,
+                **self._common(),
+                "retry": Retry(NoBackoff(), 0),
+                "socket_timeout": self.reply_timeout,
+                "socket_connect_timeout": self.connect_timeout,
+            }
+        )
 
     def async_connection(self) -> Any:
         """Return a new asyncio connection, not yet connected, whose reads never time out by themselves.
@@ -98,10 +104,13 @@ class Endpoint:
         Raises:
             TypeError: The connection class has no asyncio twin.
         """
-        for blocking, twin in _ASYNC_TWIN.items():
-            if issubclass(self.connection_class, blocking):
-                break
-        else:
+        twins = (
+            twin
+            for blocking, twin in _ASYNC_TWIN.items()
+            if issubclass(self.connection_class, blocking)
+        )
+        twin = next(twins, None)
+        if twin is None:
             msg = f"{self.connection_class.__name__} of {self.description} has no asyncio twin; use a plain URL"
             raise TypeError(msg)
         kwargs = {**self.kwargs, **self._common(), "socket_timeout": None}

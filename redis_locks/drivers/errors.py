@@ -21,7 +21,9 @@ def connection_error(error: BaseException, description: str) -> LinkBroken | Loc
     return Unreachable(f"{description} cannot be reached: {error}")
 
 
-def reply_error(error: redis_errors.ResponseError, description: str) -> LinkBroken | LockBackendError:
+def reply_error(
+    error: redis_errors.ResponseError, description: str
+) -> LinkBroken | LockBackendError:
     """Return what to raise for an error reply to a script."""
     text = str(error)
     if text.startswith(_PASSING):
@@ -32,7 +34,9 @@ def reply_error(error: redis_errors.ResponseError, description: str) -> LinkBrok
             f"delete it or choose another REDIS_LOCKS['PREFIX'] ({text})"
         )
     if "READONLY" in text:
-        return LockBackendError(f"{description} is a read-only replica; point CONNECTION at the primary ({text})")
+        return LockBackendError(
+            f"{description} is a read-only replica; point CONNECTION at the primary ({text})"
+        )
     if text.startswith("OOM") or "OOM " in text:
         return LockBackendError(f"{description} is out of memory and takes no locks ({text})")
     return LockBackendError(f"{description} refused: {text}")

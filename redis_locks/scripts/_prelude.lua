@@ -46,7 +46,11 @@ local function read_holder()
   if not value then
     return nil
   end
-  return string.match(value, "^(%S+) (.*)$")
+  local holder, claim = string.match(value, "^(%S+) (%d+ %d+ %a+ %d+ %S+ %d+ .*)$")
+  if not holder then
+    error({ err = "WRONGTYPE " .. holder_key .. " holds a string that is not ours" })
+  end
+  return holder, claim
 end
 
 -- Write when the lock's holder's lease ends, for listing.
@@ -63,12 +67,12 @@ end
 -- written, so that a key of a foreign type stops the script while nobody holds.
 local function prepare_grant(lease)
   keep_index(now + lease)
-  local fence = text(now_us)
-  local last = redis.call("SET", fence_key, fence, "PX", FENCE_KEPT_MS, "GET")
-  if last and tonumber(last) >= now_us then
-    fence = text(tonumber(last) + 1)
-    redis.call("SET", fence_key, fence, "PX", FENCE_KEPT_MS)
+  local last = redis.call("GET", fence_key) or "0"
+  if not tonumber(last) then
+    error({ err = "WRONGTYPE " .. fence_key .. " holds a string that is not ours" })
   end
+  local fence = text(math.max(tonumber(last) + 1, now_us))
+  redis.call("SET", fence_key, fence, "PX", FENCE_KEPT_MS)
   return fence
 end
 

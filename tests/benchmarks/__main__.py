@@ -31,9 +31,19 @@ def jain(counts: list[int]) -> float:
 def run(server: EmbeddedServer, subject: str, workers: int, seconds: float) -> Result:
     """Let `workers` processes fight for one lock; return how it went."""
     server.client().flushall()
-    command = [sys.executable, "-m", "tests.benchmarks.worker", subject, server.url, f"bench-{workers}", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.benchmarks.worker",
+        subject,
+        server.url,
+        f"bench-{workers}",
+        "0",
+    ]
     processes = [
-        subprocess.Popen([*command, str(seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*command, str(seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         for _ in range(workers)
     ]
     for process in processes:
@@ -46,7 +56,9 @@ def run(server: EmbeddedServer, subject: str, workers: int, seconds: float) -> R
         process.stdin.flush()
     reports = [json.loads(process.communicate()[0]) for process in processes]
     counts = [report["count"] for report in reports]
-    return Result(sum(counts) / seconds, jain(counts), max(report["max"] for report in reports) * 1000)
+    return Result(
+        sum(counts) / seconds, jain(counts), max(report["max"] for report in reports) * 1000
+    )
 
 
 def main() -> None:
@@ -69,8 +81,12 @@ def main() -> None:
 def report(workers: int, subjects: list[str], rounds: list[dict[str, Result]]) -> None:
     """Print one table; a ratio is the median of the ratios within one round."""
     write = sys.stdout.write
-    write(f"\n{workers} process{'es' if workers > 1 else ''}, one lock, median of {len(rounds)} rounds\n\n")
-    write("| lock | cycles/s | redis_locks is | Jain | longest cycle, ms |\n|---|---|---|---|---|\n")
+    write(
+        f"\n{workers} process{'es' if workers > 1 else ''}, one lock, median of {len(rounds)} rounds\n\n"
+    )
+    write(
+        "| lock | cycles/s | redis_locks is | Jain | longest cycle, ms |\n|---|---|---|---|---|\n"
+    )
     for subject in subjects:
         results = [results[subject] for results in rounds]
         ratio = statistics.median(results[OURS].rate / results[subject].rate for results in rounds)

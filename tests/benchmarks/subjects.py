@@ -21,7 +21,7 @@ def cycle(subject: str, url: str, name: str) -> Cycle:
     """Return the function that acquires and releases the lock `name` once."""
     if subject == OURS:
         return _ours(url, name)
-    import redis  # noqa: PLC0415 - so that each subject pays only for itself
+    import redis
 
     client = redis.Redis.from_url(url)
     if subject in {REDIS_PY, REDIS_PY_FAST}:
@@ -32,7 +32,7 @@ def cycle(subject: str, url: str, name: str) -> Cycle:
                 pass
 
         return redis_py
-    import redis_lock  # noqa: PLC0415 - the package python-redis-lock, only installed for benchmarks
+    import redis_lock
 
     def python_redis_lock() -> None:
         with redis_lock.Lock(client, name, expire=10):
@@ -45,7 +45,7 @@ def _ours(url: str, name: str) -> Cycle:
     if not settings.configured:
         settings.configure(REDIS_LOCKS={"CONNECTION": url, "WAIT": None})
         django.setup()
-    from redis_locks import Lock  # noqa: PLC0415 - needs the settings
+    from redis_locks import Lock
 
     lock = Lock(name)
 
@@ -59,7 +59,7 @@ def _ours(url: str, name: str) -> Cycle:
 def available() -> list[str]:
     """Return the subjects whose package is installed here."""
     try:
-        import redis_lock  # noqa: F401, PLC0415
+        import redis_lock  # noqa: F401
     except ImportError:
         sys.stderr.write("python-redis-lock is not installed: left out\n")
         return [subject for subject in SUBJECTS if subject != PYTHON_REDIS_LOCK]

@@ -11,6 +11,7 @@ import redis.asyncio
 from django.core.cache import caches
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
+from redis.sentinel import Sentinel
 
 from redis_locks.connections import resolve
 from redis_locks.testing.server import EmbeddedServer
@@ -121,7 +122,7 @@ def test_an_alias_with_a_dot_is_an_alias() -> None:
     [
         ("nowhere", "no cache 'nowhere' in CACHES .there are: default"),
         ("http://host", "scheme 'http'"),
-        ("redis+sentinel://host", "Sentinel"),
+        ("redis+sentinel://host", r"scheme 'redis\+sentinel'"),
         ("redis://h/?no_such_option=1", "not a usable URL"),
         ("no.such.path", "cannot be imported"),
         (f"{__name__}.calls", "must be a callable"),
@@ -177,3 +178,13 @@ def test_no_refusal_shows_a_password(url: str) -> None:
         resolve(url)
     assert "secret" not in str(raised.value)
     assert raised.value.__cause__ is None
+
+
+def test_a_client_that_goes_through_sentinel_is_refused_by_name() -> None:
+    """Sentinel is not supported, and the error says so instead of failing at the first lock."""
+    with pytest.raises(ImproperlyConfigured, match="Sentinel"):
+        resolve(f"{__name__}.sentinel_client")
+
+
+def sentinel_client() -> redis.Redis:
+    return Sentinel([("127.0.0.1", 1)]).master_for("bank")

@@ -98,17 +98,13 @@ def test_rows_are_frozen(name: str) -> None:
             row.mode = "shared"
 
 
-def test_an_unreadable_claim_is_shown_as_unknown(name: str, client: redis.Redis) -> None:
+def test_a_string_that_is_not_ours_is_an_error_that_names_it(
+    name: str, client: redis.Redis
+) -> None:
     key = f"redis_locks{{0}}:holder:{name}"
     client.set(key, "token not a claim", px=60_000)
-    (holder,) = existing(name).holders
-    assert ("token", 0, 0.0, "", 0) == (
-        holder.token,
-        holder.fencing_token,
-        holder.held_for,
-        holder.host,
-        holder.pid,
-    )
+    with pytest.raises(LockBackendError, match=name):
+        inspection.lock(name)
     client.delete(key)
 
 

@@ -189,6 +189,18 @@ def test_a_foreign_key_in_the_way_of_a_free_lock_is_an_error(
     assert key == "holder" or not bench.client.exists(bench.keys.holder)
 
 
+@pytest.mark.parametrize("key", ["holder", "fence"])
+def test_a_foreign_string_is_an_error_and_stays(bench: Bench, key: str) -> None:
+    """Redis cannot tell it from ours by its type, so the script looks at what it says."""
+    there = getattr(bench.keys, key)
+    bench.client.set(there, "somebody's value", px=60_000)
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        bench.acquire("a")
+    assert b"somebody's value" == bench.client.get(there)
+    assert key == "holder" or not bench.client.exists(bench.keys.holder)
+    bench.client.delete(there)
+
+
 @pytest.mark.parametrize("key", ["queue", "claims"])
 def test_a_foreign_key_in_the_way_of_the_queue_is_an_error(bench: Bench, key: str) -> None:
     bench.acquire("a")
