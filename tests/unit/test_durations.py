@@ -1,0 +1,72 @@
+"""Durations: a wrong one is refused before anything is sent, naming argument, value and fix."""
+
+from __future__ import annotations
+
+import decimal
+import fractions
+
+import pytest
+
+from redis_locks import Lock
+from redis_locks.durations import lease_ms, wait_seconds
+
+NOT_A_NUMBER = [True, False, "5", b"5", [], {}, object(), 1j, decimal.Decimal(5)]
+NOT_FINITE = [float("nan"), float("inf"), float("-inf")]
+
+
+@pytest.mark.parametrize("value", [*NOT_A_NUMBER, None])
+def test_a_lease_that_is_not_a_number_is_a_type_error(value: object) -> None:
+    with pytest.raises(TypeError, match=r"^lease must be a number of seconds"):
+        Lock("x", lease=value)
+
+
+@pytest.mark.parametrize("value", NOT_FINITE)
+def test_a_lease_must_be_finite(value: float) -> None:
+    with pytest.raises(ValueError, match=r"^lease must be a finite number .* not -?(nan|inf)"):
+        Lock("x", lease=value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 0.0, -0.0, 1e-9, 0.0099, 1e12, 366 * 86400])
+def test_a_lease_must_be_between_ten_milliseconds_and_a_year(value: float) -> None:
+    with pytest.raises(ValueError, match=r"^lease must be between 0\.01 seconds and one year, not "):
+        Lock("x", lease=value)
+
+
+@pytest.mark.parametrize("value", NOT_A_NUMBER)
+def test_a_wait_that_is_not_a_number_is_a_type_error(value: object) -> None:
+    for refuse in (lambda: Lock("x", wait=value), lambda: Lock("x").hold(wait=value)):
+        with pytest.raises(TypeError, match=r"^wait must be a number of seconds"):
+            refuse()
+
+
+@pytest.mark.parametrize("value", [*NOT_FINITE, -1, -1e-9, 1e12])
+def test_a_wait_must_be_finite_and_not_negative(value: float) -> None:
+    for refuse in (lambda: Lock("x", wait=value), lambda: Lock("x").acquire(wait=value)):
+        with pytest.raises(ValueError, match=r"^wait must be "):
+            refuse()
+
+
+def test_a_wait_may_be_none_for_ever_or_zero_for_not_at_all() -> None:
+    assert wait_seconds(None) is None
+    assert 0 == wait_seconds(0)
+    assert 1e-9 == wait_seconds(1e-9)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "milliseconds"),
+    [(0.01, 10), (0.1, 100), (0.3, 300), (1, 1000), (1.0001, 1001), (0.0123, 13), (2.007, 2007)],
+)
+def test_leases_are_rounded_up_to_whole_milliseconds(seconds: float, milliseconds: int) -> None:
+    assert milliseconds == lease_ms(seconds)
+
+
+def test_any_real_number_is_a_number() -> None:
+    assert 500 == lease_ms(fractions.Fraction(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("renew", 1), ("renew", None), ("using", 5), ("label", b"x"), ("using", True)]
+)
+def test_other_options_of_the_wrong_type_are_refused_by_name(option: str, value: object) -> None:
+    with pytest.raises(TypeError, match=f"^{option} must be "):
+        Lock("x", **{option: value})

@@ -1,0 +1,49 @@
+"""The errors: one tree, and each survives a trip to another process."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+from django.db import OperationalError
+
+from redis_locks import (
+    LockBackendError,
+    LockError,
+    LockLost,
+    LockNotAvailable,
+    LockNotHeld,
+    LockTimeout,
+)
+
+ALL = [LockBackendError, LockError, LockLost, LockNotAvailable, LockNotHeld, LockTimeout]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_error_is_a_lock_error_and_shows_its_message(kind: type[LockError]) -> None:
+    assert issubclass(kind, LockError)
+    assert "what happened" == str(kind("what happened"))
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_every_error_pickles(kind: type[LockError], protocol: int) -> None:
+    again = pickle.loads(pickle.dumps(kind("what happened"), protocol))
+    assert kind is type(again)
+    assert "what happened" == str(again)
+
+
+@pytest.mark.parametrize("kind", [LockNotAvailable, LockTimeout])
+def test_contention_keeps_its_details_when_pickled_or_copied(kind: type[LockNotAvailable]) -> None:
+    error = kind("busy", "orders", "host pid 5", 2.5)
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert ("orders", "host pid 5", 2.5) == (again.name, again.holder, again.retry_after)
+        assert "busy" == str(again)
+
+
+def test_contention_is_what_a_database_reports_for_nowait() -> None:
+    assert issubclass(LockNotAvailable, OperationalError)
+    assert issubclass(LockTimeout, LockNotAvailable)
+    assert "55P03" == LockTimeout.sqlstate
+    assert not issubclass(LockLost, OperationalError)

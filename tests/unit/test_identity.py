@@ -1,0 +1,59 @@
+"""Tokens that prove a hold, and details that people read."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from redis_locks.identity import new_token, process_id
+from redis_locks.drivers.endpoint import Endpoint
+
+
+def test_tokens_are_unique_across_threads() -> None:
+    tokens: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: tokens.extend(new_token() for _ in range(500))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 4000 == len(set(tokens))
+
+
+def test_a_token_is_one_word_so_that_it_can_stand_in_a_message() -> None:
+    assert new_token().isalnum()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_its_own_pid_and_tokens() -> None:
+    reading, writing = os.pipe()
+    new_token()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, f"{process_id()} {os.getpid()} {new_token()}".encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        known, real, token = pipe.read().split()
+    os.waitpid(child, 0)
+    mine = new_token()
+    assert known == real == str(child)
+    assert token[:24] != mine[:24]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://user:secret@example.test:6380/2", "redis://example.test:6380/2"),
+        ("rediss://:secret@example.test", "rediss://example.test:6379/0"),
+        ("unix:///run/redis.sock?db=4&password=secret", "unix:///run/redis.sock?db=4"),
+        ("redis://example.test?password=secret", "redis://example.test:6379/0"),
+    ],
+)
+def test_a_server_is_described_without_its_password(url: str, shown: str) -> None:
+    endpoint = Endpoint.from_url(url)
+    assert shown == endpoint.description
+    assert "secret" not in endpoint.description

@@ -1,0 +1,94 @@
+"""The registry of leases: when each is due, and which are forgotten."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from time import monotonic
+
+import pytest
+
+from redis_locks.drivers.base import LinkBroken
+from redis_locks.keys import lock_keys
+from redis_locks.renewal import IDLE, Lease, _note, _Registry
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    made = Clock()
+    monkeypatch.setattr("redis_locks.renewal.monotonic", made)
+    yield made
+
+
+def lease_of(seconds: float, deadline: float, name: str = "x") -> Lease:
+    return Lease(name, lock_keys("p", 0, name), f"token-{name}", int(seconds * 1000), deadline)
+
+
+def test_a_lease_is_due_a_third_of_its_length_after_the_last_renewal(clock: Clock) -> None:
+    registry = _Registry()
+    lease = lease_of(9, clock.now + 9)
+    registry.add(lease)
+    due, pause = registry.take_due()
+    assert ([], 3) == (due, pytest.approx(pause))
+    clock.now += 3.1
+    assert ([lease], 0) == registry.take_due()
+
+
+def test_the_earliest_lease_sets_the_alarm_and_nothing_to_do_means_idle(clock: Clock) -> None:
+    registry = _Registry()
+    assert ([], IDLE) == registry.take_due()
+    leases = [lease_of(seconds, clock.now + seconds, str(seconds)) for seconds in (9, 3, 6)]
+    for lease in leases:
+        registry.add(lease)
+    assert 1 == pytest.approx(registry.take_due()[1])
+
+
+def test_a_lease_that_ended_is_lost_for_good_and_forgotten(clock: Clock) -> None:
+    registry = _Registry()
+    lease = lease_of(3, clock.now + 3)
+    registry.add(lease)
+    clock.now += 3
+    assert [] == registry.take_due()[0]
+    assert lease.lost
+    assert 0 == len(registry)
+    _note(lease, f"{lease.token} 1 1000 9000".encode(), clock.now)
+    assert lease.lost
+
+
+def test_a_lease_nobody_refers_to_is_forgotten(clock: Clock) -> None:
+    registry = _Registry()
+    registry.add(lease_of(3, clock.now + 3))
+    gc.collect()
+    assert [] == registry.take_due()[0]
+    assert 0 == len(registry)
+
+
+def test_a_lease_whose_hold_was_released_is_forgotten(clock: Clock) -> None:
+    registry = _Registry()
+    lease = lease_of(3, clock.now + 3)
+    registry.add(lease)
+    lease.ended = True
+    clock.now += 2
+    assert [] == registry.take_due()[0]
+    assert 0 == len(registry)
+
+
+def test_a_failed_renewal_is_repeated_after_a_tenth_of_the_lease(clock: Clock) -> None:
+    lease = lease_of(10, clock.now + 10)
+    clock.now += 4
+    _note(lease, LinkBroken("gone"), clock.now)
+    assert 1 == pytest.approx(lease.due - clock.now)
+    assert not lease.lost
+
+
+def test_leases_run_on_the_monotonic_clock() -> None:
+    assert not lease_of(1, monotonic() + 1).is_over()
+    assert lease_of(1, monotonic()).is_over()
