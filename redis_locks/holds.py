@@ -30,7 +30,9 @@ class Hold:
 
     __slots__ = ("_backend", "_lease", "_pid", "_released", "_renewer", "fencing_token")
 
-    def __init__(self, backend: Backend, lease: Lease, fencing_token: int, renewer: Renewer | None) -> None:
+    def __init__(
+        self, backend: Backend, lease: Lease, fencing_token: int, renewer: Renewer | None
+    ) -> None:
         self._backend = backend
         self._lease = lease
         self._pid = process_id()
@@ -56,7 +58,11 @@ class Hold:
         Asks nobody: it compares clocks, so it is true the moment the lease ends, also after
         this process was stopped for a while. A forked child has lost its parent's hold.
         """
-        return self._pid != process_id() or self._lease.lost or (not self._released and self._lease.is_over())
+        return (
+            self._pid != process_id()
+            or self._lease.lost
+            or (not self._released and self._lease.is_over())
+        )
 
     @property
     def remaining(self) -> float:
@@ -66,7 +72,13 @@ class Hold:
         return max(0.0, self._lease.deadline - monotonic())
 
     def __repr__(self) -> str:
-        state = "released" if self._released else "lost" if self.is_lost else f"{self.remaining:.1f} s left"
+        state = (
+            "released"
+            if self._released
+            else "lost"
+            if self.is_lost
+            else f"{self.remaining:.1f} s left"
+        )
         return f"<Hold of {self.name!r}, {state}, fencing token {self.fencing_token}>"
 
     def check(self) -> None:
@@ -121,7 +133,9 @@ class Hold:
         """Release at the end of an `async with` block that ended with `error`."""
         await self._leave(self.arelease(), error)
 
-    async def _leave(self, releasing: Coroutine[Any, Any, None], error: BaseException | None) -> None:
+    async def _leave(
+        self, releasing: Coroutine[Any, Any, None], error: BaseException | None
+    ) -> None:
         if self._pid != process_id():
             # A child that leaves its parent's block: the hold is not ours to touch.
             releasing.close()
@@ -142,7 +156,8 @@ class Hold:
         lease = self._lease
         sent = monotonic()
         left, _ = await self._persist(
-            driver, lambda link: store.extend(link, lease.keys, lease.name, lease.token, milliseconds)
+            driver,
+            lambda link: store.extend(link, lease.keys, lease.name, lease.token, milliseconds),
         )
         if left is None:
             lease.lost = True
@@ -222,7 +237,9 @@ class Hold:
         )
 
     def __del__(self) -> None:
-        if not self._released and self._pid == process_id() and not self._lease.is_over():
+        # Without a default, a hold whose making was interrupted would complain about itself.
+        released = getattr(self, "_released", True)
+        if not released and self._pid == process_id() and not self._lease.is_over():
             self._lease.ended = True  # also if the warning keeps us from going away
             warnings.warn(
                 f"A hold of lock {self.name!r} was dropped without release(); it ends with its lease",

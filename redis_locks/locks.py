@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from redis_locks.backends import Backend, backend_for
 from redis_locks.conf import get_settings
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.durations import lease_ms, wait_seconds
-from redis_locks.exceptions import LockNotAvailable, LockTimeout
+from redis_locks.exceptions import LockError, LockNotAvailable, LockTimeout
 from redis_locks.holds import Hold
 from redis_locks.identity import describe_holder, new_token, whoami
 from redis_locks.keys import validate_name
@@ -136,7 +137,7 @@ class Lock:
         traceback: TracebackType | None,
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless the body raised already."""
-        run_blocking(self._blocks.pop().leave(exc))
+        _leave(self._blocks.pop(), exc)
 
     async def __aenter__(self) -> Hold:
         """Acquire, or raise; see `__enter__`."""
@@ -192,11 +193,15 @@ class Lock:
         outcome = await waiting.acquire(driver, request, wait)
         if isinstance(outcome, Refused):
             return outcome
-        held = Lease(self._name, request.keys, request.token, lease, outcome.deadline)
-        renews = settings.renew if self._renew is UNSET else self._renew
-        if renews:
-            renewer.add(held)
-        return Hold(backend, held, outcome.fencing_token, renewer if renews else None)
+        try:
+            held = Lease(self._name, request.keys, request.token, lease, outcome.deadline)
+            renews = settings.renew if self._renew is UNSET else self._renew
+            if renews:
+                renewer.add(held)
+            return Hold(backend, held, outcome.fencing_token, renewer if renews else None)
+        except BaseException:
+            await waiting.take_back(driver, request)
+            raise
 
     def _granted(self, outcome: Hold | Refused, wait: float | None) -> Hold:
         if isinstance(outcome, Hold):
@@ -211,6 +216,18 @@ class Lock:
             )
         msg = f"Lock {self._name!r} did not become free within {wait:g} s; it is held{by}{lease}"
         raise LockTimeout(msg, self._name, holder, left)
+
+
+def _leave(hold: Hold, error: BaseException | None) -> None:
+    try:
+        run_blocking(hold.leave(error))
+    except LockError:
+        raise
+    except BaseException:
+        # Interrupted, perhaps before the release had begun.
+        with suppress(LockError):
+            hold.release()
+        raise
 
 
 class HoldContext:
@@ -239,7 +256,7 @@ class HoldContext:
     def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         hold, self._hold = self._hold, None
         if hold is not None:
-            run_blocking(hold.leave(exc))
+            _leave(hold, exc)
 
     async def __aenter__(self) -> Hold:
         self._hold = await self._unused()._aenter(self._wait)  # noqa: SLF001 - as above

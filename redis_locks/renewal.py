@@ -34,9 +34,21 @@ ERROR_PAUSE: Final = 0.1
 class Lease:
     """The lease of one hold, on this process's monotonic clock."""
 
-    __slots__ = ("__weakref__", "deadline", "due", "ended", "keys", "lease_ms", "lost", "name", "token")
+    __slots__ = (
+        "__weakref__",
+        "deadline",
+        "due",
+        "ended",
+        "keys",
+        "lease_ms",
+        "lost",
+        "name",
+        "token",
+    )
 
-    def __init__(self, name: str, keys: LockKeys, token: str, lease_ms: int, deadline: float) -> None:
+    def __init__(
+        self, name: str, keys: LockKeys, token: str, lease_ms: int, deadline: float
+    ) -> None:
         self.name = name
         self.keys = keys
         self.token = token
@@ -66,7 +78,10 @@ async def renew(driver: Driver, leases: list[Lease]) -> None:
         try:
             replies = await link.call_many(
                 scripts.EXTEND,
-                [store.extend_call(lease.keys, lease.name, lease.token, lease.lease_ms) for lease in leases],
+                [
+                    store.extend_call(lease.keys, lease.name, lease.token, lease.lease_ms)
+                    for lease in leases
+                ],
             )
         finally:
             driver.checkin(link)
@@ -118,7 +133,9 @@ class _Registry:
                 self._leases.pop(token, None)
             elif lease.is_over():
                 self._leases.pop(token, None)
-                logger.warning("Lock %r is lost: its lease ended before it could be renewed", lease.name)
+                logger.warning(
+                    "Lock %r is lost: its lease ended before it could be renewed", lease.name
+                )
             elif lease.due <= now:
                 due.append(lease)
                 next_due = now
@@ -193,7 +210,9 @@ class TaskRenewer:
         """Renew `lease` until it is discarded, lost or garbage."""
         self._registry.add(lease)
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="redis_locks-renewal")
+            self._task = asyncio.get_running_loop().create_task(
+                self._run(), name="redis_locks-renewal"
+            )
         elif lease.due < self._wakes_at:
             self._changed.set()
 

@@ -44,6 +44,7 @@ async def acquire(driver: Driver, request: Request, wait: float | None) -> Won |
     attempt = _Attempt(driver, request, wait)
     try:
         won = await attempt.run()
+        attempt.close()  # here, so that an interrupt meanwhile takes back what was won
     except BaseException:
         if attempt.sent:
             with suppress(LockBackendError, LinkBroken):
@@ -52,6 +53,16 @@ async def acquire(driver: Driver, request: Request, wait: float | None) -> Won |
     finally:
         attempt.close()
     return won
+
+
+async def take_back(driver: Driver, request: Request) -> None:
+    """Give up what `acquire` got for `request`, for a caller interrupted before it could use it."""
+    attempt = _Attempt(driver, request, 0)
+    try:
+        with suppress(LockBackendError, LinkBroken):
+            await driver.finish(attempt.abandon())
+    finally:
+        attempt.close()
 
 
 class _Attempt:

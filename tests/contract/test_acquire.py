@@ -30,7 +30,7 @@ def test_a_contended_cycle_costs_at_most_three_round_trips(
     waiting = [world.start(world.acquire, lock) for _ in range(4)]
     server_side.until_waiters(name, 4)
     world.release(first)
-    for future in list(waiting):  # once round, so that every waiter has a connection
+    for _future in list(waiting):  # once round, so that every waiter has a connection
         world.release(_next_granted(waiting))
     before = server_side.commands()
     first = held(world, lock)

@@ -34,7 +34,9 @@ def repeated(disturb: Callable[[], object], pause: float = 0.02) -> Iterator[Non
 
 DISTURBANCES = {
     "scripts flushed": lambda client: client.script_flush(),
-    "command connections killed": lambda client: client.client_kill_filter(_type="normal", skipme=True),
+    "command connections killed": lambda client: client.client_kill_filter(
+        _type="normal", skipme=True
+    ),
     "listening connections killed": lambda client: client.client_kill_filter(_type="pubsub"),
 }
 
@@ -157,7 +159,11 @@ def test_a_key_of_another_type_among_the_waiters_does_not_touch_the_holder(
 def test_the_connection_may_come_from_a_callable_or_a_url_that_decodes(
     world: World, name: str, redis_server: EmbeddedServer
 ) -> None:
-    specs = ["tests.contract.clients.decoding", "tests.contract.clients.plain", f"{redis_server.url}?decode_responses=True&db=0"]
+    specs = [
+        "tests.contract.clients.decoding",
+        "tests.contract.clients.plain",
+        f"{redis_server.url}?decode_responses=True&db=0",
+    ]
     for spec in specs:
         hold = held(world, Lock(name, using=spec))
         waiter = world.start(world.acquire, Lock(name))

@@ -161,7 +161,7 @@ def test_only_the_fencing_counter_stays_and_it_expires(
     workers = [world.start(world.block, Lock(name), lambda _: None) for _ in range(10)]
     for worker in workers:
         worker.result(PATIENCE)
-    left = [key for key in server_side.client.scan_iter(f"*{name}*")]
+    left = list(server_side.client.scan_iter(f"*{name}*"))
     assert [keys_of(name).fence] == left
     assert 0 < server_side.client.ttl(keys_of(name).fence) <= 3600
 

@@ -161,7 +161,11 @@ class Observer:
     def left_of(self, name: str) -> set[str]:
         """What is in Redis of one lock, its fencing counter aside."""
         keys = keys_of(name)
-        left = {field for field in ("holder", "queue", "claims") if self.client.exists(getattr(keys, field))}
+        left = {
+            field
+            for field in ("holder", "queue", "claims")
+            if self.client.exists(getattr(keys, field))
+        }
         if self.client.zscore(keys.index, name) is not None:
             left.add("index")
         return left

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import socket
 import tempfile
 import threading
@@ -19,7 +19,7 @@ class Proxy:
 
     def __init__(self, server_url: str) -> None:
         self._server = server_url.removeprefix("unix://").partition("?")[0]
-        self._directory = tempfile.TemporaryDirectory(prefix="rl-proxy-", dir="/tmp")  # noqa: S108 - short
+        self._directory = tempfile.TemporaryDirectory(prefix="rl-proxy-", dir="/tmp")
         self._path = str(Path(self._directory.name, "p.sock"))
         self.url = f"unix://{self._path}"
         self._listener = socket.socket(socket.AF_UNIX)
@@ -53,7 +53,10 @@ class Proxy:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -104,8 +107,6 @@ def _read(source: socket.socket) -> bytes:
 
 def _close(*sockets: socket.socket) -> None:
     for each in sockets:
-        try:
+        with contextlib.suppress(OSError):
             each.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
         each.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 
@@ -67,7 +68,7 @@ def test_no_two_of_ten_processes_ever_believe_at_the_same_time_that_they_hold(
     beliefs = sorted(tuple(belief) for report in reports for belief in report["beliefs"])
     overlaps = [
         (earlier, later)
-        for earlier, later in zip(beliefs, beliefs[1:], strict=False)
+        for earlier, later in itertools.pairwise(beliefs)
         if later[0] < earlier[1]
     ]
     fences = [fence for _, _, fence in beliefs]

@@ -91,7 +91,9 @@ def test_giving_up_with_a_lost_reply_leaves_nothing_in_the_queue(
     world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
 ) -> None:
     hold = held(world, Lock(name))
-    proxy.lose(2, losses=losses)  # the first reply says to wait, the second one answers the giving up
+    proxy.lose(
+        2, losses=losses
+    )  # the first reply says to wait, the second one answers the giving up
     with pytest.raises(LockTimeout):
         world.block(Lock(name, using=proxy.url, wait=0.1), lambda _: None)
     assert losses == proxy.lost

@@ -28,7 +28,9 @@ def test_a_lease_must_be_finite(value: float) -> None:
 
 @pytest.mark.parametrize("value", [0, -1, 0.0, -0.0, 1e-9, 0.0099, 1e12, 366 * 86400])
 def test_a_lease_must_be_between_ten_milliseconds_and_a_year(value: float) -> None:
-    with pytest.raises(ValueError, match=r"^lease must be between 0\.01 seconds and one year, not "):
+    with pytest.raises(
+        ValueError, match=r"^lease must be between 0\.01 seconds and one year, not "
+    ):
         Lock("x", lease=value)
 
 
@@ -65,7 +67,8 @@ def test_any_real_number_is_a_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("renew", 1), ("renew", None), ("using", 5), ("label", b"x"), ("using", True)]
+    ("option", "value"),
+    [("renew", 1), ("renew", None), ("using", 5), ("label", b"x"), ("using", True)],
 )
 def test_other_options_of_the_wrong_type_are_refused_by_name(option: str, value: object) -> None:
     with pytest.raises(TypeError, match=f"^{option} must be "):

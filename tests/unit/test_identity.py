@@ -7,14 +7,15 @@ import threading
 
 import pytest
 
-from redis_locks.identity import new_token, process_id
 from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.identity import new_token, process_id
 
 
 def test_tokens_are_unique_across_threads() -> None:
     tokens: list[str] = []
     threads = [
-        threading.Thread(target=lambda: tokens.extend(new_token() for _ in range(500))) for _ in range(8)
+        threading.Thread(target=lambda: tokens.extend(new_token() for _ in range(500)))
+        for _ in range(8)
     ]
     for thread in threads:
         thread.start()

@@ -16,7 +16,13 @@ def test_a_name_must_be_text(value: object) -> None:
 
 @pytest.mark.parametrize(
     ("value", "fault"),
-    [("", "must not be empty"), ("x" * 513, "513 bytes"), ("é" * 300, "600 bytes"), ("a\0b", "NUL"), ("\ud800", "UTF-8")],
+    [
+        ("", "must not be empty"),
+        ("x" * 513, "513 bytes"),
+        ("é" * 300, "600 bytes"),
+        ("a\0b", "NUL"),
+        ("\ud800", "UTF-8"),
+    ],
 )
 def test_a_name_must_have_1_to_512_bytes_of_utf_8_without_nul(value: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault) as caught:

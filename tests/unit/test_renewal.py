@@ -25,7 +25,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     made = Clock()
     monkeypatch.setattr("redis_locks.renewal.monotonic", made)
-    yield made
+    return made
 
 
 def lease_of(seconds: float, deadline: float, name: str = "x") -> Lease:
