@@ -194,7 +194,19 @@ def test_one_lock_object_keeps_nested_blocks_of_its_users_apart(world: World, na
 
 @pytest.mark.parametrize(
     "awkward",
-    ["käse:🔒", "*?[]", "{}", "a{b}c", "line\nbreak", " ", "a b", "%s %d", "x" * 512, "'\"\\", "‮"],
+    [
+        "käse:🔒",
+        "*?[]",
+        "{}",
+        "a{b}c",
+        "line\nbreak",
+        " ",
+        "a b",
+        "%s %d",
+        "x" * 512,
+        "'\"\\",
+        "\u202e",
+    ],
 )
 def test_any_text_names_a_lock_of_its_own(
     world: World, name: str, awkward: str, server_side: Observer

@@ -49,7 +49,7 @@ def test_a_hold_handed_over_never_believes_in_its_lease_longer_than_the_server_d
         waiter = world.start(world.acquire, Lock(name, lease=0.02, renew=False))
         server_side.until_waiters(name, 1)
         world.release(first)
-        until(lambda: server_side.holder(name) != first.token)
+        until(lambda token=first.token: server_side.holder(name) != token)
         while server_side.client.exists(keys_of(name).holder):
             pass
         gone = time.monotonic()
@@ -85,7 +85,7 @@ def test_renewal_survives_killed_connections_and_flushed_scripts(
         deadline = hold._lease.deadline
         client.script_flush()
         client.client_kill_filter(_type="pubsub")
-        until(lambda: hold._lease.deadline > deadline)
+        until(lambda before=deadline: hold._lease.deadline > before)
     hold.check()
     world.release(hold)
 
@@ -117,7 +117,7 @@ def test_a_hold_dropped_without_release_is_not_renewed_and_says_so(
     world: World, name: str, server_side: Observer
 ) -> None:
     hold = held(world, Lock(name, lease=0.6, renew=True))
-    with pytest.warns(ResourceWarning, match="without release"):
+    with pytest.warns(ResourceWarning, match="without release"):  # noqa: PT031 - to be collected inside
         del hold
         gc.collect()
     until(lambda: server_side.holder(name) is None, within=5)

@@ -67,9 +67,7 @@ def test_no_two_of_ten_processes_ever_believe_at_the_same_time_that_they_hold(
     reports = [worker.answer(within=SECONDS + 60) for worker in workers]
     beliefs = sorted(tuple(belief) for report in reports for belief in report["beliefs"])
     overlaps = [
-        (earlier, later)
-        for earlier, later in itertools.pairwise(beliefs)
-        if later[0] < earlier[1]
+        (earlier, later) for earlier, later in itertools.pairwise(beliefs) if later[0] < earlier[1]
     ]
     fences = [fence for _, _, fence in beliefs]
     assert [] == overlaps

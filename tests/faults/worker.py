@@ -21,7 +21,7 @@ import django
 
 django.setup()
 
-from redis_locks import Hold, Lock, LockError
+from redis_locks import Hold, Lock, LockError  # noqa: E402 - after setup
 
 
 def say(**answer: Any) -> None:

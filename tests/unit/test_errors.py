@@ -29,7 +29,7 @@ def test_every_error_is_a_lock_error_and_shows_its_message(kind: type[LockError]
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_every_error_pickles(kind: type[LockError], protocol: int) -> None:
-    again = pickle.loads(pickle.dumps(kind("what happened"), protocol))
+    again = pickle.loads(pickle.dumps(kind("what happened"), protocol))  # noqa: S301 - our own
     assert kind is type(again)
     assert "what happened" == str(again)
 
@@ -37,7 +37,7 @@ def test_every_error_pickles(kind: type[LockError], protocol: int) -> None:
 @pytest.mark.parametrize("kind", [LockNotAvailable, LockTimeout])
 def test_contention_keeps_its_details_when_pickled_or_copied(kind: type[LockNotAvailable]) -> None:
     error = kind("busy", "orders", "host pid 5", 2.5)
-    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):  # noqa: S301 - our own
         assert ("orders", "host pid 5", 2.5) == (again.name, again.holder, again.retry_after)
         assert "busy" == str(again)
 
