@@ -6,6 +6,7 @@ Prints JSON.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -67,6 +68,7 @@ def main(url: str, name: str, interrupts: int, *, contended: bool) -> None:
         line = b" ".join(client.hvals(keys.claims))
         if b"interrupted" in mine + line:
             left += 1
+            sys.stderr.write(f"{mine!r} {line!r}\n")
             client.delete(keys.holder, keys.queue, keys.claims)
         hold = lock.acquire()
         assert hold is not None
@@ -75,6 +77,8 @@ def main(url: str, name: str, interrupts: int, *, contended: bool) -> None:
     stop.set()
     if contended:
         rival.join()
+    counts = {"hits": hits, "errors": errors, "left": left, "slowest": slowest}
+    sys.stdout.write(json.dumps(counts) + "\n")
 
 
 if __name__ == "__main__":

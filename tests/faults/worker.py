@@ -25,7 +25,8 @@ from redis_locks import Hold, Lock, LockError  # noqa: E402 - after setup
 
 
 def say(**answer: Any) -> None:
-    pass
+    sys.stdout.write(json.dumps({"at": time.monotonic(), **answer}) + "\n")
+    sys.stdout.flush()
 
 
 def stress(url: str, name: str, seconds: float, seed: int) -> None:
