@@ -23,6 +23,7 @@ from demo_project.bank.compare.pool import WorkerError
 from demo_project.bank.compare.recording import AlreadyRunning, run_comparison
 from demo_project.bank.models import Comparison
 from demo_project.bank.report import print_table, progress_bar
+from demo_project.bank.server import bank_server
 from demo_project.bank.transfers import STRATEGIES
 from redis_locks import LockBackendError
 
@@ -80,7 +81,12 @@ def run_in_terminal(plan: Plan, *, color: bool) -> Comparison:
 class Command(BaseCommand):
     """Compare the transfer strategies and record the run."""
 
-    help = "Measure the ways to transfer money against each other, with real worker processes."
+    help = (
+        "Measure the ways to transfer money against each other, with real worker processes, "
+        "on the server that REDIS_URL names or else on one of its own."
+    )
+    # The system checks need the server that this command starts.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Options of the plan, and --json."""
@@ -90,7 +96,9 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run and print."""
         color = not options["no_color"]
-        comparison = run_in_terminal(plan_from(options), color=color)
+        plan = plan_from(options)
+        with bank_server():
+            comparison = run_in_terminal(plan, color=color)
         measurements = comparison.measurements.all()
         if options["json"]:
             rows = [

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
 import sys
 from argparse import ArgumentParser
-from contextlib import ExitStack
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
@@ -18,7 +15,7 @@ from django_redis import get_redis_connection
 
 from demo_project.bank.accounts import seed_accounts
 from demo_project.bank.report import print_table
-from redis_locks.testing.server import EmbeddedServer, ServerError
+from demo_project.bank.server import bank_server
 
 from .compare import add_plan_arguments, plan_from, run_in_terminal
 
@@ -48,13 +45,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Do one step after the other and say so."""
         plan = plan_from(options)
-        with ExitStack() as stack:
-            try:
-                server = stack.enter_context(EmbeddedServer())
-            except ServerError as error:
-                raise CommandError(str(error)) from error
-            self._point_everything_at(server.url)
-            call_command("migrate", verbosity=0, interactive=False)
+        with bank_server():
             seed_accounts(get_redis_connection("default"), CUSTOMERS)
             password = create_login()
             self.stdout.write(f"Comparing {len(plan)} combinations, {plan.seconds} s each ...")
@@ -65,13 +56,6 @@ class Command(BaseCommand):
             self.stdout.write(f"Log in as {LOGIN} with the password {password}")
             if not options["once"]:
                 self._serve(choose_port(options["port"]))
-
-    def _point_everything_at(self, url: str) -> None:
-        """Let this process, and the worker processes it starts, use the server."""
-        os.environ["REDIS_URL"] = url
-        settings.REDIS_URL = url
-        # In place, before the first use, so that Django's cache handler sees it as well.
-        settings.CACHES["default"]["LOCATION"] = url
 
     def _serve(self, port: int) -> None:
         self.stdout.write(f"Open http://127.0.0.1:{port}/ and stop the demo with Ctrl-C.")
