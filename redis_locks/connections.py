@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import cast
@@ -24,6 +25,14 @@ SCHEMES = ("redis", "rediss", "unix")
 _endpoints: dict[str, Endpoint] = {}
 # Re-entrant: the callable behind a dotted path may itself resolve a connection.
 _resolving = threading.RLock()
+
+
+def _after_fork() -> None:
+    global _resolving  # noqa: PLW0603 - another thread of the parent may have held it
+    _resolving = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def resolve(using: str | None = None) -> Endpoint:

@@ -278,30 +278,30 @@ class _OpenBlocks:
     thread) is found when it is the only one open.
     """
 
-    __slots__ = ("_lock", "_stacks")
+    __slots__ = ("_stacks",)
+
+    # No mutex: each thread and task touches only its own entry, and a mutex could be
+    # inherited locked by a forked child.
 
     def __init__(self) -> None:
         self._stacks: dict[Any, list[Hold]] = {}
-        self._lock = threading.Lock()
 
     def push(self, hold: Hold) -> Hold:
-        with self._lock:
-            self._stacks.setdefault(_here(), []).append(hold)
+        self._stacks.setdefault(_here(), []).append(hold)
         return hold
 
     def pop(self) -> Hold:
-        with self._lock:
-            here = _here()
-            if here not in self._stacks:
-                if len(self._stacks) != 1:
-                    msg = "this block was entered in another thread or task; use `with lock.hold():` there"
-                    raise RuntimeError(msg)
-                here = next(iter(self._stacks))
-            stack = self._stacks[here]
-            hold = stack.pop()
-            if not stack:
-                del self._stacks[here]
-            return hold
+        here = _here()
+        if here not in self._stacks:
+            if len(self._stacks) != 1:
+                msg = "this block was entered in another thread or task; use `with lock.hold():` there"
+                raise RuntimeError(msg)
+            here = next(iter(self._stacks))
+        stack = self._stacks[here]
+        hold = stack.pop()
+        if not stack:
+            del self._stacks[here]
+        return hold
 
 
 def _here() -> Any:

@@ -160,8 +160,7 @@ class AsyncLink:
         self.broken = True
         if self._reader is not None and self._reader is not asyncio.current_task():
             self._reader.cancel()
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait((self._reader,))
+            await asyncio.wait((self._reader,))
         await self._disconnect()
 
     async def _disconnect(self) -> None:
