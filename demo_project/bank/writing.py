@@ -68,7 +68,8 @@ def is_still_due(conn: redis.Redis, order: Order) -> bool:
         UnknownAccount: One of the accounts does not exist.
         InsufficientFunds: The sender's balance is lower than the amount.
     """
-    with conn.pipeline(transaction=True) as pipe:
+    # No MULTI: whoever calls this holds both accounts, so the three answers belong together.
+    with conn.pipeline(transaction=False) as pipe:
         pipe.exists(order.marker)
         pipe.hget(account_key(order.sender), FIELD)
         pipe.hget(account_key(order.recipient), FIELD)
