@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import enum
-import threading
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
 from redis_locks import waiting
 from redis_locks.backends import Backend, backend_for
+from redis_locks.blocks import OpenBlocks
 from redis_locks.conf import get_settings
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.durations import lease_ms, wait_seconds
@@ -86,7 +85,7 @@ class Lock:
         self._renew = renew
         self._using = using
         self._label = label
-        self._blocks = _OpenBlocks()
+        self._blocks = OpenBlocks()
 
     @property
     def name(self) -> str:
@@ -268,45 +267,3 @@ class HoldContext:
         hold, self._hold = self._hold, None
         if hold is not None:
             await hold.aleave(exc)
-
-
-class _OpenBlocks:
-    """Which hold belongs to which open `with` block of a lock that is shared.
-
-    Each thread and each task has a stack of its own, so nobody can close another's block.
-    A block that is left elsewhere than it was entered (a generator that moved on to another
-    thread) is found when it is the only one open.
-    """
-
-    __slots__ = ("_stacks",)
-
-    # No mutex: each thread and task touches only its own entry, and a mutex could be
-    # inherited locked by a forked child.
-
-    def __init__(self) -> None:
-        self._stacks: dict[Any, list[Hold]] = {}
-
-    def push(self, hold: Hold) -> Hold:
-        self._stacks.setdefault(_here(), []).append(hold)
-        return hold
-
-    def pop(self) -> Hold:
-        here = _here()
-        if here not in self._stacks:
-            if len(self._stacks) != 1:
-                msg = "this block was entered in another thread or task; use `with lock.hold():` there"
-                raise RuntimeError(msg)
-            here = next(iter(self._stacks))
-        stack = self._stacks[here]
-        hold = stack.pop()
-        if not stack:
-            del self._stacks[here]
-        return hold
-
-
-def _here() -> Any:
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        task = None
-    return task if task is not None else threading.get_ident()

@@ -1,0 +1,53 @@
+"""Open `with` blocks of a lock that threads and tasks share."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from redis_locks.holds import Hold
+
+
+class OpenBlocks:
+    """Which hold belongs to which open `with` block of a lock that is shared.
+
+    Each thread and each task has a stack of its own, so nobody can close another's block.
+    A block that is left elsewhere than it was entered (a generator that moved on to another
+    thread) is found when it is the only one open.
+    """
+
+    __slots__ = ("_stacks",)
+
+    # No mutex: each thread and task touches only its own entry, and a mutex could be
+    # inherited locked by a forked child.
+
+    def __init__(self) -> None:
+        self._stacks: dict[Any, list[Hold]] = {}
+
+    def push(self, hold: Hold) -> Hold:
+        """Note that a block was entered here with `hold`."""
+        self._stacks.setdefault(_here(), []).append(hold)
+        return hold
+
+    def pop(self) -> Hold:
+        """Return the hold of the block that is left here; raises RuntimeError if there is none."""
+        here = _here()
+        if here not in self._stacks:
+            if len(self._stacks) != 1:
+                msg = "this block was entered in another thread or task; use `with lock.hold():` there"
+                raise RuntimeError(msg)
+            here = next(iter(self._stacks))
+        stack = self._stacks[here]
+        hold = stack.pop()
+        if not stack:
+            del self._stacks[here]
+        return hold
+
+
+def _here() -> Any:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    return task if task is not None else threading.get_ident()
