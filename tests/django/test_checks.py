@@ -56,6 +56,7 @@ def test_every_fault_comes_with_a_hint() -> None:
         assert all(error.hint for error in check_settings())
 
 
+@pytest.mark.django_db  # from Django 6.1 on, `check` asks SQLite what it supports
 def test_the_check_command_reports_them() -> None:
     with (
         override_settings(REDIS_LOCKS={"LEASE": 0}),
