@@ -99,10 +99,13 @@ class AsyncLink:
         self._replies.clear()
 
     async def _command(self, packed: bytes) -> Any:
-        if self.broken:
+        connection = self._connection
+        writer = connection._writer  # noqa: SLF001 - see below
+        # `writelines` of a closed transport (Python 3.12 and 3.13) makes the event loop watch
+        # a file descriptor that may be another connection's by now, which then hangs.
+        if self.broken or writer is None or writer.is_closing():
             msg = "the connection was closed"
             raise LinkBroken(msg)
-        connection = self._connection
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         # No await between these two lines and the write: replies match by order.
         self._replies.append(future)
