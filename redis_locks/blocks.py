@@ -46,8 +46,7 @@ class OpenBlocks:
 
 
 def _here() -> Any:
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        task = None
-    return task if task is not None else threading.get_ident()
+    # Asked first because it is cheap: `current_task` raises where no loop runs.
+    if asyncio._get_running_loop() is None:  # noqa: SLF001 - documented, and public in all but name
+        return threading.get_ident()
+    return asyncio.current_task() or threading.get_ident()

@@ -179,7 +179,7 @@ class Lock:
         self, backend: Backend, driver: Driver, renewer: Renewer, wait: float | None, *, task: bool
     ) -> Hold | Refused:
         settings = get_settings()
-        lease = lease_ms(settings.lease) if self._lease_ms is UNSET else self._lease_ms
+        lease = settings.lease_ms if self._lease_ms is UNSET else self._lease_ms
         # The token is chosen before the first byte is sent, so that it can be taken back.
         request = Request(
             self._name,

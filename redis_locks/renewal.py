@@ -14,6 +14,7 @@ import os
 import threading
 import time
 import weakref
+from math import inf
 from time import monotonic
 from typing import Final
 
@@ -127,7 +128,7 @@ class _Registry:
         now = monotonic()
         due: list[Lease] = []
         next_due = now + IDLE
-        for token, reference in list(self._leases.items()):
+        for token, reference in self._leases.copy().items():
             lease = reference()
             if lease is None or lease.lost or lease.ended:
                 self._leases.pop(token, None)
@@ -160,33 +161,44 @@ class ThreadRenewer:
         self._registry = _Registry()
         self._changed = threading.Condition()
         self._running = False
-        self._wakes_at = 0.0
+        # When the thread looks next at the latest; infinite when there is none.
+        self._wakes_at = inf
 
     def add(self, lease: Lease) -> None:
         """Renew `lease` until it is discarded, lost or garbage."""
-        with self._changed:
-            self._registry.add(lease)
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._run, name="redis_locks-renewal", daemon=True).start()
-            elif lease.due < self._wakes_at:
-                self._changed.notify()
+        self._registry.add(lease)
+        # Most leases come after the thread looks anyway: no mutex, no wake-up for them.
+        if lease.due < self._wakes_at:
+            with self._changed:
+                if not self._running:
+                    self._running = True
+                    threading.Thread(
+                        target=self._run, name="redis_locks-renewal", daemon=True
+                    ).start()
+                elif lease.due < self._wakes_at:
+                    self._wakes_at = lease.due
+                    self._changed.notify()
 
     def discard(self, lease: Lease) -> None:
         """Stop renewing `lease`."""
-        with self._changed:
-            self._registry.discard(lease)
+        self._registry.discard(lease)
 
     def _run(self) -> None:
         while True:
             with self._changed:
+                if self._wakes_at <= monotonic():
+                    # A lease added from here on waits for the mutex; one added before is seen.
+                    self._wakes_at = inf
                 due, pause = self._registry.take_due()
                 if not due:
-                    self._wakes_at = monotonic() + pause
-                    woken = self._changed.wait(pause)
-                    if not woken and not len(self._registry):
-                        self._running = False
-                        return
+                    # Woken early, for a lease that may be gone already, it keeps that time:
+                    # the next lease would only wake it again.
+                    self._wakes_at = min(self._wakes_at, monotonic() + pause)
+                    if not self._changed.wait(self._wakes_at - monotonic()):
+                        self._wakes_at = inf
+                        if not len(self._registry):
+                            self._running = False
+                            return
                     continue
             try:
                 run_blocking(renew(self._driver, due))

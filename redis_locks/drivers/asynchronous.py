@@ -3,172 +3,218 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from time import monotonic
+from typing import Any, TypeVar, cast
 
 from redis import exceptions as redis_errors
 
 from redis_locks.drivers.base import Call, Link, LinkBroken
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.errors import connection_error, reply_error
-from redis_locks.drivers.wire import pack_call
+from redis_locks.drivers.errors import connection_error, reply_error, unknown_script
+from redis_locks.drivers.resp import ErrorReply, Parser, ProtocolError, Push
+from redis_locks.drivers.wire import pack_call, pack_command
 from redis_locks.keys import grant_channel
 from redis_locks.scripts import Script
 
 T = TypeVar("T")
 
-_PUSH = object()
+
+class _Mailbox:
+    """The latest message for one token, and who waits for it."""
+
+    __slots__ = ("message", "reader")
+
+    def __init__(self) -> None:
+        self.message = b""
+        self.reader: asyncio.Future[None] | None = None
+
+    def wake(self, error: Exception | None = None) -> None:
+        if self.reader is not None and not self.reader.done():
+            if error is None:
+                self.reader.set_result(None)
+            else:
+                self.reader.set_exception(error)
 
 
-class AsyncLink:
-    """A multiplexed connection: replies come in the order of the commands, grants in between."""
+class AsyncLink(asyncio.Protocol):
+    """A multiplexed connection: replies come in the order of the commands, grants in between.
+
+    redis-py opens it (address, TLS, credentials, database); the bytes after that are ours.
+    """
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.channel = grant_channel(prefix, os.urandom(8).hex())
         self.broken = False
         self._endpoint = endpoint
-        self._connection = endpoint.async_connection()
-        self._replies: deque[asyncio.Future[Any]] = deque()
-        self._listeners: dict[bytes, asyncio.Future[bytes]] = {}
-        self._reader: asyncio.Task[None] | None = None
+        self._parser = Parser()
+        self._writer: asyncio.StreamWriter | None = None
+        self._transport: asyncio.Transport | None = None
+        self._replies: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self._mailboxes: dict[bytes, _Mailbox] = {}
+        self._overdue: asyncio.TimerHandle | None = None
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def open(self) -> None:
         """Connect and subscribe. Raises Unreachable or LockBackendError."""
+        connection = self._endpoint.async_connection()
         try:
             async with asyncio.timeout(self._endpoint.connect_timeout):
-                await self._connection.connect()
-                parser = self._connection._parser  # noqa: SLF001 - the only way to hear pushes
-                parser.pubsub_push_handler_func = self._heard
-                await self._connection.send_command("SUBSCRIBE", self.channel, check_health=False)
-                await self._connection.read_response(push_request=True)
-        except (redis_errors.RedisError, OSError, TimeoutError) as error:
-            await self._disconnect()
+                await connection.connect()
+            self._take_over(connection)
+            (subscribed,) = await self._round_trip(
+                (pack_command(b"SUBSCRIBE", self.channel.encode()),)
+            )
+        except (redis_errors.RedisError, OSError, TimeoutError, LinkBroken) as error:
+            self.close()
             raise connection_error(error, self._endpoint.description) from error
         except BaseException:
-            await self._disconnect()
+            self.close()
             raise
-        self._reader = asyncio.create_task(self._read(), name="redis_locks-reader")
-
-    async def _heard(self, push: list[bytes]) -> object:
-        if push[0] == b"message":
-            listener = self._listeners.get(push[2].split(b" ", 1)[0])
-            if listener is not None and not listener.done():
-                listener.set_result(push[2])
-        return _PUSH
-
-    async def _read(self) -> None:
-        error: BaseException = LinkBroken("the connection was closed")
-        try:
-            while True:
-                reply: Any
-                try:
-                    reply = await self._connection.read_response(
-                        disable_decoding=True,
-                        timeout=math.inf,
-                        push_request=True,
-                        disconnect_on_error=False,
-                    )
-                except redis_errors.ResponseError as refused:
-                    reply = refused
-                if reply is _PUSH:
-                    continue
-                future = self._replies.popleft()
-                if future.done():  # its caller was cancelled
-                    continue
-                if isinstance(reply, Exception):
-                    future.set_exception(reply)
-                else:
-                    future.set_result(reply)
-        except (redis_errors.RedisError, OSError) as failure:
-            error = LinkBroken(str(failure))
         finally:
-            self._break(error)
-            await self._disconnect()
+            with suppress(Exception):
+                await connection.disconnect(nowait=True)  # nothing left to close after take-over
+        if isinstance(subscribed, ErrorReply):
+            self.close()
+            raise reply_error(subscribed, self._endpoint.description)
 
-    def _break(self, error: BaseException) -> None:
+    def _take_over(self, connection: Any) -> None:
+        # The only way to its transport. The writer is kept: it closes the transport when it goes.
+        self._writer = connection._writer  # noqa: SLF001
+        connection._reader = connection._writer = None  # noqa: SLF001
+        self._transport = cast("asyncio.Transport", self._writer.transport)
+        self._transport.set_protocol(self)
+        self._transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        """Give replies to their callers, in order, and messages to who listens."""
+        try:
+            replies = self._parser.feed(data)
+        except ProtocolError as error:
+            self._break(LinkBroken(str(error)))
+            return
+        for reply in replies:
+            if isinstance(reply, Push) and reply[0] != b"subscribe":
+                self._keep(reply)
+            elif self._replies:
+                future, _ = self._replies.popleft()
+                if not future.done():  # else its caller was cancelled
+                    future.set_result(reply)
+
+    def _keep(self, push: Push) -> None:
+        if push[0] == b"message":
+            mailbox = self._mailboxes.get(push[2].split(b" ", 1)[0])
+            if mailbox is not None:
+                mailbox.message = push[2]
+                mailbox.wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell everyone who waits that the connection is gone."""
+        self._break(LinkBroken(str(exc or "the server closed the connection")))
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    def _break(self, error: LinkBroken) -> None:
         self.broken = True
-        for future in (*self._replies, *self._listeners.values()):
+        if self._transport is not None:
+            self._transport.abort()
+        if self._overdue is not None:
+            self._overdue.cancel()
+        for future, _ in self._replies:
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # mark as seen: its caller may be gone
         self._replies.clear()
+        for mailbox in self._mailboxes.values():
+            mailbox.wake(error)
 
-    async def _command(self, packed: bytes) -> Any:
-        connection = self._connection
-        writer = connection._writer  # noqa: SLF001 - see below
-        # `writelines` of a closed transport (Python 3.12 and 3.13) makes the event loop watch
-        # a file descriptor that may be another connection's by now, which then hangs.
-        if self.broken or writer is None or writer.is_closing():
+    def _watch(self) -> None:
+        """Break the link when a reply is overdue; one timer for all commands."""
+        self._overdue = None
+        if self._replies:
+            left = self._replies[0][1] + self._endpoint.reply_timeout - monotonic()
+            if left <= 0:
+                self._break(LinkBroken("the server did not answer in time"))
+            else:
+                self._overdue = asyncio.get_running_loop().call_later(left, self._watch)
+
+    async def _round_trip(self, commands: Sequence[bytes]) -> list[Any]:
+        if self.broken or self._transport is None or self._transport.is_closing():
             msg = "the connection was closed"
             raise LinkBroken(msg)
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        # No await between these two lines and the write: replies match by order.
-        self._replies.append(future)
-        try:
-            async with asyncio.timeout(self._endpoint.reply_timeout):
-                await connection.send_packed_command(packed, check_health=False)
-                return await future
-        except (redis_errors.ConnectionError, OSError, TimeoutError) as error:
-            await self.close()
-            raise LinkBroken(str(error)) from error
+        loop = asyncio.get_running_loop()
+        now = monotonic()
+        # Sent and put in line without an await between: replies match by order.
+        self._transport.write(b"".join(commands))
+        futures = [loop.create_future() for _ in commands]
+        self._replies.extend((future, now) for future in futures)
+        if self._overdue is None:
+            self._overdue = loop.call_later(self._endpoint.reply_timeout, self._watch)
+        return [await future for future in futures]
 
     async def call(self, script: Script, call: Call) -> Any:
         """Run a script; see `Link`."""
-        try:
-            try:
-                return await self._command(pack_call(script, call))
-            except redis_errors.NoScriptError:
-                return await self._command(pack_call(script, call, whole=True))
-        except redis_errors.ResponseError as error:
-            raise reply_error(error, self._endpoint.description) from error
+        (reply,) = await self._round_trip((pack_call(script, call),))
+        if unknown_script(reply):
+            (reply,) = await self._round_trip((pack_call(script, call, whole=True),))
+        if isinstance(reply, ErrorReply):
+            raise reply_error(reply, self._endpoint.description)
+        return reply
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
-        """Run a script many times; the commands share the connection's buffer. See `Link`."""
-        replies = await asyncio.gather(
-            *(self.call(script, call) for call in calls), return_exceptions=True
-        )
-        for reply in replies:
-            if isinstance(reply, LinkBroken):
-                raise reply
-        return replies
+        """Run a script many times in one round trip; see `Link`."""
+        for whole in (False, True):
+            replies = await self._round_trip(
+                [pack_call(script, call, whole=whole) for call in calls]
+            )
+            if not any(map(unknown_script, replies)):
+                break
+        return [
+            reply_error(reply, self._endpoint.description)
+            if isinstance(reply, ErrorReply)
+            else reply
+            for reply in replies
+        ]
 
     def listen(self, token: str) -> None:
         """Keep messages for `token` from now on."""
-        self._listeners[token.encode()] = asyncio.get_running_loop().create_future()
+        self._mailboxes[token.encode()] = _Mailbox()
 
     def unlisten(self, token: str) -> None:
         """Forget `token`."""
-        self._listeners.pop(token.encode(), None)
+        self._mailboxes.pop(token.encode(), None)
 
     async def receive(self, token: str, timeout: float) -> bytes | None:
         """Wait for a message for `token`; see `Link`."""
         if self.broken:
             msg = "the connection was closed"
             raise LinkBroken(msg)
-        listener = self._listeners[token.encode()]
-        done, _ = await asyncio.wait((listener,), timeout=timeout)
-        if not done:
-            return None
-        message = listener.result()
-        self.listen(token)
-        return message
+        mailbox = self._mailboxes[token.encode()]
+        if not mailbox.message and timeout > 0:
+            loop = asyncio.get_running_loop()
+            mailbox.reader = loop.create_future()
+            timer = loop.call_later(timeout, mailbox.wake)
+            try:
+                await mailbox.reader
+            finally:
+                timer.cancel()
+                mailbox.reader = None
+        message, mailbox.message = mailbox.message, b""
+        return message or None
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the connection; the server then knows that nobody listens."""
-        self.broken = True
-        if self._reader is not None and self._reader is not asyncio.current_task():
-            self._reader.cancel()
-            await asyncio.wait((self._reader,))
-        await self._disconnect()
+        self._break(LinkBroken("the connection was closed"))
 
-    async def _disconnect(self) -> None:
-        with suppress(Exception):
-            await self._connection.disconnect(nowait=True)
+    async def aclose(self) -> None:
+        """Close the connection and wait until the transport is gone."""
+        self.close()
+        if self._transport is not None:
+            await self._closed
 
 
 class AsyncDriver:
@@ -223,7 +269,7 @@ class AsyncDriver:
     async def aclose(self) -> None:
         """Close the link."""
         if self._link is not None:
-            await self._link.close()
+            await self._link.aclose()
 
 
 _Registered = tuple[

@@ -13,106 +13,140 @@ from redis import exceptions as redis_errors
 
 from redis_locks.drivers.base import Call, Link, LinkBroken
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.errors import connection_error, reply_error
-from redis_locks.drivers.wire import pack_call
+from redis_locks.drivers.errors import connection_error, reply_error, unknown_script
+from redis_locks.drivers.resp import ErrorReply, Parser, ProtocolError, Push
+from redis_locks.drivers.wire import pack_call, pack_command
 from redis_locks.keys import grant_channel
 from redis_locks.scripts import Script
 
 T = TypeVar("T")
 
-_CONNECTION_ERRORS = (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError)
-
-# What the push handler returns for a push, so that a read tells it from a reply.
-_PUSH = object()
+_READ_SIZE = 65536
 
 
 class BlockingLink:
-    """A connection used by one thread at a time; it hears grants on a channel of its own."""
+    """A connection used by one thread at a time; it hears grants on a channel of its own.
 
-    __slots__ = ("_connection", "_description", "_messages", "broken", "channel")
+    redis-py opens it (address, TLS, credentials, database); the bytes after that are ours.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_description",
+        "_messages",
+        "_parser",
+        "_socket",
+        "_timeout",
+        "broken",
+        "channel",
+    )
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         """Connect and subscribe. Raises Unreachable or LockBackendError."""
         self.channel = grant_channel(prefix, os.urandom(8).hex())
         self.broken = False
         self._description = endpoint.description
+        self._timeout = endpoint.reply_timeout
         self._messages: dict[bytes, bytes] = {}
+        self._parser = Parser()
         self._connection = cast("Any", endpoint.blocking_connection())
         try:
             self._connection.connect()
-            parser = self._connection._parser  # noqa: SLF001 - the only way to hear pushes
-            parser.set_pubsub_push_handler(self._heard)
-            self._connection.send_command("SUBSCRIBE", self.channel, check_health=False)
-            self._connection.read_response(push_request=True)
         except (redis_errors.RedisError, OSError) as error:
             self.close()
             raise connection_error(error, self._description) from error
         except BaseException:
             self.close()
             raise
-
-    def _heard(self, push: list[bytes]) -> object:
-        if push[0] == b"message":
-            token = push[2].split(b" ", 1)[0]
-            if token in self._messages:
-                self._messages[token] = push[2]
-        return _PUSH
-
-    async def call(self, script: Script, call: Call) -> Any:
-        """Run a script; see `Link`."""
-        connection = self._connection
+        self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
         try:
-            connection.send_packed_command((pack_call(script, call),), check_health=False)
-            reply = connection.read_response(disable_decoding=True)
-        except redis_errors.NoScriptError:
-            reply = self._eval(script, call)
-        except redis_errors.ResponseError as error:
-            raise reply_error(error, self._description) from error
-        except _CONNECTION_ERRORS as error:
+            self._send(pack_command(b"SUBSCRIBE", self.channel.encode()))
+            while not (replies := self._read()):
+                pass
+        except LinkBroken as error:
+            raise connection_error(error, self._description) from error
+        if isinstance(replies[0], ErrorReply):
+            self.close()
+            raise reply_error(replies[0], self._description)
+
+    def _send(self, packed: bytes) -> None:
+        try:
+            self._socket.sendall(packed)
+        except OSError as error:
+            self.close()
+            raise LinkBroken(str(error)) from error
+        except BaseException:
+            # Interrupted in the middle: the next command would be read as the end of this one.
+            self.close()
+            raise
+
+    def _read(self, patience: float | None = None) -> list[Any]:
+        """Read once and return what is complete, replies and pushes.
+
+        Nothing within `patience` seconds is no error; None: the server must answer in time.
+        """
+        try:
+            if patience is None:
+                data = self._socket.recv(_READ_SIZE)
+            else:
+                self._socket.settimeout(patience)
+                try:
+                    data = self._socket.recv(_READ_SIZE)
+                except TimeoutError:
+                    return []
+                finally:
+                    self._socket.settimeout(self._timeout)
+            replies = self._parser.feed(data)
+        except (OSError, ProtocolError) as error:
             self.close()
             raise LinkBroken(str(error)) from error
         except BaseException:
             # Interrupted in the middle of a reply: the next reader would get the wrong one.
             self.close()
             raise
-        return reply
+        if not data:
+            self.close()
+            msg = "the server closed the connection"
+            raise LinkBroken(msg)
+        return replies
 
-    def _eval(self, script: Script, call: Call) -> Any:
-        reply = self._round_trip([pack_call(script, call, whole=True)])[0]
-        if isinstance(reply, Exception):
-            raise reply
+    def _keep(self, push: Push) -> None:
+        if push[0] == b"message":
+            token = push[2].split(b" ", 1)[0]
+            if token in self._messages:
+                self._messages[token] = push[2]
+
+    def _round_trip(self, packed: bytes, expected: int) -> list[Any]:
+        self._send(packed)
+        replies: list[Any] = []
+        while len(replies) < expected:
+            for reply in self._read():
+                if isinstance(reply, Push):
+                    self._keep(reply)
+                else:
+                    replies.append(reply)
+        return replies
+
+    async def call(self, script: Script, call: Call) -> Any:
+        """Run a script; see `Link`."""
+        (reply,) = self._round_trip(pack_call(script, call), 1)
+        if unknown_script(reply):
+            (reply,) = self._round_trip(pack_call(script, call, whole=True), 1)
+        if isinstance(reply, ErrorReply):
+            raise reply_error(reply, self._description)
         return reply
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         """Run a script many times in one round trip; see `Link`."""
-        replies = self._round_trip([pack_call(script, call) for call in calls])
-        if any(
-            isinstance(reply.__cause__, redis_errors.NoScriptError)
+        for whole in (False, True):
+            packed = b"".join(pack_call(script, call, whole=whole) for call in calls)
+            replies = self._round_trip(packed, len(calls))
+            if not any(map(unknown_script, replies)):
+                break
+        return [
+            reply_error(reply, self._description) if isinstance(reply, ErrorReply) else reply
             for reply in replies
-            if isinstance(reply, Exception)
-        ):
-            replies = self._round_trip([pack_call(script, call, whole=True) for call in calls])
-        return replies
-
-    def _round_trip(self, commands: list[bytes]) -> list[Any]:
-        connection = self._connection
-        replies: list[Any] = []
-        try:
-            connection.send_packed_command((b"".join(commands),), check_health=False)
-            for _ in commands:
-                try:
-                    replies.append(connection.read_response(disable_decoding=True))
-                except redis_errors.ResponseError as error:
-                    failure = reply_error(error, self._description)
-                    failure.__cause__ = error
-                    replies.append(failure)
-        except _CONNECTION_ERRORS as error:
-            self.close()
-            raise LinkBroken(str(error)) from error
-        except BaseException:
-            self.close()
-            raise
-        return replies
+        ]
 
     def listen(self, token: str) -> None:
         """Keep messages for `token` from now on."""
@@ -130,21 +164,8 @@ class BlockingLink:
             left = until - time.monotonic()
             if left <= 0:
                 return None
-            try:
-                self._connection.read_response(
-                    disable_decoding=True,
-                    timeout=left,
-                    push_request=True,
-                    disconnect_on_error=False,
-                )
-            except redis_errors.TimeoutError:
-                continue
-            except _CONNECTION_ERRORS as error:
-                self.close()
-                raise LinkBroken(str(error)) from error
-            except BaseException:
-                self.close()
-                raise
+            for push in self._read(left):
+                self._keep(push)
         message, self._messages[key] = self._messages[key], b""
         return message
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Script:
     """One Lua script and the SHA-1 under which Redis caches it."""
 

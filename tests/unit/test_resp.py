@@ -1,0 +1,71 @@
+"""The RESP3 parser, fed in any pieces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redis_locks.drivers.resp import ErrorReply, Parser, ProtocolError, Push
+
+WIRE: dict[bytes, Any] = {
+    b"$5\r\nhello\r\n": b"hello",
+    b"$0\r\n\r\n": b"",
+    b"$4\r\na\r\nb\r\n": b"a\r\nb",
+    b"$-1\r\n": None,
+    b"*-1\r\n": None,
+    b"_\r\n": None,
+    b"+OK\r\n": b"OK",
+    b":-42\r\n": -42,
+    b"(3492890328409238509324850943850943825024385\r\n": 3492890328409238509324850943850943825024385,
+    b",1.5\r\n": 1.5,
+    b"#t\r\n": True,
+    b"#f\r\n": False,
+    b"=6\r\ntxt:ab\r\n": b"txt:ab",
+    b"*0\r\n": [],
+    b"*2\r\n$1\r\na\r\n*1\r\n:1\r\n": [b"a", [1]],
+    b"~1\r\n+x\r\n": [b"x"],
+    b"%1\r\n+k\r\n:1\r\n": [b"k", 1],
+    b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n": [b"message", b"c", b"m"],
+}
+
+
+@pytest.mark.parametrize("wire", WIRE)
+def test_every_type_is_understood(wire: bytes) -> None:
+    assert Parser().feed(wire) == [WIRE[wire]]
+
+
+@given(st.lists(st.sampled_from(list(WIRE)), min_size=1), st.data())
+def test_replies_arrive_whole_whatever_pieces_they_come_in(
+    wires: list[bytes], data: st.DataObject
+) -> None:
+    stream = b"".join(wires)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)))))
+    parser = Parser()
+    replies: list[Any] = []
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        replies += parser.feed(stream[start:end])
+    assert replies == [WIRE[wire] for wire in wires]
+
+
+def test_a_push_is_told_from_a_reply() -> None:
+    push, reply = Parser().feed(b">1\r\n+a\r\n*1\r\n+a\r\n")
+    assert isinstance(push, Push)
+    assert not isinstance(reply, Push)
+
+
+@pytest.mark.parametrize(
+    "wire", [b"-NOSCRIPT no such script\r\n", b"!23\r\nNOSCRIPT no such script\r\n"]
+)
+def test_an_error_is_told_from_text(wire: bytes) -> None:
+    (reply,) = Parser().feed(wire)
+    assert isinstance(reply, ErrorReply)
+    assert reply.text == "NOSCRIPT no such script"
+
+
+@pytest.mark.parametrize("wire", [b"HTTP/1.1 400 Bad Request\r\n", b"\r\n", b"$x\r\n", b":one\r\n"])
+def test_bytes_that_are_not_resp_are_refused(wire: bytes) -> None:
+    with pytest.raises(ProtocolError, match="not a RESP3 reply"):
+        Parser().feed(wire)
