@@ -9,7 +9,7 @@ from redis_locks.connections import resolve
 from redis_locks.drivers.asynchronous import AsyncDriver, LoopDrivers
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.keys import LockKeys, lock_keys, partition_of
+from redis_locks.keys import Keys, index_key, partition_of, set_keys
 from redis_locks.renewal import TaskRenewer, ThreadRenewer
 
 
@@ -31,13 +31,25 @@ class Backend:
             driver.renewer = TaskRenewer(driver)
         return driver, driver.renewer
 
-    def keys(self, name: str) -> LockKeys:
-        """Return the keys of the lock `name`."""
-        return lock_keys(self._prefix, partition_of(name, self._partitions), name)
+    def keys(self, *names: str) -> Keys:
+        """Return the scripts' KEYS for a set of locks.
 
-    def partitions(self) -> list[LockKeys]:
-        """Return the keys of a nameless lock of each partition: the way to the indexes."""
-        return [lock_keys(self._prefix, partition, "") for partition in range(self._partitions)]
+        Raises:
+            ValueError: They are not in one partition.
+        """
+        partitions = {partition_of(name, self._partitions) for name in names}
+        if len(partitions) > 1:
+            msg = (
+                f"the locks {', '.join(map(repr, names[:5]))} are in several partitions and cannot "
+                "be acquired in one step; acquire them one by one, always in the same order, or "
+                'set REDIS_LOCKS["PARTITIONS"] to 1'
+            )
+            raise ValueError(msg)
+        return set_keys(self._prefix, partitions.pop(), names)
+
+    def partitions(self) -> list[Keys]:
+        """Return the KEYS of each partition's index."""
+        return [(index_key(self._prefix, partition),) for partition in range(self._partitions)]
 
 
 _backends: dict[str | None, Backend] = {}

@@ -32,7 +32,9 @@ class Claim:
     def parse(cls, text: str) -> Self | None:
         """Return the claim, or None if there is none that we can read."""
         try:
-            fencing_token, since, mode, _lease, _channel, _give_up_at, who = text.split(" ", 6)
+            fencing_token, since, mode, _lease, _channel, _give_up_at, _size, who = text.split(
+                " ", 7
+            )
             return cls(int(fencing_token), int(since), mode, _parse_who(who))
         except ValueError:
             return None

@@ -27,16 +27,22 @@ ERROR_STATUSES = range(400, 600)
 class Settings:
     """The values of REDIS_LOCKS, with defaults filled in.
 
-    ``wait`` is in seconds; it may be 0 (do not wait) or None (wait for ever).
+    ``wait`` and ``lease`` are seconds; ``wait`` may be 0 (do not wait) or None
+    (wait for ever).
     """
 
     connection: str = "default"
     prefix: str = "redis_locks"
     wait: float | None = 10.0
-    lease_ms: int = 10_000
+    lease: float = 10.0
     renew: bool = True
     partitions: int = 1
     conflict_status: int = 423
+
+    @property
+    def lease_ms(self) -> int:
+        """The lease in milliseconds, as scripts take it."""
+        return round(self.lease * 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +91,8 @@ def _wait(value: object, entry: str) -> float | None:
     return wait_seconds(value, argument=entry)
 
 
-def _lease(value: object, entry: str) -> int:
-    return lease_ms(value, argument=entry)
+def _lease(value: object, entry: str) -> float:
+    return lease_ms(value, argument=entry) / 1000
 
 
 def _renew(value: object, entry: str) -> bool:
@@ -129,7 +135,7 @@ _ENTRIES: Mapping[str, _Entry] = {
         _wait,
         "Give seconds, 0 to not wait at all, or None to wait for ever.",
     ),
-    "LEASE": _Entry("lease_ms", _lease, "Give seconds greater than 0, such as 10.0."),
+    "LEASE": _Entry("lease", _lease, "Give seconds greater than 0, such as 10.0."),
     "RENEW": _Entry("renew", _renew, "True renews holds in the background."),
     "PARTITIONS": _Entry(
         "partitions",

@@ -157,7 +157,7 @@ class Hold:
         sent = monotonic()
         left, _ = await self._persist(
             driver,
-            lambda link: store.extend(link, lease.keys, lease.name, lease.token, milliseconds),
+            lambda link: store.extend(link, lease.keys, lease.token, milliseconds),
         )
         if left is None:
             lease.lost = True
@@ -188,7 +188,7 @@ class Hold:
         if self._renewer is not None:
             self._renewer.discard(lease)
         held, again = await self._persist(
-            driver, lambda link: store.release(link, lease.keys, lease.name, lease.token)
+            driver, lambda link: store.release(link, lease.keys, lease.token)
         )
         self._released = True
         # A repeated release that finds nothing most likely is the one whose reply was lost.

@@ -176,7 +176,7 @@ async def _release(
     keys = backend.keys(validate_name(name))
     ended = 0
     for token in tokens:
-        action = partial(store.release, keys=keys, name=name, token=token)
+        action = partial(store.release, keys=keys, token=token)
         ended += await _ask(backend, driver, action)
     return ended
 
@@ -185,10 +185,8 @@ async def _inspect(
     backend: Backend, driver: Driver, names: list[str], most_waiters: int
 ) -> list[LockInfo]:
     """Return those of the locks that somebody holds or waits for."""
-    pairs = [(backend.keys(name), name) for name in names]
-    snapshots = await _ask(
-        backend, driver, partial(store.inspect, locks=pairs, most_waiters=most_waiters)
-    )
+    locks = [backend.keys(name) for name in names]
+    snapshots = await _ask(backend, driver, partial(store.inspect, locks=locks, most=most_waiters))
     return [
         _info(name, snapshot)
         for name, snapshot in zip(names, snapshots, strict=True)

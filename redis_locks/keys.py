@@ -1,4 +1,4 @@
-"""The only place that spells Redis keys and channels.
+"""The only place beside the Lua prelude that spells Redis keys and channels.
 
 All keys of one lock share one hash tag, the partition, so that one script can touch them
 on a Cluster, and several locks of one partition too.
@@ -13,14 +13,21 @@ from typing import NamedTuple
 MAX_NAME_BYTES = 512
 
 
+MAX_SET = 1000
+"""Most locks that one hold can have."""
+
+Keys = tuple[bytes, ...]
+"""What a script gets as KEYS: the partition's index, then the holder key of each lock of a set."""
+
+
 class LockKeys(NamedTuple):
-    """The Redis keys of one lock, in the order in which every script takes them."""
+    """All Redis keys that one lock may have, beside its partition's index."""
 
     holder: bytes
+    sharers: bytes
     queue: bytes
     claims: bytes
     fence: bytes
-    index: bytes  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
 
 
 def validate_name(name: object, *, argument: str = "name") -> str:
@@ -57,17 +64,18 @@ def partition_of(name: str, partitions: int) -> int:
     return 0 if partitions == 1 else zlib.crc32(name.encode()) % partitions
 
 
-@lru_cache(maxsize=4096)
 def lock_keys(prefix: str, partition: int, name: str) -> LockKeys:
     """Return the keys of the lock `name`."""
-    tag = f"{prefix}{{{partition}}}"
     return LockKeys(
-        holder=f"{tag}:holder:{name}".encode(),
-        queue=f"{tag}:queue:{name}".encode(),
-        claims=f"{tag}:claims:{name}".encode(),
-        fence=f"{tag}:fence:{name}".encode(),
-        index=index_key(prefix, partition),
+        *(f"{prefix}{{{partition}}}:{kind}:{name}".encode() for kind in LockKeys._fields)
     )
+
+
+@lru_cache(maxsize=4096)
+def set_keys(prefix: str, partition: int, names: tuple[str, ...]) -> Keys:
+    """Return KEYS of a script for the locks `names` of one partition."""
+    holders = (lock_keys(prefix, partition, name).holder for name in names)
+    return (index_key(prefix, partition), *holders)
 
 
 def index_key(prefix: str, partition: int) -> bytes:

@@ -182,7 +182,6 @@ class Lock:
         lease = settings.lease_ms if self._lease_ms is UNSET else self._lease_ms
         # The token is chosen before the first byte is sent, so that it can be taken back.
         request = Request(
-            self._name,
             backend.keys(self._name),
             new_token(),
             lease,

@@ -21,7 +21,7 @@ from typing import Final
 from redis_locks import scripts, store
 from redis_locks.drivers.base import Driver, LinkBroken, run_blocking
 from redis_locks.exceptions import LockBackendError
-from redis_locks.keys import LockKeys
+from redis_locks.keys import Keys
 
 logger = logging.getLogger("redis_locks")
 
@@ -47,9 +47,7 @@ class Lease:
         "token",
     )
 
-    def __init__(
-        self, name: str, keys: LockKeys, token: str, lease_ms: int, deadline: float
-    ) -> None:
+    def __init__(self, name: str, keys: Keys, token: str, lease_ms: int, deadline: float) -> None:
         self.name = name
         self.keys = keys
         self.token = token
@@ -79,10 +77,7 @@ async def renew(driver: Driver, leases: list[Lease]) -> None:
         try:
             replies = await link.call_many(
                 scripts.EXTEND,
-                [
-                    store.extend_call(lease.keys, lease.name, lease.token, lease.lease_ms)
-                    for lease in leases
-                ],
+                [store.extend_call(lease.keys, lease.token, lease.lease_ms) for lease in leases],
             )
         finally:
             driver.checkin(link)

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Call, Link, LinkBroken
-from redis_locks.keys import LockKeys
+from redis_locks.keys import Keys
 
 
 class Request(NamedTuple):
-    """What one token asks for. `wait_ms`: 0 do not join the queue, -1 wait for ever."""
+    """What one token asks for: all locks of a set, or none. `mode` as `_prelude.lua` says."""
 
-    name: str
-    keys: LockKeys
+    keys: Keys
     token: str
     lease_ms: int
     mode: str
@@ -37,13 +36,14 @@ class Refused(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """One lock as it was at `at_ms`, server time; `waiting` counts the whole queue.
+    """One lock as it was at `at_ms`, server time; `waiting` and `holding` count all of them.
 
     `holders` are (token, lease end ms, claim), `waiters` (token, claim) in queue order.
     """
 
     at_ms: int
     waiting: int
+    holding: int
     holders: tuple[tuple[str, int, str], ...]
     waiters: tuple[tuple[str, str], ...]
 
@@ -59,31 +59,41 @@ def _echoed(reply: object, token: str, parts: int) -> list[str]:
 
 
 async def acquire(link: Link, request: Request, wait_ms: int) -> Granted | Refused:
-    """Take the lock if it is free; else join the queue, or not if `wait_ms` is 0."""
+    """Take the locks if they are free; else join the queue.
+
+    `wait_ms`: 0 do not join the queue, -1 wait for ever.
+    """
     token = request.token
-    argv = (token, request.name, request.lease_ms, request.mode, request.who, link.channel, wait_ms)
+    argv = (token, request.lease_ms, request.mode, request.who, link.channel, wait_ms)
     reply = _echoed(await link.call(scripts.ACQUIRE, (request.keys, argv)), token, 4)
     if reply[1] == "1":
         return Granted(int(reply[2]), int(reply[3]))
     return Refused(int(reply[2]), int(reply[3]), reply[4])
 
 
-async def release(link: Link, keys: LockKeys, name: str, token: str) -> bool:
-    """End the hold and hand the lock on; False if the token did not hold it."""
-    reply = await link.call(scripts.RELEASE, (keys, (token, name)))
+async def release(link: Link, keys: Keys, token: str) -> bool:
+    """End the hold and hand the locks on; False if the token did not hold all of them."""
+    reply = await link.call(scripts.RELEASE, (keys, (token,)))
     return _echoed(reply, token, 1)[1] == "1"
 
 
-async def abandon(link: Link, keys: LockKeys, name: str, token: str) -> Refused:
+async def downgrade(link: Link, keys: Keys, token: str) -> bool:
+    """Turn an exclusive hold into a shared one; False if the token did not hold all the locks."""
+    reply = await link.call(scripts.DOWNGRADE, (keys, (token,)))
+    return _echoed(reply, token, 1)[1] == "1"
+
+
+async def abandon(link: Link, request: Request) -> Refused:
     """Leave the queue, and hand on what was granted meanwhile; return who holds the lock now."""
-    reply = await link.call(scripts.ABANDON, (keys, (token, name)))
-    _, at_ms, ends_ms, *claim = _echoed(reply, token, 3)
-    return Refused(int(at_ms), int(ends_ms), claim[0] if claim else "")
+    token = request.token
+    reply = await link.call(scripts.ABANDON, (request.keys, (token, request.mode)))
+    _, at_ms, ends_ms, claim = _echoed(reply, token, 3)
+    return Refused(int(at_ms), int(ends_ms), claim)
 
 
-def extend_call(keys: LockKeys, name: str, token: str, lease_ms: int) -> Call:
+def extend_call(keys: Keys, token: str, lease_ms: int) -> Call:
     """Return the call that makes a lease last `lease_ms` from now at least."""
-    return keys, (token, name, lease_ms)
+    return keys, (token, lease_ms)
 
 
 def extend_reply(reply: object, token: str) -> int | None:
@@ -92,11 +102,9 @@ def extend_reply(reply: object, token: str) -> int | None:
     return int(words[3]) - int(words[2]) if words[1] == "1" else None
 
 
-async def extend(link: Link, keys: LockKeys, name: str, token: str, lease_ms: int) -> int | None:
+async def extend(link: Link, keys: Keys, token: str, lease_ms: int) -> int | None:
     """Make the lease last `lease_ms` from now at least; see `extend_reply`."""
-    return extend_reply(
-        await link.call(scripts.EXTEND, extend_call(keys, name, token, lease_ms)), token
-    )
+    return extend_reply(await link.call(scripts.EXTEND, extend_call(keys, token, lease_ms)), token)
 
 
 def grant_message(message: bytes) -> Granted:
@@ -105,28 +113,27 @@ def grant_message(message: bytes) -> Granted:
     return Granted(int(fence), int(at_ms))
 
 
-async def names(link: Link, keys: LockKeys, most: int | None) -> list[str]:
+async def names(link: Link, keys: Keys, most: int | None) -> list[str]:
     """Return the names in one partition's index, at most `most` (None: all), in no order."""
-    call = (keys, ("", "", -1 if most is None else most))
+    call = (keys, ("", -1 if most is None else most))
     return [_text(name) for name in await link.call(scripts.INDEX, call)]
 
 
-async def inspect(
-    link: Link, locks: Sequence[tuple[LockKeys, str]], most_waiters: int
-) -> list[Snapshot]:
-    """Return each lock's snapshot, with the first `most_waiters` waiters, in one round trip."""
-    calls = [(keys, ("", name, most_waiters)) for keys, name in locks]
+async def inspect(link: Link, locks: Sequence[Keys], most: int) -> list[Snapshot]:
+    """Return each lock's snapshot, with the first `most` waiters and holders, in one round trip."""
+    calls = [(keys, ("", most)) for keys in locks]
     return [_snapshot(reply) for reply in await link.call_many(scripts.INSPECT, calls)]
 
 
 def _snapshot(reply: Any) -> Snapshot:
     if isinstance(reply, Exception):
         raise reply
-    at_ms, waiting, held, line = reply
+    at_ms, waiting, holding, held, line = reply
     held, line = [_text(field) for field in held], [_text(field) for field in line]
     return Snapshot(
         int(at_ms),
         waiting,
+        holding,
         tuple(
             (token, int(ends), claim) for token, ends, claim in zip(*[iter(held)] * 3, strict=True)
         ),

@@ -141,7 +141,7 @@ class _Attempt:
         for _ in range(_TRIES):
             try:
                 link = self._link or await self._open()
-                return await store.abandon(link, request.keys, request.name, request.token)
+                return await store.abandon(link, request)
             except LinkBroken as error:
                 last = error
                 self.close(broken=True)

@@ -34,11 +34,11 @@ def test_the_package_says_that_it_is_typed() -> None:
     assert files("redis_locks").joinpath("py.typed").is_file()
 
 
-def test_every_script_has_the_prelude_and_a_lua_file_beside_the_loader() -> None:
+def test_every_lua_file_beside_the_loader_is_part_of_a_script() -> None:
     from redis_locks import scripts
 
     lua = {entry.name for entry in files(scripts).iterdir() if entry.name.endswith(".lua")}
-    assert {"_prelude.lua", *(f"{script.name}.lua" for script in scripts.ALL)} == lua
+    assert {f"{part}.lua" for script in scripts.ALL for part in script.parts} == lua
 
 
 def test_manage_py_without_django_prints_both_commands_and_no_traceback() -> None:

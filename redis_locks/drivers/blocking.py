@@ -6,7 +6,8 @@ import os
 import time
 import weakref
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from redis import exceptions as redis_errors
@@ -60,55 +61,38 @@ class BlockingLink:
             raise
         self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
         try:
-            self._send(pack_command(b"SUBSCRIBE", self.channel.encode()))
-            while not (replies := self._read()):
-                pass
+            with self._guarded():
+                self._socket.sendall(pack_command(b"SUBSCRIBE", self.channel.encode()))
+                while not (replies := self._read()):
+                    pass
         except LinkBroken as error:
             raise connection_error(error, self._description) from error
         if isinstance(replies[0], ErrorReply):
             self.close()
             raise reply_error(replies[0], self._description)
 
-    def _send(self, packed: bytes) -> None:
-        try:
-            self._socket.sendall(packed)
-        except OSError as error:
-            self.close()
-            raise LinkBroken(str(error)) from error
-        except BaseException:
-            # Interrupted in the middle: the next command would be read as the end of this one.
-            self.close()
-            raise
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Close the connection if anything goes wrong.
 
-    def _read(self, patience: float | None = None) -> list[Any]:
-        """Read once and return what is complete, replies and pushes.
-
-        Nothing within `patience` seconds is no error; None: the server must answer in time.
+        Interrupted between a command and its reply, the next command would get that reply.
         """
         try:
-            if patience is None:
-                data = self._socket.recv(_READ_SIZE)
-            else:
-                self._socket.settimeout(patience)
-                try:
-                    data = self._socket.recv(_READ_SIZE)
-                except TimeoutError:
-                    return []
-                finally:
-                    self._socket.settimeout(self._timeout)
-            replies = self._parser.feed(data)
+            yield
         except (OSError, ProtocolError) as error:
             self.close()
             raise LinkBroken(str(error)) from error
         except BaseException:
-            # Interrupted in the middle of a reply: the next reader would get the wrong one.
             self.close()
             raise
+
+    def _read(self) -> list[Any]:
+        """Read once and return what is complete, replies and pushes."""
+        data = self._socket.recv(_READ_SIZE)
         if not data:
-            self.close()
             msg = "the server closed the connection"
-            raise LinkBroken(msg)
-        return replies
+            raise ConnectionResetError(msg)
+        return self._parser.feed(data)
 
     def _keep(self, push: Push) -> None:
         if push[0] == b"message":
@@ -117,14 +101,15 @@ class BlockingLink:
                 self._messages[token] = push[2]
 
     def _round_trip(self, packed: bytes, expected: int) -> list[Any]:
-        self._send(packed)
         replies: list[Any] = []
-        while len(replies) < expected:
-            for reply in self._read():
-                if isinstance(reply, Push):
-                    self._keep(reply)
-                else:
-                    replies.append(reply)
+        with self._guarded():
+            self._socket.sendall(packed)
+            while len(replies) < expected:
+                for reply in self._read():
+                    if isinstance(reply, Push):
+                        self._keep(reply)
+                    else:
+                        replies.append(reply)
         return replies
 
     async def call(self, script: Script, call: Call) -> Any:
@@ -160,12 +145,19 @@ class BlockingLink:
         """Wait for a message for `token`; see `Link`."""
         key = token.encode()
         until = time.monotonic() + timeout
-        while not self._messages[key]:
-            left = until - time.monotonic()
-            if left <= 0:
-                return None
-            for push in self._read(left):
-                self._keep(push)
+        with self._guarded():
+            while not self._messages[key]:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return None
+                self._socket.settimeout(left)
+                try:
+                    for push in self._read():
+                        self._keep(push)
+                except TimeoutError:
+                    return None
+                finally:
+                    self._socket.settimeout(self._timeout)
         message, self._messages[key] = self._messages[key], b""
         return message
 

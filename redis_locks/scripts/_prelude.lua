@@ -1,29 +1,38 @@
 -- Shared start of every script; the loader puts it before each file.
 --
--- KEYS, always these five of one lock:
---   holder  STRING  "token claim" of who holds the lock; expires when the lease ends
---   queue   LIST    tokens of the waiters in arrival order
---   claims  HASH    waiter's token -> claim
---   fence   STRING  the last fencing token given out
---   index   ZSET    lock name -> when its holder's lease ends (ms), one per partition
--- ARGV, always first: token, name.
+-- KEYS: index, then the holder key of each lock of the set (most sets have one lock). All keys of
+-- a partition share one hash tag, P{n}, so the script spells the others itself:
+--   P{n}:holder:NAME   STRING  "token claim" of the exclusive holder; expires with its lease
+--   P{n}:sharers:NAME  ZSET    token -> end of lease (ms), of shared holders and of permits
+--   P{n}:queue:NAME    LIST    tokens of the waiters in order
+--   P{n}:claims:NAME   HASH    token of a waiter or sharer -> claim; "capacity" -> see `room`
+--   P{n}:fence:NAME    STRING  the last fencing token given out
+--   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
+--   P{n}:index         ZSET    name of a held or waited-for lock -> end of its last lease (ms)
+-- ARGV, always first: token.
 --
--- A claim is "fence since mode lease_ms channel give_up_at who": the fencing token (0 for a
--- waiter), holding or waiting since (ms), until when a waiter waits (ms, 0 for ever), and
--- JSON that only people read.
+-- A claim is "fence since mode lease_ms channel give_up_at size who": the fencing token (0 for a
+-- waiter), holding or waiting since (ms), until when a waiter waits (ms, 0 for ever), how many
+-- locks it wants at once, and JSON that only people read. A mode is "exclusive", "shared",
+-- "permit:CAPACITY" or, of waiters only, "upgrade:TOKEN" (exclusive, beside the shared hold TOKEN).
 --
 -- Invariants, true before and after every script:
---   1. A token holds, or stands once in queue with a claim, or neither; never both.
---   2. The fencing tokens of one lock strictly grow while the clock does not step back an hour.
---   3. A lock that is free has no waiter that listens: whoever frees it hands it on in the
---      same script. (A lease that ran out frees a lock without a script; its first waiter
---      runs one then.)
---   4. Every key has an expiry.
+--   1. An exclusive holder is alone; sharers are all shared or all permits, and never more
+--      permits than the smallest capacity among their claims.
+--   2. A token holds, or stands once in queue with a claim, or neither; never both. Holders
+--      and waiters of a set hold, or stand, in all its locks.
+--   3. The fencing tokens of one lock strictly grow while the clock does not step back an hour.
+--   4. Nobody that listens stands first in queue though it could be granted: whoever makes room
+--      grants in the same script. (A lease that ran out makes room without a script; the
+--      first waiter runs one then.)
+--   5. Every key has an expiry.
 --
--- Redis freezes its clock while a script runs, so `now` and the expiry of keys agree.
+-- Redis freezes its clock while a script runs, so `clock()` and the expiry of keys agree.
 
-local holder_key, queue, claims, fence_key, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local token, name = ARGV[1], ARGV[2]
+local index, token = KEYS[1], ARGV[1]
+local tag = string.sub(index, 1, -6)
+local HOLDER, SHARERS, QUEUE = tag .. "holder:", tag .. "sharers:", tag .. "queue:"
+local CLAIMS, FENCE, SET = tag .. "claims:", tag .. "fence:", tag .. "set:"
 
 local FENCE_KEPT_MS = 3600000
 local INDEX_SLACK_MS = 60000
@@ -32,83 +41,66 @@ local INDEX_SLACK_MS = 60000
 local WAITER_KEPT_MS = 6000
 local WAITER_SLACK_MS = 4000
 
-local time = redis.call("TIME")
-local now_us = time[1] * 1000000 + time[2]
-local now = math.floor(now_us / 1000)
+local CLAIM = "^(%d+) (%d+) (%S+) (%d+) (%S+) (%d+) (%d+) (.*)$"
+
+local now, now_us
+
+-- The time in ms; most releases need none.
+local function clock()
+  if not now then
+    local time = redis.call("TIME")
+    now_us = time[1] * 1000000 + time[2]
+    now = math.floor(now_us / 1000)
+  end
+  return now
+end
 
 local function text(number)
   return string.format("%.0f", number)
 end
 
--- The token of the holder and its claim, or nil if the lock is free.
-local function read_holder()
-  local value = redis.call("GET", holder_key)
+-- The exclusive holder's token and claim, or nil.
+local function exclusive(name)
+  local value = redis.call("GET", HOLDER .. name)
   if not value then
     return nil
   end
-  local holder, claim = string.match(value, "^(%S+) (%d+ %d+ %a+ %d+ %S+ %d+ .*)$")
+  local holder, claim = string.match(value, "^(%S+) (%d+ %d+ %S+ %d+ %S+ %d+ %d+ .*)$")
   if not holder then
-    error({ err = "WRONGTYPE " .. holder_key .. " holds a string that is not ours" })
+    error({ err = "WRONGTYPE " .. HOLDER .. name .. " holds a string that is not ours" })
   end
   return holder, claim
 end
 
--- Write when the lock's holder's lease ends, for listing.
-local function keep_index(ends)
-  redis.call("ZADD", index, ends, name)
-  if redis.call("PEXPIRETIME", index) < ends then
+-- List a lock as held until `ends` at least.
+local function keep_index(name, ends)
+  redis.call("ZADD", index, "GT", ends, name)
+  local expires = redis.call("PEXPIRETIME", index)
+  if expires < ends then
     -- Rarely reached, thanks to the slack: the place to forget locks whose holders crashed.
     redis.call("PEXPIREAT", index, text(ends + INDEX_SLACK_MS))
-    redis.call("ZREMRANGEBYSCORE", index, "-inf", text(now - 1))
+    if expires > 0 then
+      redis.call("ZREMRANGEBYSCORE", index, "-inf", text(clock() - 1))
+    end
   end
 end
 
--- List the lock as held and take the next fencing token. Goes before a grant is told or
--- written, so that a key of a foreign type stops the script while nobody holds.
-local function prepare_grant(lease)
-  keep_index(now + lease)
-  local last = redis.call("GET", fence_key) or "0"
+-- The next fencing token of a lock. Comes before a grant is told or written, so that a key of
+-- a foreign type stops the script while nobody holds.
+local function fence_of(name)
+  local last = redis.call("GET", FENCE .. name) or "0"
   if not tonumber(last) then
-    error({ err = "WRONGTYPE " .. fence_key .. " holds a string that is not ours" })
+    error({ err = "WRONGTYPE " .. FENCE .. name .. " holds a string that is not ours" })
   end
-  local fence = text(math.max(tonumber(last) + 1, now_us))
-  redis.call("SET", fence_key, fence, "PX", FENCE_KEPT_MS)
-  return fence
+  return math.max(tonumber(last) + 1, now_us)
 end
 
--- Make `to` the holder. `rest` is "mode lease channel", as in a claim.
-local function grant(to, fence, lease, rest, who)
-  local claim = fence .. " " .. text(now) .. " " .. rest .. " 0 " .. who
-  redis.call("SET", holder_key, to .. " " .. claim, "PXAT", text(now + lease))
+-- Write down the exclusive holder of a lock.
+local function hold_alone(name, holder, fence, ends, claim)
+  redis.call("SET", FENCE .. name, fence, "PX", FENCE_KEPT_MS)
+  redis.call("SET", HOLDER .. name, holder .. " " .. claim, "PXAT", text(ends))
 end
 
--- Pass the free lock to the first waiter that still listens and still wants it. The message
--- is the grant: by the time the waiter reads it, it is the holder. `me` is the caller's own
--- token if it stands in line itself; it learns of its grant from the reply instead.
-local function hand_off(me)
-  while true do
-    local first = redis.call("LPOP", queue)
-    if not first then
-      return nil
-    end
-    local claim = redis.call("HGET", claims, first)
-    if claim then
-      redis.call("HDEL", claims, first)
-      local rest, lease, channel, give_up_at, who = string.match(claim, "^%d+ %d+ (%a+ (%d+) (%S+)) (%d+) (.*)$")
-      if first == me or give_up_at == "0" or tonumber(give_up_at) > now then
-        local fence = prepare_grant(tonumber(lease))
-        if first == me or redis.call("PUBLISH", channel, first .. " " .. fence .. " " .. text(now)) > 0 then
-          grant(first, fence, tonumber(lease), rest, who)
-          return first, fence
-        end
-      end
-    end
-  end
-end
-
--- The lock has no holder now: hand it on, or forget it if nobody is left.
-local function settle()
-  if not hand_off(nil) then
-    redis.call("ZREM", index, name)
-  end
+local function claim_of(fence, mode, lease, channel, size, who)
+  return table.concat({ fence, text(now), mode, lease, channel, "0", size, who }, " ")
 end

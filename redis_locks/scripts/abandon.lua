@@ -1,23 +1,20 @@
--- Leave the queue; a grant that crossed the leaving on its way is handed on.
+-- Leave the queues. A grant that crossed the leaving on its way is handed on, but an upgrade
+-- that was granted goes back to the shared hold it came from.
 --
--- KEYS: holder queue claims fence index
--- ARGV: token name
--- Reply: "token now ends claim"  now and the end of the holder's lease in ms, and its claim
---        "token now 0"           nobody holds the lock
+-- KEYS: index holder...
+-- ARGV: token
+--   2 mode, as in acquire
+-- Reply: "token now ends claim"  who holds a lock, as in acquire; ends 0 and no claim: nobody
 
-if redis.call("HDEL", claims, token) == 1 then
-  redis.call("LREM", queue, 1, token)
+local from = upgraded(ARGV[2])
+
+leave(all, token)
+for _, name in ipairs(all) do
+  if from and exclusive(name) == token then
+    become_shared(name, from)
+  else
+    let_go(name)
+  end
 end
-local holder, claim = read_holder()
-if holder == token then
-  redis.call("DEL", holder_key)
-  holder = nil
-end
-if not holder then
-  settle()
-  holder, claim = read_holder()
-end
-if not holder then
-  return token .. " " .. text(now) .. " 0"
-end
-return token .. " " .. text(now) .. " " .. text(redis.call("PEXPIRETIME", holder_key)) .. " " .. claim
+settle(all)
+return token .. " " .. obstacle(all)

@@ -1,65 +1,91 @@
--- Take a free lock, or join the queue. Safe to repeat: a token keeps its hold or its place.
+-- Take free locks, all or none, or join their queues. Safe to repeat: a token keeps its hold
+-- or its place.
 --
--- KEYS: holder queue claims fence index
--- ARGV: token name
---   3 lease, ms
---   4 mode
---   5 who, JSON for people
---   6 channel on which the caller listens
---   7 wait, ms: 0 do not join the queue, -1 wait for ever
+-- KEYS: index holder...
+-- ARGV: token
+--   2 lease, ms
+--   3 mode
+--   4 who, JSON for people
+--   5 channel on which the caller listens
+--   6 wait, ms: 0 do not join the queue, -1 wait for ever
 -- Reply: "token 1 fence now"        granted; now in ms
---        "token 0 now ends claim"   not; when the holder's lease ends in ms, and its claim
+--        "token 0 now ends claim"   not; when a holder's lease ends in ms, and its claim
 
-local lease, mode, who, channel, wait = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+local upgrade = upgraded(mode) ~= nil
 
-local holder, claim = read_holder()
+local function take()
+  local fence = next_fence(all, clock() + lease)
+  hold(all, token, fence, mode, lease, channel, who)
+  return granted(fence)
+end
 
-if holder == token then
+local holder, claim = exclusive(all[1])
+local blocked = holder and holder ~= token
+if not blocked and held_until(all[1]) then
   -- The reply to an earlier try was lost.
-  if redis.call("PEXPIREAT", holder_key, text(now + lease), "GT") == 1 then
-    keep_index(now + lease)
+  lengthen(all, clock() + lease)
+  claim = claim or redis.call("HGET", CLAIMS .. all[1], token)
+  return granted(string.match(claim, "^%d+"))
+end
+
+-- An upgrade goes before the queue: those in it wait for its shared hold, too.
+local function free()
+  for _, name in ipairs(all) do
+    if not (upgrade or redis.call("EXISTS", QUEUE .. name) == 0) or not room(name, mode) then
+      return false
+    end
   end
-  return token .. " 1 " .. string.match(claim, "^%d+") .. " " .. text(now)
+  return true
 end
 
-local rest = mode .. " " .. ARGV[3] .. " " .. channel
-
-if not holder and redis.call("EXISTS", queue) == 0 then
-  local fence = prepare_grant(lease)
-  grant(token, fence, lease, rest, who)
-  return token .. " 1 " .. fence .. " " .. text(now)
-end
-
-if wait ~= 0 then
-  local give_up_at = wait < 0 and "0" or text(now + wait)
-  local mine = " " .. rest .. " " .. give_up_at .. " " .. who
+local function join()
+  local give_up_at = wait < 0 and "0" or text(clock() + wait)
+  local rest = table.concat({ mode, ARGV[2], channel, give_up_at, #all, who }, " ")
+  local kept = clock() + math.max(lease, WAITER_KEPT_MS)
+  local function keep(key)
+    if redis.call("PEXPIRETIME", key) < kept then
+      redis.call("PEXPIREAT", key, text(kept + WAITER_SLACK_MS))
+    end
+  end
   -- In line already: keep place and time, but listen where the caller listens now.
-  local earlier = redis.call("HGET", claims, token)
-  local since = earlier and string.match(earlier, "^%d+ (%d+)") or text(now)
-  if not earlier then
-    -- Before the claim: should a key of a foreign type stop the script, nothing is left.
-    redis.call("RPUSH", queue, token)
+  local joined = redis.call("HGET", CLAIMS .. all[1], token)
+  local since = joined and string.match(joined, "^%d+ (%d+)") or text(clock())
+  for _, name in ipairs(all) do
+    if not joined then
+      -- Before the claim: should a key of a foreign type stop the script, nothing is left.
+      redis.call(upgrade and "LPUSH" or "RPUSH", QUEUE .. name, token)
+    end
+    redis.call("HSET", CLAIMS .. name, token, "0 " .. since .. " " .. rest)
+    keep(CLAIMS .. name)
+    keep(QUEUE .. name)
+    if #all > 1 then
+      -- A lock of the set may have no holder, who lists it else.
+      keep_index(name, kept)
+      if not joined then
+        redis.call("RPUSH", SET .. token, name)
+      end
+    end
   end
-  redis.call("HSET", claims, token, "0 " .. since .. mine)
-  local kept = now + math.max(lease, WAITER_KEPT_MS)
-  if redis.call("PEXPIRETIME", claims) < kept or redis.call("PEXPIRETIME", queue) < kept then
-    redis.call("PEXPIREAT", claims, text(kept + WAITER_SLACK_MS))
-    redis.call("PEXPIREAT", queue, text(kept + WAITER_SLACK_MS))
+  if #all > 1 then
+    keep(SET .. token)
   end
 end
 
-if not holder then
-  local granted, fence = hand_off(token)
-  if not granted then
-    -- Only the dead stood in line, and the caller did not.
-    fence = prepare_grant(lease)
-    grant(token, fence, lease, rest, who)
-    granted = token
+if not blocked and free() then
+  return take()
+end
+if wait ~= 0 then
+  join()
+end
+if not blocked then
+  local fence = settle(all)
+  if fence then
+    return granted(fence)
   end
-  if granted == token then
-    return token .. " 1 " .. fence .. " " .. text(now)
+  -- Perhaps only the dead stood in line, and the caller did not.
+  if wait == 0 and free() then
+    return take()
   end
-  holder, claim = read_holder()
 end
 
-return token .. " 0 " .. text(now) .. " " .. text(redis.call("PEXPIRETIME", holder_key)) .. " " .. claim
+return token .. " 0 " .. obstacle(all)

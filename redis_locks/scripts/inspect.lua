@@ -1,20 +1,29 @@
--- Read one lock: its holder and its queue in order. Changes nothing.
+-- Read one lock: its holders and its queue in order. Forgets sharers whose lease has ended.
 --
--- KEYS: holder queue claims fence index
--- ARGV: token name (the token is not used)
---   3 most waiters to return
--- Reply: {now ms, number of waiters, {token, lease end ms, claim} or {}, {token, claim, ...}}
+-- KEYS: index holder
+-- ARGV: token (not used)
+--   2 most waiters to return, and most holders
+-- Reply: {now ms, number of waiters, number of holders, {token, lease end ms, claim, ...}, {token, claim, ...}}
 
-local most = tonumber(ARGV[3])
-local held, line = {}, {}
-local holder, claim = read_holder()
+local most = tonumber(ARGV[2])
+local name = all[1]
+local held, line, count = {}, {}, 1
+local holder, claim = exclusive(name)
 if holder then
-  held = { holder, text(redis.call("PEXPIRETIME", holder_key)), claim }
-end
-if most > 0 then
-  for _, waiter in ipairs(redis.call("LRANGE", queue, 0, most - 1)) do
-    line[#line + 1] = waiter
-    line[#line + 1] = redis.call("HGET", claims, waiter) or ""
+  held = { holder, text(redis.call("PEXPIRETIME", HOLDER .. name)), claim }
+else
+  count = sharers(name)
+  local found = redis.call("ZRANGE", SHARERS .. name, 0, math.max(most, 1) - 1, "WITHSCORES")
+  for i = 1, #found, 2 do
+    held[#held + 1] = found[i]
+    held[#held + 1] = found[i + 1]
+    held[#held + 1] = redis.call("HGET", CLAIMS .. name, found[i]) or ""
   end
 end
-return { text(now), redis.call("LLEN", queue), held, line }
+if most > 0 then
+  for _, waiter in ipairs(redis.call("LRANGE", QUEUE .. name, 0, most - 1)) do
+    line[#line + 1] = waiter
+    line[#line + 1] = redis.call("HGET", CLAIMS .. name, waiter) or ""
+  end
+end
+return { text(clock()), redis.call("LLEN", QUEUE .. name), count, held, line }

@@ -1,16 +1,14 @@
--- End a hold and hand the lock to the first living waiter.
+-- End a hold of all its locks and hand them to the first living waiters.
 --
--- KEYS: holder queue claims fence index
--- ARGV: token name
--- Reply: "token 1" released; "token 0" the token does not hold the lock (any more)
+-- KEYS: index holder...
+-- ARGV: token
+-- Reply: "token 1" released; "token 0" the token does not hold all of the locks (any more)
 
-local holder = read_holder()
-if holder == token then
-  redis.call("DEL", holder_key)
-  settle()
-  return token .. " 1"
+local held = 0
+for _, name in ipairs(all) do
+  if let_go(name) then
+    held = held + 1
+  end
 end
-if not holder then
-  settle()
-end
-return token .. " 0"
+settle(all)
+return token .. (held == #all and " 1" or " 0")

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import redis
 
 from redis_locks import Hold, Lock
-from redis_locks.keys import LockKeys, lock_keys
+from redis_locks.keys import LockKeys, index_key, lock_keys
 
 T = TypeVar("T")
 
@@ -166,7 +166,7 @@ class Observer:
             for field in ("holder", "queue", "claims")
             if self.client.exists(getattr(keys, field))
         }
-        if self.client.zscore(keys.index, name) is not None:
+        if self.client.zscore(index_key("redis_locks", 0), name) is not None:
             left.add("index")
         return left
 

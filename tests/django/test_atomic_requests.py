@@ -19,8 +19,9 @@ from django.utils.decorators import method_decorator
 from django.views import View
 
 from redis_locks import Lock
-from redis_locks.backends import backend_for
+from redis_locks.conf import get_settings
 from redis_locks.decorators import redis_lock
+from redis_locks.keys import lock_keys
 from redis_locks.views import RedisLockMixin
 
 pytestmark = [pytest.mark.urls(__name__), pytest.mark.django_db(transaction=True)]
@@ -50,7 +51,7 @@ def work(name: str) -> HttpResponse:
     Group.objects.create(name=name)
     waiting[name] = NextHolder(name)
     waiting[name].start()
-    queue = backend_for(None).keys(name).queue
+    queue = lock_keys(get_settings().prefix, 0, name).queue
     deadline = monotonic() + 20
     with redis.Redis.from_url(settings.REDIS_URL) as client:
         while not client.exists(queue):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import redis
 
 from redis_locks import scripts
-from redis_locks.keys import lock_keys
+from redis_locks.keys import index_key, lock_keys, set_keys
 from redis_locks.scripts import Script
 
 WHO = '{"host":"web-1","pid":4711,"unit":"thread MainThread","label":"manage.py runserver"}'
@@ -21,33 +22,54 @@ class Bench:
         self.name = name
         self.prefix = f"bench-{name}"
         self.keys = lock_keys(self.prefix, 0, name)
+        self.index_key = index_key(self.prefix, 0)
         self._foreign: set[bytes] = set()
         self._subscriptions: list[Any] = []
 
-    def run(self, script: Script, token: str, *argv: object) -> Any:
-        return self.client.eval(script.text, len(self.keys), *self.keys, token, self.name, *argv)
+    def run(self, script: Script, token: str, *argv: object, names: Sequence[str] = ()) -> Any:
+        keys = set_keys(self.prefix, 0, tuple(names) or (self.name,))
+        return self.client.eval(script.text, len(keys), *keys, token, *argv)
 
-    def words(self, script: Script, token: str, *argv: object) -> list[str]:
+    def words(
+        self, script: Script, token: str, *argv: object, names: Sequence[str] = ()
+    ) -> list[str]:
         """Run a script that replies with one line; the token it starts with must be ours."""
-        first, *words = self.run(script, token, *argv).decode().split(" ")
+        first, *words = self.run(script, token, *argv, names=names).decode().split(" ")
         assert token == first
         return words
 
     def acquire(
-        self, token: str, *, wait: int = 0, lease: int = 60_000, channel: str = "nobody"
+        self,
+        token: str,
+        *,
+        wait: int = 0,
+        lease: int = 60_000,
+        channel: str = "nobody",
+        mode: str = "exclusive",
+        names: Sequence[str] = (),
     ) -> list[str]:
-        return self.words(scripts.ACQUIRE, token, lease, "exclusive", WHO, channel, wait)
+        return self.words(scripts.ACQUIRE, token, lease, mode, WHO, channel, wait, names=names)
 
-    def queue_up(self, *tokens: str, wait: int = FOR_EVER) -> None:
+    def queue_up(
+        self,
+        *tokens: str,
+        wait: int = FOR_EVER,
+        mode: str = "exclusive",
+        names: Sequence[str] = (),
+    ) -> None:
         """Stand in line while somebody else holds, each listening on a channel of its own."""
         for token in tokens:
-            assert "0" == self.acquire(token, wait=wait, channel=self.channel(token))[0]
+            channel = self.channel(token)
+            words = self.acquire(token, wait=wait, channel=channel, mode=mode, names=names)
+            assert "0" == words[0]
 
-    def release(self, token: str) -> bool:
-        return self.words(scripts.RELEASE, token) == ["1"]
+    def release(self, token: str, *, names: Sequence[str] = ()) -> bool:
+        return self.words(scripts.RELEASE, token, names=names) == ["1"]
 
-    def abandon(self, token: str) -> list[str]:
-        return self.words(scripts.ABANDON, token)
+    def abandon(
+        self, token: str, *, mode: str = "exclusive", names: Sequence[str] = ()
+    ) -> list[str]:
+        return self.words(scripts.ABANDON, token, mode, names=names)
 
     def extend(self, token: str, lease: int) -> list[str]:
         return self.words(scripts.EXTEND, token, lease)
@@ -77,17 +99,23 @@ class Bench:
         return message["data"].decode().split(" ") if message["type"] == "message" else None
 
     def holder(self) -> str | None:
-        held = self.inspect()[2]
-        return held[0].decode() if held else None
+        held = self.holders()
+        return held[0] if held else None
+
+    def holders(self, name: str = "") -> list[str]:
+        names = (name,) if name else ()
+        return [
+            token.decode() for token in self.run(scripts.INSPECT, "", 1000, names=names)[3][::3]
+        ]
 
     def holder_claim(self) -> str:
-        return self.inspect()[2][2].decode()
+        return self.inspect()[3][2].decode()
 
     def lease_left(self) -> int:
         return self.client.pttl(self.keys.holder)
 
     def queued(self) -> list[str]:
-        line = self.inspect()[3]
+        line = self.inspect()[4]
         return [token.decode() for token in line[::2]]
 
     def fence(self) -> int:
@@ -100,7 +128,7 @@ class Bench:
 
     def put_foreign(self, key: str) -> bytes:
         """Put a key of a type that no lock uses in the way."""
-        foreign: bytes = getattr(self.keys, key)
+        foreign: bytes = self.index_key if key == "index" else getattr(self.keys, key)
         self.client.delete(foreign)
         self.client.sadd(foreign, *FOREIGN)
         self._foreign.add(foreign)

@@ -11,14 +11,14 @@ from tests.scripts.bench import FOR_EVER, WHO, Bench
 def test_a_free_lock_is_granted_with_its_lease_and_claim(bench: Bench) -> None:
     granted, fence, now = bench.acquire("a", lease=5000, channel="here")
     assert "1" == granted
-    assert f"{fence} {now} exclusive 5000 here 0 {WHO}" == bench.holder_claim()
+    assert f"{fence} {now} exclusive 5000 here 0 1 {WHO}" == bench.holder_claim()
     assert 4000 < bench.lease_left() <= 5000
 
 
 def test_a_free_lock_leaves_neither_queue_nor_claims(bench: Bench) -> None:
     bench.acquire("a", wait=FOR_EVER)
     keys = bench.keys
-    assert {keys.holder, keys.fence, keys.index} == bench.all_keys()
+    assert {keys.holder, keys.fence, bench.index_key} == bench.all_keys()
 
 
 def test_a_refusal_tells_who_holds_and_until_when(bench: Bench) -> None:
@@ -26,7 +26,7 @@ def test_a_refusal_tells_who_holds_and_until_when(bench: Bench) -> None:
     refused, now, ends, *claim = bench.acquire("b")
     assert ("0", int(since) + 5000) == (refused, int(ends))
     assert int(since) <= int(now) < int(ends)
-    assert f"{fence} {since} exclusive 5000 nobody 0 {WHO}" == " ".join(claim)
+    assert f"{fence} {since} exclusive 5000 nobody 0 1 {WHO}" == " ".join(claim)
 
 
 def test_who_does_not_wait_does_not_join_the_queue(bench: Bench) -> None:
@@ -45,7 +45,7 @@ def test_waiters_stand_in_line_in_the_order_in_which_they_came(bench: Bench) -> 
 def test_a_waiter_says_when_it_gives_up(bench: Bench, wait: int, expected: int) -> None:
     bench.acquire("a")
     now = int(bench.acquire("b", wait=wait)[1])
-    give_up_at = int(bench.inspect()[3][1].split(b" ")[5])
+    give_up_at = int(bench.inspect()[4][1].split(b" ")[5])
     assert (now + expected if expected else 0) == give_up_at
 
 
@@ -67,18 +67,18 @@ def test_a_repeated_acquire_extends_its_lease_but_never_shortens_it(bench: Bench
 def test_a_repeated_acquire_of_a_waiter_keeps_its_place_and_its_time(bench: Bench) -> None:
     bench.acquire("a")
     bench.queue_up("b", "c")
-    since = bench.inspect()[3][1].split(b" ")[1]
+    since = bench.inspect()[4][1].split(b" ")[1]
     _pass_a_millisecond(bench)
     bench.queue_up("b")
     assert ["b", "c"] == bench.queued()
-    assert since == bench.inspect()[3][1].split(b" ")[1]
+    assert since == bench.inspect()[4][1].split(b" ")[1]
 
 
 def test_a_repeated_acquire_of_a_waiter_listens_where_it_listens_now(bench: Bench) -> None:
     bench.acquire("a")
     bench.acquire("b", wait=FOR_EVER, channel="old")
     bench.acquire("b", wait=FOR_EVER, channel="new")
-    assert b"new" == bench.inspect()[3][1].split(b" ")[4]
+    assert b"new" == bench.inspect()[4][1].split(b" ")[4]
 
 
 def test_a_repeated_acquire_renews_a_place_that_is_about_to_expire(bench: Bench) -> None:
@@ -167,14 +167,15 @@ def test_the_fencing_token_is_remembered_for_an_hour(bench: Bench) -> None:
 
 def test_the_index_names_the_lock_until_the_lease_ends(bench: Bench) -> None:
     _, _, now = bench.acquire("a", lease=5000)
-    assert int(now) + 5000 == bench.client.zscore(bench.keys.index, bench.name)
-    assert bench.client.pexpiretime(bench.keys.index) > int(now) + 5000
+    assert int(now) + 5000 == bench.client.zscore(bench.index_key, bench.name)
+    assert bench.client.pexpiretime(bench.index_key) > int(now) + 5000
 
 
 def test_the_index_forgets_locks_whose_holders_died(bench: Bench) -> None:
-    bench.client.zadd(bench.keys.index, {"long ago": 1})
-    bench.acquire("a")
-    assert [bench.name.encode()] == bench.client.zrange(bench.keys.index, 0, -1)
+    bench.client.zadd(bench.index_key, {"long ago": 1})
+    bench.client.pexpire(bench.index_key, 30_000)
+    bench.acquire("a", lease=60_000)
+    assert [bench.name.encode()] == bench.client.zrange(bench.index_key, 0, -1)
 
 
 @pytest.mark.parametrize("wait", [0, FOR_EVER])

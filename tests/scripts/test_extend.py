@@ -16,8 +16,8 @@ def test_extend_makes_a_lease_last_so_long_from_now(bench: Bench) -> None:
 def test_extend_keeps_the_lock_in_the_index(bench: Bench) -> None:
     bench.acquire("a", lease=1000)
     ends = int(bench.extend("a", 600_000)[2])
-    assert ends == bench.client.zscore(bench.keys.index, bench.name)
-    assert ends <= bench.client.pexpiretime(bench.keys.index)
+    assert ends == bench.client.zscore(bench.index_key, bench.name)
+    assert ends <= bench.client.pexpiretime(bench.index_key)
 
 
 def test_extend_never_shortens_a_lease(bench: Bench) -> None:
@@ -25,7 +25,7 @@ def test_extend_never_shortens_a_lease(bench: Bench) -> None:
     held, now, ends = bench.extend("a", 1000)
     assert ("1", int(since) + 60_000) == (held, int(ends))
     assert int(now) < int(ends)
-    assert int(ends) == bench.client.zscore(bench.keys.index, bench.name)
+    assert int(ends) == bench.client.zscore(bench.index_key, bench.name)
 
 
 def test_extend_keeps_claim_and_fencing_token(bench: Bench) -> None:

@@ -10,16 +10,16 @@ from tests.scripts.bench import WHO, Bench
 def test_a_free_lock_has_neither_holder_nor_waiters(bench: Bench) -> None:
     now, *rest = bench.inspect()
     assert int(now) > 0
-    assert [0, [], []] == rest
+    assert [0, 0, [], []] == rest
     assert set() == bench.all_keys()
 
 
 def test_a_held_lock_shows_its_holder(bench: Bench) -> None:
     _, fence, since = bench.acquire("a", lease=5000)
-    _, waiting, held, line = bench.inspect()
+    _, waiting, _, held, line = bench.inspect()
     assert (0, []) == (waiting, line)
     ends = int(since) + 5000
-    claim = f"{fence} {since} exclusive 5000 nobody 0 {WHO}"
+    claim = f"{fence} {since} exclusive 5000 nobody 0 1 {WHO}"
     assert ["a", str(ends), claim] == [field.decode() for field in held]
 
 
@@ -32,7 +32,7 @@ def test_a_holder_whose_lease_ended_is_not_shown(bench: Bench) -> None:
 def test_the_queue_is_shown_in_order(bench: Bench) -> None:
     bench.acquire("a")
     bench.queue_up("b", "c")
-    _, waiting, _, line = bench.inspect()
+    _, waiting, _, _, line = bench.inspect()
     assert (2, [b"b", b"c"]) == (waiting, line[::2])
     assert all(claim.startswith(b"0 ") and claim.endswith(WHO.encode()) for claim in line[1::2])
 
@@ -43,7 +43,7 @@ def test_no_more_waiters_are_shown_than_asked_for(
 ) -> None:
     bench.acquire("a")
     bench.queue_up("b", "c", "d")
-    _, waiting, _, line = bench.inspect(most)
+    _, waiting, _, _, line = bench.inspect(most)
     assert (3, shown) == (waiting, [token.decode() for token in line[::2]])
 
 
@@ -51,7 +51,7 @@ def test_a_waiter_without_a_claim_is_shown_without_one(bench: Bench) -> None:
     bench.acquire("a")
     bench.queue_up("b")
     bench.client.delete(bench.keys.claims)
-    assert [b"b", b""] == bench.inspect()[3]
+    assert [b"b", b""] == bench.inspect()[4]
 
 
 def test_inspecting_changes_nothing(bench: Bench) -> None:
@@ -73,15 +73,15 @@ def test_the_index_lists_held_locks_only(bench: Bench) -> None:
 
 def test_the_index_leaves_out_locks_whose_time_is_over(bench: Bench) -> None:
     bench.acquire("a")
-    bench.client.zadd(bench.keys.index, {"long ago": 1})
+    bench.client.zadd(bench.index_key, {"long ago": 1})
     assert [bench.name.encode()] == bench.index()
 
 
 @pytest.mark.parametrize(("most", "count"), [(-1, 3), (0, 0), (2, 2), (9, 3)])
 def test_the_index_lists_no_more_names_than_asked_for(bench: Bench, most: int, count: int) -> None:
     bench.acquire("a")
-    ends = bench.client.zscore(bench.keys.index, bench.name)
-    bench.client.zadd(bench.keys.index, {"x": ends, "y": ends})
+    ends = bench.client.zscore(bench.index_key, bench.name)
+    bench.client.zadd(bench.index_key, {"x": ends, "y": ends})
     assert count == len(bench.index(most))
 
 

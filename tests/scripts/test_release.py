@@ -53,7 +53,7 @@ def test_release_hands_over_to_the_first_waiter_and_tells_it(bench: Bench) -> No
     token, fence, now = bench.heard(heard) or ()
     assert "b" == token
     assert int(fence) > before
-    expected = f"{fence} {now} exclusive 60000 {bench.channel('b')} 0 {WHO}"
+    expected = f"{fence} {now} exclusive 60000 {bench.channel('b')} 0 1 {WHO}"
     assert expected == bench.holder_claim()
     assert ["c"] == bench.queued()
     assert bench.heard(second) is None

@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from redis_locks.drivers.base import LinkBroken
-from redis_locks.keys import lock_keys
+from redis_locks.keys import set_keys
 from redis_locks.renewal import IDLE, Lease, _note, _Registry
 
 
@@ -29,7 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
 
 
 def lease_of(seconds: float, deadline: float, name: str = "x") -> Lease:
-    return Lease(name, lock_keys("p", 0, name), f"token-{name}", int(seconds * 1000), deadline)
+    return Lease(name, set_keys("p", 0, (name,)), f"token-{name}", int(seconds * 1000), deadline)
 
 
 def test_a_lease_is_due_a_third_of_its_length_after_the_last_renewal(clock: Clock) -> None:

@@ -1,0 +1,167 @@
+-- Shared start of the scripts that know modes and sets, after `_prelude.lua`.
+
+local all = {}
+for i = 2, #KEYS do
+  all[i - 1] = string.sub(KEYS[i], #HOLDER + 1)
+end
+
+-- Take sharers out.
+local function unshare(name, tokens)
+  for _, sharer in ipairs(tokens) do
+    redis.call("ZREM", SHARERS .. name, sharer)
+    redis.call("HDEL", CLAIMS .. name, sharer)
+  end
+  if redis.call("EXISTS", SHARERS .. name) == 0 then
+    redis.call("HDEL", CLAIMS .. name, "capacity")
+  end
+end
+
+-- How many sharers hold, after forgetting those whose lease has ended.
+local function sharers(name)
+  local key = SHARERS .. name
+  if redis.call("EXISTS", key) == 0 then
+    return 0
+  end
+  local ended = redis.call("ZRANGE", key, "-inf", text(clock()), "BYSCORE")
+  if #ended > 0 then
+    unshare(name, ended)
+  end
+  return redis.call("ZCARD", key)
+end
+
+-- When the caller's lease of a lock ends (ms), or nil if it does not hold the lock.
+local function held_until(name)
+  if exclusive(name) == token then
+    return redis.call("PEXPIRETIME", HOLDER .. name)
+  end
+  local ends = tonumber(redis.call("ZSCORE", SHARERS .. name, token) or 0)
+  return ends > clock() and ends or nil
+end
+
+-- How many permits `mode` allows in all beside the present sharers: the smallest capacity
+-- among them and the asker, so that a changed capacity never admits too many; nil if the
+-- sharers are no permits. "capacity" in claims keeps the smallest, and 0 for shared holders.
+local function capacity_beside(name, mode)
+  local wanted = tonumber(string.match(mode, "^permit:(%d+)$"))
+  local kept = tonumber(redis.call("HGET", CLAIMS .. name, "capacity") or "0")
+  if not wanted or kept == 0 then
+    return nil
+  end
+  if wanted > kept then
+    -- It was raised: those who set the limit may be gone.
+    kept = wanted
+    for _, sharer in ipairs(redis.call("ZRANGE", SHARERS .. name, 0, -1)) do
+      local claim = redis.call("HGET", CLAIMS .. name, sharer) or ""
+      kept = math.min(kept, tonumber(string.match(claim, " permit:(%d+) ")) or 0)
+    end
+  end
+  kept = math.min(wanted, kept)
+  redis.call("HSET", CLAIMS .. name, "capacity", text(kept))
+  return kept
+end
+
+-- The token of the shared hold that an upgrade starts from, or nil.
+local function upgraded(mode)
+  return string.match(mode, "^upgrade:(.*)$")
+end
+
+-- Whether the holders leave room for one more in `mode`. The table of conflicts.
+local function room(name, mode)
+  if exclusive(name) then
+    return false
+  end
+  local count = sharers(name)
+  local from = upgraded(mode)
+  if from then
+    return count == 1 and redis.call("ZSCORE", SHARERS .. name, from) ~= false
+  end
+  if count == 0 then
+    return true
+  end
+  if mode == "shared" then
+    return redis.call("HGET", CLAIMS .. name, "capacity") == "0"
+  end
+  local capacity = capacity_beside(name, mode)
+  return capacity ~= nil and count < capacity
+end
+
+local function expire(key, at)
+  if redis.call("PEXPIRETIME", key) < at then
+    redis.call("PEXPIREAT", key, text(at))
+  end
+end
+
+-- The next fencing token of a set of locks, listed as held until `ends`.
+local function next_fence(locks, ends)
+  local fence = 0
+  for _, name in ipairs(locks) do
+    keep_index(name, ends)
+    fence = math.max(fence, fence_of(name))
+  end
+  return text(fence)
+end
+
+-- Make the caller's lease of the locks last until `ends` at least; returns when it ends.
+local function lengthen(locks, ends)
+  local soonest
+  for _, name in ipairs(locks) do
+    if exclusive(name) == token then
+      if redis.call("PEXPIREAT", HOLDER .. name, text(ends), "GT") == 1 then
+        keep_index(name, ends)
+      end
+    elseif redis.call("ZADD", SHARERS .. name, "XX", "GT", "CH", text(ends), token) == 1 then
+      expire(SHARERS .. name, ends)
+      expire(CLAIMS .. name, ends)
+      keep_index(name, ends)
+    end
+    soonest = math.min(soonest or math.huge, held_until(name) or 0)
+  end
+  return soonest
+end
+
+-- Write down a holder of all the locks.
+local function hold(locks, holder, fence, mode, lease, channel, who)
+  local from = upgraded(mode)
+  local ends = clock() + lease
+  mode = from and "exclusive" or mode
+  local claim = claim_of(fence, mode, text(lease), channel, #locks, who)
+  for _, name in ipairs(locks) do
+    if from then
+      unshare(name, { from })
+    end
+    if mode == "exclusive" then
+      hold_alone(name, holder, fence, ends, claim)
+    else
+      redis.call("SET", FENCE .. name, fence, "PX", FENCE_KEPT_MS)
+      if redis.call("EXISTS", SHARERS .. name) == 0 then
+        redis.call("HSET", CLAIMS .. name, "capacity", string.match(mode, "^permit:(%d+)$") or "0")
+      end
+      redis.call("HSET", CLAIMS .. name, holder, claim)
+      redis.call("ZADD", SHARERS .. name, text(ends), holder)
+      expire(CLAIMS .. name, ends)
+      expire(SHARERS .. name, ends)
+    end
+  end
+end
+
+-- End the caller's hold of one lock; returns whether there was one.
+local function let_go(name)
+  if exclusive(name) == token then
+    redis.call("DEL", HOLDER .. name)
+    return true
+  end
+  if not held_until(name) then
+    return false
+  end
+  unshare(name, { token })
+  return true
+end
+
+-- Turn the caller's exclusive hold of one lock into a shared one of `as`, lease unchanged.
+local function become_shared(name, as)
+  local _, claim = exclusive(name)
+  local fence, _, _, _, channel, _, _, who = string.match(claim, CLAIM)
+  local left = redis.call("PEXPIRETIME", HOLDER .. name) - clock()
+  redis.call("DEL", HOLDER .. name)
+  hold({ name }, as, fence, "shared", left, channel, who)
+end
