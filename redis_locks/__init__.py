@@ -13,6 +13,7 @@ from redis_locks.exceptions import (
 )
 from redis_locks.holds import Hold
 from redis_locks.locks import Lock
+from redis_locks.semaphores import Semaphore
 from redis_locks.views import RedisLockMixin
 
 __version__ = "0.1.0"
@@ -27,5 +28,6 @@ __all__ = [
     "LockNotHeld",
     "LockTimeout",
     "RedisLockMixin",
+    "Semaphore",
     "redis_lock",
 ]

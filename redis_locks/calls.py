@@ -1,4 +1,4 @@
-"""Which lock a call of a function takes: its name, from the call's arguments."""
+"""Which locks a call of a function takes: their names, from the call's arguments."""
 
 from __future__ import annotations
 
@@ -9,30 +9,38 @@ from inspect import Parameter
 
 from asgiref.sync import iscoroutinefunction
 
-from redis_locks.keys import validate_name
+from redis_locks.keys import validate_name, validate_names
 from redis_locks.names import Field, NameTemplate, parse
 
+Names = tuple[str, ...]
+
 Renderer = Callable[[tuple[object, ...], Mapping[str, object]], str]
-"""Gives the lock name for the positional and keyword arguments of one call."""
+"""Gives a lock name for the positional and keyword arguments of one call."""
+
+NamesRenderer = Callable[[tuple[object, ...], Mapping[str, object]], Names]
+"""Gives the names of all locks of one call."""
 
 
-def for_calls_of(function: Callable[..., object], name: object) -> Renderer:
-    """How to name the lock of a call of ``function``.
+def for_calls_of(function: Callable[..., object], *sources: object) -> NamesRenderer:
+    """How to name the locks of a call of ``function``.
 
     Args:
         function: What will be called.
-        name: A template over its parameters; a callable that gets the call's arguments
-            and returns the name; or None for the function's module and qualified name.
+        *sources: Templates over its parameters; or one callable that gets the call's arguments
+            and returns the name or names; or one None for the function's module and
+            qualified name.
 
     Raises:
         TypeError: ``name`` is none of these.
         ValueError: The template is wrong, or names a parameter that there is not.
     """
+    name = sources[0]
     if name is None:
-        fixed = validate_name(_own_name(function))
-        return lambda args, kwargs: fixed  # noqa: ARG005 - a Renderer
-    if isinstance(name, str):
-        return _template_renderer(function, parse(name))
+        fixed = (validate_name(_own_name(function)),)
+        return lambda args, kwargs: fixed  # noqa: ARG005 - a NamesRenderer
+    if all(isinstance(source, str) for source in sources):
+        renderers = [_template_renderer(function, parse(str(source))) for source in sources]
+        return lambda args, kwargs: tuple([render(args, kwargs) for render in renderers])
     if callable(name) and not isinstance(name, type) and not iscoroutinefunction(name):
         return functools.partial(_called, name)
     msg = (
@@ -44,8 +52,11 @@ def for_calls_of(function: Callable[..., object], name: object) -> Renderer:
 
 def _called(
     name: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
-) -> str:
-    return validate_name(name(*args, **kwargs), argument="what the name callable returned")
+) -> Names:
+    returned = name(*args, **kwargs)
+    if isinstance(returned, list | tuple):
+        return validate_names(returned)
+    return (validate_name(returned, argument="what the name callable returned"),)
 
 
 def _own_name(function: Callable[..., object]) -> str:

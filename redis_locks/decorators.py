@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, cast
 
 from asgiref.sync import iscoroutinefunction
@@ -13,8 +13,7 @@ from redis_locks.calls import for_calls_of
 from redis_locks.conf import ERROR_STATUSES
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.holds import Hold
-from redis_locks.keys import validate_name
-from redis_locks.locks import UNSET, Lock, Unset
+from redis_locks.locks import UNSET, Lock, Mode, Unset, validate_mode
 from redis_locks.responses import conflict_response
 from redis_locks.store import Refused
 from redis_locks.wrappers import LockedFunction
@@ -36,8 +35,10 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
     Args:
         name: On a function: a template over its parameters, ``"account:{account_id}"`` or
             ``"user:{request.user.pk}"``; or a callable that gets the call's arguments and
-            returns the name; or None for the function's module and qualified name.
-            In a block: the name, literally.
+            returns the name, or several names as a list or tuple; or None for the function's
+            module and qualified name. In a block: the name, literally.
+        *more: Templates or names of further locks, acquired with it all at once or not at all.
+        mode: "exclusive", or "shared" with other shared holders.
         wait: Seconds to wait while somebody else holds it. 0: do not wait. None: for ever.
         lease: Seconds a hold lives unless renewed or extended.
         renew: Whether a hold is renewed in the background while it is held.
@@ -59,8 +60,9 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
 
     def __init__(
         self,
-        name: str | Callable[..., str] | None = None,
-        *,
+        name: str | Callable[..., str | Sequence[str]] | None = None,
+        *more: str,
+        mode: Mode = "exclusive",
         wait: float | Unset | None = UNSET,
         lease: float | Unset = UNSET,
         renew: bool | Unset = UNSET,
@@ -69,11 +71,14 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         on_conflict: OnConflict | None = None,
         conflict_status: int | None = None,
     ) -> None:
-        self._name = validate_name(name) if name is not None and not callable(name) else ""
+        self._sources = (name, *more)
+        self._named_by_call = name is None or callable(name)
+        if not self._named_by_call or more:
+            self._set_names(self._sources)
+        self._mode = validate_mode(mode)
         self._set_options(wait, lease, renew, using, label)
         _check_name_callable(name)
         _check_conflict(on_conflict, conflict_status)
-        self._name_source = name
         self._options = {"wait": wait, "lease": lease, "renew": renew, "using": using}
         self._on_conflict = on_conflict
         self._conflict_status = conflict_status
@@ -86,12 +91,14 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         )
         own_label = _own_label(function)
 
-        def lock_named(name: str, label: str | None) -> Lock:
-            return Lock(name, **self._options, label=self._label or label or own_label)  # type: ignore[arg-type]
+        def lock_named(names: tuple[str, ...], label: str | None) -> Lock:
+            lock = Lock(*names, **self._options, label=self._label or label or own_label)  # type: ignore[arg-type]
+            lock._mode = self._mode  # noqa: SLF001 - a Semaphore's has no public spelling
+            return lock
 
         locked = LockedFunction(
             function=function,
-            name_of=for_calls_of(function, self._name_source),
+            names_of=for_calls_of(function, *self._sources),
             lock_named=lock_named,
             on_conflict=self._conflict,
             owner=self,
@@ -109,10 +116,10 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         return self._name
 
     def __repr__(self) -> str:
-        return f"redis_lock({self._name_source!r})"
+        return f"{type(self).__name__}({', '.join(map(repr, self._sources))})"
 
     def _require_name(self) -> None:
-        if not isinstance(self._name_source, str):
+        if self._named_by_call:
             msg = f"{self!r} names its lock after a function; a block needs redis_lock('name')"
             raise TypeError(msg)
         if self._on_conflict is not None or self._conflict_status is not None:

@@ -7,6 +7,7 @@ on a Cluster, and several locks of one partition too.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -57,6 +58,20 @@ def validate_name(name: object, *, argument: str = "name") -> str:
         msg = f"{argument} {name!r} contains a NUL character; remove it"
         raise ValueError(msg)
     return name
+
+
+def validate_names(names: Iterable[object]) -> tuple[str, ...]:
+    """Return the names of a set of locks, each once, in the order given.
+
+    Raises:
+        TypeError: A name is not a string.
+        ValueError: A name cannot name a lock, there is none, or there are more than 1000.
+    """
+    unique = tuple(dict.fromkeys(validate_name(name) for name in names))
+    if not 1 <= len(unique) <= MAX_SET:
+        msg = f"names must be 1 to {MAX_SET} names, not {len(unique)}"
+        raise ValueError(msg)
+    return unique
 
 
 def partition_of(name: str, partitions: int) -> int:

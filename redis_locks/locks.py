@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Final
+from typing import Final, Literal
 
 from redis_locks import waiting
 from redis_locks.backends import Backend, backend_for
@@ -16,7 +17,7 @@ from redis_locks.durations import lease_ms, wait_seconds
 from redis_locks.exceptions import LockError, LockNotAvailable, LockTimeout
 from redis_locks.holds import Hold
 from redis_locks.identity import describe_holder, new_token, whoami
-from redis_locks.keys import validate_name
+from redis_locks.keys import validate_names
 from redis_locks.renewal import Lease, Renewer
 from redis_locks.store import Refused, Request
 
@@ -34,13 +35,22 @@ UNSET: Final = Unset.UNSET
 """For an argument that was not given: the value comes from REDIS_LOCKS at acquire time."""
 
 
+Mode = Literal["exclusive", "shared"]
+
+
 class Lock:
-    """An exclusive lock, described: safe at import time, shared by threads and tasks.
+    """A lock, or a set of locks, described: safe at import time, shared by threads and tasks.
 
     It holds no token; each `acquire`, `with` or `async with` makes a fresh `Hold`.
 
+    Several locks are acquired all at once or not at all: while it waits, the set holds none of
+    them. Two sets never deadlock each other, whatever the order of their names.
+
     Args:
         name: 1 to 512 bytes of UTF-8. Equal names on the same server are the same lock.
+        *more: Names of further locks of the set, up to 1000 in all; a repeated name counts once.
+        mode: "exclusive": alone. "shared": beside other shared holders, but no exclusive one.
+            A waiting exclusive one is not overtaken by shared ones that come later.
         wait: Seconds to wait while somebody else holds it. 0: do not wait. None: for ever.
         lease: Seconds a hold lives unless renewed or extended; 0.01 to one year.
         renew: Whether a hold is renewed in the background while it is held.
@@ -55,15 +65,21 @@ class Lock:
     def __init__(
         self,
         name: str,
-        *,
+        *more: str,
+        mode: Mode = "exclusive",
         wait: float | Unset | None = UNSET,
         lease: float | Unset = UNSET,
         renew: bool | Unset = UNSET,
         using: str | None = None,
         label: str | None = None,
     ) -> None:
-        self._name: str = validate_name(name)
+        self._set_names((name, *more))
+        self._mode: str = validate_mode(mode)
         self._set_options(wait, lease, renew, using, label)
+
+    def _set_names(self, names: Iterable[object]) -> None:
+        self._names = validate_names(names)
+        self._name = ", ".join(self._names)
 
     def _set_options(
         self,
@@ -89,8 +105,18 @@ class Lock:
 
     @property
     def name(self) -> str:
-        """The name of the lock."""
+        """The name of the lock; those of a set are joined with commas."""
         return self._name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the locks of the set."""
+        return self._names
+
+    @property
+    def mode(self) -> str:
+        """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
+        return self._mode
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
@@ -182,10 +208,10 @@ class Lock:
         lease = settings.lease_ms if self._lease_ms is UNSET else self._lease_ms
         # The token is chosen before the first byte is sent, so that it can be taken back.
         request = Request(
-            backend.keys(self._name),
+            backend.keys(*self._names),
             new_token(),
             lease,
-            "exclusive",
+            self._mode,
             whoami(self._label, task=task),
         )
         outcome = await waiting.acquire(driver, request, wait)
@@ -226,6 +252,14 @@ def _leave(hold: Hold, error: BaseException | None) -> None:
         with suppress(LockError):
             hold.release()
         raise
+
+
+def validate_mode(mode: object) -> str:
+    """Return `mode` if it is "exclusive" or "shared"; raises ValueError or TypeError."""
+    if mode == "exclusive" or mode == "shared":  # noqa: PLR1714 - mypy narrows this way only
+        return mode
+    msg = f'mode must be "exclusive" or "shared", not {mode!r}'
+    raise ValueError(msg) if isinstance(mode, str) else TypeError(msg)
 
 
 class HoldContext:

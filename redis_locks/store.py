@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Call, Link, LinkBroken
+from redis_locks.exceptions import LockLost
 from redis_locks.keys import Keys
 
 
@@ -61,13 +62,17 @@ def _echoed(reply: object, token: str, parts: int) -> list[str]:
 async def acquire(link: Link, request: Request, wait_ms: int) -> Granted | Refused:
     """Take the locks if they are free; else join the queue.
 
-    `wait_ms`: 0 do not join the queue, -1 wait for ever.
+    `wait_ms`: 0 do not join the queue, -1 wait for ever. Raises LockLost for an upgrade whose
+    shared hold is lost.
     """
     token = request.token
     argv = (token, request.lease_ms, request.mode, request.who, link.channel, wait_ms)
     reply = _echoed(await link.call(scripts.ACQUIRE, (request.keys, argv)), token, 4)
     if reply[1] == "1":
         return Granted(int(reply[2]), int(reply[3]))
+    if reply[1] == "2":
+        msg = "the shared hold was lost while it waited to become exclusive"
+        raise LockLost(msg)
     return Refused(int(reply[2]), int(reply[3]), reply[4])
 
 

@@ -16,7 +16,7 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.http import HttpRequest
 from django.views import View
 
-from redis_locks.calls import Renderer, signature_of
+from redis_locks.calls import Names, NamesRenderer, signature_of
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.locks import Lock
 from redis_locks.responses import label_of, request_of
@@ -31,9 +31,9 @@ class LockedFunction:
     """A function, how the lock of a call is named, and what contention leads to."""
 
     function: Callable[..., Any]
-    name_of: Renderer
-    lock_named: Callable[[str, str | None], Lock]
-    """Makes the lock of one call from its name and a default label."""
+    names_of: NamesRenderer
+    lock_named: Callable[[Names, str | None], Lock]
+    """Makes the lock of one call from its names and a default label."""
     on_conflict: Callable[[LockNotAvailable, HttpRequest | None, Args, Kwargs], Any]
     owner: object
     """The decorator, which takes over the transaction of a view."""
@@ -76,7 +76,7 @@ class LockedFunction:
 
     def _call_locked(self, args: Args, kwargs: Kwargs) -> Any:
         request = request_of(args)
-        lock = self._lock(self.name_of(args, kwargs), request)
+        lock = self._lock(self.names_of(args, kwargs), request)
         with ExitStack() as held:
             try:
                 held.enter_context(lock.hold())
@@ -90,7 +90,7 @@ class LockedFunction:
     async def _await_locked(self, args: Args, kwargs: Kwargs) -> Any:
         request = request_of(args)
         refuse_async_transaction(request, self.owner)
-        lock = self._lock(await self._aname_of(args, kwargs), request)
+        lock = self._lock(await self._anames_of(args, kwargs), request)
         async with AsyncExitStack() as held:
             try:
                 await held.enter_async_context(lock.hold())
@@ -100,15 +100,15 @@ class LockedFunction:
             result = self.function(*args, **kwargs)
             return await result if isawaitable(result) else result
 
-    async def _aname_of(self, args: Args, kwargs: Kwargs) -> str:
+    async def _anames_of(self, args: Args, kwargs: Kwargs) -> Names:
         try:
-            return self.name_of(args, kwargs)
+            return self.names_of(args, kwargs)
         except SynchronousOnlyOperation:
             # The name needs the database, as {request.user.pk} does.
-            return await sync_to_async(self.name_of)(args, kwargs)
+            return await sync_to_async(self.names_of)(args, kwargs)
 
-    def _lock(self, name: str, request: HttpRequest | None) -> Lock:
-        return self.lock_named(name, None if request is None else label_of(request))
+    def _lock(self, names: Names, request: HttpRequest | None) -> Lock:
+        return self.lock_named(names, None if request is None else label_of(request))
 
 
 def _with_signature(locked: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:

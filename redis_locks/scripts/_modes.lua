@@ -29,6 +29,11 @@ local function sharers(name)
   return redis.call("ZCARD", key)
 end
 
+-- Whether `sharer` holds.
+local function shares(name, sharer)
+  return sharers(name) > 0 and redis.call("ZSCORE", SHARERS .. name, sharer) ~= false
+end
+
 -- When the caller's lease of a lock ends (ms), or nil if it does not hold the lock.
 local function held_until(name)
   if exclusive(name) == token then
@@ -73,7 +78,7 @@ local function room(name, mode)
   local count = sharers(name)
   local from = upgraded(mode)
   if from then
-    return count == 1 and redis.call("ZSCORE", SHARERS .. name, from) ~= false
+    return count == 1 and shares(name, from)
   end
   if count == 0 then
     return true

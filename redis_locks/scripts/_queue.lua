@@ -58,7 +58,7 @@ local function settle(locks)
       local all = mode and wanted(name, first, tonumber(size))
       local living = all and (first == token or give_up_at == "0" or tonumber(give_up_at) > clock())
       local from = living and upgraded(mode)
-      if from and not redis.call("ZSCORE", SHARERS .. name, from) then
+      if from and not shares(name, from) then
         living = false
       end
       if living and not fits(all, first, mode) then

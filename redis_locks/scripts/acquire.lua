@@ -10,8 +10,18 @@
 --   6 wait, ms: 0 do not join the queue, -1 wait for ever
 -- Reply: "token 1 fence now"        granted; now in ms
 --        "token 0 now ends claim"   not; when a holder's lease ends in ms, and its claim
+--        "token 2"                  an upgrade: the shared hold that it started from is lost
 
 local upgrade = upgraded(mode) ~= nil
+
+if upgrade then
+  for _, name in ipairs(all) do
+    if not shares(name, upgraded(mode)) and not held_until(name) then
+      leave(all, token)
+      return token .. " 2"
+    end
+  end
+end
 
 local function take()
   local fence = next_fence(all, clock() + lease)

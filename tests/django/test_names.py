@@ -22,7 +22,18 @@ def anything(*args: object, **kwargs: object) -> None: ...
 
 
 def name_for(function: Any, name: object, *args: object, **kwargs: object) -> str:
-    return for_calls_of(function, name)(args, kwargs)
+    (rendered,) = for_calls_of(function, name)(args, kwargs)
+    return rendered
+
+
+def test_several_templates_name_a_set_of_locks() -> None:
+    names = for_calls_of(account, "account:{account_id}", "day:{day}")
+    assert names((7,), {}) == ("account:7", "day:today")
+
+
+def test_a_callable_may_name_a_set_of_locks() -> None:
+    names = for_calls_of(account, lambda account_id: [f"a:{account_id}", "b", "b"])
+    assert names((7,), {}) == ("a:7", "b")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,233 @@
+"""Shared holders, permits and upgrades, script by script."""
+
+from __future__ import annotations
+
+import pytest
+
+from redis_locks import scripts
+from tests.scripts.bench import FOR_EVER, Bench
+
+MODES = ["exclusive", "shared", "permit:2"]
+
+
+def granted(bench: Bench, token: str, mode: str, **options: object) -> bool:
+    return bench.acquire(token, mode=mode, **options)[0] == "1"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("held", MODES)
+@pytest.mark.parametrize("asked", MODES)
+def test_the_table_of_conflicts(bench: Bench, held: str, asked: str) -> None:
+    assert granted(bench, "a", held)
+    assert granted(bench, "b", asked) == (held == asked != "exclusive")
+
+
+def test_shared_holders_each_have_a_fencing_token_of_their_own(bench: Bench) -> None:
+    fences = [int(bench.acquire(token, mode="shared")[1]) for token in "abc"]
+    assert fences == sorted(set(fences))
+    assert {"a", "b", "c"} == set(bench.holders())
+
+
+def test_the_last_shared_holder_to_leave_hands_over(bench: Bench) -> None:
+    heard = bench.listen("w")
+    for token in "ab":
+        bench.acquire(token, mode="shared")
+    bench.queue_up("w")
+    assert bench.release("a")
+    assert bench.heard(heard) is None
+    assert bench.release("b")
+    assert "w" == (bench.heard(heard) or [""])[0]
+    assert ["w"] == bench.holders()
+
+
+def test_a_waiting_exclusive_one_is_not_overtaken(bench: Bench) -> None:
+    bench.listen("w")
+    bench.acquire("a", mode="shared")
+    bench.queue_up("w")
+    assert not granted(bench, "b", "shared")
+    bench.queue_up("b", mode="shared")
+    assert ["w", "b"] == bench.queued()
+
+
+def test_shared_waiters_in_front_are_granted_together_and_no_further(bench: Bench) -> None:
+    bench.acquire("a")
+    heard = {token: bench.listen(token) for token in "bcwd"}
+    bench.queue_up("b", "c", mode="shared")
+    bench.queue_up("w")
+    bench.queue_up("d", mode="shared")
+    bench.release("a")
+    assert {"b", "c"} == set(bench.holders())
+    assert ["w", "d"] == bench.queued()
+    assert ["b", "c"] == [token for token in "bcwd" if bench.heard(heard[token])]
+
+
+def test_a_waiter_that_leaves_lets_those_behind_it_share(bench: Bench) -> None:
+    bench.listen("w")
+    heard = bench.listen("b")
+    bench.acquire("a", mode="shared")
+    bench.queue_up("w")
+    bench.queue_up("b", mode="shared")
+    bench.abandon("w")
+    assert bench.heard(heard)
+    assert {"a", "b"} == set(bench.holders())
+
+
+def test_a_dead_exclusive_waiter_does_not_keep_others_from_sharing(bench: Bench) -> None:
+    bench.acquire("a", mode="shared")
+    bench.queue_up("w")  # nobody listens on its channel
+    assert granted(bench, "b", "shared")
+    assert [] == bench.queued()
+
+
+def test_a_dead_sharer_frees_only_its_own_place(bench: Bench) -> None:
+    bench.acquire("a", mode="shared", lease=60_000)
+    bench.acquire("b", mode="shared", lease=60_000)
+    bench.client.zadd(bench.keys.sharers, {"a": 1})
+    assert ["b"] == bench.holders()
+    assert not granted(bench, "w", "exclusive")
+    bench.client.zadd(bench.keys.sharers, {"b": 1})
+    assert granted(bench, "w", "exclusive")
+
+
+def test_a_refusal_names_the_sharer_whose_lease_ends_first(bench: Bench) -> None:
+    now = int(bench.acquire("a", mode="shared", lease=9000)[2])
+    bench.acquire("b", mode="shared", lease=5000)
+    _, _, ends, *claim = bench.acquire("w")
+    assert now + 5000 <= int(ends) < now + 9000
+    assert "5000" == claim[3]
+
+
+@pytest.mark.parametrize("mode", ["shared", "permit:2"])
+def test_a_repeated_acquire_keeps_the_place_among_the_sharers(bench: Bench, mode: str) -> None:
+    first = bench.acquire("a", mode=mode)
+    assert first[:2] == bench.acquire("a", mode=mode)[:2]
+    assert ["a"] == bench.holders()
+
+
+@pytest.mark.parametrize("mode", ["shared", "permit:2"])
+def test_nothing_but_the_fencing_token_stays(bench: Bench, mode: str) -> None:
+    for token in "ab":
+        assert granted(bench, token, mode)
+    for token in "ab":
+        assert bench.release(token)
+    assert not bench.release("a")
+    assert {bench.keys.fence} == bench.all_keys()
+
+
+def test_extend_lengthens_one_sharers_lease_only(bench: Bench) -> None:
+    for token in "ab":
+        bench.acquire(token, mode="shared", lease=5000)
+    before = bench.client.zscore(bench.keys.sharers, "b")
+    held, now, ends = bench.extend("a", 60_000)
+    assert ("1", 60_000) == (held, int(ends) - int(now))
+    assert before == bench.client.zscore(bench.keys.sharers, "b")
+    assert bench.client.pexpiretime(bench.keys.sharers) >= int(ends)
+    assert ["0"] == bench.extend("nobody", 60_000)
+
+
+def test_there_are_never_more_permits_than_the_capacity(bench: Bench) -> None:
+    heard = bench.listen("d")
+    assert [True, True, True, False] == [granted(bench, token, "permit:3") for token in "abcd"]
+    bench.queue_up("d", mode="permit:3")
+    bench.release("b")
+    assert bench.heard(heard)
+    assert {"a", "c", "d"} == set(bench.holders())
+
+
+def test_a_lower_capacity_takes_effect_at_once_and_nobody_loses_a_permit(bench: Bench) -> None:
+    for token in "abc":
+        assert granted(bench, token, "permit:3")
+    assert not granted(bench, "d", "permit:2")
+    bench.release("a")
+    assert not granted(bench, "d", "permit:2")
+    bench.release("b")
+    assert granted(bench, "d", "permit:2")
+    # Now a process of the old capacity must respect the new one.
+    assert not granted(bench, "e", "permit:3")
+    assert {"c", "d"} == set(bench.holders())
+
+
+def test_a_higher_capacity_takes_effect_when_those_of_the_lower_one_are_gone(bench: Bench) -> None:
+    for token in "ab":
+        assert granted(bench, token, "permit:2")
+    assert not granted(bench, "c", "permit:4")
+    bench.release("a")
+    assert granted(bench, "c", "permit:4")
+    assert not granted(bench, "d", "permit:4")
+    bench.release("b")
+    assert [True, True, True, False] == [granted(bench, token, "permit:4") for token in "defg"]
+
+
+def test_an_upgrade_waits_for_the_other_sharers_and_goes_before_the_queue(bench: Bench) -> None:
+    heard = bench.listen("A")
+    for token in "ab":
+        bench.acquire(token, mode="shared")
+    bench.listen("w")
+    bench.queue_up("w")
+    bench.queue_up("A", mode="upgrade:a")
+    assert ["A", "w"] == bench.queued()
+    bench.release("b")
+    assert bench.heard(heard)
+    assert ["A"] == bench.holders()
+    assert "exclusive" == bench.holder_claim().split(" ")[2]
+    assert not bench.release("a")
+
+
+def test_an_upgrade_of_the_only_sharer_is_granted_at_once(bench: Bench) -> None:
+    bench.acquire("a", mode="shared")
+    first = bench.acquire("A", mode="upgrade:a")
+    assert "1" == first[0]
+    assert first[:2] == bench.acquire("A", mode="upgrade:a")[:2]
+    assert ["A"] == bench.holders()
+    assert bench.release("A")
+    assert {bench.keys.fence} == bench.all_keys()
+
+
+def test_an_upgrade_that_is_given_up_leaves_the_shared_hold(bench: Bench) -> None:
+    for token in "ab":
+        bench.acquire(token, mode="shared")
+    bench.listen("A")
+    bench.queue_up("A", mode="upgrade:a")
+    bench.abandon("A", mode="upgrade:a")
+    assert [] == bench.queued()
+    assert {"a", "b"} == set(bench.holders())
+
+
+def test_an_upgrade_that_was_granted_and_is_given_up_goes_back_to_the_shared_hold(
+    bench: Bench,
+) -> None:
+    bench.acquire("a", mode="shared")
+    bench.acquire("A", mode="upgrade:a")
+    bench.abandon("A", mode="upgrade:a")
+    assert ["a"] == bench.holders()
+    assert granted(bench, "b", "shared")
+
+
+def test_an_upgrade_whose_shared_hold_is_lost_says_so(bench: Bench) -> None:
+    for token in "ab":
+        bench.acquire(token, mode="shared")
+    bench.client.zadd(bench.keys.sharers, {"a": 1})
+    assert ["2"] == bench.acquire("A", mode="upgrade:a", wait=FOR_EVER)
+    assert [] == bench.queued()
+
+
+def test_an_upgrade_in_the_queue_whose_shared_hold_ended_is_passed_over(bench: Bench) -> None:
+    for token in "ab":
+        bench.acquire(token, mode="shared")
+    bench.listen("A")
+    bench.queue_up("A", mode="upgrade:a")
+    bench.client.zadd(bench.keys.sharers, {"a": 1})
+    bench.release("b")
+    assert [] == bench.holders()
+    assert [] == bench.queued()
+
+
+def test_a_downgrade_lets_shared_waiters_in(bench: Bench) -> None:
+    heard = bench.listen("b")
+    fence = bench.acquire("a")[1]
+    bench.queue_up("b", mode="shared")
+    assert ["1"] == bench.words(scripts.DOWNGRADE, "a")
+    assert bench.heard(heard)
+    assert {"a", "b"} == set(bench.holders())
+    assert fence in str(bench.client.hget(bench.keys.claims, "a"))
+    assert ["1"] == bench.words(scripts.DOWNGRADE, "a")
+    assert ["0"] == bench.words(scripts.DOWNGRADE, "nobody")

@@ -1,0 +1,132 @@
+"""Sets of locks: all or none, script by script."""
+
+from __future__ import annotations
+
+from redis_locks.keys import lock_keys
+from tests.scripts.bench import Bench
+
+AB = ("x:a", "x:b")
+BC = ("x:b", "x:c")
+
+
+def test_a_set_is_acquired_and_released_as_one(bench: Bench) -> None:
+    assert "1" == bench.acquire("t", names=AB)[0]
+    assert ["t"] == bench.holders("x:a") == bench.holders("x:b")
+    assert {b"x:a", b"x:b"} == set(bench.index())
+    assert bench.release("t", names=AB)
+    fences = {lock_keys(bench.prefix, 0, name).fence for name in AB}
+    assert fences == bench.all_keys()
+
+
+def test_its_fencing_token_is_above_those_of_all_its_locks(bench: Bench) -> None:
+    ahead = lock_keys(bench.prefix, 0, "x:b").fence
+    bench.client.set(ahead, 9_000_000_000_000_000, ex=3600)
+    assert "9000000000000001" == bench.acquire("t", names=AB)[1]
+    bench.release("t", names=AB)
+    assert int(bench.acquire("u", names=["x:a"])[1]) > 9_000_000_000_000_001
+
+
+def test_none_is_held_while_one_is_not_free(bench: Bench) -> None:
+    bench.acquire("s", names=["x:b"])
+    assert "0" == bench.acquire("t", names=AB)[0]
+    assert [] == bench.holders("x:a")
+    bench.listen("t")
+    bench.queue_up("t", names=AB)
+    assert [] == bench.holders("x:a")
+
+
+def test_a_waiting_set_is_granted_with_the_last_of_its_locks(bench: Bench) -> None:
+    heard = bench.listen("t")
+    bench.acquire("s", names=["x:a"])
+    bench.acquire("u", names=["x:b"])
+    bench.queue_up("t", names=AB)
+    bench.release("s", names=["x:a"])
+    assert bench.heard(heard) is None
+    bench.release("u", names=["x:b"])
+    assert bench.heard(heard)
+    assert ["t"] == bench.holders("x:a") == bench.holders("x:b")
+
+
+def test_nobody_overtakes_a_waiting_set(bench: Bench) -> None:
+    bench.listen("t")
+    heard = bench.listen("v")
+    bench.acquire("s", names=["x:b"])
+    bench.queue_up("t", names=AB)
+    # a is free, but kept for t.
+    bench.queue_up("v", names=["x:a"])
+    bench.release("s", names=["x:b"])
+    assert ["t"] == bench.holders("x:a")
+    bench.release("t", names=AB)
+    assert bench.heard(heard)
+    assert ["v"] == bench.holders("x:a")
+
+
+def test_a_dead_waiting_set_keeps_nobody_waiting(bench: Bench) -> None:
+    bench.acquire("s", names=["x:b"])
+    bench.queue_up("t", names=AB)  # nobody listens on its channel
+    assert "1" == bench.acquire("v", names=["x:a"])[0]
+    bench.release("s", names=["x:b"])
+    assert "1" == bench.acquire("w", names=["x:b"])[0]
+
+
+def test_a_set_that_leaves_lets_the_next_in_each_queue_in(bench: Bench) -> None:
+    bench.listen("t")
+    heard = bench.listen("v")
+    bench.acquire("s", names=["x:b"])
+    bench.queue_up("t", names=AB)
+    bench.queue_up("v", names=["x:a"])
+    bench.abandon("t", names=AB)
+    assert bench.heard(heard)
+    assert ["v"] == bench.holders("x:a")
+    assert not bench.client.keys(f"{bench.prefix}*set:*")
+
+
+def test_sets_that_overlap_get_their_turns_in_order(bench: Bench) -> None:
+    heard = {token: bench.listen(token) for token in "tuv"}
+    bench.acquire("s", names=["x:b"])
+    bench.queue_up("t", names=AB)
+    bench.queue_up("u", names=BC)
+    bench.queue_up("v", names=["x:c"])
+    bench.release("s", names=["x:b"])
+    assert [True, False, False] == [bool(bench.heard(heard[token])) for token in "tuv"]
+    bench.release("t", names=AB)
+    assert [True, False] == [bool(bench.heard(heard[token])) for token in "uv"]
+    bench.release("u", names=BC)
+    assert ["v"] == bench.holders("x:c")
+
+
+def test_shared_sets_are_granted_together(bench: Bench) -> None:
+    heard = {token: bench.listen(token) for token in "tu"}
+    bench.acquire("s", names=["x:b"])
+    bench.queue_up("t", names=AB, mode="shared")
+    bench.queue_up("u", names=BC, mode="shared")
+    bench.release("s", names=["x:b"])
+    assert bench.heard(heard["t"])
+    assert bench.heard(heard["u"])
+    assert {"t", "u"} == set(bench.holders("x:b"))
+
+
+def test_a_repeated_acquire_of_a_set_changes_nothing(bench: Bench) -> None:
+    first = bench.acquire("t", names=AB)
+    assert first[:2] == bench.acquire("t", names=AB)[:2]
+    bench.queue_up("u", names=AB)
+    bench.queue_up("u", names=AB)
+    assert 1 == bench.client.llen(lock_keys(bench.prefix, 0, "x:a").queue)
+    assert 2 == bench.client.llen(f"{bench.prefix}{{0}}:set:u")
+
+
+def test_a_set_that_lost_one_of_its_locks_is_not_extended(bench: Bench) -> None:
+    bench.acquire("t", names=AB)
+    bench.client.delete(lock_keys(bench.prefix, 0, "x:b").holder)
+    assert not bench.release("t", names=AB)
+
+
+def test_a_set_of_1000_locks_works(bench: Bench) -> None:
+    names = [f"n{i}" for i in range(1000)]
+    heard = bench.listen("u")
+    assert "1" == bench.acquire("t", names=names)[0]
+    bench.queue_up("u", names=names)
+    assert bench.release("t", names=names)
+    assert bench.heard(heard)
+    assert bench.release("u", names=names)
+    assert 1000 == len(bench.all_keys())  # the fencing tokens
