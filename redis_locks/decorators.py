@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, cast
 
 from asgiref.sync import iscoroutinefunction
@@ -14,6 +14,7 @@ from redis_locks.conf import ERROR_STATUSES
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.holds import Hold
 from redis_locks.locks import UNSET, Lock, Mode, Unset, validate_mode
+from redis_locks.reads import Command, packed_reads
 from redis_locks.responses import conflict_response
 from redis_locks.store import Refused
 from redis_locks.wrappers import LockedFunction
@@ -53,6 +54,8 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             else raise. A helper that gets a request but is no view wants "raise".
         conflict_status: HTTP status of that answer; None is REDIS_LOCKS["CONFLICT_STATUS"].
 
+        read: In a block: Redis commands that only read, answered in `Hold.read`; see `Lock`.
+
     Raises:
         TypeError: An argument, or what is decorated, has the wrong type.
         ValueError: An argument is out of range, or the template is wrong.
@@ -70,7 +73,9 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         label: str | None = None,
         on_conflict: OnConflict | None = None,
         conflict_status: int | None = None,
+        read: Iterable[Command] = (),
     ) -> None:
+        self._reads = packed_reads(read)
         self._sources = (name, *more)
         self._named_by_call = name is None or callable(name)
         if not self._named_by_call or more:
@@ -86,6 +91,9 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """The function, holding the lock while it runs; its signature stays the same."""
         _check_function(function)
+        if self._reads:
+            msg = "read is for a block, whose hold has the replies: with redis_lock(...) as hold"
+            raise TypeError(msg)
         is_async = iscoroutinefunction(function) or iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - the method, not whether there is one
         )

@@ -10,8 +10,11 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, TypeVar
 
+from redis.exceptions import ResponseError
+
 from redis_locks import store
 from redis_locks.backends import Backend
+from redis_locks.commits import queued_commands
 from redis_locks.drivers.base import Driver, Link, LinkBroken, run_blocking
 from redis_locks.durations import lease_ms
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
@@ -28,7 +31,7 @@ _TRIES = 5
 class Hold:
     """One possession of a lock. Single use; may be passed to and released by another thread."""
 
-    __slots__ = ("_backend", "_lease", "_pid", "_released", "_renewer", "fencing_token")
+    __slots__ = ("_backend", "_lease", "_pid", "_released", "_renewer", "fencing_token", "read")
 
     def __init__(
         self, backend: Backend, lease: Lease, fencing_token: int, renewer: Renewer | None
@@ -40,6 +43,8 @@ class Hold:
         self._renewer = renewer
         self.fencing_token = fencing_token
         """A number above that of every earlier hold of this lock, for the resource to check."""
+        self.read: list[Any] = []
+        """Replies to the commands that the lock was given to `read`: bytes, numbers, None, lists."""
 
     @property
     def name(self) -> str:
@@ -125,6 +130,29 @@ class Hold:
         driver, _ = await self._backend.of_loop()
         await self._release_surely(driver)
 
+    def commit(self, pipe: Any) -> None:
+        """Apply the commands queued in a redis-py pipeline and release, in one step on the server.
+
+        If this hold is lost, no command is applied: so data in the lock's own Redis is safe
+        even from a holder that was stopped past its lease. One round trip. As in MULTI, when a
+        command fails the others are still applied. Their replies are not returned; `pipe` is
+        emptied. On a Cluster all keys must be in the slot of the lock.
+
+        Raises:
+            LockLost: The hold is lost; nothing was applied.
+            LockNotHeld: It was released, or belongs to another process.
+            LockBackendError: Redis could not be asked; it may have been applied or not.
+            redis.exceptions.ResponseError: A command failed; the lock is released.
+            TypeError: `pipe` is no pipeline.
+            ValueError: `pipe` belongs to another server or database, or watches keys.
+        """
+        run_blocking(self._commit(self._backend.driver, pipe))
+
+    async def acommit(self, pipe: Any) -> None:
+        """Apply the commands of a redis.asyncio pipeline and release; see `commit`."""
+        driver, _ = await self._backend.of_loop()
+        await self._commit(driver, pipe)
+
     async def leave(self, error: BaseException | None) -> None:
         """Release at the end of a `with` block that ended with `error`."""
         await self._leave(self._release_surely(self._backend.driver), error)
@@ -165,6 +193,27 @@ class Hold:
         if lease.is_over():
             raise self._lost()  # longer on the server, but the answer came too late
         lease.deadline = max(lease.deadline, sent + left / 1000)
+
+    async def _commit(self, driver: Driver, pipe: Any) -> None:
+        self._require_held()
+        commands = queued_commands(pipe, self._backend.description)
+        if self.is_lost:
+            raise self._lost()
+        lease = self._lease
+        # From here on a renewal that finds nothing is no loss.
+        lease.ended = True
+        failure, _ = await self._persist(
+            driver, lambda link: store.commit(link, lease.keys, lease.token, commands)
+        )
+        if failure is None:
+            lease.lost = True
+            raise self._lost()
+        self._released = True
+        if self._renewer is not None:
+            self._renewer.discard(lease)
+        pipe.command_stack.clear()
+        if failure:
+            raise ResponseError(failure)
 
     async def _release_surely(self, driver: Driver) -> None:
         """Release; once more if an interrupt or a cancellation leaves it open whether it happened."""

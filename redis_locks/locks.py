@@ -18,6 +18,7 @@ from redis_locks.exceptions import LockError, LockNotAvailable, LockTimeout
 from redis_locks.holds import Hold
 from redis_locks.identity import describe_holder, new_token, whoami
 from redis_locks.keys import validate_names
+from redis_locks.reads import Command, checked, packed_reads
 from redis_locks.renewal import Lease, Renewer
 from redis_locks.store import Refused, Request
 
@@ -56,6 +57,8 @@ class Lock:
         renew: Whether a hold is renewed in the background while it is held.
         using: The server: a CACHES alias, a URL or a dotted path; None is REDIS_LOCKS["CONNECTION"].
         label: What the holder runs, for people; None is the command of this process.
+        read: Redis commands that only read, such as ``[("HGET", "account:1", "money")]``. They
+            travel with the acquire and run once the lock is held; `Hold.read` has the replies.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -72,9 +75,11 @@ class Lock:
         renew: bool | Unset = UNSET,
         using: str | None = None,
         label: str | None = None,
+        read: Iterable[Command] = (),
     ) -> None:
         self._set_names((name, *more))
         self._mode: str = validate_mode(mode)
+        self._reads = packed_reads(read)
         self._set_options(wait, lease, renew, using, label)
 
     def _set_names(self, names: Iterable[object]) -> None:
@@ -213,19 +218,23 @@ class Lock:
             lease,
             self._mode,
             whoami(self._label, task=task),
+            self._reads,
         )
         outcome = await waiting.acquire(driver, request, wait)
         if isinstance(outcome, Refused):
             return outcome
         try:
+            read = checked(outcome.read)
             held = Lease(self._name, request.keys, request.token, lease, outcome.deadline)
             renews = settings.renew if self._renew is UNSET else self._renew
             if renews:
                 renewer.add(held)
-            return Hold(backend, held, outcome.fencing_token, renewer if renews else None)
+            hold = Hold(backend, held, outcome.fencing_token, renewer if renews else None)
+            hold.read = read
         except BaseException:
             await waiting.take_back(driver, request)
             raise
+        return hold
 
     def _granted(self, outcome: Hold | Refused, wait: float | None) -> Hold:
         if isinstance(outcome, Hold):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from redis_locks import scripts
-from redis_locks.drivers.base import Call, Link, LinkBroken
+from redis_locks.drivers.base import Arg, Call, Link, LinkBroken
 from redis_locks.exceptions import LockLost
 from redis_locks.keys import Keys
 
@@ -19,13 +19,16 @@ class Request(NamedTuple):
     lease_ms: int
     mode: str
     who: str
+    reads: tuple[bytes, ...] = ()
+    """Packed commands to run as soon as the locks are held."""
 
 
 class Granted(NamedTuple):
-    """The lock is ours since `at_ms`, server time."""
+    """The lock is ours since `at_ms`, server time; `read` are the replies to `Request.reads`."""
 
     fencing_token: int
     at_ms: int
+    read: list[Any] | None = None
 
 
 class Refused(NamedTuple):
@@ -67,9 +70,10 @@ async def acquire(link: Link, request: Request, wait_ms: int) -> Granted | Refus
     """
     token = request.token
     argv = (token, request.lease_ms, request.mode, request.who, link.channel, wait_ms)
-    reply = _echoed(await link.call(scripts.ACQUIRE, (request.keys, argv)), token, 4)
+    answer, read = await link.call_and_read(scripts.ACQUIRE, (request.keys, argv), request.reads)
+    reply = _echoed(answer, token, 4)
     if reply[1] == "1":
-        return Granted(int(reply[2]), int(reply[3]))
+        return Granted(int(reply[2]), int(reply[3]), read)
     if reply[1] == "2":
         msg = "the shared hold was lost while it waited to become exclusive"
         raise LockLost(msg)
@@ -80,6 +84,20 @@ async def release(link: Link, keys: Keys, token: str) -> bool:
     """End the hold and hand the locks on; False if the token did not hold all of them."""
     reply = await link.call(scripts.RELEASE, (keys, (token,)))
     return _echoed(reply, token, 1)[1] == "1"
+
+
+async def commit(
+    link: Link, keys: Keys, token: str, commands: Sequence[Sequence[bytes]]
+) -> str | None:
+    """Run the commands and end the hold, in one step; None if the token did not hold, so neither.
+
+    Returns the text of the first error among the commands, or "".
+    """
+    argv: list[Arg] = [token]
+    for command in commands:
+        argv += [len(command), *command]
+    _, done, *error = _echoed(await link.call(scripts.COMMIT, (keys, argv)), token, 2)
+    return None if done == "0" else "".join(error)
 
 
 async def downgrade(link: Link, keys: Keys, token: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from redis_locks import store
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable
@@ -28,10 +28,14 @@ _SNAG = 0.25
 
 
 class Won(NamedTuple):
-    """A hold: its fencing token, and when its lease ends on this process's monotonic clock."""
+    """A hold: its fencing token, and when its lease ends on this process's monotonic clock.
+
+    `read` are the replies to what was asked to be read as soon as it was held.
+    """
 
     fencing_token: int
     deadline: float
+    read: list[Any]
 
 
 async def acquire(driver: Driver, request: Request, wait: float | None) -> Won | Refused:
@@ -90,7 +94,8 @@ class _Attempt:
                 self.sent = True
                 reply = await store.acquire(link, self._request, self._wait_ms(left))
                 if isinstance(reply, Granted):
-                    return Won(reply.fencing_token, sent + self._request.lease_ms / 1000)
+                    deadline = sent + self._request.lease_ms / 1000
+                    return Won(reply.fencing_token, deadline, reply.read or [])
                 if self._nowait:
                     return reply
                 self._queued = True
@@ -131,7 +136,8 @@ class _Attempt:
         deadline = min(sent + waited, heard) + self._request.lease_ms / 1000
         if deadline <= heard:
             return None  # stopped between grant and wake-up: it is over, ask again
-        return Won(granted.fencing_token, deadline)
+        reads = self._request.reads
+        return Won(granted.fencing_token, deadline, await link.read(reads) if reads else [])
 
     async def abandon(self) -> Refused:
         """Leave the queue on a link that works; return who holds the lock."""

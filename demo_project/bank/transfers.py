@@ -12,7 +12,7 @@ from functools import partial
 
 import redis
 
-from redis_locks import LockLost, LockTimeout, redis_lock
+from redis_locks import LockTimeout, redis_lock
 
 from .accounts import (
     FIELD,
@@ -26,11 +26,13 @@ from .book_locks import BookHold, lua_lock, setnx_lock
 from .writing import (
     APPLIED,
     MARKER_SECONDS,
-    OUTDATED,
     REPEATED,
     Order,
+    is_due,
     is_still_due,
     move_money,
+    questions,
+    queue_move,
 )
 
 MAX_ATTEMPTS = 200
@@ -108,9 +110,7 @@ def optimistic(conn: redis.Redis, order: Order) -> Receipt:
                 parse_balance(order.recipient, pipe.hget(recipient, FIELD))
                 check_funds(order.sender, balance, order.cents)
                 pipe.multi()
-                pipe.hincrby(sender, FIELD, -order.cents)
-                pipe.hincrby(recipient, FIELD, order.cents)
-                pipe.set(order.marker, 1, ex=order.marker_seconds)
+                queue_move(pipe, order)
                 pipe.execute()
             except redis.WatchError:
                 _pause(attempt)
@@ -122,24 +122,18 @@ def optimistic(conn: redis.Redis, order: Order) -> Receipt:
 
 
 def explicit_lock(conn: redis.Redis, order: Order) -> Receipt:
-    """Hold the locks of both accounts, always in the same order, so that no two transfers wait in a circle."""
-    first, second = sorted((order.sender, order.recipient))
+    """Hold the locks of both accounts, acquired in one step: no two transfers can wait in a circle."""
+    accounts = (account_key(order.sender), account_key(order.recipient))
     try:
-        with (
-            redis_lock(account_key(first), wait=WAIT_SECONDS) as first_hold,
-            redis_lock(account_key(second), wait=WAIT_SECONDS) as second_hold,
-        ):
-            if not is_still_due(conn, order):
+        with redis_lock(*accounts, wait=WAIT_SECONDS, read=questions(order)) as hold:
+            if not is_due(order, hold.read):
                 return Receipt(order.operation_id, 0, moved=False)
-            first_hold.check()
-            second_hold.check()
-            fences = (first_hold.fencing_token, second_hold.fencing_token)
-            outcome = move_money(conn, order, fences if first == order.sender else fences[::-1])
+            with conn.pipeline() as pipe:
+                queue_move(pipe, order)
+                hold.commit(pipe)
     except LockTimeout as error:
         raise _contended(order) from error
-    if outcome == OUTDATED:
-        raise LockLost(f"A younger hold has written to {order.sender!r} or {order.recipient!r}.")
-    return Receipt(order.operation_id, 0, moved=outcome == APPLIED)
+    return Receipt(order.operation_id, 0, moved=True)
 
 
 def unprotected(conn: redis.Redis, order: Order) -> Receipt:

@@ -158,12 +158,23 @@ class AsyncLink(asyncio.Protocol):
 
     async def call(self, script: Script, call: Call) -> Any:
         """Run a script; see `Link`."""
-        (reply,) = await self._round_trip((pack_call(script, call),))
+        reply, _ = await self.call_and_read(script, call, ())
+        return reply
+
+    async def call_and_read(
+        self, script: Script, call: Call, reads: Sequence[bytes]
+    ) -> tuple[Any, list[Any]]:
+        """Run a script and commands after it in one round trip; see `Link`."""
+        reply, *rest = await self._round_trip((pack_call(script, call), *reads))
         if unknown_script(reply):
-            (reply,) = await self._round_trip((pack_call(script, call, whole=True),))
+            reply, *rest = await self._round_trip((pack_call(script, call, whole=True), *reads))
         if isinstance(reply, ErrorReply):
             raise reply_error(reply, self._endpoint.description)
-        return reply
+        return reply, rest
+
+    async def read(self, reads: Sequence[bytes]) -> list[Any]:
+        """Run commands in one round trip; see `Link`."""
+        return await self._round_trip(reads)
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         """Run a script many times in one round trip; see `Link`."""

@@ -31,6 +31,14 @@ class Link(Protocol):
     async def call(self, script: Script, call: Call) -> Any:
         """Run a script. Raises LinkBroken, LockBackendError."""
 
+    async def call_and_read(
+        self, script: Script, call: Call, reads: Sequence[bytes]
+    ) -> tuple[Any, list[Any]]:
+        """Run a script and packed commands after it, in one round trip; replies as they come."""
+
+    async def read(self, reads: Sequence[bytes]) -> list[Any]:
+        """Run packed commands in one round trip; replies as they come, errors as ErrorReply."""
+
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         """Run a script many times in one round trip; a failed one's reply is its exception."""
 

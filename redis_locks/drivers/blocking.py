@@ -6,7 +6,7 @@ import os
 import time
 import weakref
 from collections import deque
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
@@ -100,10 +100,10 @@ class BlockingLink:
             if token in self._messages:
                 self._messages[token] = push[2]
 
-    def _round_trip(self, packed: bytes, expected: int) -> list[Any]:
+    def _round_trip(self, commands: Iterable[bytes], expected: int) -> list[Any]:
         replies: list[Any] = []
         with self._guarded():
-            self._socket.sendall(packed)
+            self._socket.sendall(b"".join(commands))
             while len(replies) < expected:
                 for reply in self._read():
                     if isinstance(reply, Push):
@@ -114,17 +114,30 @@ class BlockingLink:
 
     async def call(self, script: Script, call: Call) -> Any:
         """Run a script; see `Link`."""
-        (reply,) = self._round_trip(pack_call(script, call), 1)
+        reply, _ = await self.call_and_read(script, call, ())
+        return reply
+
+    async def call_and_read(
+        self, script: Script, call: Call, reads: Sequence[bytes]
+    ) -> tuple[Any, list[Any]]:
+        """Run a script and commands after it in one round trip; see `Link`."""
+        expected = 1 + len(reads)
+        reply, *rest = self._round_trip((pack_call(script, call), *reads), expected)
         if unknown_script(reply):
-            (reply,) = self._round_trip(pack_call(script, call, whole=True), 1)
+            packed = pack_call(script, call, whole=True)
+            reply, *rest = self._round_trip((packed, *reads), expected)
         if isinstance(reply, ErrorReply):
             raise reply_error(reply, self._description)
-        return reply
+        return reply, rest
+
+    async def read(self, reads: Sequence[bytes]) -> list[Any]:
+        """Run commands in one round trip; see `Link`."""
+        return self._round_trip(reads, len(reads))
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         """Run a script many times in one round trip; see `Link`."""
         for whole in (False, True):
-            packed = b"".join(pack_call(script, call, whole=whole) for call in calls)
+            packed = (pack_call(script, call, whole=whole) for call in calls)
             replies = self._round_trip(packed, len(calls))
             if not any(map(unknown_script, replies)):
                 break

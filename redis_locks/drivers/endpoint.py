@@ -54,7 +54,7 @@ class Endpoint:
     def from_client(cls, client: redis.Redis) -> Endpoint:
         """Return the endpoint a redis-py client talks to. Connects to nothing."""
         pool = client.connection_pool
-        return cls._from_pool(pool)
+        return cls.from_pool(pool)
 
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
@@ -63,10 +63,11 @@ class Endpoint:
         Raises:
             ValueError: The URL has another scheme or an option redis-py does not know.
         """
-        return cls._from_pool(ConnectionPool.from_url(url))
+        return cls.from_pool(ConnectionPool.from_url(url))
 
     @classmethod
-    def _from_pool(cls, pool: Any) -> Endpoint:
+    def from_pool(cls, pool: Any) -> Endpoint:
+        """Return the endpoint of a redis-py connection pool, blocking or asyncio."""
         kwargs = {
             key: value
             for key, value in pool.connection_kwargs.items()
@@ -128,5 +129,6 @@ def _describe(connection_class: type[Any], kwargs: Mapping[str, Any]) -> str:
     db = kwargs.get("db") or 0
     if "path" in kwargs:
         return f"unix://{kwargs['path']}?db={db}"
-    scheme = "rediss" if issubclass(connection_class, SSLConnection) else "redis"
+    encrypted = issubclass(connection_class, SSLConnection | aioredis.SSLConnection)
+    scheme = "rediss" if encrypted else "redis"
     return f"{scheme}://{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}/{db}"

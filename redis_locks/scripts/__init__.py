@@ -34,9 +34,10 @@ def _load(name: str, *shared: str) -> Script:
 ACQUIRE = _load("acquire", "_acquire_free", "_modes", "_queue")
 RELEASE = _load("release", "_release_alone", "_modes", "_queue")
 ABANDON = _load("abandon", "_modes", "_queue")
+COMMIT = _load("commit", "_modes", "_queue")
 DOWNGRADE = _load("downgrade", "_modes", "_queue")
 EXTEND = _load("extend", "_modes")
 INSPECT = _load("inspect", "_modes")
 INDEX = _load("index")
 
-ALL = (ACQUIRE, RELEASE, ABANDON, DOWNGRADE, EXTEND, INSPECT, INDEX)
+ALL = (ACQUIRE, RELEASE, ABANDON, COMMIT, DOWNGRADE, EXTEND, INSPECT, INDEX)

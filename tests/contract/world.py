@@ -41,6 +41,9 @@ class World(Protocol):
     def acquire(self, lock: Lock, **options: Any) -> Hold | None: ...
     def release(self, hold: Hold) -> None: ...
     def extend(self, hold: Hold, seconds: float) -> None: ...
+    def do(self, hold: Hold, verb: str, *args: Any, **options: Any) -> Any:
+        """Call the method of `hold` that is named `verb`, or its async twin."""
+
     def block(self, lock: Any, body: Callable[[Hold], Any]) -> Any:
         """Enter `lock` (a Lock or what Lock.hold returned), run `body`, leave."""
 
@@ -72,6 +75,9 @@ class Threads:
 
     def extend(self, hold: Hold, seconds: float) -> None:
         hold.extend(seconds)
+
+    def do(self, hold: Hold, verb: str, *args: Any, **options: Any) -> Any:
+        return getattr(hold, verb)(*args, **options)
 
     def block(self, lock: Any, body: Callable[[Hold], Any]) -> Any:
         with lock as hold:
@@ -110,6 +116,9 @@ class Tasks:
     def extend(self, hold: Hold, seconds: float) -> None:
         self.run(self._extend(hold, seconds))
 
+    def do(self, hold: Hold, verb: str, *args: Any, **options: Any) -> Any:
+        return self.run(self._do(hold, verb, *args, **options))
+
     def block(self, lock: Any, body: Callable[[Hold], Any]) -> Any:
         return self.run(self._block(lock, body))
 
@@ -121,6 +130,9 @@ class Tasks:
 
     async def _extend(self, hold: Hold, seconds: float) -> None:
         await hold.aextend(seconds)
+
+    async def _do(self, hold: Hold, verb: str, *args: Any, **options: Any) -> Any:
+        return await getattr(hold, f"a{verb}")(*args, **options)
 
     async def _block(self, lock: Any, body: Callable[[Hold], Any]) -> Any:
         async with lock as hold:

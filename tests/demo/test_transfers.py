@@ -21,7 +21,8 @@ from demo_project.bank.accounts import (
 )
 from demo_project.bank.book_locks import lua_lock, setnx_lock
 from demo_project.bank.transfers import STRATEGIES, transfer_funds
-from redis_locks import Lock, LockLost, LockTimeout
+from demo_project.bank.writing import Order, is_due
+from redis_locks import Hold, Lock, LockLost, LockTimeout, inspection
 
 SAFE = [strategy for strategy in STRATEGIES if strategy != "unprotected"]
 
@@ -128,6 +129,7 @@ def lose_first_reply_of_the_write(monkeypatch: pytest.MonkeyPatch) -> threading.
     """Let the first write reach the server, then act as if the connection broke before its reply."""
     lost = threading.Event()
     execute, move = redis.client.Pipeline.execute, transfers.move_money
+    commit = Hold.commit
 
     def broken_execute(pipe: Any, *args: Any, **kwargs: Any) -> Any:
         writes = pipe.explicit_transaction
@@ -138,13 +140,20 @@ def lose_first_reply_of_the_write(monkeypatch: pytest.MonkeyPatch) -> threading.
             raise redis.WatchError("A ConnectionError occurred while watching one or more keys")
         return result
 
-    def broken_move(*args: Any) -> int:
-        outcome = move(*args)
+    def broken_move(*args: Any, **kwargs: Any) -> int:
+        outcome = move(*args, **kwargs)
         if not lost.is_set():
             lost.set()
             raise redis.ConnectionError("Connection closed by server.")
         return outcome
 
+    def broken_commit(hold: Hold, pipe: Any) -> None:
+        commit(hold, pipe)
+        if not lost.is_set():
+            lost.set()
+            raise redis.ConnectionError("Connection closed by server.")
+
+    monkeypatch.setattr(Hold, "commit", broken_commit)
     monkeypatch.setattr(redis.client.Pipeline, "execute", broken_execute)
     monkeypatch.setattr(transfers, "move_money", broken_move)
     return lost
@@ -213,14 +222,17 @@ def test_a_lock_held_for_too_long_is_reported_as_contention(
     assert balances(client, accounts) == [1000, 500]
 
 
-def test_a_write_under_an_outdated_hold_is_refused_by_its_fencing_token(
-    client: redis.Redis, accounts: tuple[str, str]
+def test_a_write_of_a_holder_that_lost_its_lock_is_refused(
+    client: redis.Redis, accounts: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transfer_funds(client, *accounts, 1)
-    client.hset(account_key(accounts[0]), "fence", 2**52)
-    with pytest.raises(LockLost, match="younger hold"):
+    def revoke(order: Order, answers: Any) -> bool:
+        inspection.release(account_key(accounts[0]))
+        return is_due(order, answers)
+
+    monkeypatch.setattr(transfers, "is_due", revoke)
+    with pytest.raises(LockLost):
         transfer_funds(client, *accounts, 1)
-    assert balances(client, accounts) == [999, 501]
+    assert balances(client, accounts) == [1000, 500]
 
 
 @pytest.mark.parametrize("lock", [setnx_lock, lua_lock])

@@ -56,6 +56,8 @@ def test_the_header_names_the_keys(name: str) -> None:
 def test_the_arguments_in_the_header_are_those_that_the_code_uses(name: str) -> None:
     header, code = split(name)
     assert re.search(r"^-- ARGV: token\b", header, re.MULTILINE)
+    if re.search(r"^--   2\.\.\. ", header, re.MULTILINE):
+        return  # any number of them
     documented = {int(number) for number in re.findall(r"^--   (\d+) \S", header, re.MULTILINE)}
     first = {"acquire": "_acquire_free"}.get(name)
     bound = used(code, "ARGV") | (used(split(first)[1], "ARGV") if first else set())

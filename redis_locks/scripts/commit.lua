@@ -1,0 +1,38 @@
+-- Run commands and end the hold in one step, if the hold still holds; else do neither. Safe to
+-- repeat within a minute.
+--
+-- KEYS: index holder...
+-- ARGV: token
+--   2... each command: the number of its words, then the words
+-- Reply: "token 1"        done
+--        "token 1 error"  done, but a command failed; those after it ran, as in MULTI
+--        "token 0"        the token does not hold all of the locks (any more): nothing was done
+
+local DONE_KEPT_MS = 60000
+local done = DONE .. token
+
+for _, name in ipairs(all) do
+  if not held_until(name) then
+    local earlier = redis.call("GET", done)
+    return token .. (earlier and " 1" .. earlier or " 0")
+  end
+end
+
+local failure = ""
+local position = 2
+while ARGV[position] do
+  local words = tonumber(ARGV[position])
+  local reply = redis.pcall(unpack(ARGV, position + 1, position + words))
+  if failure == "" and type(reply) == "table" and reply.err then
+    failure = " " .. reply.err
+  end
+  position = position + 1 + words
+end
+
+for _, name in ipairs(all) do
+  let_go(name)
+end
+settle(all)
+-- The reply may be lost; who asks again must learn that it was done.
+redis.call("SET", done, failure, "PX", DONE_KEPT_MS)
+return token .. " 1" .. failure

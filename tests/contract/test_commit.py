@@ -1,0 +1,158 @@
+"""Reads that ride with the acquire, and writes that ride with the release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import ResponseError
+
+from redis_locks import Lock, LockLost, LockNotHeld, inspection
+from tests.contract.world import PATIENCE, Observer, World, held, keys_of
+
+
+def incr(client: redis.Redis, key: str) -> Any:
+    pipe = client.pipeline()
+    pipe.incr(key)
+    return pipe
+
+
+def test_a_transaction_takes_two_round_trips(
+    world: World, name: str, server_side: Observer
+) -> None:
+    client = server_side.client
+    client.set(f"data:{name}", 41)
+    lock = Lock(name, read=[("GET", f"data:{name}"), ("EXISTS", "nothing")])
+    world.release(held(world, lock))  # connect and load the script
+    world.do(held(world, lock), "commit", client.pipeline())
+    before = server_side.commands()
+    hold = held(world, lock)
+    assert [b"41", 0] == hold.read
+    world.do(hold, "commit", incr(client, f"data:{name}"))
+    assert 2 == server_side.commands() - before
+    assert b"42" == client.get(f"data:{name}")
+    assert set() == server_side.left_of(name)
+
+
+def test_what_was_written_before_a_hand_off_is_read_after_it(
+    world: World, name: str, server_side: Observer
+) -> None:
+    client = server_side.client
+    lock = Lock(name, read=[("GET", f"data:{name}")])
+    hold = held(world, lock)
+    assert [None] == hold.read
+    waiter = world.start(world.acquire, lock)
+    server_side.until_waiters(name, 1)
+    world.do(hold, "commit", incr(client, f"data:{name}"))
+    next_hold = waiter.result(PATIENCE)
+    assert next_hold is not None
+    assert [b"1"] == next_hold.read
+    world.release(next_hold)
+
+
+def test_a_holder_that_lost_its_lock_writes_nothing(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name))
+    inspection.release(name)
+    with pytest.raises(LockLost):
+        world.do(hold, "commit", incr(server_side.client, f"data:{name}"))
+    assert hold.is_lost
+    assert not server_side.client.exists(f"data:{name}")
+    with pytest.raises(LockLost):
+        world.release(hold)
+
+
+def test_a_released_hold_writes_nothing(world: World, name: str, client: redis.Redis) -> None:
+    hold = held(world, Lock(name))
+    world.release(hold)
+    with pytest.raises(LockNotHeld):
+        world.do(hold, "commit", incr(client, f"data:{name}"))
+    assert not client.exists(f"data:{name}")
+
+
+def test_releasing_after_a_commit_does_nothing(
+    world: World, name: str, client: redis.Redis
+) -> None:
+    hold = held(world, Lock(name))
+    world.do(hold, "commit", client.pipeline())
+    other = held(world, Lock(name), wait=0)
+    world.release(hold)
+    assert not other.is_lost
+    world.do(other, "extend", 5)
+    world.release(other)
+
+
+def test_a_command_that_fails_is_reported_and_the_lock_released(
+    world: World, name: str, server_side: Observer
+) -> None:
+    client = server_side.client
+    client.set(f"text:{name}", "x")
+    pipe = client.pipeline()
+    pipe.incr(f"text:{name}")
+    pipe.incr(f"data:{name}")
+    with pytest.raises(ResponseError, match="integer"):
+        world.do(held(world, Lock(name)), "commit", pipe)
+    assert b"1" == client.get(f"data:{name}")
+    assert set() == server_side.left_of(name)
+
+
+def test_a_read_that_fails_is_reported_and_the_lock_released(
+    world: World, name: str, server_side: Observer
+) -> None:
+    server_side.client.set(f"text:{name}", "x")
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        world.acquire(Lock(name, read=[("HGET", f"text:{name}", "field")]))
+    assert set() == server_side.left_of(name)
+
+
+def test_every_kind_of_word_is_sent(world: World, name: str, client: redis.Redis) -> None:
+    pipe = client.pipeline()
+    pipe.set(f"data:{name}", b"\x00\r\n\xff")
+    pipe.set(f"number:{name}", 1.5)
+    world.do(held(world, Lock(name)), "commit", pipe)
+    assert b"\x00\r\n\xff" == client.get(f"data:{name}")
+    assert b"1.5" == client.get(f"number:{name}")
+    assert 0 == len(pipe)
+
+
+def test_a_pipeline_of_another_server_is_refused(world: World, name: str) -> None:
+    hold = held(world, Lock(name))
+    elsewhere = redis.Redis(port=1).pipeline()
+    with pytest.raises(ValueError, match="one step needs one server"):
+        world.do(hold, "commit", elsewhere)
+    with pytest.raises(TypeError, match="pipe must be"):
+        world.do(hold, "commit", [("INCR", "x")])
+    hold.check()
+    world.release(hold)
+
+
+def test_a_pipeline_that_watches_is_refused(world: World, name: str, client: redis.Redis) -> None:
+    hold = held(world, Lock(name))
+    with client.pipeline() as pipe:
+        pipe.watch("x")  # type: ignore[no-untyped-call]
+        with pytest.raises(ValueError, match="leave watch"):
+            world.do(hold, "commit", pipe)
+    world.release(hold)
+
+
+@pytest.mark.parametrize("command", ["GET x", (), 5, b"GET", ("GET", None), ("GET", True)])
+def test_a_read_that_is_no_command_is_refused(command: Any) -> None:
+    with pytest.raises(TypeError, match="read"):
+        Lock("x", read=[command])
+
+
+@pytest.mark.parametrize("command", [("INCR", "x"), ("set", "x", 1), ("EVAL", "", 0)])
+def test_a_read_that_writes_is_refused(command: Any) -> None:
+    with pytest.raises(ValueError, match="change nothing"):
+        Lock("x", read=[command])
+
+
+def test_the_marker_of_a_commit_goes_within_a_minute(
+    world: World, name: str, client: redis.Redis
+) -> None:
+    hold = held(world, Lock(name))
+    world.do(hold, "commit", client.pipeline())
+    assert 0 < client.ttl(f"redis_locks{{0}}:done:{hold.token}") <= 60
+    assert client.exists(keys_of(name).fence)

@@ -1,0 +1,171 @@
+"""Shared mode, semaphores and sets of locks, blocking and async."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from redis_locks import Hold, Lock, LockNotAvailable, Semaphore, inspection, redis_lock
+from tests.contract.world import PATIENCE, Observer, World, held
+
+
+def test_shared_holders_hold_together_and_exclude_an_exclusive_one(
+    world: World, name: str, server_side: Observer
+) -> None:
+    shared = Lock(name, mode="shared")
+    first, second = held(world, shared), held(world, shared)
+    assert second.fencing_token > first.fencing_token
+    assert world.acquire(Lock(name), wait=0) is None
+    writer = world.start(world.acquire, Lock(name))
+    server_side.until_waiters(name, 1)
+    assert world.acquire(shared, wait=0) is None  # it would overtake the writer
+    world.release(first)
+    world.release(second)
+    hold = writer.result(PATIENCE)
+    assert hold is not None
+    assert world.acquire(shared, wait=0) is None
+    world.release(hold)
+    assert set() == server_side.left_of(name)
+
+
+def test_shared_waiters_are_let_in_together(world: World, name: str, server_side: Observer) -> None:
+    hold = held(world, Lock(name))
+    readers = [world.start(world.acquire, Lock(name, mode="shared")) for _ in range(3)]
+    server_side.until_waiters(name, 3)
+    world.release(hold)
+    holds = [reader.result(PATIENCE) for reader in readers]
+    info = inspection.lock(name)
+    assert info is not None
+    assert ["shared"] * 3 == [holder.mode for holder in info.holders]
+    assert {hold.token for hold in holds if hold} == {holder.token for holder in info.holders}
+    for each in holds:
+        assert each is not None
+        world.release(each)
+
+
+def test_a_shared_hold_is_renewed_and_extended(world: World, name: str) -> None:
+    hold = held(world, Lock(name, mode="shared", lease=5))
+    world.extend(hold, 60)
+    assert hold.remaining > 50
+    other = held(world, Lock(name, mode="shared", lease=5))
+    assert other.remaining <= 5
+    world.release(hold)
+    world.release(other)
+
+
+def test_a_semaphore_has_so_many_holders_and_no_more(
+    world: World, name: str, server_side: Observer
+) -> None:
+    semaphore = Semaphore(name, 3)
+    holds = [held(world, semaphore) for _ in range(3)]
+    with pytest.raises(LockNotAvailable):
+        world.block(semaphore.hold(wait=0), lambda _: None)
+    waiter = world.start(world.acquire, semaphore)
+    server_side.until_waiters(name, 1)
+    world.release(holds[1])
+    fourth = waiter.result(PATIENCE)
+    assert fourth is not None
+    for hold in (holds[0], holds[2], fourth):
+        world.release(hold)
+    assert set() == server_side.left_of(name)
+
+
+def test_a_semaphore_decorates(world: World, name: str) -> None:
+    @Semaphore(name, 2, wait=0, on_conflict="skip")
+    def work() -> int:
+        info = inspection.lock(name)
+        return len(info.holders) if info else 0
+
+    hold = held(world, Semaphore(name, 2))
+    assert 2 == work()
+    other = held(world, Semaphore(name, 2))
+    assert work() is None
+    world.release(hold)
+    world.release(other)
+
+
+@pytest.mark.parametrize("capacity", [0, -1, 10_000_000])
+def test_a_capacity_out_of_range_is_refused(capacity: int) -> None:
+    with pytest.raises(ValueError, match=f"capacity must be from 1 to 1000000, not {capacity}"):
+        Semaphore("x", capacity)
+
+
+@pytest.mark.parametrize("capacity", [None, True, 1.5, "3"])
+def test_a_capacity_that_is_no_whole_number_is_refused(capacity: Any) -> None:
+    with pytest.raises(TypeError, match="capacity must be a whole number"):
+        Semaphore("x", capacity)
+
+
+@pytest.mark.parametrize(
+    ("mode", "error"), [("write", ValueError), ("", ValueError), (None, TypeError), (1, TypeError)]
+)
+@pytest.mark.parametrize("kind", [Lock, redis_lock])
+def test_a_mode_that_does_not_exist_is_refused(
+    kind: Callable[..., object], mode: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match='mode must be "exclusive" or "shared"'):
+        kind("x", mode=mode)
+
+
+def test_a_set_is_held_and_released_as_one(world: World, name: str, server_side: Observer) -> None:
+    a, b = f"{name}:a", f"{name}:b"
+    lock = Lock(a, b, a)
+    assert (a, b) == lock.names
+
+    def body(hold: Hold) -> None:
+        assert world_sees(a) == world_sees(b) == [hold.token]
+
+    def world_sees(which: str) -> list[str]:
+        info = inspection.lock(which)
+        return [holder.token for holder in info.holders] if info else []
+
+    world.block(lock, body)
+    assert set() == server_side.left_of(a) | server_side.left_of(b)
+
+
+def test_sets_in_opposite_orders_do_not_deadlock(world: World, name: str) -> None:
+    a, b, c = (f"{name}:{letter}" for letter in "abc")
+    sets = [Lock(a, b), Lock(b, c), Lock(c, a), Lock(c, b, a), Lock(b)]
+    workers = [
+        world.start(world.block, lock.hold(wait=PATIENCE), lambda hold: hold.check())
+        for lock in sets * 6
+    ]
+    for worker in workers:
+        worker.result(PATIENCE)
+
+
+def test_a_set_that_loses_one_lock_is_lost(world: World, name: str) -> None:
+    a, b = f"{name}:a", f"{name}:b"
+    hold = held(world, Lock(a, b))
+    inspection.release(b)
+    with pytest.raises(Exception, match="lost"):
+        world.do(hold, "extend", 60)
+    assert hold.is_lost
+    with pytest.raises(Exception, match="lost"):
+        world.release(hold)
+    assert inspection.lock(a) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "words"),
+    [
+        (["a", ""], ValueError, "must not be empty"),
+        (["a", 5], TypeError, "must be a string"),
+        ([str(i) for i in range(1001)], ValueError, "1 to 1000 names"),
+    ],
+)
+def test_a_set_of_names_that_cannot_be_is_refused(
+    names: list[Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        Lock(*names)
+
+
+def test_a_function_can_hold_a_set(name: str) -> None:
+    @redis_lock(f"{name}:{{sender}}", f"{name}:{{recipient}}")
+    def transfer(sender: int, recipient: int) -> list[str]:
+        return sorted(info.name for info in inspection.locks() if info.name.startswith(name))
+
+    assert [f"{name}:1", f"{name}:2"] == transfer(2, 1)
