@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import enum
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
@@ -21,6 +22,19 @@ MAX_PARTITIONS = 16_384
 
 ERROR_STATUSES = range(400, 600)
 """The HTTP statuses that a view may answer contention with."""
+
+
+class Unset(enum.Enum):
+    """The type of `UNSET`."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+"""For an argument that was not given: the value comes from REDIS_LOCKS when it is needed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest
 
 from redis_locks.calls import for_calls_of
-from redis_locks.conf import ERROR_STATUSES
+from redis_locks.conf import ERROR_STATUSES, UNSET, Unset
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.holds import Hold
-from redis_locks.locks import UNSET, Lock, Mode, Unset, validate_mode
+from redis_locks.locks import Lock, Mode, validate_mode
 from redis_locks.reads import Command, packed_reads
 from redis_locks.responses import conflict_response
 from redis_locks.store import Refused

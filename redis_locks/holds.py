@@ -5,21 +5,24 @@ from __future__ import annotations
 import logging
 import random
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any, TypeVar
 
 from redis.exceptions import ResponseError
 
-from redis_locks import store
+from redis_locks import store, waiting
 from redis_locks.backends import Backend
 from redis_locks.commits import queued_commands
+from redis_locks.conf import UNSET, Unset, get_settings
+from redis_locks.contention import not_available
 from redis_locks.drivers.base import Driver, Link, LinkBroken, run_blocking
-from redis_locks.durations import lease_ms
+from redis_locks.durations import lease_ms, wait_seconds
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
-from redis_locks.identity import process_id
+from redis_locks.identity import new_token, process_id
 from redis_locks.renewal import Lease, Renewer
+from redis_locks.store import Refused, Request
 
 logger = logging.getLogger("redis_locks")
 
@@ -31,10 +34,28 @@ _TRIES = 5
 class Hold:
     """One possession of a lock. Single use; may be passed to and released by another thread."""
 
-    __slots__ = ("_backend", "_lease", "_pid", "_released", "_renewer", "fencing_token", "read")
+    __slots__ = (
+        "_backend",
+        "_lease",
+        "_pid",
+        "_released",
+        "_renewer",
+        "_who",
+        "fencing_token",
+        "mode",
+        "read",
+    )
 
     def __init__(
-        self, backend: Backend, lease: Lease, fencing_token: int, renewer: Renewer | None
+        self,
+        backend: Backend,
+        lease: Lease,
+        fencing_token: int,
+        renewer: Renewer | None,
+        *,
+        mode: str = "exclusive",
+        who: str = "",
+        read: Sequence[Any] = (),
     ) -> None:
         self._backend = backend
         self._lease = lease
@@ -43,7 +64,10 @@ class Hold:
         self._renewer = renewer
         self.fencing_token = fencing_token
         """A number above that of every earlier hold of this lock, for the resource to check."""
-        self.read: list[Any] = []
+        self.mode = mode
+        """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
+        self._who = who
+        self.read = read
         """Replies to the commands that the lock was given to `read`: bytes, numbers, None, lists."""
 
     @property
@@ -130,6 +154,47 @@ class Hold:
         driver, _ = await self._backend.of_loop()
         await self._release_surely(driver)
 
+    def upgrade(self, *, wait: float | Unset | None = UNSET) -> None:
+        """Turn a shared hold into an exclusive one, without letting go of it in between.
+
+        Waits up to `wait` seconds (0: not at all; None: for ever; not given: REDIS_LOCKS["WAIT"])
+        for the other shared holders to leave, before everyone in the queue. Two holders that
+        upgrade at once wait for each other. `fencing_token` and `token` change. An exclusive
+        hold stays as it is.
+
+        Raises:
+            LockNotAvailable: Others share the lock, and the wait is 0. The hold stays shared.
+            LockTimeout: Others still shared the lock after the wait. The hold stays shared.
+            LockLost: The hold is lost.
+            LockNotHeld: It was released, or belongs to another process.
+            LockBackendError: Redis could not be asked; the lease ends when it would have.
+            TypeError: It is a permit of a semaphore.
+        """
+        run_blocking(self._upgrade(self._backend.driver, wait))
+
+    async def aupgrade(self, *, wait: float | Unset | None = UNSET) -> None:
+        """Turn a shared hold into an exclusive one; see `upgrade`. Cancelled, it stays shared."""
+        driver, _ = await self._backend.of_loop()
+        await self._upgrade(driver, wait)
+
+    def downgrade(self) -> None:
+        """Turn an exclusive hold into a shared one and let shared waiters in.
+
+        A shared hold stays as it is.
+
+        Raises:
+            LockLost: The hold is lost.
+            LockNotHeld: It was released, or belongs to another process.
+            LockBackendError: Redis could not be asked; it may be shared already.
+            TypeError: It is a permit of a semaphore.
+        """
+        run_blocking(self._downgrade(self._backend.driver))
+
+    async def adowngrade(self) -> None:
+        """Turn an exclusive hold into a shared one; see `downgrade`."""
+        driver, _ = await self._backend.of_loop()
+        await self._downgrade(driver)
+
     def commit(self, pipe: Any) -> None:
         """Apply the commands queued in a redis-py pipeline and release, in one step on the server.
 
@@ -193,6 +258,54 @@ class Hold:
         if lease.is_over():
             raise self._lost()  # longer on the server, but the answer came too late
         lease.deadline = max(lease.deadline, sent + left / 1000)
+
+    async def _upgrade(self, driver: Driver, wait: float | Unset | None) -> None:
+        if self._stays("exclusive"):
+            return
+        seconds = get_settings().wait if wait is UNSET else wait_seconds(wait)
+        shared = self._lease
+        mode = f"upgrade:{shared.token}"
+        request = Request(shared.keys, new_token(), shared.lease_ms, mode, self._who)
+        shared.upgrading = True
+        try:
+            outcome = await waiting.acquire(driver, request, seconds)
+        except LockLost:
+            shared.lost = True
+            raise self._lost() from None
+        finally:
+            shared.upgrading = False
+        if isinstance(outcome, Refused):
+            raise not_available(self.name, outcome, seconds)
+        shared.ended = True
+        self._lease = Lease(
+            shared.name, shared.keys, request.token, shared.lease_ms, outcome.deadline
+        )
+        if self._renewer is not None:
+            self._renewer.discard(shared)
+            self._renewer.add(self._lease)
+        self.mode, self.fencing_token = "exclusive", outcome.fencing_token
+
+    async def _downgrade(self, driver: Driver) -> None:
+        if self._stays("shared"):
+            return
+        lease = self._lease
+        held, _ = await self._persist(
+            driver, lambda link: store.downgrade(link, lease.keys, lease.token)
+        )
+        if not held:
+            lease.lost = True
+            raise self._lost()
+        self.mode = "shared"
+
+    def _stays(self, mode: str) -> bool:
+        """Return whether there is nothing to change; raise if it cannot be changed."""
+        self._require_held()
+        if self.is_lost:
+            raise self._lost()
+        if self.mode not in {"exclusive", "shared"}:
+            msg = "a permit of a semaphore is neither shared nor exclusive; acquire a Lock instead"
+            raise TypeError(msg)
+        return self.mode == mode
 
     async def _commit(self, driver: Driver, pipe: Any) -> None:
         self._require_held()

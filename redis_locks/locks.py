@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Literal
+from typing import Literal
 
 from redis_locks import waiting
 from redis_locks.backends import Backend, backend_for
 from redis_locks.blocks import OpenBlocks
-from redis_locks.conf import get_settings
+from redis_locks.conf import UNSET, Unset, get_settings
+from redis_locks.contention import not_available
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.durations import lease_ms, wait_seconds
-from redis_locks.exceptions import LockError, LockNotAvailable, LockTimeout
+from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
-from redis_locks.identity import describe_holder, new_token, whoami
+from redis_locks.identity import new_token, whoami
 from redis_locks.keys import validate_names
 from redis_locks.reads import Command, checked, packed_reads
 from redis_locks.renewal import Lease, Renewer
 from redis_locks.store import Refused, Request
-
-
-class Unset(enum.Enum):
-    """The type of `UNSET`."""
-
-    UNSET = "unset"
-
-    def __repr__(self) -> str:
-        return "UNSET"
-
-
-UNSET: Final = Unset.UNSET
-"""For an argument that was not given: the value comes from REDIS_LOCKS at acquire time."""
-
 
 Mode = Literal["exclusive", "shared"]
 
@@ -229,8 +215,15 @@ class Lock:
             renews = settings.renew if self._renew is UNSET else self._renew
             if renews:
                 renewer.add(held)
-            hold = Hold(backend, held, outcome.fencing_token, renewer if renews else None)
-            hold.read = read
+            hold = Hold(
+                backend,
+                held,
+                outcome.fencing_token,
+                renewer if renews else None,
+                mode=self._mode,
+                who=request.who,
+                read=read,
+            )
         except BaseException:
             await waiting.take_back(driver, request)
             raise
@@ -239,16 +232,7 @@ class Lock:
     def _granted(self, outcome: Hold | Refused, wait: float | None) -> Hold:
         if isinstance(outcome, Hold):
             return outcome
-        holder = describe_holder(outcome.claim)
-        by = f" by {holder}" if holder else ""
-        left = max(0.0, (outcome.ends_ms - outcome.at_ms) / 1000) if outcome.ends_ms else None
-        lease = f"; its lease ends in {left:.1f} s unless renewed" if left is not None else ""
-        if wait == 0:
-            raise LockNotAvailable(
-                f"Lock {self._name!r} is held{by}{lease}", self._name, holder, left
-            )
-        msg = f"Lock {self._name!r} did not become free within {wait:g} s; it is held{by}{lease}"
-        raise LockTimeout(msg, self._name, holder, left)
+        raise not_available(self._name, outcome, wait)
 
 
 def _leave(hold: Hold, error: BaseException | None) -> None:

@@ -45,6 +45,7 @@ class Lease:
         "lost",
         "name",
         "token",
+        "upgrading",
     )
 
     def __init__(self, name: str, keys: Keys, token: str, lease_ms: int, deadline: float) -> None:
@@ -53,6 +54,8 @@ class Lease:
         self.token = token
         self.lease_ms = lease_ms
         self.lost = False
+        self.upgrading = False
+        """Whether it is being turned into another lease: "not held" may mean just that."""
         self.ended = False
         """Whether its hold was released or dropped: a renewal under way no longer tells anything."""
         self.renewed_until(deadline)
@@ -100,6 +103,8 @@ def _note(lease: Lease, reply: object, sent: float) -> None:
         lease.due = monotonic() + lease.lease_ms / 10_000
         return
     if left is None:
+        if lease.upgrading:
+            return
         lease.lost = True
         logger.warning("Lock %r is lost: Redis does not know our hold any more", lease.name)
     elif not lease.is_over():

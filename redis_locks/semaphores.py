@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from redis_locks.conf import UNSET, Unset
 from redis_locks.decorators import OnConflict, redis_lock
-from redis_locks.locks import UNSET, Unset
 
 MAX_CAPACITY = 1_000_000
 

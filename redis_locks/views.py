@@ -13,9 +13,10 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.views import View
 
+from redis_locks.conf import UNSET, Unset
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.holds import Hold
-from redis_locks.locks import UNSET, Lock, Unset
+from redis_locks.locks import Lock
 from redis_locks.names import NameTemplate, parse
 from redis_locks.responses import conflict_response, label_of
 from redis_locks.transactions import opt_outs, request_transaction

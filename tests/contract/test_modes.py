@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import pytest
 
-from redis_locks import Hold, Lock, LockNotAvailable, Semaphore, inspection, redis_lock
-from tests.contract.world import PATIENCE, Observer, World, held
+from redis_locks import (
+    Hold,
+    Lock,
+    LockLost,
+    LockNotAvailable,
+    LockTimeout,
+    Semaphore,
+    inspection,
+    redis_lock,
+)
+from tests.contract.world import PATIENCE, Observer, World, held, until
 
 
 def test_shared_holders_hold_together_and_exclude_an_exclusive_one(
@@ -169,3 +179,87 @@ def test_a_function_can_hold_a_set(name: str) -> None:
         return sorted(info.name for info in inspection.locks() if info.name.startswith(name))
 
     assert [f"{name}:1", f"{name}:2"] == transfer(2, 1)
+
+
+def test_the_only_shared_holder_becomes_exclusive_and_back(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name, mode="shared"))
+    first = hold.fencing_token
+    world.do(hold, "upgrade", wait=0)
+    assert "exclusive" == hold.mode
+    assert hold.fencing_token > first
+    assert world.acquire(Lock(name, mode="shared"), wait=0) is None
+    world.do(hold, "upgrade")
+    reader = world.start(world.acquire, Lock(name, mode="shared"))
+    server_side.until_waiters(name, 1)
+    world.do(hold, "downgrade")
+    other = reader.result(PATIENCE)
+    assert "shared" == hold.mode
+    assert other is not None
+    world.do(hold, "downgrade")
+    world.extend(hold, 60)
+    world.release(hold)
+    world.release(other)
+    assert set() == server_side.left_of(name)
+
+
+def test_an_upgrade_waits_for_the_others_but_goes_before_the_queue(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold, other = (held(world, Lock(name, mode="shared")) for _ in range(2))
+    writer = world.start(world.acquire, Lock(name))
+    server_side.until_waiters(name, 1)
+    upgrade = world.start(world.do, hold, "upgrade")
+    server_side.until_waiters(name, 2)
+    world.release(other)
+    upgrade.result(PATIENCE)
+    assert "exclusive" == hold.mode
+    world.release(hold)
+    written = writer.result(PATIENCE)
+    assert written is not None
+    world.release(written)
+
+
+def test_an_upgrade_that_waited_in_vain_leaves_the_hold_shared(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold, other = (held(world, Lock(name, mode="shared")) for _ in range(2))
+    with pytest.raises(LockNotAvailable, match="is held by"):
+        world.do(hold, "upgrade", wait=0)
+    with pytest.raises(LockTimeout, match=r"within 0\.05 s"):
+        world.do(hold, "upgrade", wait=0.05)
+    assert "shared" == hold.mode
+    third = held(world, Lock(name, mode="shared"))
+    for each in (hold, other, third):
+        world.release(each)
+    assert set() == server_side.left_of(name)
+
+
+def test_an_upgrade_of_a_hold_that_was_revoked_says_so(world: World, name: str) -> None:
+    hold = held(world, Lock(name, mode="shared"))
+    inspection.release(name)
+    other = held(world, Lock(name, mode="shared"))
+    with pytest.raises(LockLost):
+        world.do(hold, "upgrade", wait=None)
+    assert hold.is_lost
+    with pytest.raises(LockLost):
+        world.release(hold)
+    world.release(other)
+
+
+def test_an_upgraded_hold_is_renewed(world: World, name: str, server_side: Observer) -> None:
+    hold = held(world, Lock(name, mode="shared", lease=1.2))
+    world.do(hold, "upgrade")
+    end = monotonic() + hold.remaining
+    until(lambda: monotonic() + hold.remaining > end + 0.1)
+    assert not hold.is_lost
+    world.release(hold)
+
+
+def test_a_permit_is_neither_upgraded_nor_downgraded(world: World, name: str) -> None:
+    hold = held(world, Semaphore(name, 2))
+    for verb in ("upgrade", "downgrade"):
+        with pytest.raises(TypeError, match="permit"):
+            world.do(hold, verb)
+    world.release(hold)
