@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from redis_locks.decorators import redis_lock
 from redis_locks.exceptions import (
+    DeadlockDetected,
     LockBackendError,
     LockError,
     LockLost,
@@ -19,6 +20,7 @@ from redis_locks.views import RedisLockMixin
 __version__ = "0.1.0"
 
 __all__ = [
+    "DeadlockDetected",
     "Hold",
     "Lock",
     "LockBackendError",

@@ -35,12 +35,13 @@ class Claim:
             fencing_token, since, mode, _lease, _channel, _give_up_at, _size, who = text.split(
                 " ", 7
             )
-            return cls(int(fencing_token), int(since), mode, _parse_who(who))
+            return cls(int(fencing_token), int(since), mode, parse_who(who))
         except ValueError:
             return None
 
 
-def _parse_who(text: str) -> Who | None:
+def parse_who(text: str) -> Who | None:
+    """Return who wrote the JSON, or None if we cannot read it."""
     try:
         who = json.loads(text)
         return Who(str(who["host"]), int(who["pid"]), str(who["unit"]), str(who["label"]))

@@ -13,7 +13,7 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
-from redis_locks.durations import lease_ms, wait_seconds
+from redis_locks.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
 
 MAX_PREFIX_BYTES = 128
 MAX_PARTITIONS = 16_384
@@ -41,8 +41,8 @@ UNSET: Final = Unset.UNSET
 class Settings:
     """The values of REDIS_LOCKS, with defaults filled in.
 
-    ``wait`` and ``lease`` are seconds; ``wait`` may be 0 (do not wait) or None
-    (wait for ever).
+    ``wait``, ``lease`` and ``deadlock_timeout`` are seconds; ``wait`` may be 0 (do not wait)
+    or None (wait for ever), ``deadlock_timeout`` None (never look for deadlocks).
     """
 
     connection: str = "default"
@@ -50,6 +50,7 @@ class Settings:
     wait: float | None = 10.0
     lease: float = 10.0
     renew: bool = True
+    deadlock_timeout: float | None = 1.0
     partitions: int = 1
     conflict_status: int = 423
 
@@ -105,6 +106,14 @@ def _wait(value: object, entry: str) -> float | None:
     return wait_seconds(value, argument=entry)
 
 
+def _deadlock_timeout(value: object, entry: str) -> float | None:
+    number = None if value is None else seconds(value, argument=entry)
+    if number is not None and not 0 < number <= MAX_SECONDS:
+        msg = f"{entry} must be greater than 0 and at most a year, not {value!r}"
+        raise ValueError(msg)
+    return number
+
+
 def _lease(value: object, entry: str) -> float:
     return lease_ms(value, argument=entry) / 1000
 
@@ -151,6 +160,11 @@ _ENTRIES: Mapping[str, _Entry] = {
     ),
     "LEASE": _Entry("lease", _lease, "Give seconds greater than 0, such as 10.0."),
     "RENEW": _Entry("renew", _renew, "True renews holds in the background."),
+    "DEADLOCK_TIMEOUT": _Entry(
+        "deadlock_timeout",
+        _deadlock_timeout,
+        "Give the seconds after which a wait looks for a deadlock, or None to never look.",
+    ),
     "PARTITIONS": _Entry(
         "partitions",
         _whole_number(1, MAX_PARTITIONS),

@@ -3,15 +3,18 @@
     LockError
     ├── LockNotAvailable     contention, and the caller did not want to wait  (55P03)
     │   └── LockTimeout      contention for longer than the caller would wait (55P03)
+    ├── DeadlockDetected     waiting on would never end, and this wait was chosen to (40P01)
     ├── LockLost             the lease ended, or the hold was revoked, while held
     ├── LockNotHeld          this process does not hold what it tries to release or extend
     └── LockBackendError     Redis could not be asked, or refused to answer
 
-`LockNotAvailable` and `LockTimeout` are `django.db.OperationalError`s with PostgreSQL's
-SQLSTATE in `.sqlstate`, so code that handles `select_for_update(nowait=True)` handles them.
+`LockNotAvailable`, `LockTimeout` and `DeadlockDetected` are `django.db.OperationalError`s with
+PostgreSQL's SQLSTATE in `.sqlstate`, so code that handles the database's handles them.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from django.db.utils import OperationalError
 
@@ -50,6 +53,43 @@ class LockNotAvailable(LockError, OperationalError):
 
 class LockTimeout(LockNotAvailable):
     """The lock did not become free within the wait."""
+
+
+class Wait(NamedTuple):
+    """One of the waits that make a deadlock.
+
+    Attributes:
+        names: The locks it waits for.
+        mode: "exclusive", "shared" or, for a shared hold that wants to become exclusive, "upgrade".
+        who: Who waits, as text for people: host, pid, thread or task, and what it runs.
+        where: The line of code that waits.
+    """
+
+    names: tuple[str, ...]
+    mode: str
+    who: str
+    where: str
+
+    def __str__(self) -> str:
+        locks = ", ".join(map(repr, self.names))
+        return f"{self.who} waits at {self.where} for {locks} ({self.mode})"
+
+
+class DeadlockDetected(LockError, OperationalError):
+    """Sessions wait for each other in a circle; this wait, the youngest, was ended to let the others go on.
+
+    Attributes:
+        circle: The waits, this one first; each waits for what the next one has.
+    """
+
+    sqlstate = "40P01"
+
+    def __init__(self, message: str, circle: tuple[Wait, ...] = ()) -> None:
+        super().__init__(message, circle)
+        self.circle = circle
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class LockLost(LockError):

@@ -18,6 +18,7 @@ from redis_locks.commits import queued_commands
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.contention import not_available
 from redis_locks.drivers.base import Driver, Link, LinkBroken, run_blocking
+from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.durations import lease_ms, wait_seconds
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
 from redis_locks.identity import new_token, process_id
@@ -158,13 +159,13 @@ class Hold:
         """Turn a shared hold into an exclusive one, without letting go of it in between.
 
         Waits up to `wait` seconds (0: not at all; None: for ever; not given: REDIS_LOCKS["WAIT"])
-        for the other shared holders to leave, before everyone in the queue. Two holders that
-        upgrade at once wait for each other. `fencing_token` and `token` change. An exclusive
+        for the other shared holders to leave, before everyone in the queue. `fencing_token` and `token` change. An exclusive
         hold stays as it is.
 
         Raises:
             LockNotAvailable: Others share the lock, and the wait is 0. The hold stays shared.
             LockTimeout: Others still shared the lock after the wait. The hold stays shared.
+            DeadlockDetected: Another shared holder upgrades as well. The hold stays shared.
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
             LockBackendError: Redis could not be asked; the lease ends when it would have.
@@ -265,10 +266,13 @@ class Hold:
         seconds = get_settings().wait if wait is UNSET else wait_seconds(wait)
         shared = self._lease
         mode = f"upgrade:{shared.token}"
-        request = Request(shared.keys, new_token(), shared.lease_ms, mode, self._who)
+        token = new_token(task=not isinstance(driver, BlockingDriver))
+        request = Request(shared.keys, token, shared.lease_ms, mode, self._who)
         shared.upgrading = True
         try:
-            outcome = await waiting.acquire(driver, request, seconds)
+            outcome = await waiting.acquire(
+                driver, request, seconds, get_settings().deadlock_timeout
+            )
         except LockLost:
             shared.lost = True
             raise self._lost() from None

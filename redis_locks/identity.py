@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 import threading
+import weakref
 from functools import lru_cache
 from pathlib import PurePath
 
@@ -22,6 +23,11 @@ class _Process:
         self.pid = os.getpid()
         self.prefix = os.urandom(12).hex()
         self.counter = itertools.count(1)
+        self.sessions = itertools.count(1)
+        self.of_threads = threading.local()
+        self.of_tasks: weakref.WeakKeyDictionary[asyncio.Task[object], str] = (
+            weakref.WeakKeyDictionary()
+        )
 
 
 _process = _Process()
@@ -40,9 +46,25 @@ def process_id() -> int:
     return _process.pid
 
 
-def new_token() -> str:
-    """Return a token nobody else has: 96 random bits per process and a counter."""
-    return f"{_process.prefix}{next(_process.counter):x}"
+def session(*, task: bool) -> str:
+    """Return the name of this thread, or of the running task: what waits and holds as one."""
+    process = _process
+    current = asyncio.current_task() if task else None
+    if current is not None:
+        name = process.of_tasks.get(current)
+        if name is None:
+            name = process.of_tasks[current] = f"{process.prefix}{next(process.sessions):x}"
+        return name
+    try:
+        return process.of_threads.name  # type: ignore[no-any-return]
+    except AttributeError:
+        name = process.of_threads.name = f"{process.prefix}{next(process.sessions):x}"
+        return name
+
+
+def new_token(*, task: bool = False) -> str:
+    """Return a token nobody else has: its session, which has 96 random bits, and a counter."""
+    return f"{session(task=task)}.{next(_process.counter):x}"
 
 
 def whoami(label: str | None, *, task: bool) -> str:
@@ -84,3 +106,15 @@ def describe_holder(claim: str) -> str | None:
     """Return the holder in a claim as one line for people, or None if there is none."""
     parsed = Claim.parse(claim)
     return str(parsed.who) if parsed and parsed.who else None
+
+
+def caller() -> str:
+    """Return the line of code, outside of this package, that led here."""
+    frame = sys._getframe()  # noqa: SLF001 - as logging does it
+    while frame.f_back is not None and _is_machinery(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_machinery(module: str) -> bool:
+    return module.partition(".")[0] in {"redis_locks", "contextlib", "asyncio", "asgiref"}

@@ -119,6 +119,7 @@ class Lock:
         lock's own). An interrupt leaves neither hold nor place in the queue behind.
 
         Raises:
+            DeadlockDetected: Waiting on would never have ended.
             LockBackendError: Redis could not be asked. Nothing is held, or only until its lease ends.
         """
         outcome = self._acquire_blocking(self._effective_wait(wait))
@@ -142,6 +143,7 @@ class Lock:
         Raises:
             LockNotAvailable: Somebody else holds it, and the wait is 0.
             LockTimeout: Somebody else still held it after the wait.
+            DeadlockDetected: Waiting on would never have ended.
             LockBackendError: Redis could not be asked.
         """
         return self._blocks.push(self._enter(UNSET))
@@ -200,13 +202,13 @@ class Lock:
         # The token is chosen before the first byte is sent, so that it can be taken back.
         request = Request(
             backend.keys(*self._names),
-            new_token(),
+            new_token(task=task),
             lease,
             self._mode,
             whoami(self._label, task=task),
             self._reads,
         )
-        outcome = await waiting.acquire(driver, request, wait)
+        outcome = await waiting.acquire(driver, request, wait, settings.deadlock_timeout)
         if isinstance(outcome, Refused):
             return outcome
         try:

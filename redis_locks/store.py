@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -100,6 +101,14 @@ async def commit(
     return None if done == "0" else "".join(error)
 
 
+async def detect(link: Link, request: Request, where: str) -> list[dict[str, Any]] | None:
+    """Return the deadlock that this wait was ended for, the caller first; None if it goes on."""
+    token = request.token
+    argv = (token, request.mode, request.who, where)
+    _, found, *circle = _echoed(await link.call(scripts.DETECT, (request.keys, argv)), token, 2)
+    return None if found == "0" else list(json.loads(circle[0]))
+
+
 async def downgrade(link: Link, keys: Keys, token: str) -> bool:
     """Turn an exclusive hold into a shared one; False if the token did not hold all the locks."""
     reply = await link.call(scripts.DOWNGRADE, (keys, (token,)))
@@ -131,7 +140,7 @@ async def extend(link: Link, keys: Keys, token: str, lease_ms: int) -> int | Non
 
 
 def grant_message(message: bytes) -> Granted:
-    """Return the grant that a release sent to a waiter."""
+    """Return the grant that a release sent to a waiter; fencing token 0: look for a deadlock."""
     _, fence, at_ms = message.split(b" ")
     return Granted(int(fence), int(at_ms))
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from math import inf
 from time import monotonic
 from typing import Any, NamedTuple
 
 from redis_locks import store
+from redis_locks.claims import parse_who
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable
-from redis_locks.exceptions import LockBackendError
+from redis_locks.exceptions import DeadlockDetected, LockBackendError, Wait
+from redis_locks.identity import caller
 from redis_locks.store import Granted, Refused, Request
 
 RECHECK = 2.0
@@ -38,14 +41,19 @@ class Won(NamedTuple):
     read: list[Any]
 
 
-async def acquire(driver: Driver, request: Request, wait: float | None) -> Won | Refused:
+async def acquire(
+    driver: Driver, request: Request, wait: float | None, patience: float | None = None
+) -> Won | Refused:
     """Acquire, waiting up to `wait` seconds (0: not at all, None: for ever).
+
+    After `patience` seconds it looks for a deadlock (None: never), and again now and then.
 
     Returns `Refused` when somebody else still held the lock at the end. Whatever goes wrong,
     cancellation included, leaves neither hold nor queue entry behind, or raises
     `LockBackendError` if Redis could not be told; then the lease ends what is there.
+    Raises `DeadlockDetected` when this wait was ended for others to go on.
     """
-    attempt = _Attempt(driver, request, wait)
+    attempt = _Attempt(driver, request, wait, patience)
     try:
         won = await attempt.run()
         attempt.close()  # here, so that an interrupt meanwhile takes back what was won
@@ -69,16 +77,23 @@ async def take_back(driver: Driver, request: Request) -> None:
         attempt.close()
 
 
+def _wait(names: list[str], mode: str, who: str, where: str, **_: object) -> Wait:
+    return Wait(tuple(names), mode.partition(":")[0], str(parse_who(who)), where)
+
+
 class _Attempt:
     """One acquire; keeps what its retries must know."""
 
-    def __init__(self, driver: Driver, request: Request, wait: float | None) -> None:
+    def __init__(
+        self, driver: Driver, request: Request, wait: float | None, patience: float | None = None
+    ) -> None:
         self._driver = driver
         self._request = request
         self._wait_for_ever = wait is None
         self._nowait = wait == 0
         self._started = monotonic()
         self._until = self._started + (wait or 0.0)
+        self._suspicious_at = inf if patience is None else self._started + patience
         self._link: Link | None = None
         self._queued = False
         self._failures = 0
@@ -103,8 +118,11 @@ class _Attempt:
                 won = await self._listen(link, reply, sent)
                 if won is not None:
                     return won
-                if self._left(monotonic()) <= 0:
+                now = monotonic()
+                if self._left(now) <= 0:
                     return await self.abandon()
+                if now >= self._suspicious_at:
+                    await self._look_for_deadlock(link)
             except LinkBroken as error:
                 await self._reconnect(error)
 
@@ -124,11 +142,16 @@ class _Attempt:
     async def _listen(self, link: Link, reply: Refused, sent: float) -> Won | None:
         """Wait for the grant, or until it is time to ask again."""
         holder_left = max(0.0, (reply.ends_ms - reply.at_ms) / 1000) + _EXPIRY_SLACK
-        pause = min(self._left(monotonic()), holder_left, RECHECK)
+        now = monotonic()
+        pause = min(self._left(now), holder_left, RECHECK, self._suspicious_at - now)
         message = await link.receive(self._request.token, max(pause, 0.0))
         if message is None:
             return None
         granted = store.grant_message(message)
+        if granted.fencing_token == 0:
+            # Somebody found a deadlock that only we can end.
+            self._suspicious_at = monotonic()
+            return None
         heard = monotonic()
         # The grant is older than its message. Both bounds hold on our clock; the second one
         # also when the server's clock was set forward meanwhile.
@@ -138,6 +161,16 @@ class _Attempt:
             return None  # stopped between grant and wake-up: it is over, ask again
         reads = self._request.reads
         return Won(granted.fencing_token, deadline, await link.read(reads) if reads else [])
+
+    async def _look_for_deadlock(self, link: Link) -> None:
+        self._suspicious_at = monotonic() + RECHECK
+        found = await store.detect(link, self._request, caller())
+        if found is None:
+            return
+        circle = tuple(_wait(**member) for member in found)
+        waits = "".join(f"\n  {wait}" for wait in circle)
+        msg = f"Deadlock: this wait was ended so that the others can go on.{waits}"
+        raise DeadlockDetected(msg, circle)
 
     async def abandon(self) -> Refused:
         """Leave the queue on a link that works; return who holds the lock."""

@@ -9,6 +9,7 @@
 --   P{n}:fence:NAME    STRING  the last fencing token given out
 --   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
 --   P{n}:done:TOKEN    STRING  says for a minute that a commit was applied
+--   P{n}:waits         HASH    session -> what it waits for, of those that wait for long: see detect
 --   P{n}:index         ZSET    name of a held or waited-for lock -> end of its last lease (ms)
 -- ARGV, always first: token.
 --
@@ -34,6 +35,7 @@ local index, token = KEYS[1], ARGV[1]
 local tag = string.sub(index, 1, -6)
 local HOLDER, SHARERS, QUEUE = tag .. "holder:", tag .. "sharers:", tag .. "queue:"
 local CLAIMS, FENCE, SET, DONE = tag .. "claims:", tag .. "fence:", tag .. "set:", tag .. "done:"
+local WAITS = tag .. "waits"
 
 local FENCE_KEPT_MS = 3600000
 local INDEX_SLACK_MS = 60000

@@ -9,6 +9,7 @@ import pytest
 from django.db import OperationalError
 
 from redis_locks import (
+    DeadlockDetected,
     LockBackendError,
     LockError,
     LockLost,
@@ -16,8 +17,17 @@ from redis_locks import (
     LockNotHeld,
     LockTimeout,
 )
+from redis_locks.exceptions import Wait
 
-ALL = [LockBackendError, LockError, LockLost, LockNotAvailable, LockNotHeld, LockTimeout]
+ALL = [
+    DeadlockDetected,
+    LockBackendError,
+    LockError,
+    LockLost,
+    LockNotAvailable,
+    LockNotHeld,
+    LockTimeout,
+]
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -47,3 +57,12 @@ def test_contention_is_what_a_database_reports_for_nowait() -> None:
     assert issubclass(LockTimeout, LockNotAvailable)
     assert "55P03" == LockTimeout.sqlstate
     assert not issubclass(LockLost, OperationalError)
+
+
+def test_a_deadlock_keeps_its_circle_when_pickled_or_copied() -> None:
+    circle = (Wait(("a", "b"), "exclusive", "host pid 5", "bank.py:7"),)
+    error = DeadlockDetected("circle", circle)
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):  # noqa: S301 - our own
+        assert circle == again.circle
+        assert "circle" == str(again)
+    assert "host pid 5 waits at bank.py:7 for 'a', 'b' (exclusive)" == str(circle[0])

@@ -1,0 +1,271 @@
+"""Waits that would never end are found, and exactly one of them is ended."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from time import monotonic
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+
+from redis_locks import DeadlockDetected, Lock, Semaphore, inspection
+from tests.contract.world import PATIENCE, Observer, Tasks, World, held, until
+
+
+class Meeting:
+    """Lets all parties in once all have come, threads and tasks alike."""
+
+    def __init__(self, parties: int) -> None:
+        self._missing = parties
+        self._mutex = threading.Lock()
+        self._complete = threading.Event()
+
+    def arrive(self) -> None:
+        with self._mutex:
+            self._missing -= 1
+        if self._missing == 0:
+            self._complete.set()
+
+    def wait(self) -> None:
+        assert self._complete.wait(PATIENCE)
+
+    async def await_(self) -> None:
+        await asyncio.to_thread(self.wait)
+
+
+def party(world: World, first: Any, second: Any, meeting: Meeting) -> Future[float]:
+    """Hold `first`, meet the others, then take `second`; the time that took. Both are let go."""
+
+    def block() -> float:
+        with first:
+            meeting.arrive()
+            meeting.wait()
+            started = monotonic()
+            try:
+                with second:
+                    return monotonic() - started
+            except DeadlockDetected as error:
+                error.add_note(f"after {monotonic() - started:.3f}")
+                raise
+
+    async def task() -> float:
+        async with first:
+            meeting.arrive()
+            await meeting.await_()
+            started = monotonic()
+            try:
+                async with second:
+                    return monotonic() - started
+            except DeadlockDetected as error:
+                error.add_note(f"after {monotonic() - started:.3f}")
+                raise
+
+    return world.submit(task()) if isinstance(world, Tasks) else in_thread(block)
+
+
+def in_thread(work: Callable[[], float]) -> Future[float]:
+    future: Future[float] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised again by result()
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def victims(parties: list[Future[float]]) -> list[DeadlockDetected]:
+    errors = [party.exception(PATIENCE) for party in parties]
+    for error in errors:
+        assert error is None or isinstance(error, DeadlockDetected)
+    return [error for error in errors if isinstance(error, DeadlockDetected)]
+
+
+@pytest.mark.parametrize("size", [2, 3, 10])
+def test_a_circle_is_found_and_one_of_it_gives_way(
+    world: World, name: str, server_side: Observer, size: int
+) -> None:
+    locks = [Lock(f"{name}:{i}", wait=PATIENCE) for i in range(size)]
+    meeting = Meeting(size)
+    started = monotonic()
+    parties = [party(world, locks[i], locks[(i + 1) % size], meeting) for i in range(size)]
+    (victim,) = victims(parties)
+    assert monotonic() - started < PATIENCE / 2
+    assert size == len(victim.circle)
+    assert {lock.name for lock in locks} == {name for wait in victim.circle for name in wait.names}
+    assert all(wait.where.partition(":")[0] == __file__ for wait in victim.circle)
+    assert all("pid" in wait.who and wait.mode == "exclusive" for wait in victim.circle)
+    assert float(victim.__notes__[0].split()[1]) < 1.5 + 0.1 * size
+    assert all(set() == server_side.left_of(lock.name) for lock in locks)
+
+
+def test_two_upgrades_are_a_deadlock(world: World, name: str) -> None:
+    meeting = Meeting(2)
+
+    def upgrade() -> str:
+        with Lock(name, mode="shared") as hold:
+            meeting.arrive()
+            meeting.wait()
+            hold.upgrade(wait=PATIENCE)
+            return hold.mode
+
+    async def aupgrade() -> str:
+        async with Lock(name, mode="shared") as hold:
+            meeting.arrive()
+            await meeting.await_()
+            await hold.aupgrade(wait=PATIENCE)
+            return hold.mode
+
+    outcomes: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcomes.append(world.run(aupgrade()) if isinstance(world, Tasks) else upgrade())
+        except DeadlockDetected as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    (victim,) = [outcome for outcome in outcomes if isinstance(outcome, DeadlockDetected)]
+    assert "exclusive" in outcomes
+    assert ["upgrade", "upgrade"] == [wait.mode for wait in victim.circle]
+
+
+def test_a_set_in_a_circle_is_found(world: World, name: str) -> None:
+    a, b, c = (f"{name}:{letter}" for letter in "abc")
+    meeting = Meeting(2)
+    parties = [
+        party(world, Lock(a), Lock(b, c, wait=PATIENCE), meeting),
+        party(world, Lock(b, mode="shared"), Lock(a, wait=PATIENCE), meeting),
+    ]
+    (victim,) = victims(parties)
+    assert {(a,), (b, c)} == {wait.names for wait in victim.circle}
+
+
+def test_waiting_for_oneself_is_a_deadlock(world: World, name: str) -> None:
+    lock = Lock(name, wait=PATIENCE)
+    (victim,) = victims([party(world, lock, Lock(name, wait=PATIENCE), Meeting(1))])
+    assert 1 == len(victim.circle)
+
+
+def test_a_deadlock_is_the_databases_error(name: str) -> None:
+    assert issubclass(DeadlockDetected, OperationalError)
+    assert "40P01" == DeadlockDetected.sqlstate
+
+
+def test_a_chain_is_no_circle(world: World, name: str, server_side: Observer) -> None:
+    locks = [Lock(f"{name}:{i}", wait=PATIENCE) for i in range(4)]
+    last = held(world, locks[3])
+    meeting = Meeting(3)
+    parties = [party(world, locks[i], locks[i + 1], meeting) for i in range(3)]
+    waits = "redis_locks{0}:waits"
+    deadline = monotonic() + PATIENCE
+    while server_side.client.hlen(waits) < 3:  # all have looked for a deadlock
+        assert monotonic() < deadline
+    world.release(last)
+    assert [] == victims(parties)
+    assert 0 == server_side.client.hlen(waits)
+
+
+def test_a_permit_that_any_holder_may_free_is_no_dead_end(world: World, name: str) -> None:
+    semaphore = Semaphore(f"{name}:s", 2, wait=PATIENCE)
+    other = held(world, semaphore)
+    meeting = Meeting(2)
+    parties = [
+        party(world, semaphore, Lock(f"{name}:l", wait=PATIENCE), meeting),
+        party(world, Lock(f"{name}:l"), semaphore, meeting),
+    ]
+    with pytest.raises(TimeoutError):
+        parties[0].result(2)
+    world.release(other)
+    assert [] == victims(parties)
+
+
+def pairs(name: str, chance: random.Random) -> list[tuple[Lock, Lock]]:
+    """Two locks each, always in the same order, shared or exclusive."""
+    found = []
+    for _ in range(30):
+        first, second = (f"{name}:{i}" for i in sorted(chance.sample(range(5), 2)))
+        modes: Any = chance.choices(["exclusive", "shared"], k=2)
+        found.append(
+            (
+                Lock(first, wait=PATIENCE, mode=modes[0]),
+                Lock(second, wait=PATIENCE, mode=modes[1]),
+            )
+        )
+    return found
+
+
+def hold_in_turn(world: World, work: list[tuple[Lock, Lock]]) -> Future[float]:
+    async def tasks() -> float:
+        for one, two in work:
+            async with one, two:
+                pass
+        return 0.0
+
+    def blocks() -> float:
+        for one, two in work:
+            with one, two:
+                pass
+        return 0.0
+
+    return world.submit(tasks()) if isinstance(world, Tasks) else in_thread(blocks)
+
+
+def test_random_traffic_in_one_order_is_never_taken_for_a_deadlock(
+    world: World, name: str, settings: Any
+) -> None:
+    settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "DEADLOCK_TIMEOUT": 0.001}
+    chance = random.Random(3)
+    assert [] == victims([hold_in_turn(world, pairs(name, chance)) for _ in range(8)])
+
+
+OTHER_PROCESS = """
+import sys
+from django.conf import settings
+settings.configure(REDIS_LOCKS={"CONNECTION": sys.argv[1]})
+from redis_locks import DeadlockDetected, Lock
+with Lock(sys.argv[3]):
+    print("ready", flush=True)
+    sys.stdin.readline()
+    try:
+        with Lock(sys.argv[2], wait=20):
+            print("went on", flush=True)
+    except DeadlockDetected as error:
+        print(f"victim of {len(error.circle)}", flush=True)
+"""
+
+
+def test_a_circle_across_processes_is_found(world: World, name: str, redis_server: Any) -> None:
+    a, b = f"{name}:a", f"{name}:b"
+    child = subprocess.Popen(
+        [sys.executable, "-c", OTHER_PROCESS, redis_server.url, a, b],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout
+    assert "ready" == child.stdout.readline().strip()
+    meeting = Meeting(2)
+    mine = party(world, Lock(a), Lock(b, wait=PATIENCE), meeting)
+    until(lambda: inspection.lock(a))
+    assert child.stdin
+    child.stdin.write("\n")
+    child.stdin.flush()
+    meeting.arrive()
+    found = victims([mine])
+    theirs, _ = child.communicate(timeout=PATIENCE)
+    assert [2] * len(found) == [len(victim.circle) for victim in found]
+    assert ("went on" if found else "victim of 2") == theirs.strip()
