@@ -63,14 +63,25 @@ def _echoed(reply: object, token: str, parts: int) -> list[str]:
     return words
 
 
-async def acquire(link: Link, request: Request, wait_ms: int) -> Granted | Refused:
+async def acquire(
+    link: Link, request: Request, wait_ms: int, *, first: bool = False
+) -> Granted | Refused:
     """Take the locks if they are free; else join the queue.
 
-    `wait_ms`: 0 do not join the queue, -1 wait for ever. Raises LockLost for an upgrade whose
+    `wait_ms`: 0 do not join the queue, -1 wait for ever. `first`: whether nothing was ever sent
+    for this request, which saves looking for its place in the queue. Raises LockLost for an upgrade whose
     shared hold is lost.
     """
     token = request.token
-    argv = (token, request.lease_ms, request.mode, request.who, link.channel, wait_ms)
+    argv = (
+        token,
+        request.lease_ms,
+        request.mode,
+        request.who,
+        link.channel,
+        wait_ms,
+        int(first),
+    )
     answer, read = await link.call_and_read(scripts.ACQUIRE, (request.keys, argv), request.reads)
     reply = _echoed(answer, token, 4)
     if reply[1] == "1":

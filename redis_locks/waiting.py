@@ -106,8 +106,8 @@ class _Attempt:
                 link = self._link or await self._open()
                 sent = monotonic()
                 left = self._left(sent)
-                self.sent = True
-                reply = await store.acquire(link, self._request, self._wait_ms(left))
+                first, self.sent = not self.sent, True
+                reply = await store.acquire(link, self._request, self._wait_ms(left), first=first)
                 if isinstance(reply, Granted):
                     deadline = sent + self._request.lease_ms / 1000
                     return Won(reply.fencing_token, deadline, reply.read or [])

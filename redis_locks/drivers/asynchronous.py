@@ -60,7 +60,7 @@ class AsyncLink(asyncio.Protocol):
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def open(self) -> None:
-        """Connect and subscribe. Raises Unreachable or LockBackendError."""
+        """Connect and subscribe. Raises Unreachable, LinkBroken or LockBackendError."""
         connection = self._endpoint.async_connection()
         try:
             async with asyncio.timeout(self._endpoint.connect_timeout):
@@ -69,7 +69,7 @@ class AsyncLink(asyncio.Protocol):
             (subscribed,) = await self._round_trip(
                 (pack_command(b"SUBSCRIBE", self.channel.encode()),)
             )
-        except (redis_errors.RedisError, OSError, TimeoutError, LinkBroken) as error:
+        except (redis_errors.RedisError, OSError, TimeoutError) as error:
             self.close()
             raise connection_error(error, self._endpoint.description) from error
         except BaseException:

@@ -58,7 +58,11 @@ class Driver(Protocol):
     description: str
 
     async def checkout(self) -> Link:
-        """Return a link. Raises Unreachable, LockBackendError."""
+        """Return a link.
+
+        Raises Unreachable; LinkBroken, when a new connection broke before it was of use; and
+        LockBackendError.
+        """
 
     def checkin(self, link: Link) -> None:
         """Give a link back; a broken one is dropped."""

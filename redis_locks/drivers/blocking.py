@@ -43,7 +43,7 @@ class BlockingLink:
     )
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
-        """Connect and subscribe. Raises Unreachable or LockBackendError."""
+        """Connect and subscribe. Raises Unreachable, LinkBroken or LockBackendError."""
         self.channel = grant_channel(prefix, os.urandom(8).hex())
         self.broken = False
         self._description = endpoint.description
@@ -60,13 +60,10 @@ class BlockingLink:
             self.close()
             raise
         self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
-        try:
-            with self._guarded():
-                self._socket.sendall(pack_command(b"SUBSCRIBE", self.channel.encode()))
-                while not (replies := self._read()):
-                    pass
-        except LinkBroken as error:
-            raise connection_error(error, self._description) from error
+        with self._guarded():
+            self._socket.sendall(pack_command(b"SUBSCRIBE", self.channel.encode()))
+            while not (replies := self._read()):
+                pass
         if isinstance(replies[0], ErrorReply):
             self.close()
             raise reply_error(replies[0], self._description)
@@ -195,7 +192,7 @@ class BlockingDriver:
         _DRIVERS.add(self)
 
     async def checkout(self) -> Link:
-        """Return an idle link, or a new one."""
+        """Return an idle link, or a new one; see `Driver`."""
         try:
             return self._idle.pop()
         except IndexError:

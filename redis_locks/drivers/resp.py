@@ -48,11 +48,13 @@ class Parser:
         Raises:
             ProtocolError: The bytes are not RESP3; nothing that follows can be understood.
         """
-        # Nearly always the bytes are one short bulk string, and nothing is left over.
-        if data[:1] == b"$" and not self._buffer and self._unfinished is None:
-            end = data.find(b"\r\n")
-            if end > 0 and data[1:end].isdigit() and len(data) == end + 4 + int(data[1:end]):
-                return [data[end + 2 : -2]]
+        # Nearly always the bytes are one short bulk string or message, and nothing is left over.
+        if not self._buffer and self._unfinished is None:
+            words = data.split(b"\r\n")
+            if len(words) == 3 and not words[2] and words[0] == b"$%d" % len(words[1]):  # noqa: PLR2004
+                return [words[1]]
+            if len(words) == 8 and words[:3] == _MESSAGE and _is_message(words):  # noqa: PLR2004
+                return [Push([words[2], words[4], words[6]])]
         self._buffer = self._buffer[self._position :] + data
         self._position = 0
         replies = []
@@ -107,6 +109,12 @@ class Parser:
         return items
 
 
+def _is_message(words: list[bytes]) -> bool:
+    return (
+        words[3] == b"$%d" % len(words[4]) and words[5] == b"$%d" % len(words[6]) and not words[7]
+    )
+
+
 def _not_resp(line: bytes) -> ProtocolError:
     return ProtocolError(f"not a RESP3 reply: {line[:80]!r}")
 
@@ -124,6 +132,7 @@ _SIMPLE: Final[dict[bytes, Callable[[bytes], Any]]] = {
     b"#": b"t".__eq__,
     b"_": lambda _: None,
 }
+_MESSAGE: Final = [b">3", b"$7", b"message"]
 _BLOBS: Final = frozenset({b"$", b"=", b"!"})
 # How many replies one counted item is.
 _AGGREGATES: Final = {b"*": 1, b"~": 1, b">": 1, b"%": 2}

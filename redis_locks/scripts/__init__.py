@@ -31,8 +31,8 @@ def _load(name: str, *shared: str) -> Script:
     return Script(name, parts, text, sha)
 
 
-ACQUIRE = _load("acquire", "_acquire_free", "_modes", "_queue")
-RELEASE = _load("release", "_release_alone", "_modes", "_queue")
+ACQUIRE = _load("acquire", "_acquire_fast", "_modes", "_queue")
+RELEASE = _load("release", "_release_fast", "_modes", "_queue")
 ABANDON = _load("abandon", "_modes", "_queue")
 COMMIT = _load("commit", "_modes", "_queue")
 DETECT = _load("detect", "_modes", "_queue")

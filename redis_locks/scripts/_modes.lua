@@ -90,20 +90,14 @@ local function room(name, mode)
   return capacity ~= nil and count < capacity
 end
 
-local function expire(key, at)
-  if redis.call("PEXPIRETIME", key) < at then
-    redis.call("PEXPIREAT", key, text(at))
-  end
-end
-
 -- The next fencing token of a set of locks, listed as held until `ends`.
 local function next_fence(locks, ends)
   local fence = 0
   for _, name in ipairs(locks) do
     keep_index(name, ends)
-    fence = math.max(fence, fence_of(name))
+    fence = math.max(fence, last_fence(name))
   end
-  return text(fence)
+  return text(next_after(fence))
 end
 
 -- Make the caller's lease of the locks last until `ends` at least; returns when it ends.

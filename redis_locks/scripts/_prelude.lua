@@ -43,6 +43,8 @@ local INDEX_SLACK_MS = 60000
 -- slack saves setting the expiry anew each time.
 local WAITER_KEPT_MS = 6000
 local WAITER_SLACK_MS = 4000
+-- Whoever waits for long is noted in WAITS, which forgets by itself in time.
+local WAITS_NOTED_MS = 500
 
 local CLAIM = "^(%d+) (%d+) (%S+) (%d+) (%S+) (%d+) (%d+) (.*)$"
 
@@ -88,14 +90,18 @@ local function keep_index(name, ends)
   end
 end
 
--- The next fencing token of a lock. Comes before a grant is told or written, so that a key of
+-- The last fencing token of a lock. Comes before a grant is told or written, so that a key of
 -- a foreign type stops the script while nobody holds.
-local function fence_of(name)
+local function last_fence(name)
   local last = redis.call("GET", FENCE .. name) or "0"
   if not tonumber(last) then
     error({ err = "WRONGTYPE " .. FENCE .. name .. " holds a string that is not ours" })
   end
-  return math.max(tonumber(last) + 1, now_us)
+  return tonumber(last)
+end
+
+local function next_after(fence)
+  return math.max(fence + 1, now_us)
 end
 
 -- Write down the exclusive holder of a lock.
@@ -106,4 +112,27 @@ end
 
 local function claim_of(fence, mode, lease, channel, size, who)
   return table.concat({ fence, text(now), mode, lease, channel, "0", size, who }, " ")
+end
+
+local function waiting_claim(since, mode, lease, channel, give_up_at, size, who)
+  return table.concat({ "0", since, mode, lease, channel, give_up_at, size, who }, " ")
+end
+
+local function expire(key, at)
+  if redis.call("PEXPIRETIME", key) < at then
+    redis.call("PEXPIREAT", key, text(at))
+  end
+end
+
+-- Let a queue and its claims live until `kept` at least.
+local function keep_queue(name, kept)
+  if redis.call("PEXPIRETIME", QUEUE .. name) < kept then
+    redis.call("PEXPIREAT", QUEUE .. name, text(kept + WAITER_SLACK_MS))
+    expire(CLAIMS .. name, kept + WAITER_SLACK_MS)
+  end
+end
+
+-- The thread or task that a token belongs to.
+local function session(of)
+  return string.match(of, "^(.*)%.") or of
 end

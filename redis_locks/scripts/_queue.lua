@@ -9,11 +9,6 @@ local function wanted(name, waiter, size)
   return #locks > 0 and locks or nil
 end
 
--- The thread or task that a token belongs to.
-local function session(of)
-  return string.match(of, "^(.*)%.") or of
-end
-
 -- Take a waiter out of the queues of all its locks.
 local function leave(locks, waiter)
   redis.call("HDEL", WAITS, session(waiter))

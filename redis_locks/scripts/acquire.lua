@@ -8,6 +8,7 @@
 --   4 who, JSON for people
 --   5 channel on which the caller listens
 --   6 wait, ms: 0 do not join the queue, -1 wait for ever
+--   7 whether the caller never asked before with this token: 1 or 0
 -- Reply: "token 1 fence now"        granted; now in ms
 --        "token 0 now ends claim"   not; when a holder's lease ends in ms, and its claim
 --        "token 2"                  an upgrade: the shared hold that it started from is lost
@@ -50,13 +51,7 @@ end
 
 local function join()
   local give_up_at = wait < 0 and "0" or text(clock() + wait)
-  local rest = table.concat({ mode, ARGV[2], channel, give_up_at, #all, who }, " ")
   local kept = clock() + math.max(lease, WAITER_KEPT_MS)
-  local function keep(key)
-    if redis.call("PEXPIRETIME", key) < kept then
-      redis.call("PEXPIREAT", key, text(kept + WAITER_SLACK_MS))
-    end
-  end
   -- In line already: keep place and time, but listen where the caller listens now.
   local joined = redis.call("HGET", CLAIMS .. all[1], token)
   local since = joined and string.match(joined, "^%d+ (%d+)") or text(clock())
@@ -65,9 +60,9 @@ local function join()
       -- Before the claim: should a key of a foreign type stop the script, nothing is left.
       redis.call(upgrade and "LPUSH" or "RPUSH", QUEUE .. name, token)
     end
-    redis.call("HSET", CLAIMS .. name, token, "0 " .. since .. " " .. rest)
-    keep(CLAIMS .. name)
-    keep(QUEUE .. name)
+    redis.call("HSET", CLAIMS .. name, token, waiting_claim(since, mode, ARGV[2], channel, give_up_at, #all, who))
+    keep_queue(name, kept)
+    expire(CLAIMS .. name, kept)
     if #all > 1 then
       -- A lock of the set may have no holder, who lists it else.
       keep_index(name, kept)
@@ -77,7 +72,7 @@ local function join()
     end
   end
   if #all > 1 then
-    keep(SET .. token)
+    expire(SET .. token, kept + WAITER_SLACK_MS)
   end
 end
 

@@ -4,11 +4,11 @@
 -- ARGV: token
 -- Reply: "token 1" released; "token 0" the token does not hold all of the locks (any more)
 
-local held = 0
-for _, name in ipairs(all) do
-  if let_go(name) then
-    held = held + 1
+local complete = true
+for _, each in ipairs(all) do
+  if not (ended or let_go(each)) then
+    complete = false
   end
 end
 settle(all)
-return token .. (held == #all and " 1" or " 0")
+return token .. (complete and " 1" or " 0")

@@ -24,6 +24,7 @@ class Bench:
         self.keys = lock_keys(self.prefix, 0, name)
         self.index_key = index_key(self.prefix, 0)
         self._foreign: set[bytes] = set()
+        self._asked: set[str] = set()
         self._subscriptions: list[Any] = []
 
     def run(self, script: Script, token: str, *argv: object, names: Sequence[str] = ()) -> Any:
@@ -48,7 +49,10 @@ class Bench:
         mode: str = "exclusive",
         names: Sequence[str] = (),
     ) -> list[str]:
-        return self.words(scripts.ACQUIRE, token, lease, mode, WHO, channel, wait, names=names)
+        first = int(token not in self._asked)
+        self._asked.add(token)
+        argv = (lease, mode, WHO, channel, wait, first)
+        return self.words(scripts.ACQUIRE, token, *argv, names=names)
 
     def queue_up(
         self,

@@ -11,7 +11,7 @@ from redis_locks import scripts
 from redis_locks.keys import LockKeys, index_key
 
 PRELUDE_ARGV = {1}
-PARTS = ["_acquire_free", "_release_alone", "_modes", "_queue"]
+PARTS = ["_acquire_fast", "_release_fast", "_modes", "_queue"]
 SHARED = ["_prelude", *PARTS]
 
 
@@ -59,7 +59,7 @@ def test_the_arguments_in_the_header_are_those_that_the_code_uses(name: str) -> 
     if re.search(r"^--   2\.\.\. ", header, re.MULTILINE):
         return  # any number of them
     documented = {int(number) for number in re.findall(r"^--   (\d+) \S", header, re.MULTILINE)}
-    first = {"acquire": "_acquire_free"}.get(name)
+    first = {"acquire": "_acquire_fast"}.get(name)
     bound = used(code, "ARGV") | (used(split(first)[1], "ARGV") if first else set())
     assert documented == bound - PRELUDE_ARGV
 

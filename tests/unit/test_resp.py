@@ -13,6 +13,7 @@ from redis_locks.drivers.resp import ErrorReply, Parser, ProtocolError, Push
 WIRE: dict[bytes, Any] = {
     b"$5\r\nhello\r\n": b"hello",
     b"$0\r\n\r\n": b"",
+    b"$1\r\n$\r\n": b"$",
     b"$4\r\na\r\nb\r\n": b"a\r\nb",
     b"$-1\r\n": None,
     b"*-1\r\n": None,
@@ -29,6 +30,8 @@ WIRE: dict[bytes, Any] = {
     b"~1\r\n+x\r\n": [b"x"],
     b"%1\r\n+k\r\n:1\r\n": [b"k", 1],
     b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n": [b"message", b"c", b"m"],
+    b">3\r\n$7\r\nmessage\r\n$3\r\n\r\nc\r\n$1\r\nm\r\n": [b"message", b"\r\nc", b"m"],
+    b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\n\r\nm\r\n": [b"message", b"c", b"\r\nm"],
 }
 
 
