@@ -11,9 +11,11 @@ from redis_locks.exceptions import (
     LockNotAvailable,
     LockNotHeld,
     LockTimeout,
+    TooMuchContention,
 )
 from redis_locks.holds import Hold
 from redis_locks.locks import Lock
+from redis_locks.optimistic.decorator import optimistic
 from redis_locks.semaphores import Semaphore
 from redis_locks.views import RedisLockMixin
 
@@ -31,5 +33,7 @@ __all__ = [
     "LockTimeout",
     "RedisLockMixin",
     "Semaphore",
+    "TooMuchContention",
+    "optimistic",
     "redis_lock",
 ]

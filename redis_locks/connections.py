@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import cast
+from typing import NamedTuple, cast
 
 import redis
 from django.core.cache import caches
@@ -22,7 +22,13 @@ from redis_locks.drivers.endpoint import Endpoint
 
 SCHEMES = ("redis", "rediss", "unix")
 
-_endpoints: dict[str, Endpoint] = {}
+
+class _Found(NamedTuple):
+    client: redis.Redis
+    endpoint: Endpoint
+
+
+_found: dict[str, _Found] = {}
 # Re-entrant: the callable behind a dotted path may itself resolve a connection.
 _resolving = threading.RLock()
 
@@ -48,14 +54,24 @@ def resolve(using: str | None = None) -> Endpoint:
     Raises:
         ImproperlyConfigured: ``using`` names nothing that can hold locks.
     """
+    return _find(using).endpoint
+
+
+def client_of(using: str | None = None) -> redis.Redis:
+    """The client that ``using`` names, with the options its user gave it; see `resolve`."""
+    return _find(using).client
+
+
+def _find(using: str | None) -> _Found:
     spec = get_settings().connection if using is None else using
-    endpoint = _endpoints.get(spec)
-    if endpoint is None:
+    found = _found.get(spec)
+    if found is None:
         with _resolving:
-            endpoint = _endpoints.get(spec)
-            if endpoint is None:
-                endpoint = _endpoints[spec] = _build(spec)
-    return endpoint
+            found = _found.get(spec)
+            if found is None:
+                client = _build(spec)
+                found = _found[spec] = _Found(client, Endpoint.from_client(client))
+    return found
 
 
 def verify(spec: str) -> None:
@@ -73,7 +89,7 @@ def _is_dotted_path(spec: str) -> bool:
     return "://" not in spec and spec not in caches.settings and "." in spec
 
 
-def _build(spec: str) -> Endpoint:
+def _build(spec: str) -> redis.Redis:
     if "://" in spec:
         return _from_url(spec)
     if spec in caches.settings:
@@ -88,7 +104,7 @@ def _build(spec: str) -> Endpoint:
     raise ImproperlyConfigured(msg)
 
 
-def _from_url(url: str) -> Endpoint:
+def _from_url(url: str) -> redis.Redis:
     scheme = url.partition("://")[0]
     if scheme not in SCHEMES:
         msg = (
@@ -97,8 +113,9 @@ def _from_url(url: str) -> Endpoint:
         )
         raise ImproperlyConfigured(msg)
     try:
-        endpoint = Endpoint.from_url(url)
-        endpoint.blocking_connection()  # not connected, but it refuses unknown options
+        client = redis.Redis.from_url(url)
+        # Not connected, but it refuses unknown options.
+        Endpoint.from_client(client).blocking_connection()
     except (TypeError, ValueError, redis.RedisError):
         # Without the cause: the parser quotes pieces of the URL, at worst the password.
         msg = (
@@ -106,7 +123,7 @@ def _from_url(url: str) -> Endpoint:
             "port, database and options, and quote special characters in the password."
         )
         raise ImproperlyConfigured(msg) from None
-    return endpoint
+    return client
 
 
 def _without_password(url: str) -> str:
@@ -115,9 +132,9 @@ def _without_password(url: str) -> str:
     return f"{scheme}://{'***@' if credentials or at else ''}{server}"
 
 
-def _from_alias(alias: str) -> Endpoint:
+def _from_alias(alias: str) -> redis.Redis:
     try:
-        return Endpoint.from_client(_client_of_alias(alias))
+        return _client_of_alias(alias)
     except ImproperlyConfigured:
         raise
     except Exception as error:
@@ -142,7 +159,7 @@ def _client_of_alias(alias: str) -> redis.Redis:
             "Redis. Use an alias of django-redis or of Django's Redis cache, or a URL."
         )
         raise ImproperlyConfigured(msg)
-    return _single_server(found, f"CACHES[{alias!r}]")
+    return single_server(found, f"CACHES[{alias!r}]")
 
 
 def _package_client(alias: str) -> object:
@@ -156,14 +173,14 @@ def _package_client(alias: str) -> object:
         raise ImproperlyConfigured(msg) from None
 
 
-def _from_callable(path: str) -> Endpoint:
+def _from_callable(path: str) -> redis.Redis:
     factory = _load_callable(path)
     try:
         client = factory()
     except Exception as error:
         msg = f"redis_locks: {path}() raised {type(error).__name__}: {error}"
         raise ImproperlyConfigured(msg) from error
-    return Endpoint.from_client(_single_server(client, f"{path}()"))
+    return single_server(client, f"{path}()")
 
 
 def _load_callable(path: str) -> Callable[[], object]:
@@ -184,7 +201,12 @@ def _load_callable(path: str) -> Callable[[], object]:
     return cast("Callable[[], object]", found)
 
 
-def _single_server(client: object, origin: str) -> redis.Redis:
+def single_server(client: object, origin: str) -> redis.Redis:
+    """Return ``client`` if it talks to one server; ``origin`` says where it comes from.
+
+    Raises:
+        ImproperlyConfigured: It is no client, or one of several servers.
+    """
     if isinstance(client, redis.Redis):
         if isinstance(client.connection_pool, SentinelConnectionPool):
             msg = (
@@ -204,7 +226,7 @@ def _single_server(client: object, origin: str) -> redis.Redis:
 def _forget(*, setting: str, **_: object) -> None:
     if setting in {"CACHES", "REDIS_LOCKS"}:
         with _resolving:
-            _endpoints.clear()
+            _found.clear()
 
 
 setting_changed.connect(_forget, dispatch_uid="redis_locks.connections")

@@ -5,10 +5,11 @@
     │   └── LockTimeout      contention for longer than the caller would wait (55P03)
     ├── DeadlockDetected     waiting on would never end, and this wait was chosen to (40P01)
     ├── LockLost             the lease ended, or the hold was revoked, while held
+    ├── TooMuchContention    an optimistic transaction kept meeting others (40001)
     ├── LockNotHeld          this process does not hold what it tries to release or extend
     └── LockBackendError     Redis could not be asked, or refused to answer
 
-`LockNotAvailable`, `LockTimeout` and `DeadlockDetected` are `django.db.OperationalError`s with
+`LockNotAvailable`, `LockTimeout`, `DeadlockDetected` and `TooMuchContention` are `django.db.OperationalError`s with
 PostgreSQL's SQLSTATE in `.sqlstate`, so code that handles the database's handles them.
 """
 
@@ -87,6 +88,25 @@ class DeadlockDetected(LockError, OperationalError):
     def __init__(self, message: str, circle: tuple[Wait, ...] = ()) -> None:
         super().__init__(message, circle)
         self.circle = circle
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class TooMuchContention(LockError, OperationalError):
+    """Others kept changing what an optimistic transaction watched; nothing was written.
+
+    Attributes:
+        keys: The keys that were watched.
+        attempts: How often the transaction was tried.
+    """
+
+    sqlstate = "40001"
+
+    def __init__(self, message: str, keys: tuple[str, ...] = (), attempts: int = 0) -> None:
+        super().__init__(message, keys, attempts)
+        self.keys = keys
+        self.attempts = attempts
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -98,6 +98,27 @@ def index_key(prefix: str, partition: int) -> bytes:
     return f"{prefix}{{{partition}}}:index".encode()
 
 
+def operation_key(prefix: str, watched: str, operation_id: str) -> str:
+    """Return the key that remembers an operation, in the Cluster slot of the key `watched`.
+
+    The hash tag stands first, so that braces in the id are only text. A watched key whose own
+    braces keep it from being anybody's hash tag has no neighbour in its slot.
+    """
+    return f"{prefix}:operation:{{{hash_tag(watched)}}}:{operation_id}"
+
+
+def hash_tag(key: str) -> str:
+    """Return the part of a key that decides its Cluster slot."""
+    start = key.find("{")
+    end = key.find("}", start + 1)
+    return key[start + 1 : end] if -1 < start < end - 1 else key
+
+
+def conflicts_key(prefix: str) -> str:
+    """Return the key of the conflicts that optimistic transactions met, by watched key."""
+    return f"{prefix}:conflicts"
+
+
 def grant_channel(prefix: str, listener: str) -> str:
     """Return the channel on which one connection hears that a lock was handed to it."""
     return f"{prefix}:grants:{listener}"

@@ -6,8 +6,19 @@ from typing import assert_type
 
 from django.http import HttpRequest, HttpResponse
 from django.views import View
+from redis.asyncio.client import Pipeline as AsyncPipeline
+from redis.client import Pipeline
 
-from redis_locks import Hold, Lock, LockError, LockNotAvailable, RedisLockMixin, redis_lock
+from redis_locks import (
+    Hold,
+    Lock,
+    LockError,
+    LockNotAvailable,
+    RedisLockMixin,
+    TooMuchContention,
+    optimistic,
+    redis_lock,
+)
 
 
 @redis_lock("account:{account_id}", wait=5)
@@ -28,6 +39,18 @@ def called() -> float:
 @redis_lock("user:{request.user.pk}", wait=0, conflict_status=409)
 def view(request: HttpRequest) -> HttpResponse:
     return HttpResponse()
+
+
+@optimistic(watch="account:{account_id}", attempts=3)
+def deposit(pipe: Pipeline, account_id: int, amount: int = 1) -> int:
+    pipe.multi()
+    pipe.incrby(f"account:{account_id}", amount)
+    return amount
+
+
+@optimistic(watch=lambda account_id: f"account:{account_id}", operation_id="{account_id}")
+async def adeposit(pipe: AsyncPipeline, account_id: int) -> float:
+    return 1.0
 
 
 class AccountView(RedisLockMixin, View):
@@ -89,6 +112,22 @@ async def async_explicit_verbs() -> None:
         await hold.arelease()
 
 
+def transactions_lose_the_pipeline(pipe: Pipeline) -> None:
+    assert_type(deposit(1, amount=2), int)
+    deposit(pipe, 1)  # type: ignore[arg-type]
+    assert_type(optimistic.run(lambda pipe: "value", "key", attempts=3), str)
+    for rate in optimistic.conflicts():
+        assert_type(rate.rate, float)
+
+
+async def async_transactions_lose_the_pipeline() -> None:
+    async def body(pipe: AsyncPipeline) -> str:
+        return "value"
+
+    assert_type(await adeposit(1), float)
+    assert_type(await optimistic.arun(body, "key"), str)
+
+
 def errors() -> None:
     try:
         blocks()
@@ -96,5 +135,8 @@ def errors() -> None:
         assert_type(error.name, str)
         assert_type(error.holder, str | None)
         assert_type(error.retry_after, float | None)
+    except TooMuchContention as error:
+        assert_type(error.keys, tuple[str, ...])
+        assert_type(error.attempts, int)
     except LockError:
         raise

@@ -16,6 +16,7 @@ from redis_locks import (
     LockNotAvailable,
     LockNotHeld,
     LockTimeout,
+    TooMuchContention,
 )
 from redis_locks.exceptions import Wait
 
@@ -27,6 +28,7 @@ ALL = [
     LockNotAvailable,
     LockNotHeld,
     LockTimeout,
+    TooMuchContention,
 ]
 
 
@@ -66,3 +68,12 @@ def test_a_deadlock_keeps_its_circle_when_pickled_or_copied() -> None:
         assert circle == again.circle
         assert "circle" == str(again)
     assert "host pid 5 waits at bank.py:7 for 'a', 'b' (exclusive)" == str(circle[0])
+
+
+def test_too_much_contention_is_what_a_database_reports_for_a_serialization_failure() -> None:
+    assert issubclass(TooMuchContention, OperationalError)
+    assert "40001" == TooMuchContention.sqlstate
+    error = TooMuchContention("kept changing", ("a", "b"), 5)
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):  # noqa: S301 - our own
+        assert (("a", "b"), 5) == (again.keys, again.attempts)
+        assert "kept changing" == str(again)

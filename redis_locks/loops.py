@@ -1,0 +1,47 @@
+"""One thing per running event loop, closed with its loop."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class PerLoop(Generic[T]):
+    """Makes a thing when a loop first asks for it, and closes it when the loop ends.
+
+    An async generator per loop is started and left suspended: whoever closes the loop properly
+    shuts its async generators down. A WeakKeyDictionary would never let go, because what
+    is made here mostly refers to its loop.
+    """
+
+    def __init__(self, make: Callable[[], T], close: Callable[[T], Awaitable[object]]) -> None:
+        self._make = make
+        self._close = close
+        self._by_loop: dict[
+            int,
+            tuple[weakref.ref[asyncio.AbstractEventLoop], T, AsyncGenerator[None, None]],
+        ] = {}
+
+    async def get(self) -> T:
+        """Return the running loop's own."""
+        loop = asyncio.get_running_loop()
+        found = self._by_loop.get(id(loop))
+        # An id may be used again by another loop, after one that nobody closed properly.
+        if found is not None and found[0]() is loop:
+            return found[1]
+        made = self._make()
+        guard = self._until_closed(id(loop), made)
+        self._by_loop[id(loop)] = (weakref.ref(loop), made, guard)
+        await anext(guard)
+        return made
+
+    async def _until_closed(self, key: int, made: T) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            self._by_loop.pop(key, None)
+            await self._close(made)

@@ -1,0 +1,142 @@
+"""Pipelines that catch the two mistakes which would silently take the protection away."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from redis.asyncio.client import Pipeline as AsyncPipeline
+from redis.client import Pipeline
+from redis.commands import READ_COMMANDS
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError, WatchError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+# Read-only commands that redis-py does not list; SCRIPT is its own, before it runs a script.
+_HARMLESS = READ_COMMANDS | {
+    "ECHO", "GEORADIUSBYMEMBER_RO", "GEORADIUS_RO", "MEMORY", "OBJECT", "PING", "SCRIPT", "SORT_RO",
+    "SUBSTR", "TIME", "UNWATCH", "WATCH", "XINFO",
+}  # fmt: skip
+
+
+BROKEN = (RedisConnectionError, RedisTimeoutError, OSError)
+"""What redis-py raises when there is no connection, or no answer."""
+
+
+class Conflict(WatchError):
+    """EXEC was answered: a watched key had changed, nothing was applied."""
+
+
+class LinkFailed(RedisConnectionError):
+    """The pipeline's connection failed; if EXEC was sent, it may be applied or not."""
+
+
+def _told_apart(error: Exception) -> Exception:
+    """Return what happened; redis-py raises WatchError both for a conflict and for a lost connection."""
+    cause = error.__context__ if isinstance(error, WatchError) else error
+    if isinstance(cause, BROKEN):
+        return LinkFailed(str(cause))
+    return Conflict(str(error))
+
+
+def _require_reading(name: object) -> None:
+    command = str(name).upper()
+    if command not in _HARMLESS and command.partition(" ")[0] not in _HARMLESS:
+        msg = (
+            f"{command} before pipe.multi() would be applied at once, unprotected, and again in "
+            "each attempt: call pipe.multi() first. (Should it only read: send it through "
+            "another client; what is watched is protected all the same.)"
+        )
+        raise RuntimeError(msg)
+
+
+class _Guard:
+    in_flight = False
+    """Whether a command was interrupted: its reply may be under way, for somebody else to read."""
+
+    def execute(self, *args: Any, **options: Any) -> Any:
+        """Refuse: the operation would be applied without being remembered."""
+        del args, options
+        msg = "do not call pipe.execute() here: it is done after your function has returned"
+        raise RuntimeError(msg)
+
+
+class WatchingPipeline(_Guard, Pipeline):
+    """The blocking pipeline that a function gets."""
+
+    def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run a command at once, as everything before MULTI; only reading makes sense there."""
+        _require_reading(args[0])
+        return self._tracked(
+            lambda: Pipeline.immediate_execute_command(self, *args, **options)  # type: ignore[no-untyped-call]
+        )
+
+    def commit(self) -> Any:
+        """Send MULTI, what was queued, and EXEC."""
+        return self._tracked(lambda: Pipeline.execute(self))
+
+    def reset(self) -> None:  # type: ignore[override]  # redis-py's own hides a command RESET
+        """Give the connection back, closed if it cannot be used any more."""
+        if self.in_flight and self.watching and self.connection is not None:
+            self.watching = False  # so that it does not connect again for an UNWATCH
+            self.connection.disconnect()  # type: ignore[no-untyped-call]
+        super().reset()
+
+    def _tracked(self, exchange: Callable[[], Any]) -> Any:
+        self.in_flight = True
+        try:
+            answer = exchange()
+        except ResponseError:
+            self.in_flight = False
+            raise
+        except (WatchError, *BROKEN) as error:
+            raise _told_apart(error) from error
+        self.in_flight = False
+        return answer
+
+
+class AsyncWatchingPipeline(_Guard, AsyncPipeline):  # type: ignore[misc]  # so is AsyncPipeline
+    """The asyncio pipeline that a coroutine function gets."""
+
+    async def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run a command at once; see `WatchingPipeline`."""
+        _require_reading(args[0])
+        answer = super().immediate_execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        return await self._tracked(answer)
+
+    async def commit(self) -> Any:
+        """Send MULTI, what was queued, and EXEC."""
+        return await self._tracked(AsyncPipeline.execute(self))
+
+    async def reset(self) -> None:  # type: ignore[override]
+        """Give the connection back; see `WatchingPipeline`."""
+        if self.in_flight and self.watching and self.connection is not None:
+            self.watching = False
+            await self.connection.disconnect(nowait=True)
+        await super().reset()  # type: ignore[no-untyped-call]
+
+    async def _tracked(self, exchange: Awaitable[Any]) -> Any:
+        self.in_flight = True
+        try:
+            answer = await exchange
+        except ResponseError:
+            self.in_flight = False
+            raise
+        except (WatchError, *BROKEN) as error:
+            raise _told_apart(error) from error
+        self.in_flight = False
+        return answer
+
+
+def require_protection(pipe: Pipeline | AsyncPipeline) -> None:
+    """Refuse to write what is queued if nothing is watched any more.
+
+    Raises:
+        RuntimeError: The function called ``unwatch()`` and queued commands all the same.
+    """
+    if len(pipe) and not (pipe.explicit_transaction and pipe.watching):
+        msg = (
+            "commands were queued after pipe.unwatch(), or after the connection had failed, so "
+            "nothing protects them: return without writing, or let the error pass"
+        )
+        raise RuntimeError(msg)

@@ -1,0 +1,84 @@
+"""What a transaction is to do, checked: options when they are given, keys when it is called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import redis
+
+from redis_locks.conf import UNSET, Unset
+from redis_locks.durations import MAX_SECONDS, seconds, wait_seconds
+from redis_locks.keys import validate_name
+from redis_locks.optimistic.sources import Using, require_using
+
+MAX_ATTEMPTS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is the same for each call; see `optimistic`."""
+
+    attempts: int = 5
+    remember: float = 3600.0
+    escalate_after: int = 2
+    wait: float | Unset | None = UNSET
+    using: Using = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        _whole("attempts", self.attempts, MAX_ATTEMPTS)
+        _whole("escalate_after", self.escalate_after, MAX_ATTEMPTS)
+        if not 1 <= seconds(self.remember, argument="remember") <= MAX_SECONDS:
+            msg = f"remember must be from 1 second to one year, not {self.remember!r}"
+            raise ValueError(msg)
+        if self.wait is not UNSET:
+            wait_seconds(self.wait)
+        require_using(self.using)
+
+    def require_escalation(self) -> None:
+        """Raise ValueError if the attempts end before the lock would be taken."""
+        if self.escalate_after >= self.attempts:
+            msg = (
+                f"escalate_after={self.escalate_after} leaves none of attempts={self.attempts} for "
+                "the time when the lock is held; give more attempts"
+            )
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One call: options, and what the call's arguments say."""
+
+    options: Options
+    keys: tuple[str, ...]
+    operation_id: str | None = None
+    escalate_to: str | None = None
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        if not self.keys:
+            msg = "give at least one key to watch: without one, nothing is protected"
+            raise ValueError(msg)
+        for key in self.keys:
+            validate_name(key, argument="a key to watch")
+        if self.operation_id is not None:
+            validate_name(self.operation_id, argument="operation_id")
+        if self.escalate_to is not None:
+            validate_name(self.escalate_to, argument="escalate_to")
+            self.options.require_escalation()
+
+    @property
+    def lock_using(self) -> str | None:
+        """Where the lock lives: with the data, unless that was given as a client."""
+        using = self.options.using
+        return None if isinstance(using, redis.Redis | redis.RedisCluster) else using
+
+
+def _whole(argument: str, value: object, highest: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        msg = f"{argument} must be a whole number, not {value!r}"
+        raise TypeError(msg)
+    if not 1 <= value <= highest:
+        msg = f"{argument} must be from 1 to {highest}, not {value}"
+        raise ValueError(msg)

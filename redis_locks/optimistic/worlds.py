@@ -1,0 +1,129 @@
+"""What differs between blocking and async: how to get a client, call, sleep and lock."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from inspect import isawaitable
+from typing import Any, Protocol
+
+from redis.exceptions import RedisError
+
+from redis_locks.holds import Hold
+from redis_locks.locks import Lock
+from redis_locks.optimistic.pipelines import AsyncWatchingPipeline, WatchingPipeline
+from redis_locks.optimistic.sources import Source, refresh_in_thread
+
+
+class World(Protocol):
+    """The blocking world's methods never suspend."""
+
+    async def client(self, source: Source, key: str) -> Any:
+        """Return a client of the server that has the key."""
+
+    def pipeline(self, client: Any) -> Any:
+        """Return a pipeline, which takes a connection of its own at its first command."""
+
+    async def settle(self, answer: Any) -> Any:
+        """Return what a method of client, pipeline or user has answered, awaited if need be."""
+
+    async def close(self, pipe: Any) -> None:
+        """Give the pipeline's connection back; close it if a reply may still be under way."""
+
+    async def refresh(self, source: Source) -> None:
+        """Ask again which server has which keys."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep."""
+
+    async def hold(self, lock: Lock) -> Hold:
+        """Acquire. Raises LockNotAvailable, LockBackendError."""
+
+    async def release(self, hold: Hold) -> None:
+        """Release. Raises LockError."""
+
+
+class Blocking:
+    """Threads."""
+
+    async def client(self, source: Source, key: str) -> Any:
+        """See `World`."""
+        return source.blocking(key)
+
+    def pipeline(self, client: Any) -> Any:
+        """See `World`."""
+        return WatchingPipeline(client.connection_pool, client.response_callbacks, True, None)  # noqa: FBT003
+
+    async def settle(self, answer: Any) -> Any:
+        """See `World`."""
+        if isawaitable(answer):
+            getattr(answer, "close", lambda: None)()
+            msg = (
+                "the function returned an awaitable; use optimistic.arun, or an async def function"
+            )
+            raise TypeError(msg)
+        return answer
+
+    async def close(self, pipe: Any) -> None:
+        """See `World`."""
+        try:
+            pipe.reset()
+        except (RedisError, OSError):
+            pipe.in_flight = True
+            pipe.reset()
+
+    async def refresh(self, source: Source) -> None:
+        """See `World`."""
+        source.refresh()
+
+    async def sleep(self, seconds: float) -> None:
+        """See `World`."""
+        time.sleep(seconds)  # noqa: ASYNC251 - blocking is this world's job
+
+    async def hold(self, lock: Lock) -> Hold:
+        """See `World`."""
+        return lock.hold().__enter__()
+
+    async def release(self, hold: Hold) -> None:
+        """See `World`."""
+        hold.release()
+
+
+class Asynchronous:
+    """Tasks."""
+
+    async def client(self, source: Source, key: str) -> Any:
+        """See `World`."""
+        return await source.of_loop(key)
+
+    def pipeline(self, client: Any) -> Any:
+        """See `World`."""
+        return AsyncWatchingPipeline(client.connection_pool, client.response_callbacks, True, None)  # noqa: FBT003
+
+    async def settle(self, answer: Any) -> Any:
+        """See `World`."""
+        return await answer if isawaitable(answer) else answer
+
+    async def close(self, pipe: Any) -> None:
+        """See `World`."""
+        try:
+            await pipe.reset()
+        except (RedisError, OSError):
+            pipe.in_flight = True
+            await pipe.reset()
+
+    async def refresh(self, source: Source) -> None:
+        """See `World`."""
+        await refresh_in_thread(source)
+
+    async def sleep(self, seconds: float) -> None:
+        """See `World`."""
+        await asyncio.sleep(seconds)
+
+    async def hold(self, lock: Lock) -> Hold:
+        """See `World`."""
+        return await lock.hold().__aenter__()
+
+    async def release(self, hold: Hold) -> None:
+        """See `World`."""
+        await hold.arelease()

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import Observer
+from tests.optimistic.exec_proxy import ExecProxy
+from tests.optimistic.sides import AsyncSide, BlockingSide, Side
+
+
+@pytest.fixture(params=[BlockingSide, AsyncSide], ids=["run", "arun"])
+def side(request: pytest.FixtureRequest, redis_server: object) -> Iterator[Side]:
+    made: Side = request.param()
+    yield made
+    made.world.close()
+
+
+@pytest.fixture
+def server_side(client: redis.Redis) -> Observer:
+    return Observer(client)
+
+
+@pytest.fixture
+def proxy(redis_server: EmbeddedServer) -> Iterator[ExecProxy]:
+    with ExecProxy(redis_server.url) as made:
+        yield made
+
+
+@pytest.fixture
+def operations(client: redis.Redis, name: str) -> Callable[[], list[bytes]]:
+    """Reads the keys that remember operations on the key `name`."""
+    return lambda: client.keys(f"redis_locks:operation:{{{name}}}:*")
