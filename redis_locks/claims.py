@@ -21,21 +21,25 @@ class Who(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One claim. `fencing_token` is 0 for a waiter; `since_ms` is server time."""
+    """One claim. `fencing_token` is 0 for a waiter; `since_ms` is server time.
+
+    `lease_ms` is what was asked for when acquiring; 0 if that is not known.
+    """
 
     fencing_token: int
     since_ms: int
     mode: str
     who: Who | None
+    lease_ms: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
         """Return the claim, or None if there is none that we can read."""
         try:
-            fencing_token, since, mode, _lease, _channel, _give_up_at, _size, who = text.split(
+            fencing_token, since, mode, lease, _channel, _give_up_at, _size, who = text.split(
                 " ", 7
             )
-            return cls(int(fencing_token), int(since), mode, parse_who(who))
+            return cls(int(fencing_token), int(since), mode, parse_who(who), int(lease))
         except ValueError:
             return None
 

@@ -6,7 +6,7 @@ returned is the past: to act on it, use tokens, as `release` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -28,13 +28,17 @@ MOST_WAITERS = 1000
 """How many waiters `lock` returns."""
 
 _CHUNK = 100
+_NAMES = 5000
 _TRIES = 3
 _UNKNOWN = Who(host="", pid=0, unit="", label="")
 
 
 @dataclass(frozen=True, slots=True)
 class HolderInfo:
-    """One hold; times in seconds. Texts are empty and numbers 0 where they are not known."""
+    """One hold; times in seconds. Texts are empty and numbers 0 where they are not known.
+
+    `lease` is what the holder asked for when acquiring, and what each renewal renews to.
+    """
 
     token: str
     fencing_token: int
@@ -45,6 +49,7 @@ class HolderInfo:
     pid: int
     unit: str
     label: str
+    lease: float = 0.0
 
     def __str__(self) -> str:
         return str(Who(self.host, self.pid, self.unit, self.label))
@@ -70,7 +75,8 @@ class WaiterInfo:
 class LockInfo:
     """One lock: its living holders, the first of its queue in order, and how many wait in all.
 
-    `waiting` counts waiters that died, too, until the next hand-off skips them.
+    `waiting` counts waiters that died, too, until the next hand-off skips them. `at` is when
+    it was read, by the server's clock, in seconds since 1970.
     """
 
     name: str
@@ -78,27 +84,50 @@ class LockInfo:
     holders: tuple[HolderInfo, ...]
     waiters: tuple[WaiterInfo, ...]
     waiting: int
+    at: float = 0.0
 
 
-def locks(*, using: str | None = None, limit: int | None = None) -> list[LockInfo]:
+def names(*, using: str | None = None) -> list[str]:
+    """Return the names of the locks that somebody holds or waits for, sorted; blocks.
+
+    Much cheaper than `locks`: 100,000 names take a tenth of a second, in round trips that
+    keep the server busy for some milliseconds each. A lock that has just become free may be
+    among them.
+
+    Args:
+        using: The server, as for `locks`.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    backend = backend_for(using)
+    return run_blocking(_names(backend, backend.driver))
+
+
+def locks(
+    *, using: str | None = None, limit: int | None = None, names: Sequence[str] | None = None
+) -> list[LockInfo]:
     """Return the locks that somebody holds or waits for, by name; blocks for some round trips.
 
     Args:
         using: The server: a CACHES alias, a URL or a dotted path; None is REDIS_LOCKS["CONNECTION"].
         limit: Most locks to return, whichever they are; None for all.
+        names: Look only at these locks, and return them in this order; None for all by name.
 
     Raises:
         LockBackendError: Redis could not be asked.
         ValueError: `limit` is negative.
     """
     backend = backend_for(using)
-    return run_blocking(_locks(backend, backend.driver, limit))
+    return run_blocking(_locks(backend, backend.driver, limit, names))
 
 
-async def alocks(*, using: str | None = None, limit: int | None = None) -> list[LockInfo]:
+async def alocks(
+    *, using: str | None = None, limit: int | None = None, names: Sequence[str] | None = None
+) -> list[LockInfo]:
     """Return the locks that somebody holds or waits for; see `locks`."""
     backend = backend_for(using)
-    return await _locks(backend, (await backend.of_loop())[0], limit)
+    return await _locks(backend, (await backend.of_loop())[0], limit, names)
 
 
 def lock(name: str, *, using: str | None = None) -> LockInfo | None:
@@ -147,19 +176,43 @@ async def arelease(
     return await _release(backend, (await backend.of_loop())[0], name, tokens)
 
 
-async def _locks(backend: Backend, driver: Driver, limit: int | None) -> list[LockInfo]:
+async def _locks(
+    backend: Backend, driver: Driver, limit: int | None, names: Sequence[str] | None
+) -> list[LockInfo]:
     if limit is not None and limit < 0:
         msg = f"limit must be 0 or more, or None for all, not {limit}"
         raise ValueError(msg)
-    names: list[str] = []
-    for keys in backend.partitions():
-        left = None if limit is None else limit - len(names)
-        names += await _ask(backend, driver, partial(store.names, keys=keys, most=left))
-    names.sort()
+    if names is None:
+        indexed: list[str] = []
+        for keys in backend.partitions():
+            left = None if limit is None else limit - len(indexed)
+            indexed += await _ask(backend, driver, partial(store.names, keys=keys, most=left))
+        names = sorted(indexed)
+    names = names[:limit]
     found: list[LockInfo] = []
     for start in range(0, len(names), _CHUNK):
         found += await _inspect(backend, driver, names[start : start + _CHUNK], MOST_WAITERS_LISTED)
     return found
+
+
+async def _names(backend: Backend, driver: Driver) -> list[str]:
+    found: set[str] = set()
+    for keys in backend.partitions():
+        ends_ms = skip = 0
+        while True:
+            part, last = await _ask(
+                backend,
+                driver,
+                partial(store.names_part, keys=keys, ends_ms=ends_ms, skip=skip, most=_NAMES),
+            )
+            found.update(part)
+            if len(part) < _NAMES:
+                break
+            # From the last lease end on, and not by rank: a renewal between two parts then
+            # lets a name come twice but leaves none out. Only a part that is all of one end
+            # is skipped by number.
+            ends_ms, skip = (last, skip + len(part)) if last == ends_ms else (last, 0)
+    return sorted(found)
 
 
 async def _lock(backend: Backend, driver: Driver, name: str) -> LockInfo | None:
@@ -182,7 +235,7 @@ async def _release(
 
 
 async def _inspect(
-    backend: Backend, driver: Driver, names: list[str], most_waiters: int
+    backend: Backend, driver: Driver, names: Sequence[str], most_waiters: int
 ) -> list[LockInfo]:
     """Return those of the locks that somebody holds or waits for."""
     locks = [backend.keys(name) for name in names]
@@ -219,14 +272,15 @@ def _info(name: str, snapshot: Snapshot) -> LockInfo:
     holders = tuple(_holder(snapshot.at_ms, *holder) for holder in snapshot.holders)
     waiters = tuple(_waiter(snapshot.at_ms, *waiter) for waiter in snapshot.waiters)
     modes = [holder.mode for holder in holders] + [waiter.mode for waiter in waiters]
-    return LockInfo(name, modes[0] if modes else "", holders, waiters, snapshot.waiting)
+    at = snapshot.at_ms / 1000
+    return LockInfo(name, modes[0] if modes else "", holders, waiters, snapshot.waiting, at)
 
 
 def _holder(now_ms: int, token: str, ends_ms: int, text: str) -> HolderInfo:
     claim = _claim(text, now_ms)
     held_for, lease_left = _seconds(now_ms - claim.since_ms), _seconds(ends_ms - now_ms)
-    who = claim.who or _UNKNOWN
-    return HolderInfo(token, claim.fencing_token, held_for, lease_left, claim.mode, *who)
+    who, lease = claim.who or _UNKNOWN, claim.lease_ms / 1000
+    return HolderInfo(token, claim.fencing_token, held_for, lease_left, claim.mode, *who, lease)
 
 
 def _waiter(now_ms: int, token: str, text: str) -> WaiterInfo:

@@ -162,6 +162,17 @@ async def names(link: Link, keys: Keys, most: int | None) -> list[str]:
     return [_text(name) for name in await link.call(scripts.INDEX, call)]
 
 
+async def names_part(
+    link: Link, keys: Keys, ends_ms: int, skip: int, most: int
+) -> tuple[list[str], int]:
+    """Return names in one partition's index by lease end, and the end of the last one's lease.
+
+    They are those whose leases end at `ends_ms` (0: now) or later, without the first `skip`.
+    """
+    packed, last = await link.call(scripts.NAMES, (keys, ("", ends_ms, skip, most)))
+    return (_text(packed).split("\0"), int(last)) if packed else ([], ends_ms)
+
+
 async def inspect(link: Link, locks: Sequence[Keys], most: int) -> list[Snapshot]:
     """Return each lock's snapshot, with the first `most` waiters and holders, in one round trip."""
     calls = [(keys, ("", most)) for keys in locks]

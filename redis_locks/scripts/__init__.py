@@ -40,5 +40,17 @@ DOWNGRADE = _load("downgrade", "_modes", "_queue")
 EXTEND = _load("extend", "_modes")
 INSPECT = _load("inspect", "_modes")
 INDEX = _load("index")
+NAMES = _load("names")
 
-ALL = (ACQUIRE, RELEASE, ABANDON, COMMIT, DETECT, DOWNGRADE, EXTEND, INSPECT, INDEX)
+ALL = (
+    ACQUIRE,
+    RELEASE,
+    ABANDON,
+    COMMIT,
+    DETECT,
+    DOWNGRADE,
+    EXTEND,
+    INSPECT,
+    INDEX,
+    NAMES,
+)

@@ -1,0 +1,111 @@
+"""Who blocks whom: what the snapshots of locks say, joined into trees.
+
+A session is a thread or a task of one process, told by its host, pid and name. So two
+threads of one process with the same name look like one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from redis_locks import inspection
+from redis_locks.inspection import MOST_WAITERS_LISTED, HolderInfo, LockInfo, WaiterInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """One waiter and one holder that it waits for; each lock gives one for each pair."""
+
+    lock: str
+    waiter: WaiterInfo
+    holder: HolderInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A session in a tree of those that wait for it.
+
+    Attributes:
+        who: The session: a holder at the root, a waiter below it.
+        lock: What it waits for; None at the root.
+        blocks: The sessions that wait for locks that it holds, in queue order.
+        repeated: Whether it stands elsewhere in the trees too, with what it blocks.
+        deadlocked: Whether it waits for itself, through those above it.
+    """
+
+    who: HolderInfo | WaiterInfo
+    lock: str | None
+    blocks: tuple[Node, ...]
+    repeated: bool = False
+    deadlocked: bool = False
+
+
+def contended_locks(*, using: str | None = None) -> list[LockInfo]:
+    """Return the locks that somebody waits for, with up to 1000 waiters each; blocks.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    found = []
+    for listed in inspection.locks(using=using):
+        lock: LockInfo | None = listed
+        if listed.waiting > MOST_WAITERS_LISTED:
+            lock = inspection.lock(listed.name, using=using)
+        if lock is not None and lock.waiting:
+            found.append(lock)
+    return found
+
+
+def blocked(locks: Iterable[LockInfo]) -> list[Blocked]:
+    """Return each waiter with each holder of what it waits for, in queue order."""
+    return [
+        Blocked(lock.name, waiter, holder)
+        for lock in locks
+        for waiter in lock.waiters
+        for holder in lock.holders
+    ]
+
+
+def trees(pairs: Sequence[Blocked]) -> list[Node]:
+    """Return a tree for each session that blocks others and is not blocked itself.
+
+    Of each deadlock, where everybody is blocked, one session is made a root too.
+    """
+    return _Forest(pairs).grow()
+
+
+_Session = tuple[str, ...]
+
+
+def _session(who: HolderInfo | WaiterInfo) -> _Session:
+    # Nothing is known of a claim that we cannot read: a session of its own.
+    return (who.host, str(who.pid), who.unit) if who.pid else (who.token,)
+
+
+class _Forest:
+    def __init__(self, pairs: Sequence[Blocked]) -> None:
+        self._waits = {_session(pair.waiter) for pair in pairs}
+        self._pairs: dict[_Session, list[Blocked]] = {}
+        for pair in pairs:
+            self._pairs.setdefault(_session(pair.holder), []).append(pair)
+        self._grown: set[_Session] = set()
+
+    def grow(self) -> list[Node]:
+        free = [session for session in self._pairs if session not in self._waits]
+        return [
+            self._node(self._pairs[session][0].holder, None, ())
+            for session in (*free, *self._pairs)
+            if session not in self._grown
+        ]
+
+    def _node(
+        self, who: HolderInfo | WaiterInfo, lock: str | None, above: tuple[_Session, ...]
+    ) -> Node:
+        session = _session(who)
+        if session in self._grown:
+            return Node(who, lock, (), repeated=session in self._pairs, deadlocked=session in above)
+        self._grown.add(session)
+        path = (*above, session)
+        pairs = self._pairs.get(session, ())
+        return Node(who, lock, tuple(self._node(pair.waiter, pair.lock, path) for pair in pairs))

@@ -1,0 +1,17 @@
+-- List one part of the index, in the order in which leases end. Changes nothing.
+-- In parts, so that a listing of many locks never keeps the others waiting for long, and
+-- packed into one string, which a client reads many times faster than a list.
+--
+-- KEYS: index
+-- ARGV: token (not used)
+--   2 earliest lease end, ms
+--   3 how many names with no earlier lease end to skip
+--   4 most names to return
+-- Reply: {names with a NUL between each two, lease end of the last one in ms}, or {"", ""}
+
+local from, skip, most = ARGV[2], ARGV[3], ARGV[4]
+local found = redis.call("ZRANGEBYSCORE", index, from == "0" and text(clock()) or from, "+inf", "LIMIT", skip, most)
+if #found == 0 then
+  return { "", "" }
+end
+return { table.concat(found, "\0"), redis.call("ZSCORE", index, found[#found]) }

@@ -1,0 +1,229 @@
+"""Pages of locks: filters, orders, and how quick they are with very many locks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+import redis
+from django.test import override_settings
+
+from redis_locks import inspection, listing, scripts
+from redis_locks.backends import backend_for
+from redis_locks.drivers.base import run_blocking
+from redis_locks.listing import Filter, page
+from redis_locks.testing.server import EmbeddedServer
+from tests.django.parties import held, waited_for
+
+MANY = 100_000
+FOREIGN = 1_000_000
+POPULATE = "for i = ARGV[1], ARGV[2] do redis.call('SET', 'cache:' .. i, 'x') end"
+
+
+@pytest.fixture(autouse=True)
+def own_prefix(name: str) -> Iterator[None]:
+    """No lock of another test is listed."""
+    with override_settings(REDIS_LOCKS={"PREFIX": name}):
+        yield
+
+
+@contextmanager
+def all_held(*names: str) -> Iterator[None]:
+    with ExitStack() as stack:
+        for each in names:
+            stack.enter_context(held(each))
+        yield
+
+
+def shown(**options: object) -> list[str]:
+    return [lock.name for lock in page(**options).locks]  # type: ignore[arg-type]
+
+
+def acquire_many(how_many: int) -> None:
+    """Acquire locks by the script itself, a thousand in one round trip."""
+    backend = backend_for(None)
+    link = run_blocking(backend.driver.checkout())
+    who = '{"host":"web-1","pid":4711,"unit":"thread MainThread","label":"many"}'
+    for start in range(0, how_many, 1000):
+        calls = []
+        for number in range(start, start + 1000):
+            lock = f"account:{number:06}"
+            argv = (f"token{number}", 600_000, "exclusive", who, link.channel, 0)
+            calls.append((backend.keys(lock), argv))
+        replies = run_blocking(link.call_many(scripts.ACQUIRE, calls))
+        assert not any(isinstance(reply, Exception) for reply in replies)
+    backend.driver.checkin(link)
+
+
+def test_names_are_sorted_and_only_those_of_locks_in_use() -> None:
+    with all_held("b", "a"):
+        assert ["a", "b"] == inspection.names()
+    assert [] == inspection.names()
+
+
+@pytest.mark.parametrize("partitions", [1, 7])
+def test_names_are_complete_whatever_the_size_of_the_parts(
+    name: str, partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspection, "_NAMES", 3)
+    wanted = [f"lock:{number:02}" for number in range(20)]
+    settings = {"PREFIX": f"{name}-{partitions}", "PARTITIONS": partitions}
+    with override_settings(REDIS_LOCKS=settings), all_held(*wanted):
+        assert wanted == inspection.names()
+
+
+def test_names_are_complete_when_more_leases_end_at_once_than_fit_in_a_part(
+    name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspection, "_NAMES", 3)
+    wanted = [f"lock:{number:02}" for number in range(10)]
+    (index,) = backend_for(None).partitions()[0]
+    client.zadd(index, dict.fromkeys(wanted, 4_102_444_800_000) | {"later": 4_102_444_800_001})
+    assert ["later", *wanted] == inspection.names()
+    client.delete(index)
+
+
+def test_chosen_locks_come_in_the_order_asked_for_without_those_that_are_free() -> None:
+    with all_held("a", "b", "c"):
+        found = [lock.name for lock in inspection.locks(names=["c", "free", "a"])]
+    assert ["c", "a"] == found
+
+
+def test_a_snapshot_says_when_it_was_read_and_how_long_the_lease_is() -> None:
+    with held("a", lease=60):
+        first, second = inspection.lock("a"), inspection.lock("a")
+    assert first
+    assert second
+    assert abs(first.at - time.time()) < 5
+    assert 60 == first.holders[0].lease
+    # The points in time are the same each time it is read.
+    assert round(first.at - first.holders[0].held_for, 3) == round(
+        second.at - second.holders[0].held_for, 3
+    )
+
+
+def test_without_locks_there_is_one_empty_page() -> None:
+    empty = page(3)
+    assert ((), 1, 1, 0, 0) == (empty.locks, empty.number, empty.pages, empty.found, empty.left_out)
+
+
+def test_pages_follow_each_other_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "PAGE_SIZE", 2)
+    with all_held(*"ecbda"):
+        pages = [page(number) for number in (1, 2, 3)]
+    assert [["a", "b"], ["c", "d"], ["e"]] == [[lock.name for lock in p.locks] for p in pages]
+    assert {(3, 5)} == {(p.pages, p.found) for p in pages}
+
+
+@pytest.mark.parametrize(("asked", "got"), [(-1, 1), (0, 1), (99, 2)])
+def test_a_page_out_of_range_is_the_nearest_one(
+    asked: int, got: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "PAGE_SIZE", 2)
+    with all_held(*"abc"):
+        assert got == page(asked).number
+
+
+def test_the_name_filter_looks_for_text_in_upper_or_lower_case() -> None:
+    with all_held("account:Alice", "account:bob", "report"):
+        assert ["account:Alice"] == shown(matching=Filter(name="aLICE"))
+        assert ["account:Alice", "account:bob"] == shown(matching=Filter(name="account"))
+
+
+def test_the_name_filter_finds_what_is_shown_for_control_characters() -> None:
+    with held("first\nsecond"):
+        assert ["first\nsecond"] == shown(matching=Filter(name=r"first\nsec"))
+        assert ["first\nsecond"] == shown(matching=Filter(name="first\nsec"))
+        assert [] == shown(matching=Filter(name="first second"))
+
+
+def test_the_host_filter_looks_at_holders_and_waiters() -> None:
+    with held("a"):
+        (lock,) = page().locks
+        host = lock.holders[0].host
+        assert ["a"] == shown(matching=Filter(host=host[1:].upper()))
+        assert [] == shown(matching=Filter(host=f"not-{host}"))
+
+
+def test_the_age_filter_keeps_what_is_held_for_long_enough() -> None:
+    with held("a"):
+        while inspection.lock("a").holders[0].held_for < 0.05:  # type: ignore[union-attr]
+            pass
+        with held("b"):
+            assert ["a"] == shown(matching=Filter(held_for=0.05))
+            assert [] == shown(matching=Filter(held_for=60))
+
+
+def test_the_contended_filter_keeps_locks_that_somebody_waits_for() -> None:
+    with all_held("a", "b"), waited_for("b"):
+        assert ["b"] == shown(matching=Filter(contended=True))
+
+
+def test_locks_can_be_ordered_by_age_lease_and_queue() -> None:
+    with ExitStack() as stack:
+        for lock, lease in (("c", 60), ("b", 30), ("a", 90)):
+            stack.enter_context(held(lock, lease=lease))
+            # The server's clock ticks in milliseconds.
+            while inspection.lock(lock).holders[0].held_for == 0:  # type: ignore[union-attr]
+                pass
+        stack.enter_context(waited_for("b"))
+        assert ["c", "b", "a"] == shown(order="held")
+        assert ["b", "c", "a"] == shown(order="lease")
+        assert ["b", "a", "c"] == shown(order="queue")
+
+
+def test_an_unknown_order_is_refused() -> None:
+    with pytest.raises(ValueError, match="order must be one of name, held, lease, queue, not 'x'"):
+        page(order="x")
+
+
+def test_too_many_locks_to_look_at_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MOST_SEARCHED", 2)
+    with all_held(*"abcd"):
+        searched = page(order="held")
+        assert (2, 2) == (searched.found, searched.left_out)
+        assert (4, 0) == (page().found, page().left_out)
+        # A name that leaves few enough makes the answer whole.
+        assert 0 == page(order="held", matching=Filter(name="d")).left_out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_the_first_of_many_pages_is_quick_and_asks_for_no_foreign_key(
+    private_server: EmbeddedServer,
+) -> None:
+    with (
+        override_settings(REDIS_LOCKS={"CONNECTION": private_server.url}),
+        private_server.client() as client,
+    ):
+        for start in range(0, FOREIGN, FOREIGN // 10):
+            client.eval(POPULATE, 0, start, start + FOREIGN // 10 - 1)
+        assert FOREIGN == client.dbsize()
+        acquire_many(MANY)
+        client.config_resetstat()
+        look_at_many(client)
+
+
+def computed(client: redis.Redis) -> float:
+    """Seconds that this process and the server have computed: others may use the machine, too."""
+    server = client.info("cpu")
+    return time.process_time() + server["used_cpu_user"] + server["used_cpu_sys"]
+
+
+def look_at_many(client: redis.Redis) -> None:
+    timings = []
+    for _ in range(3):
+        started = computed(client)
+        first = page()
+        timings.append(computed(client) - started)
+    assert (MANY, 1000, 100) == (first.found, first.pages, len(first.locks))
+    assert min(timings) < 0.3
+    used = set(client.info("commandstats"))
+    assert not used & {"cmdstat_keys", "cmdstat_scan"}
+    # With host, age or contention it looks at some thousands, and says so.
+    started = computed(client)
+    searched = page(matching=Filter(contended=True))
+    assert computed(client) - started < 2
+    assert (0, MANY - listing.MOST_SEARCHED) == (searched.found, searched.left_out)
