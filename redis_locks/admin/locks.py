@@ -1,0 +1,195 @@
+"""The admin of locks: a live list, a page for each lock, and force-release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from redis_locks.admin.forms import FilterForm, ReleaseForm
+from redis_locks.admin.paths import from_path, lock_url
+from redis_locks.admin.releasing import existing, release_shown
+from redis_locks.admin.rows import HolderRow
+from redis_locks.admin.screens import Screen, list_screen, lock_screen
+from redis_locks.exceptions import LockBackendError
+from redis_locks.listing import ORDERS, page
+from redis_locks.models import Lock
+from redis_locks.text import printable
+
+if TYPE_CHECKING:
+    # Django's class is generic for type checkers only.
+    _ModelAdmin = admin.ModelAdmin[Lock]
+else:
+    _ModelAdmin = admin.ModelAdmin
+
+TEMPLATES = "admin/redis_locks/lock"
+
+
+class LockAdmin(_ModelAdmin):
+    """Locks come and go by themselves: nothing is added, changed or deleted here."""
+
+    def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """No lock is made by hand."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """No lock is edited."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """What is ended is a hold, which has a page and a permission of its own."""
+        return False
+
+    def has_release_permission(self, request: HttpRequest) -> bool:
+        """Whether the user may end holds."""
+        allowed = request.user.has_perm("redis_locks.release_lock")
+        return allowed and self.has_view_permission(request)
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Lock:
+        """Any name may name a lock; the log of what was done to it outlives it."""
+        return Lock(name=object_id)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the addresses of the live data and of force-release."""
+        view = self.admin_site.admin_view
+        own = [
+            path("data/", view(self.list_data), name="redis_locks_lock_data"),
+            path("<path:object_id>/live/", view(self.lock_data), name="redis_locks_lock_live"),
+            path("<path:object_id>/release/", view(self.release), name="redis_locks_lock_release"),
+        ]
+        return own + super().get_urls()
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The list, with its filters."""
+        form = FilterForm(request.GET, label_suffix="")
+        context = {
+            "title": "Locks",
+            "form": form,
+            "live_url": reverse("admin:redis_locks_lock_data", current_app=self.admin_site.name),
+            # The admin's own template looks for these around the content.
+            "cl": {"opts": self.opts},
+            "actions_on_top": True,
+        }
+        return self._page(request, "list", context | (extra_context or {}), self._list)
+
+    def list_data(self, request: HttpRequest) -> HttpResponse:
+        """The news of the list, as JSON."""
+        return self._news(request, self._list)
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """One lock: who holds it, who waits for it, and who blocks whom."""
+        name = from_path(object_id)
+        context = self._lock_context(name) | (extra_context or {})
+        return self._page(request, "detail", context, lambda request: self._lock(request, name))
+
+    def lock_data(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The news of one lock, as JSON."""
+        name = from_path(object_id)
+        return self._news(request, lambda request: self._lock(request, name))
+
+    def release(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Ask for a reason by GET; end the holds that were shown by POST."""
+        if not self.has_release_permission(request):
+            raise PermissionDenied
+        name = from_path(object_id)
+        form = ReleaseForm(request.POST or None)
+        try:
+            if request.method == "POST" and form.is_valid():
+                reason, shown = form.cleaned_data["reason"], request.POST.getlist("token")
+                release_shown(self, request, name, reason, shown)
+                return redirect(lock_url(self.admin_site, "change", name))
+            lock = existing(name)
+        except LockBackendError as error:
+            messages.error(request, f"Redis cannot be reached: {error}")
+            return redirect(lock_url(self.admin_site, "change", name))
+        if lock is None or not lock.holders:
+            messages.warning(request, "Nobody holds this lock: there is nothing to release.")
+            return redirect(lock_url(self.admin_site, "change", name))
+        context = self._lock_context(name) | {
+            "form": form,
+            "holders": [HolderRow.of(holder, lock.at) for holder in lock.holders],
+            "waiting": lock.waiting,
+        }
+        return self._respond(request, "release", context)
+
+    def _list(self, request: HttpRequest) -> Screen:
+        matching, order = FilterForm(request.GET).filter(), _order(request)
+        found = page(_number(request), matching=matching, order=order)
+        filtered = bool(matching.name) or matching.needs_details
+        return list_screen(found, self.admin_site, filtered=filtered, order=order)
+
+    def _lock(self, request: HttpRequest, name: str) -> Screen:
+        may_release = self.has_release_permission(request)
+        return lock_screen(name, existing(name), self.admin_site, may_release=may_release)
+
+    def _lock_context(self, name: str) -> dict[str, Any]:
+        return {
+            "title": f"Lock {printable(name)}",
+            "original": Lock(name=name),
+            "live_url": lock_url(self.admin_site, "live", name),
+            "change_url": lock_url(self.admin_site, "change", name),
+        }
+
+    def _page(
+        self,
+        request: HttpRequest,
+        template: str,
+        context: dict[str, Any],
+        screen: Callable[[HttpRequest], Screen],
+    ) -> HttpResponse:
+        """Return a page; without the server, one that says so and goes on asking."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            shown = screen(request)
+        except LockBackendError as error:
+            context = context | {"unreachable": str(error)}
+        else:
+            context = context | {**shown.context, "screen": shown}
+        return self._respond(request, template, context)
+
+    def _news(self, request: HttpRequest, screen: Callable[[HttpRequest], Screen]) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            return screen(request).answer(request)
+        except LockBackendError as error:
+            return JsonResponse({"unreachable": str(error)}, status=503)
+
+    def _respond(
+        self, request: HttpRequest, template: str, context: dict[str, Any]
+    ) -> HttpResponse:
+        request.current_app = self.admin_site.name
+        common = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "has_view_permission": True,
+            "subtitle": None,
+        }
+        return TemplateResponse(request, f"{TEMPLATES}/{template}.html", common | context)
+
+
+def _number(request: HttpRequest) -> int:
+    number = request.GET.get("p", "")
+    return int(number) if number.isdecimal() and len(number) < 10 else 1  # noqa: PLR2004
+
+
+def _order(request: HttpRequest) -> str:
+    order = request.GET.get("o", "")
+    return order if order in ORDERS else "name"

@@ -1,0 +1,54 @@
+"""Locks and waiters, for Django's permissions and admin. They live in Redis: no table, no rows."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from django.db import models
+
+from redis_locks.keys import MAX_NAME_BYTES
+from redis_locks.text import printable
+
+M = TypeVar("M", bound=models.Model)
+
+
+class NoRows(models.Manager[M]):
+    """Finds nothing without asking the database, so that `dumpdata` and the like just work."""
+
+    def get_queryset(self) -> models.QuerySet[M]:
+        """Return the empty queryset."""
+        return super().get_queryset().none()
+
+
+class Lock(models.Model):
+    """A lock by its name; who holds it is known to `redis_locks.inspection`."""
+
+    name = models.CharField(max_length=MAX_NAME_BYTES, primary_key=True)
+
+    objects = NoRows["Lock"]()
+
+    class Meta:
+        managed = False
+        base_manager_name = "objects"
+        default_permissions = ("view",)
+        permissions = [("release_lock", "Can force-release lock")]
+
+    def __str__(self) -> str:
+        return printable(self.name)
+
+
+class Waiter(models.Model):
+    """A place in a lock's queue."""
+
+    token = models.CharField(max_length=100, primary_key=True)
+
+    objects = NoRows["Waiter"]()
+
+    class Meta:
+        managed = False
+        base_manager_name = "objects"
+        default_permissions = ()
+        permissions = [("cancel_waiter", "Can cancel waiter")]
+
+    def __str__(self) -> str:
+        return printable(self.token)

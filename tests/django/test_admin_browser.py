@@ -1,0 +1,342 @@
+"""The admin's pages of locks in a real browser, under a strict Content-Security-Policy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from redis_locks.testing.server import EmbeddedServer
+from tests.faults.processes import Worker
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
+REASON = ""
+try:
+    from axe_playwright_python.sync_playwright import Axe
+    from playwright.sync_api import Browser, Page, sync_playwright
+except ImportError:
+    REASON = "no browser test: the packages of the dependency group browser are not installed"
+else:
+    REASON = "" if BROWSER else "no browser test: neither chromium nor google-chrome is on PATH"
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(bool(REASON), reason=REASON),
+]
+
+LOCKS = "/admin/redis_locks/lock/"
+
+
+class Visit:
+    """A browser's page on the site, and everything that the browser complained about."""
+
+    def __init__(self, browser: Browser, site: str) -> None:
+        self._browser, self._site = browser, site
+        self.problems: list[str] = []
+
+    def open(self, path: str, user: str = "admin", **options: Any) -> Page:
+        page = self._browser.new_context(**options).new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on(
+            "console",
+            # The site has no icon; everything else that the browser complains about counts.
+            lambda message: (
+                self.problems.append(message.text)
+                if message.type == "error" and "favicon" not in message.location["url"]
+                else None
+            ),
+        )
+        page.goto(f"{self._site}/admin/login/?{urlencode({'next': path})}")
+        page.fill("#id_username", user)
+        page.fill("#id_password", "password")
+        page.click("[type=submit]")
+        page.wait_for_selector("[data-state='live']")
+        return page
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(use_environment=False) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def site(server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    database = tmp_path_factory.mktemp("site") / "db.sqlite3"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with subprocess.Popen(
+        [sys.executable, "-u", str(Path(__file__).with_name("admin_site.py")), str(port)],
+        env={**os.environ, "REDIS_URL": server.url, "DEMO_DATABASE": str(database)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert any("Quit the server" in line for line in process.stdout)
+            while True:
+                with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                    break
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        # Containers run as root and have a small /dev/shm.
+        options = ["--no-sandbox", "--disable-dev-shm-usage"]
+        launched = playwright.chromium.launch(executable_path=BROWSER, args=options)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, site: str) -> Iterator[Visit]:
+    made = Visit(browser, site)
+    yield made
+    assert [] == made.problems
+
+
+@pytest.fixture
+def hire(server: EmbeddedServer) -> Iterator[Callable[[], Worker]]:
+    """Start processes that hold and wait."""
+    hired: list[Worker] = []
+
+    def start() -> Worker:
+        hired.append(Worker(server.url))
+        return hired[-1].ready()
+
+    yield start
+    for worker in hired:
+        worker.close()
+
+
+def test_the_list_follows_other_processes_by_itself(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.wait_for_selector("text=No lock matches")
+    holder, waiter = hire(), hire()
+    token = holder.ask("acquire", name=name, lease=3, label="nightly report")["fence"]
+    row = page.wait_for_selector("[data-rows] tr")
+    assert row
+    assert name in row.inner_text()
+    assert "nightly report" in row.inner_text()
+    assert str(token) in row.inner_text()
+    waiter.tell("acquire", name=name, lease=3)
+    page.wait_for_selector("text=1 waiting")
+    holder.ask("release")
+    page.wait_for_selector("text=1 waiting", state="detached")
+    waiter.answer()
+    waiter.ask("release")
+    page.wait_for_selector("text=No lock matches")
+
+
+def test_times_go_on_between_the_news_and_the_focus_stays(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    holder, waiter = hire(), hire()
+    holder.ask("acquire", name=name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}")
+    first = page.inner_text("[data-since]")
+    page.wait_for_function(
+        "(first) => document.querySelector('[data-since]').textContent !== first", arg=first
+    )
+    page.focus("[data-rows] a")
+    # The row is replaced by a new one, but whoever stood on its link stands on the new link.
+    waiter.tell("acquire", name=name, lease=60)
+    page.wait_for_selector("text=1 waiting")
+    assert name in page.evaluate("document.activeElement.textContent")
+
+
+def test_updates_can_be_paused(visit: Visit, hire: Callable[[], Worker], name: str) -> None:
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.click("text=Pause updates")
+    page.wait_for_selector("[data-state='paused']")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    hire().ask("acquire", name=name, lease=60)
+    page.evaluate("new Promise((done) => setTimeout(done, 2500))")
+    assert [] == asked
+    page.click("text=Resume updates")
+    page.wait_for_selector("[data-rows] tr")
+
+
+def test_nothing_is_sent_when_nothing_changed(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    hire().ask("acquire", name=name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}")
+    with page.expect_response(lambda response: "/data/" in response.url) as caught:
+        pass
+    assert 304 == caught.value.status
+
+
+def test_force_release_reaches_a_holder_in_another_process(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    holder = hire()
+    holder.ask("acquire", name=name, lease=3)
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.click("[data-rows] a")
+    page.click("text=Force-release…")
+    # Without a reason the browser does not even send the form.
+    page.click("input[value='Force-release']")
+    assert page.url.endswith("/release/")
+    page.fill("#id_reason", "stuck since the deployment")
+    page.click("input[value='Force-release']")
+    page.wait_for_selector(".messagelist .success")
+    while not holder.ask("is_lost")["is_lost"]:
+        pass
+    page.wait_for_selector("text=Nobody holds this lock or waits for it.")
+    page.click("text=History")
+    assert "stuck since the deployment" in page.inner_text("#change-history")
+
+
+def test_who_may_only_look_has_no_button_and_a_forged_post_fails(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    token = hire().ask("acquire", name=name, lease=60)["token"]
+    page = visit.open(f"{LOCKS}?q={name}", user="viewer")
+    page.click("[data-rows] a")
+    page.wait_for_selector("text=Held by")
+    assert 0 == page.locator("text=Force-release").count()
+    cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
+    response = page.request.post(
+        page.url.replace("/change/", "/release/"),
+        form={
+            "reason": "because I can",
+            "token": token,
+            "csrfmiddlewaretoken": cookies["csrftoken"],
+        },
+    )
+    assert 403 == response.status
+    page.wait_for_selector("text=Held by")
+
+
+@pytest.mark.parametrize(
+    "hostile", ["<script>document.title = 'x'</script>", "\u202egnp\nexe", "x" * 512, ".."]
+)
+def test_a_hostile_name_is_text_and_has_a_page(
+    visit: Visit, hire: Callable[[], Worker], hostile: str
+) -> None:
+    hire().ask("acquire", name=hostile, lease=3, label=hostile)
+    page = visit.open(f"{LOCKS}?{urlencode({'q': hostile})}")
+    row = page.wait_for_selector("[data-rows] tr")
+    assert row
+    assert "Locks" in page.title()
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.click("[data-rows] a")
+    page.wait_for_selector("[data-state='live'] >> text=Held by")
+    shown = page.inner_text("h1")
+    assert "\u202e" not in shown
+    assert (hostile if hostile.isprintable() else r"\u202egnp\nexe") in shown
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_a_server_that_goes_away_is_told_and_what_was_seen_stays(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    hire().ask("acquire", name=name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.route(
+        "**/data/**",
+        lambda route: route.fulfill(status=503, json={"unreachable": "nobody answers."}),
+    )
+    page.wait_for_selector("[role=alert] >> text=Redis cannot be reached: nobody answers.")
+    assert name in page.inner_text("[data-rows]")
+    page.unroute("**/data/**")
+    page.wait_for_selector("[data-state='live']")
+    assert not page.is_visible("[role=alert]")
+    # A browser reports every 503 as an error; this one was ours.
+    visit.problems[:] = [problem for problem in visit.problems if "503" not in problem]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_violation(
+    visit: Visit, hire: Callable[[], Worker], name: str, scheme: str
+) -> None:
+    holder, waiter = hire(), hire()
+    holder.ask("acquire", name=name, lease=60)
+    waiter.tell("acquire", name=name, lease=60)
+    # axe itself does what the policy forbids.
+    page = visit.open(f"{LOCKS}?q={name}", color_scheme=scheme, bypass_csp=True)
+    page.wait_for_selector("text=1 waiting")
+    found = serious(page)
+    page.click("[data-rows] a")
+    page.wait_for_selector("text=Who blocks whom")
+    found += serious(page)
+    page.click("text=Force-release…")
+    page.wait_for_selector("#id_reason")
+    found += serious(page)
+    page.goto(page.url.split("/lock/")[0] + "/lock/?q=no-such-lock")
+    page.wait_for_selector("text=No lock matches")
+    found += serious(page)
+    assert [] == found
+
+
+def serious(page: Page) -> list[str]:
+    """What is ours and hard to use: the admin around it is Django's."""
+    results = Axe().run(page, context="#content")
+    return [
+        f"{violation['id']}: {[node['html'] for node in violation['nodes']]}"
+        for violation in results.response["violations"]
+        if violation["impact"] in {"serious", "critical"}
+    ]
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280, 1920])
+def test_nothing_is_wider_than_the_screen(
+    visit: Visit, hire: Callable[[], Worker], name: str, width: int
+) -> None:
+    long_name = name + ":1234567890" * 20
+    holder, waiter = hire(), hire()
+    holder.ask("acquire", name=long_name, lease=60, label="manage.py " + "x" * 100)
+    waiter.tell("acquire", name=long_name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}", viewport={"width": width, "height": 900})
+    page.wait_for_selector("text=1 waiting")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.click("[data-rows] a")
+    page.wait_for_selector("text=Who blocks whom")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.click("text=Force-release…")
+    page.wait_for_selector("#id_reason")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_everything_can_be_reached_by_keyboard(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    hire().ask("acquire", name=name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.wait_for_selector("[data-rows] tr")
+    page.focus("#id_q")
+    reached = []
+    for _ in range(14):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate("document.activeElement.textContent || document.activeElement.name")
+        )
+    assert [
+        text in "\n".join(reached)
+        for text in ("host", "contended", "Pause updates", "Held for", name)
+    ] == [True] * 5
+    page.focus("[data-rows] a")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=Held by")

@@ -1,0 +1,184 @@
+"""Force-release in the admin: who may, what it ends, and what the log keeps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import Permission, User
+from django.test import Client, override_settings
+from django.urls import reverse
+
+from redis_locks import Hold, LockBackendError, LockLost, inspection
+from redis_locks.admin.paths import to_path
+from tests.django.parties import held
+
+pytestmark = pytest.mark.django_db
+
+WHY = "stuck since the deployment"
+
+
+@pytest.fixture(autouse=True)
+def own_prefix(name: str) -> Iterator[None]:
+    with override_settings(REDIS_LOCKS={"PREFIX": name}):
+        yield
+
+
+@pytest.fixture
+def hold(name: str) -> Iterator[Hold]:
+    with held(name, label="nightly report") as made:
+        yield made
+
+
+def login(*codenames: str) -> Client:
+    user = User.objects.create_user("staff", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+    browser = Client()
+    browser.force_login(user)
+    return browser
+
+
+@pytest.fixture
+def operator() -> Client:
+    return login("view_lock", "release_lock")
+
+
+def url_of(name: str, view: str = "release") -> str:
+    return reverse(f"admin:redis_locks_lock_{view}", args=[to_path(name)])
+
+
+def said(browser: Client, name: str) -> str:
+    return browser.get(url_of(name, "change")).content.decode()
+
+
+@pytest.mark.parametrize("codenames", [(), ("view_lock",), ("release_lock",), ("cancel_waiter",)])
+def test_without_both_permissions_there_is_no_button_and_no_release(
+    name: str, hold: Hold, codenames: tuple[str, ...]
+) -> None:
+    browser = login(*codenames)
+    assert "Force-release" not in said(browser, name)
+    assert 403 == browser.get(url_of(name)).status_code
+    form = {"reason": WHY, "token": hold.token}
+    assert 403 == browser.post(url_of(name), form).status_code
+    assert inspection.lock(name)
+    assert not LogEntry.objects.exists()
+
+
+def test_a_post_without_the_csrf_token_is_refused(operator: Client, name: str, hold: Hold) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.cookies = operator.cookies
+    form = {"reason": WHY, "token": hold.token}
+    assert 403 == strict.post(url_of(name), form).status_code
+    assert inspection.lock(name)
+
+
+def test_get_asks_and_releases_nothing(operator: Client, name: str, hold: Hold) -> None:
+    assert f'href="{url_of(name)}"' in said(operator, name)
+    html = operator.get(url_of(name), {"reason": WHY, "token": hold.token}).content.decode()
+    assert "nightly report" in html
+    assert [hold.token] == re.findall(r'name="token" value="([^"]+)"', html)
+    assert inspection.lock(name)
+    assert not LogEntry.objects.exists()
+
+
+@pytest.mark.parametrize("reason", ["", "   ", "x" * 1001])
+def test_a_reason_is_needed(operator: Client, name: str, hold: Hold, reason: str) -> None:
+    response = operator.post(url_of(name), {"reason": reason, "token": hold.token})
+    assert 200 == response.status_code
+    assert b"errorlist" in response.content
+    assert inspection.lock(name)
+    assert not LogEntry.objects.exists()
+
+
+def test_release_ends_the_hold_and_logs_who_and_why(
+    operator: Client, name: str, hold: Hold
+) -> None:
+    response = operator.post(url_of(name), {"reason": WHY, "token": hold.token}, follow=True)
+    assert [(url_of(name, "change"), 302)] == response.redirect_chain
+    assert "it was held by" in response.content.decode()
+    assert inspection.lock(name) is None
+    with pytest.raises(LockLost):
+        hold.extend(60)
+    entry = LogEntry.objects.get()
+    assert ("staff", CHANGE, name) == (entry.user.username, entry.action_flag, entry.object_id)
+    message = entry.get_change_message()
+    assert message.startswith("Force-released; held by ")
+    assert str(hold.fencing_token) in message
+    assert message.endswith(f"Reason: {WHY}")
+    assert WHY in operator.get(url_of(name, "history")).content.decode()
+
+
+def test_only_the_hold_that_was_shown_is_ended(operator: Client, name: str) -> None:
+    with held(name) as first:
+        operator.get(url_of(name))
+    with held(name) as successor:
+        response = operator.post(url_of(name), {"reason": WHY, "token": first.token}, follow=True)
+        successor.check()
+    assert "nothing was released" in response.content.decode()
+    assert not LogEntry.objects.exists()
+
+
+def test_a_post_without_a_token_releases_nothing(operator: Client, name: str, hold: Hold) -> None:
+    response = operator.post(url_of(name), {"reason": WHY}, follow=True)
+    assert "nothing was released" in response.content.decode()
+    assert inspection.lock(name)
+
+
+def test_a_free_lock_has_nothing_to_release(operator: Client, name: str) -> None:
+    response = operator.get(url_of(name), follow=True)
+    assert "there is nothing to release" in response.content.decode()
+
+
+def test_a_hold_that_ends_in_the_last_moment_is_logged_as_not_released(
+    operator: Client, name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really = inspection.release
+
+    def too_late(*args: str, **options: list[str]) -> int:
+        hold.release()
+        return really(*args, **options)
+
+    monkeypatch.setattr(inspection, "release", too_late)
+    response = operator.post(url_of(name), {"reason": WHY, "token": hold.token}, follow=True)
+    assert "nothing was released" in response.content.decode()
+    assert "the hold ended by itself" in LogEntry.objects.get().get_change_message()
+
+
+def test_a_server_that_goes_away_leaves_an_entry_that_says_so(
+    operator: Client, name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> int:
+        msg = "the server does not answer"
+        raise LockBackendError(msg)
+
+    monkeypatch.setattr(inspection, "release", fail)
+    response = operator.post(url_of(name), {"reason": WHY, "token": hold.token}, follow=True)
+    assert "Redis cannot be reached: the server does not answer" in response.content.decode()
+    message = LogEntry.objects.get().get_change_message()
+    assert "Redis did not answer" in message
+    assert WHY in message
+
+
+def test_a_server_that_is_down_is_told_before_asking(operator: Client, name: str) -> None:
+    with override_settings(REDIS_LOCKS={"CONNECTION": "unix:///nonexistent/server.sock"}):
+        response = operator.get(url_of(name), follow=True)
+    assert "Redis cannot be reached" in response.content.decode()
+
+
+def test_a_hostile_name_and_holder_are_text_in_the_log(operator: Client) -> None:
+    name = "<script>alert(1)</script>\n\u202e"
+    with held(name, label="<b>\n\u202e") as hold:
+        page = operator.get(url_of(name)).content.decode()
+        operator.post(url_of(name), {"reason": "<i>why</i>", "token": hold.token})
+    entry = LogEntry.objects.get()
+    assert name == entry.object_id
+    assert "\n" not in entry.object_repr + entry.get_change_message()
+    history = operator.get(url_of(name, "history")).content.decode()
+    index = operator.get(reverse("admin:index")).content.decode()
+    for html in (page, history, index):
+        assert "<script>alert" not in html
+        assert "<i>why" not in html
+        assert "\u202e" not in html
+    assert url_of(name, "change") in index
