@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from redis_locks.deadlines import lock_timeout
 from redis_locks.decorators import redis_lock
 from redis_locks.exceptions import (
     DeadlockDetected,
@@ -11,6 +12,7 @@ from redis_locks.exceptions import (
     LockNotAvailable,
     LockNotHeld,
     LockTimeout,
+    StaleHold,
     TooMuchContention,
 )
 from redis_locks.holds import Hold
@@ -33,7 +35,9 @@ __all__ = [
     "LockTimeout",
     "RedisLockMixin",
     "Semaphore",
+    "StaleHold",
     "TooMuchContention",
+    "lock_timeout",
     "optimistic",
     "redis_lock",
 ]

@@ -16,6 +16,7 @@ from redis_locks.holds import Hold
 from redis_locks.locks import Lock, Mode, validate_mode
 from redis_locks.reads import Command, packed_reads
 from redis_locks.responses import conflict_response
+from redis_locks.scopes import Scope, ScopeName
 from redis_locks.store import Refused
 from redis_locks.wrappers import LockedFunction
 
@@ -46,6 +47,9 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         using: The server: a CACHES alias, a URL or a dotted path.
         label: What the holder runs, for people; None is "GET /path" for a view, else the
             function's module and qualified name.
+        scope: "auto", "block" or "transaction": until when a hold is kept; see `Lock`.
+        database: The alias of the database whose transactions count.
+        commit_guard: Whether a hold kept by a transaction is verified just before COMMIT.
         on_conflict: What a call does when somebody else holds the lock. "raise": raise
             LockNotAvailable or LockTimeout. "skip": return None without calling the
             function. A callable: return what ``on_conflict(error, *args, **kwargs)``
@@ -71,6 +75,9 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         renew: bool | Unset = UNSET,
         using: str | None = None,
         label: str | None = None,
+        scope: ScopeName = "auto",
+        database: str = "default",
+        commit_guard: bool = True,
         on_conflict: OnConflict | None = None,
         conflict_status: int | None = None,
         read: Iterable[Command] = (),
@@ -82,9 +89,11 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             self._set_names(self._sources)
         self._mode = validate_mode(mode)
         self._set_options(wait, lease, renew, using, label)
+        self._scope = Scope(scope, database, commit_guard)
         _check_name_callable(name)
         _check_conflict(on_conflict, conflict_status)
         self._options = {"wait": wait, "lease": lease, "renew": renew, "using": using}
+        self._options |= {"scope": scope, "database": database, "commit_guard": commit_guard}
         self._on_conflict = on_conflict
         self._conflict_status = conflict_status
 
@@ -97,6 +106,8 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         is_async = iscoroutinefunction(function) or iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - the method, not whether there is one
         )
+        if is_async:
+            self._scope.refuse_async()
         own_label = _own_label(function)
 
         def lock_named(names: tuple[str, ...], label: str | None) -> Lock:

@@ -5,6 +5,7 @@
     │   └── LockTimeout      contention for longer than the caller would wait (55P03)
     ├── DeadlockDetected     waiting on would never end, and this wait was chosen to (40P01)
     ├── LockLost             the lease ended, or the hold was revoked, while held
+    │   └── StaleHold        a row was written under a later hold of the lock
     ├── TooMuchContention    an optimistic transaction kept meeting others (40001)
     ├── LockNotHeld          this process does not hold what it tries to release or extend
     └── LockBackendError     Redis could not be asked, or refused to answer
@@ -114,6 +115,10 @@ class TooMuchContention(LockError, OperationalError):
 
 class LockLost(LockError):
     """The lease ended, or the hold was revoked, while the holder thought it held."""
+
+
+class StaleHold(LockLost):
+    """A fenced write was refused: a later hold, with a greater fencing token, wrote the row."""
 
 
 class LockNotHeld(LockError):

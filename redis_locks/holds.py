@@ -17,6 +17,7 @@ from redis_locks.backends import Backend
 from redis_locks.commits import queued_commands
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.contention import not_available
+from redis_locks.deadlines import bounded
 from redis_locks.drivers.base import Driver, Link, LinkBroken, run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.durations import lease_ms, wait_seconds
@@ -43,6 +44,7 @@ class Hold:
         "_renewer",
         "_who",
         "fencing_token",
+        "kept",
         "mode",
         "read",
     )
@@ -70,6 +72,8 @@ class Hold:
         self._who = who
         self.read = read
         """Replies to the commands that the lock was given to `read`: bytes, numbers, None, lists."""
+        self.kept = False
+        """Whether a transaction keeps this hold: its release takes effect when that has ended."""
 
     @property
     def name(self) -> str:
@@ -143,6 +147,8 @@ class Hold:
     def release(self) -> None:
         """Release the lock and hand it to the first waiter. Doing it again does nothing.
 
+        A hold that a transaction keeps is released when the transaction has ended.
+
         Raises:
             LockLost: The hold was lost before.
             LockNotHeld: It belongs to another process (this one was forked from it).
@@ -209,6 +215,7 @@ class Hold:
             LockNotHeld: It was released, or belongs to another process.
             LockBackendError: Redis could not be asked; it may have been applied or not.
             redis.exceptions.ResponseError: A command failed; the lock is released.
+            LockError: A transaction keeps the hold.
             TypeError: `pipe` is no pipeline.
             ValueError: `pipe` belongs to another server or database, or watches keys.
         """
@@ -263,7 +270,7 @@ class Hold:
     async def _upgrade(self, driver: Driver, wait: float | Unset | None) -> None:
         if self._stays("exclusive"):
             return
-        seconds = get_settings().wait if wait is UNSET else wait_seconds(wait)
+        seconds = bounded(get_settings().wait if wait is UNSET else wait_seconds(wait))
         shared = self._lease
         mode = f"upgrade:{shared.token}"
         token = new_token(task=not isinstance(driver, BlockingDriver))
@@ -313,6 +320,12 @@ class Hold:
 
     async def _commit(self, driver: Driver, pipe: Any) -> None:
         self._require_held()
+        if self.kept:
+            msg = (
+                f"Lock {self.name!r} is kept until its transaction ends; commit(pipe) would release "
+                "it before: take it with scope='block', or send the commands by themselves"
+            )
+            raise LockError(msg)
         commands = queued_commands(pipe, self._backend.description)
         if self.is_lost:
             raise self._lost()
@@ -346,10 +359,14 @@ class Hold:
     async def _release(self, driver: Driver, *, repeated: bool = False) -> None:
         if self._pid != process_id():
             raise self._of_another_process()
+        lease = self._lease
         if self._released:
             return
-        lease = self._lease
         was_lost = lease.is_over()
+        if self.kept:
+            if was_lost:
+                raise self._lost()
+            return
         lease.ended = True
         if self._renewer is not None:
             self._renewer.discard(lease)
@@ -405,7 +422,9 @@ class Hold:
     def __del__(self) -> None:
         # Without a default, a hold whose making was interrupted would complain about itself.
         released = getattr(self, "_released", True)
-        if not released and self._pid == process_id() and not self._lease.is_over():
+        if released or self._lease.ended:  # ended: a release was tried, and said what was wrong
+            return
+        if self._pid == process_id() and not self._lease.is_over():
             self._lease.ended = True  # also if the warning keeps us from going away
             warnings.warn(
                 f"A hold of lock {self.name!r} was dropped without release(); it ends with its lease",

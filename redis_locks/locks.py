@@ -12,14 +12,17 @@ from redis_locks.backends import Backend, backend_for
 from redis_locks.blocks import OpenBlocks
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.contention import not_available
+from redis_locks.deadlines import bounded
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.durations import lease_ms, wait_seconds
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
 from redis_locks.identity import new_token, whoami
+from redis_locks.kept import Taken
 from redis_locks.keys import validate_names
 from redis_locks.reads import Command, checked, packed_reads
 from redis_locks.renewal import Lease, Renewer
+from redis_locks.scopes import Scope, ScopeName
 from redis_locks.store import Refused, Request
 
 Mode = Literal["exclusive", "shared"]
@@ -45,6 +48,15 @@ class Lock:
         label: What the holder runs, for people; None is the command of this process.
         read: Redis commands that only read, such as ``[("HGET", "account:1", "money")]``. They
             travel with the acquire and run once the lock is held; `Hold.read` has the replies.
+        scope: "auto": a hold taken inside ``atomic()`` is kept until that transaction, or the
+            savepoint it is taken in, ends; in the same transaction the lock is taken once, as a
+            row lock is. Any other hold ends with its block. "block": every hold does.
+            "transaction": as "auto", but taking it outside a transaction raises. Async code has
+            no transactions: its holds end with their block.
+        database: The alias of the database whose transactions count.
+        commit_guard: Whether a hold kept by a transaction is verified just before COMMIT. If it
+            is lost, or its lease ends within a second (or a tenth of the lease, if that is
+            less), the transaction is rolled back and LockLost raised.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -62,11 +74,15 @@ class Lock:
         using: str | None = None,
         label: str | None = None,
         read: Iterable[Command] = (),
+        scope: ScopeName = "auto",
+        database: str = "default",
+        commit_guard: bool = True,
     ) -> None:
         self._set_names((name, *more))
         self._mode: str = validate_mode(mode)
         self._reads = packed_reads(read)
         self._set_options(wait, lease, renew, using, label)
+        self._scope = Scope(scope, database, commit_guard)
 
     def _set_names(self, names: Iterable[object]) -> None:
         self._names = validate_names(names)
@@ -117,6 +133,8 @@ class Lock:
 
         Blocks for up to `wait` seconds (0: not at all; None: for ever; not given: the
         lock's own). An interrupt leaves neither hold nor place in the queue behind.
+        Inside a transaction the hold is kept until that ends, whether released before or not
+        (see `scope`).
 
         Raises:
             DeadlockDetected: Waiting on would never have ended.
@@ -136,6 +154,13 @@ class Lock:
     def hold(self, *, wait: float | Unset | None = UNSET) -> HoldContext:
         """Return a context manager for one `with` or `async with`; see `__enter__`."""
         return HoldContext(self, wait)
+
+    def guard(self, hold: Hold, databases: Iterable[str]) -> None:
+        """Verify `hold` of this lock before the open transactions of `databases` COMMIT.
+
+        For transactions inside the block of the hold, unless `scope` or `commit_guard` opt out.
+        """
+        self._scope.guard(hold, databases)
 
     def __enter__(self) -> Hold:
         """Acquire, or raise.
@@ -180,16 +205,24 @@ class Lock:
 
     def _effective_wait(self, wait: float | Unset | None) -> float | None:
         if wait is not UNSET:
-            return wait_seconds(wait)
-        return get_settings().wait if self._wait is UNSET else self._wait
+            return bounded(wait_seconds(wait))
+        return bounded(get_settings().wait if self._wait is UNSET else self._wait)
 
     def _acquire_blocking(self, wait: float | None) -> Hold | Refused:
         backend = backend_for(self._using)
-        return run_blocking(
+        transaction = self._scope.transaction()
+        taken = Taken(backend, frozenset(self._names), self._mode)
+        if transaction is not None and (kept := transaction.find(taken, joins=not self._reads)):
+            return kept
+        outcome = run_blocking(
             self._acquire(backend, backend.driver, backend.renewer, wait, task=False)
         )
+        if transaction is not None and isinstance(outcome, Hold):
+            transaction.keep(outcome, taken)
+        return outcome
 
     async def _acquire_async(self, wait: float | None) -> Hold | Refused:
+        self._scope.refuse_async()
         backend = backend_for(self._using)
         driver, renewer = await backend.of_loop()
         return await self._acquire(backend, driver, renewer, wait, task=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from redis_locks.conf import UNSET, Unset
 from redis_locks.decorators import OnConflict, redis_lock
+from redis_locks.scopes import ScopeName
 
 MAX_CAPACITY = 1_000_000
 
@@ -29,6 +30,9 @@ class Semaphore(redis_lock):
         renew: Whether a permit is renewed in the background while it is held.
         using: The server: a CACHES alias, a URL or a dotted path.
         label: What the holder runs, for people.
+        scope: As for `redis_lock`; in one transaction one permit is taken.
+        database: As for `redis_lock`.
+        commit_guard: As for `redis_lock`.
         on_conflict: As for `redis_lock`.
         conflict_status: As for `redis_lock`.
 
@@ -47,6 +51,9 @@ class Semaphore(redis_lock):
         renew: bool | Unset = UNSET,
         using: str | None = None,
         label: str | None = None,
+        scope: ScopeName = "auto",
+        database: str = "default",
+        commit_guard: bool = True,
         on_conflict: OnConflict | None = None,
         conflict_status: int | None = None,
     ) -> None:
@@ -63,6 +70,9 @@ class Semaphore(redis_lock):
             renew=renew,
             using=using,
             label=label,
+            scope=scope,
+            database=database,
+            commit_guard=commit_guard,
             on_conflict=on_conflict,
             conflict_status=conflict_status,
         )

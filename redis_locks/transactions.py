@@ -55,13 +55,14 @@ def _taken_over(request: HttpRequest | None, owner: object) -> list[str]:
 
 
 @contextmanager
-def request_transaction(request: HttpRequest | None, owner: object) -> Iterator[None]:
-    """The transactions that Django would have opened around the view."""
+def request_transaction(request: HttpRequest | None, owner: object) -> Iterator[list[str]]:
+    """The transactions that Django would have opened around the view; yields their aliases."""
     with ExitStack() as stack:
         # Django wraps one alias after the other, so that the last one is the outermost.
-        for alias in reversed(_taken_over(request, owner)):
+        aliases = _taken_over(request, owner)[::-1]
+        for alias in aliases:
             stack.enter_context(transaction.atomic(using=alias))
-        yield
+        yield aliases
 
 
 def refuse_async_transaction(request: HttpRequest | None, owner: object) -> None:

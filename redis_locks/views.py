@@ -107,13 +107,16 @@ class RedisLockMixin(View):
         if self.view_is_async:
             return self._dispatch_async(request, *args, **kwargs)  # type: ignore[return-value]
         with ExitStack() as held:
+            lock = None
             if request.method in self.lock_methods:
                 lock = self._lock_of(self.get_lock_name())
                 try:
                     self.hold = held.enter_context(lock.hold())
                 except LockNotAvailable as error:
                     return self.lock_conflict(error)  # type: ignore[return-value]
-            with request_transaction(request, type(self)):
+            with request_transaction(request, type(self)) as opened:
+                if lock is not None and self.hold is not None:
+                    lock.guard(self.hold, opened)
                 response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
                 return response
 

@@ -79,11 +79,12 @@ class LockedFunction:
         lock = self._lock(self.names_of(args, kwargs), request)
         with ExitStack() as held:
             try:
-                held.enter_context(lock.hold())
+                hold = held.enter_context(lock.hold())
             except LockNotAvailable as error:  # ours: the function has not been called yet
                 outcome = self.on_conflict(error, request, args, kwargs)
                 return _not_awaitable(outcome)
-            with request_transaction(request, self.owner):
+            with request_transaction(request, self.owner) as opened:
+                lock.guard(hold, opened)
                 result = self.function(*args, **kwargs)
             return hold_until_done(result, held.pop_all()) if isawaitable(result) else result
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
 from django.conf import settings
+from django.db import connections
 
 from redis_locks.testing.server import EmbeddedServer
+from tests import postgres as postgresql
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -43,3 +46,44 @@ def client(redis_server: EmbeddedServer) -> Iterator[redis.Redis]:
 def name() -> str:
     """A lock name that no other test uses."""
     return f"test:{uuid.uuid4().hex}"
+
+
+@pytest.fixture(scope="session")
+def postgres_server(django_db_blocker: Any) -> Iterator[dict[str, Any]]:
+    """The DATABASES entry of this test process's own PostgreSQL, with the tables of the tests."""
+    missing = postgresql.missing()
+    if missing is not None:
+        if os.environ.get("CI"):
+            pytest.fail(f"{missing}; CI must run these tests")
+        pytest.skip(missing)
+    from tests.ledger.models import Counter, NotedCounter
+
+    with django_db_blocker.unblock(), postgresql.server() as entry:
+        with (
+            postgresql.configured(entry) as alias,
+            connections[alias].schema_editor() as editor,
+        ):
+            editor.create_model(Counter)
+            editor.create_model(NotedCounter)
+        yield entry
+
+
+@pytest.fixture
+def postgres(
+    postgres_server: dict[str, Any], transactional_db: None, django_db_blocker: Any
+) -> Iterator[str]:
+    """The alias of a database on PostgreSQL; its tables are empty."""
+    from tests.ledger.models import Counter, NotedCounter
+
+    with django_db_blocker.unblock(), postgresql.configured(postgres_server) as alias:
+        yield alias
+        for model in (NotedCounter, Counter):
+            model.objects.using(alias).all().delete()
+
+
+@pytest.fixture(params=["default", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database(request: pytest.FixtureRequest, transactional_db: None) -> str:
+    """The alias of a database whose transactions really commit: SQLite, then PostgreSQL."""
+    if request.param == "postgres":
+        request.getfixturevalue("postgres")
+    return str(request.param)

@@ -41,6 +41,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "redis_locks",
     "demo_project.bank",
+    "tests.ledger",
     "chartkick.django",
 ]
 MIDDLEWARE = [

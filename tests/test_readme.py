@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import models
 from django.http import HttpResponse
 from django.test import RequestFactory
 from django.views import View
@@ -23,8 +24,9 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 def namespace() -> dict[str, Any]:
     """What the examples take as given; they build on each other, as a reader does."""
     return {
-        "__name__": "readme",
+        "__name__": "tests.ledger.readme",  # a model must be an app's
         "View": View,
+        "models": models,
         "build_report": lambda fence: None,
         "retry_page": lambda request, error: HttpResponse(status=503),
     }

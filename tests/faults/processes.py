@@ -20,11 +20,12 @@ PATIENCE = 30.0
 
 
 class Worker:
-    """A process that runs worker.py."""
+    """A process that runs worker.py, or another script of this directory."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, script: str = "worker.py", *arguments: str) -> None:
+        path = str(Path(__file__).with_name(script))
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(Path(__file__).with_name("worker.py")), url],
+            [sys.executable, "-W", "ignore", path, url, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -74,9 +75,9 @@ class Crew:
         self.server_side = Observer(client)
         self._workers: list[Worker] = []
 
-    def hire(self, count: int) -> list[Worker]:
+    def hire(self, count: int, *script: str) -> list[Worker]:
         """Start `count` workers at once and wait until all are ready."""
-        started = [Worker(self.url) for _ in range(count)]
+        started = [Worker(self.url, *script) for _ in range(count)]
         self._workers += started
         return [worker.ready() for worker in started]
 

@@ -16,6 +16,7 @@ from redis_locks import (
     LockNotAvailable,
     RedisLockMixin,
     TooMuchContention,
+    lock_timeout,
     optimistic,
     redis_lock,
 )
@@ -85,6 +86,14 @@ def blocks() -> None:
         assert_type(hold, Hold)
     with Lock("report") as hold:
         assert_type(hold, Hold)
+
+
+def scopes() -> None:
+    Lock("report", scope="transaction", database="default", commit_guard=False)
+    redis_lock("report", scope="block")
+    Lock("report", scope="session")  # type: ignore[arg-type]
+    with lock_timeout(2), lock_timeout(None), Lock("report") as hold:
+        assert_type(hold.kept, bool)
 
 
 async def async_blocks() -> None:

@@ -16,6 +16,7 @@ from redis_locks import (
     LockNotAvailable,
     LockNotHeld,
     LockTimeout,
+    StaleHold,
     TooMuchContention,
 )
 from redis_locks.exceptions import Wait
@@ -29,6 +30,7 @@ ALL = [
     LockNotHeld,
     LockTimeout,
     TooMuchContention,
+    StaleHold,
 ]
 
 

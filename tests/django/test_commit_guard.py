@@ -1,0 +1,279 @@
+"""The commit guard: no COMMIT of what was done under a lock that is lost by then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import redis
+from django.conf import settings
+from django.db import connection, connections, transaction
+from django.db.transaction import atomic
+from django.http import HttpRequest, HttpResponse
+from django.test import Client
+from django.urls import path
+from django.views import View
+
+from redis_locks import Lock, LockBackendError, LockLost, RedisLockMixin, kept, redis_lock
+from redis_locks.drivers.blocking import BlockingLink
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import Observer, keys_of
+from tests.django.transactions import increment, is_free, values, watched
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_installed(
+    request: pytest.FixtureRequest, transactional_db: None
+) -> Iterator[None]:
+    database = request.getfixturevalue("database") if "database" in request.fixturenames else None
+    yield
+    assert [] == watched(database or "default")
+
+
+def take_away(client: redis.Redis, name: str) -> str:
+    """Give the lock to somebody else, as after a lease that ended unnoticed."""
+    client.delete(keys_of(name).holder)
+    hold = Lock(name, wait=0, scope="block").acquire()
+    assert hold is not None
+    taken.append(hold)
+    return hold.token
+
+
+taken: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def _give_back() -> Iterator[None]:
+    yield
+    while taken:
+        taken.pop().release()
+
+
+def test_a_transaction_whose_lock_is_lost_is_rolled_back(
+    database: str, name: str, client: redis.Redis, server_side: Observer
+) -> None:
+    with pytest.raises(LockLost, match="before COMMIT"), atomic(using=database):
+        with Lock(name, database=database):
+            increment(database, name)
+        successor = take_away(client, name)
+    assert [] == values(database, name)
+    assert successor == server_side.holder(name)
+
+
+def test_the_connection_works_after_the_guard_rolled_back(
+    database: str, name: str, client: redis.Redis
+) -> None:
+    with suppress(LockLost), atomic(using=database):
+        with Lock(name, database=database):
+            increment(database, name)
+        take_away(client, name)
+    assert connections[database].autocommit
+    with atomic(using=database):
+        increment(database, name)
+    assert [1] == values(database, name)
+
+
+def test_the_guard_looks_only_at_the_outermost_commit(
+    database: str, name: str, client: redis.Redis
+) -> None:
+    reached = False
+    with pytest.raises(LockLost), atomic(using=database):
+        with atomic(using=database), Lock(name, database=database):
+            increment(database, name)
+            client.delete(keys_of(name).holder)
+        reached = True
+    assert reached
+    assert [] == values(database, name)
+
+
+def test_a_lock_lost_in_a_savepoint_that_is_rolled_back_does_not_matter(
+    database: str, name: str, client: redis.Redis
+) -> None:
+    with atomic(using=database):
+        increment(database, name)
+        with suppress(ZeroDivisionError), atomic(using=database):
+            with Lock(name, database=database):
+                client.delete(keys_of(name).holder)
+            raise ZeroDivisionError
+    assert [1] == values(database, name)
+
+
+def test_without_autocommit_a_commit_by_hand_is_guarded_too(
+    database: str, name: str, client: redis.Redis
+) -> None:
+    transaction.set_autocommit(False, using=database)
+    try:
+        with Lock(name, database=database):
+            increment(database, name)
+        client.delete(keys_of(name).holder)
+        with pytest.raises(LockLost):
+            transaction.commit(using=database)
+        assert [] == values(database, name)
+    finally:
+        transaction.rollback(using=database)
+        transaction.set_autocommit(True, using=database)
+
+
+def test_a_commit_refused_inside_atomic_rolls_nothing_back(
+    database: str, name: str, client: redis.Redis
+) -> None:
+    with atomic(using=database):
+        with Lock(name, database=database):
+            increment(database, name)
+        with pytest.raises(transaction.TransactionManagementError):
+            transaction.commit(using=database)
+        assert not is_free(name)
+    assert [1] == values(database, name)
+
+
+def test_a_lock_can_opt_out(database: str, name: str, client: redis.Redis) -> None:
+    with atomic(using=database):
+        with Lock(name, database=database, commit_guard=False):
+            increment(database, name)
+        client.delete(keys_of(name).holder)
+    assert [1] == values(database, name)
+
+
+def test_a_lease_that_ends_within_the_margin_counts_as_lost(
+    database: str, name: str, client: redis.Redis
+) -> None:
+    with pytest.raises(LockLost, match="too soon for COMMIT"), atomic(using=database):
+        with Lock(name, database=database, lease=60, renew=False):
+            increment(database, name)
+        client.pexpire(keys_of(name).holder, 900)
+    assert [] == values(database, name)
+
+
+def test_a_lease_that_is_not_renewed_is_not_extended_by_the_guard(
+    database: str, name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[int] = []
+    verify = kept.verify
+
+    def noted(holds: Any) -> None:
+        verify(holds)
+        left.append(client.pttl(keys_of(name).holder))
+
+    monkeypatch.setattr(kept, "verify", noted)
+    with atomic(using=database), Lock(name, database=database, lease=30, renew=False):
+        client.pexpire(keys_of(name).holder, 20_000)
+    assert 0 < left[0] <= 20_000
+
+
+def test_a_lease_that_is_renewed_is_renewed_for_the_commit(
+    database: str, name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[int] = []
+    verify = kept.verify
+
+    def noted(holds: Any) -> None:
+        verify(holds)
+        left.append(client.pttl(keys_of(name).holder))
+
+    monkeypatch.setattr(kept, "verify", noted)
+    with atomic(using=database), Lock(name, database=database, lease=30):
+        client.pexpire(keys_of(name).holder, 500)
+    assert left[0] > 20_000
+
+
+def test_all_holds_are_verified_in_one_round_trip(
+    database: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips: list[int] = []
+    call_many = BlockingLink.call_many
+
+    async def noted(self: BlockingLink, script: Any, calls: Any) -> Any:
+        trips.append(len(calls))
+        return await call_many(self, script, calls)
+
+    with atomic(using=database):
+        for number in range(5):
+            with Lock(f"{name}:{number}", database=database):
+                pass
+        with Lock(f"{name}:out", database=database, commit_guard=False):
+            pass
+        monkeypatch.setattr(BlockingLink, "call_many", noted)
+    assert [5] == trips
+
+
+def test_if_the_server_does_not_answer_there_is_no_commit(
+    database: str, name: str, private_server: EmbeddedServer
+) -> None:
+    lock = Lock(name, database=database, using=private_server.url)
+    with pytest.raises(LockBackendError), atomic(using=database):
+        with lock:
+            increment(database, name)
+        private_server.kill()
+    assert [] == values(database, name)
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, RuntimeError])
+def test_an_interrupted_guard_rolls_back(
+    database: str, name: str, interrupt: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(holds: Any) -> None:
+        raise interrupt
+
+    monkeypatch.setattr(kept, "verify", interrupted)
+    with pytest.raises(interrupt), atomic(using=database), Lock(name, database=database):
+        increment(database, name)
+    assert [] == values(database, name)
+    assert is_free(name)
+
+
+# Views: their lock is around the transaction of ATOMIC_REQUESTS
+
+
+def lose(name: str) -> HttpResponse:
+    increment("default", name)
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        client.delete(keys_of(name).holder)
+    return HttpResponse(str(connection.in_atomic_block))
+
+
+@redis_lock("{name}")
+def function(request: HttpRequest, name: str) -> HttpResponse:
+    return lose(name)
+
+
+@redis_lock("{name}", commit_guard=False)
+def unguarded(request: HttpRequest, name: str) -> HttpResponse:
+    return lose(name)
+
+
+@redis_lock("{name}", scope="block")
+def block(request: HttpRequest, name: str) -> HttpResponse:
+    return lose(name)
+
+
+class Mixed(RedisLockMixin, View):
+    lock_name = "{name}"
+
+    def post(self, request: HttpRequest, name: str) -> HttpResponse:
+        return lose(name)
+
+
+urlpatterns = [
+    path("function/<str:name>/", function),
+    path("unguarded/<str:name>/", unguarded),
+    path("block/<str:name>/", block),
+    path("mixin/<str:name>/", Mixed.as_view()),
+]
+
+
+@pytest.mark.urls(__name__)
+@pytest.mark.parametrize(
+    ("kind", "kept"), [("function", []), ("mixin", []), ("unguarded", [1]), ("block", [1])]
+)
+def test_a_view_whose_lock_is_lost_does_not_commit_under_atomic_requests(
+    name: str,
+    kind: str,
+    kept: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+    with pytest.raises(LockLost):
+        Client().post(f"/{kind}/{name}/")
+    assert kept == values("default", name)

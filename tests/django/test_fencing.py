@@ -1,0 +1,200 @@
+"""Fenced rows: a write under an older hold than the last one that wrote matches no row."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from django.db import connections
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
+
+from redis_locks import Hold, Lock, LockLost, StaleHold
+from tests.ledger.models import Counter, NotedCounter
+
+
+@pytest.fixture
+def older(name: str) -> Hold:
+    return taken(name)
+
+
+@pytest.fixture
+def newer(name: str, older: Hold) -> Hold:
+    return taken(name)
+
+
+def taken(name: str) -> Hold:
+    with Lock(name, wait=0) as hold:
+        return hold
+
+
+def row(database: str, **fields: Any) -> Counter:
+    return Counter.objects.using(database).create(name="row", **fields)
+
+
+def stored(database: str, name: str = "row") -> tuple[int, int]:
+    found = Counter.objects.using(database).get(name=name)
+    return found.value, found.fence
+
+
+def test_saving_under_a_hold_writes_its_fencing_token(database: str, older: Hold) -> None:
+    counter = row(database)
+    counter.value = 5
+    counter.save(hold=older)
+    assert (5, older.fencing_token) == stored(database)
+    assert older.fencing_token == counter.fence
+
+
+def test_a_save_under_an_older_hold_is_refused(database: str, older: Hold, newer: Hold) -> None:
+    late, successor = row(database), Counter.objects.using(database).get()
+    successor.value = 2
+    successor.save(hold=newer)
+    late.value = 1
+    with pytest.raises(StaleHold, match=f"fencing token {newer.fencing_token}, after"):
+        late.save(hold=older)
+    assert (2, newer.fencing_token) == stored(database)
+    assert 0 == late.fence
+
+
+def test_one_hold_may_save_many_times(database: str, older: Hold) -> None:
+    counter = row(database)
+    for value in range(3):
+        counter.value = value
+        counter.save(hold=older)
+    assert (2, older.fencing_token) == stored(database)
+
+
+def test_a_save_under_a_hold_is_one_query(database: str, older: Hold) -> None:
+    counter = row(database)
+    with CaptureQueriesContext(connections[database]) as queries:
+        counter.save(hold=older)
+    assert 1 == len(queries)
+
+
+def test_a_new_row_is_inserted_with_the_fencing_token(database: str, older: Hold) -> None:
+    Counter(name="row", value=7).save(hold=older, using=database)
+    assert (7, older.fencing_token) == stored(database)
+
+
+def test_a_new_row_with_a_key_of_its_own_is_inserted(database: str, older: Hold) -> None:
+    Counter(pk=77, name="row").save(hold=older, using=database)
+    assert (0, older.fencing_token) == stored(database)
+
+
+def test_update_fields_write_the_fence_as_well(database: str, older: Hold, newer: Hold) -> None:
+    counter = row(database, value=1)
+    counter.value, counter.name = 2, "not saved"
+    counter.save(update_fields=["value"], hold=newer)
+    assert (2, newer.fencing_token) == stored(database)
+    with pytest.raises(StaleHold):
+        counter.save(update_fields=["value"], hold=older)
+
+
+def test_a_row_that_is_gone_is_not_brought_back(database: str, older: Hold) -> None:
+    counter = row(database)
+    Counter.objects.using(database).all().delete()
+    with pytest.raises(StaleHold, match="is gone"):
+        counter.save(hold=older)
+    assert not Counter.objects.using(database).exists()
+
+
+def test_a_save_without_a_hold_leaves_the_fence_as_it_is(
+    database: str, older: Hold, newer: Hold
+) -> None:
+    loaded_before = row(database)
+    Counter.objects.using(database).get().save(hold=newer)
+    loaded_before.value = 3
+    loaded_before.save()
+    assert (3, newer.fencing_token) == stored(database)
+    with pytest.raises(StaleHold):
+        loaded_before.save(hold=older)
+
+
+def test_a_table_of_a_child_is_guarded_by_its_parent_s_fence(
+    database: str, older: Hold, newer: Hold
+) -> None:
+    noted = NotedCounter.objects.using(database).create(name="row", note="first")
+    late = NotedCounter.objects.using(database).get()
+    noted.note = "second"
+    noted.save(hold=newer)
+    late.note = "late"
+    with pytest.raises(StaleHold):
+        late.save(hold=older)
+    assert ("second", newer.fencing_token) == (
+        NotedCounter.objects.using(database).values_list("note", "fence").get()
+    )
+
+
+def test_a_fenced_update_writes_its_fencing_token(database: str, older: Hold) -> None:
+    row(database, value=1)
+    rows = Counter.objects.using(database)
+    assert 1 == rows.filter(name="row").fenced(older).update(value=F("value") + 1)
+    assert (2, older.fencing_token) == stored(database)
+
+
+def test_a_fenced_update_under_an_older_hold_is_refused(
+    database: str, older: Hold, newer: Hold
+) -> None:
+    row(database)
+    rows = Counter.objects.using(database)
+    rows.fenced(newer).update(value=2)
+    with pytest.raises(StaleHold, match="nothing was saved"):
+        rows.fenced(older).update(value=1)
+    assert (2, newer.fencing_token) == stored(database)
+
+
+def test_a_fenced_update_is_of_all_rows_or_none(database: str, older: Hold, newer: Hold) -> None:
+    rows = Counter.objects.using(database)
+    for name in ("a", "b", "c"):
+        rows.create(name=name)
+    rows.filter(name="b").fenced(newer).update(value=2)
+    with pytest.raises(StaleHold):
+        rows.fenced(older).update(value=1)
+    assert [0, 2, 0] == list(rows.order_by("name").values_list("value", flat=True))
+
+
+def test_a_fenced_update_that_changes_what_was_filtered_by_is_fine(
+    database: str, older: Hold
+) -> None:
+    row(database, value=1)
+    assert 1 == Counter.objects.using(database).filter(value=1).fenced(older).update(value=2)
+    assert 0 == Counter.objects.using(database).filter(value=1).fenced(older).update(value=3)
+
+
+def test_a_fencing_token_stands_for_its_hold(database: str, older: Hold, newer: Hold) -> None:
+    counter = row(database)
+    counter.save(hold=newer.fencing_token)
+    with pytest.raises(StaleHold):
+        counter.save(hold=older.fencing_token)
+    with pytest.raises(StaleHold):
+        Counter.objects.using(database).fenced(older.fencing_token).update(value=1)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, "12", 1.5, None])
+def test_what_is_no_hold_is_refused(database: str, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="hold must be a Hold or the fencing token"):
+        Counter.objects.using(database).fenced(wrong)
+    if wrong is not None:
+        with pytest.raises(TypeError, match="hold must be a Hold or the fencing token"):
+            Counter(name="row").save(hold=wrong, using=database)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_async_twins_check_as_well(older: Hold, newer: Hold) -> None:
+    async def main() -> None:
+        counter = await Counter.objects.acreate(name="row")
+        await counter.asave(hold=newer)
+        with pytest.raises(StaleHold):
+            await counter.asave(hold=older)
+        with pytest.raises(StaleHold):
+            await Counter.objects.fenced(older).aupdate(value=1)
+        assert 1 == await Counter.objects.fenced(newer).aupdate(value=2)
+
+    asyncio.run(main())
+    connections["default"].close()
+    assert (2, newer.fencing_token) == stored("default")
+
+
+def test_a_stale_hold_is_a_lost_lock() -> None:
+    assert issubclass(StaleHold, LockLost)

@@ -1,0 +1,94 @@
+"""Transactions of test cases never commit: what the code under test does is seen as if they were not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+from django.db import transaction
+from django.db.transaction import TransactionManagementError, atomic
+from django.test import TestCase
+
+from redis_locks import Lock, LockLost
+from tests.contract.world import keys_of
+from tests.django.transactions import increment, is_free, values, watched
+
+
+def fresh(name: str, **options: Any) -> Lock:
+    return Lock(f"testcase:{name}", wait=0, **options)
+
+
+class InTestCase(TestCase):
+    def tearDown(self) -> None:
+        assert [] == watched("default")
+
+    def test_outside_the_code_s_own_transactions_a_hold_ends_with_its_block(self) -> None:
+        with fresh("block") as hold:
+            assert not hold.kept
+        assert is_free("testcase:block")
+
+    def test_scope_transaction_is_refused_as_it_would_be_in_production(self) -> None:
+        with pytest.raises(TransactionManagementError):
+            fresh("refused", scope="transaction").acquire()
+
+    def test_the_outermost_transaction_of_the_code_keeps_and_releases(self) -> None:
+        for _ in range(2):
+            with atomic():
+                with atomic(), fresh("kept", scope="transaction"):
+                    pass
+                assert not is_free("testcase:kept")
+            assert is_free("testcase:kept")
+
+    def test_an_error_releases_too(self) -> None:
+        with pytest.raises(ZeroDivisionError), atomic():
+            with fresh("error"):
+                pass
+            raise ZeroDivisionError
+        assert is_free("testcase:error")
+
+    def test_other_things_to_do_after_commit_are_captured_without_ours(self) -> None:
+        found: list[bool] = []
+        with self.captureOnCommitCallbacks(execute=True) as callbacks, atomic():
+            with fresh("captured"):
+                pass
+            transaction.on_commit(lambda: found.append(is_free("testcase:captured")))
+        assert 1 == len(callbacks)
+        assert [True] == found
+
+    def test_a_hold_in_a_capture_without_a_transaction_to_end_is_released_by_it(self) -> None:
+        with self.captureOnCommitCallbacks(execute=True), atomic(savepoint=False):
+            with fresh("outermost without savepoint"):
+                pass
+            with fresh("outermost without savepoint"):
+                pass
+        assert is_free("testcase:outermost without savepoint")
+        with atomic(), fresh("outermost without savepoint"):
+            pass
+
+
+@pytest.mark.django_db
+def test_pytest_django_s_transactions_are_recognised(name: str) -> None:
+    with Lock(name) as hold:
+        assert not hold.kept
+    assert is_free(name)
+    with atomic():
+        with Lock(name):
+            increment("default", name)
+        assert not is_free(name)
+    assert is_free(name)
+    assert [1] == values("default", name)
+    assert [] == watched("default")
+
+
+@pytest.mark.django_db
+def test_the_commit_guard_works_in_a_test_case(name: str, client: redis.Redis) -> None:
+    with pytest.raises(LockLost), atomic():
+        with Lock(name):
+            increment("default", name)
+        client.delete(keys_of(name).holder)
+    assert [] == values("default", name)
+    with atomic():
+        increment("default", name)
+    assert [1] == values("default", name)
+    assert [] == watched("default")

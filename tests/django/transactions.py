@@ -1,0 +1,62 @@
+"""What the tests of scopes share: somebody next in line, and a look at the connection's methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from django.db import connections
+
+from redis_locks import Lock
+from redis_locks.kept import ENDS
+from tests.contract.world import PATIENCE, Observer, Threads
+from tests.ledger.models import Counter
+
+T = TypeVar("T")
+
+
+def elsewhere(work: Callable[[], T]) -> Future[T]:
+    """Run `work` in a thread, with database connections of its own."""
+
+    def run() -> T:
+        try:
+            return work()
+        finally:
+            connections.close_all()
+
+    return Threads().start(run)
+
+
+def values(database: str, name: str) -> list[int]:
+    rows = Counter.objects.using(database).filter(name=name)
+    return list(rows.values_list("value", flat=True))
+
+
+def next_holder(server_side: Observer, database: str, name: str) -> Future[list[int]]:
+    """Somebody who waits for the lock and then looks at what was committed; already in the queue."""
+
+    def look() -> list[int]:
+        with Lock(name, wait=PATIENCE):
+            return values(database, name)
+
+    place = server_side.waiters(name) + 1
+    found = elsewhere(look)
+    server_side.until_waiters(name, place)
+    return found
+
+
+def is_free(name: str) -> bool:
+    hold = elsewhere(Lock(name, wait=0).acquire).result(PATIENCE)
+    if hold is not None:
+        hold.release()
+    return hold is not None
+
+
+def watched(database: str) -> list[str]:
+    """The methods of this thread's connection that are not its class's own just now."""
+    return [name for name in ENDS if name in vars(connections[database])]
+
+
+def increment(database: str, name: str, **written: Any) -> None:
+    Counter.objects.using(database).create(name=name, value=1, **written)

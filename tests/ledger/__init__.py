@@ -1,0 +1,3 @@
+"""Models that only the tests use."""
+
+from __future__ import annotations

@@ -1,0 +1,91 @@
+"""lock_timeout bounds the waits of a block, wherever they are written."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from redis_locks import Lock, lock_timeout
+from redis_locks.conf import get_settings
+from redis_locks.deadlines import bounded
+from redis_locks.locks import UNSET
+
+
+@pytest.mark.parametrize(
+    ("wait", "expected"), [(None, 2.0), (5.0, 2.0), (1.0, 1.0), (0.0, 0.0), (2.0, 2.0)]
+)
+def test_the_smaller_of_a_wait_and_the_bound_counts(
+    wait: float | None, expected: float | None
+) -> None:
+    with lock_timeout(2):
+        assert expected == bounded(wait)
+    assert wait == bounded(wait)
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "expected"), [(2, 5, 2), (5, 2, 2), (None, 3, 3), (3, None, 3), (0, 3, 0)]
+)
+def test_of_nested_blocks_the_smallest_bound_counts(
+    outer: float | None, inner: float | None, expected: float
+) -> None:
+    with lock_timeout(outer):
+        with lock_timeout(inner):
+            assert expected == bounded(None)
+        assert outer == bounded(None)
+    assert None is bounded(None)
+
+
+def test_it_bounds_the_waits_of_locks_whether_given_or_from_the_settings() -> None:
+    with lock_timeout(1.5):
+        assert 1.5 == Lock("a")._effective_wait(UNSET)
+        assert 1.5 == Lock("a", wait=None)._effective_wait(UNSET)
+        assert 1.5 == Lock("a", wait=0)._effective_wait(9)
+        assert 0 == Lock("a", wait=0)._effective_wait(UNSET)
+    assert get_settings().wait == Lock("a")._effective_wait(UNSET)
+
+
+def test_an_error_ends_the_block_as_well() -> None:
+    with pytest.raises(KeyError), lock_timeout(1):
+        raise KeyError
+    assert None is bounded(None)
+
+
+def test_one_object_may_be_entered_again_and_by_threads_at_the_same_time() -> None:
+    shared = lock_timeout(3)
+    seen: list[float | None] = []
+
+    def look() -> None:
+        seen.append(bounded(None))
+        with shared:
+            seen.append(bounded(None))
+
+    with shared, shared:
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+        assert 3 == bounded(None)
+    assert [None, 3] == seen
+
+
+def test_it_reaches_tasks_and_sync_code_started_inside_it() -> None:
+    async def task() -> list[float | None]:
+        return [bounded(None), await sync_to_async(bounded)(None)]
+
+    async def main() -> list[float | None]:
+        with lock_timeout(4):
+            started = asyncio.create_task(task())
+        return await started
+
+    assert [4, 4] == asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"), [(-1, ValueError), ("2", TypeError), (float("nan"), ValueError)]
+)
+def test_a_wrong_bound_is_named_at_once(wrong: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="seconds must be"):
+        lock_timeout(wrong)
