@@ -1,4 +1,4 @@
-"""A proxy between a client and the server that loses a reply: the command runs, its answer never arrives."""
+"""A proxy between clients and the server: it loses single replies, holds traffic back, cuts and swallows it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import contextlib
 import socket
 import tempfile
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+_COUNTED = (b"EVAL", b"\r\nNX\r\n")
+
 
 class Proxy:
-    """Listens on a unix socket of its own; `lose(n)` closes the connection instead of the n-th reply from now.
+    """Listens on a unix socket of its own and passes everything on, unless told otherwise.
 
-    Only replies to EVALSHA and EVAL count, so that connecting and subscribing is left alone.
+    Only scripts and SET NX count as commands, so that connecting and subscribing is left alone by `lose`.
     """
 
     def __init__(self, server_url: str) -> None:
@@ -24,29 +27,57 @@ class Proxy:
         self.url = f"unix://{self._path}"
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self._path)
-        self._listener.listen()
+        self._listener.listen(128)
         self._lock = threading.Lock()
         self._until_loss = 0
+        self._every: int | None = None
         self._losses = 1
-        self._sockets: list[socket.socket] = []
+        self._requests_pass = threading.Event()
+        self._requests_pass.set()
+        self._swallows = False
+        self._pipes: set[_Pipe] = set()
+        self.delay = 0.0
+        """Seconds by which each request is late."""
         self.lost = 0
+        """How many replies were lost since the last `lose`."""
+        self.held_back = 0
+        """How many pieces of requests wait for `let_go`."""
 
-    def lose(self, position: int = 1, *, losses: int = 1) -> None:
-        """Lose `losses` replies in a row, beginning with reply number `position` from now."""
-        with self._lock:
-            self._until_loss, self._losses, self.lost = position, losses, 0
+    def lose(self, position: int = 1, *, losses: int = 1, every: int | None = None) -> None:
+        """Lose replies: the command runs, then the connection closes before its answer.
 
-    def _loses_now(self) -> bool:
+        Args:
+            position: Which reply from now is the first to be lost; 0 stops losing.
+            losses: How many are lost in a row.
+            every: Begin again with so many replies in between, until told otherwise.
+        """
         with self._lock:
-            if not self._until_loss:
-                return False
-            self._until_loss -= 1
-            if self._until_loss:
-                return False
-            self.lost += 1
-            if self.lost < self._losses:
-                self._until_loss = 1
-            return True
+            self._until_loss, self._losses, self._every, self.lost = position, losses, every, 0
+
+    def hold_back(self) -> None:
+        """Keep what clients send from now on, until `let_go`; what the server sends still passes."""
+        self._requests_pass.clear()
+
+    def let_go(self) -> None:
+        """Deliver what was held back, and pass requests on again."""
+        self.held_back = 0
+        self._requests_pass.set()
+
+    def cut(self) -> None:
+        """Close every connection."""
+        for pipe in list(self._pipes):
+            pipe.close()
+
+    def part(self) -> None:
+        """Swallow everything in both directions; connections stay open and new ones are taken, unanswered."""
+        self._swallows = True
+
+    def heal(self) -> None:
+        """End `part`: connections that lost something are closed, as a router does that forgot them."""
+        self._swallows = False
+        for pipe in list(self._pipes):
+            if pipe.swallowed:
+                pipe.close()
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -60,9 +91,23 @@ class Proxy:
     ) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        for each in self._sockets:
-            _close(each)
+        self._requests_pass.set()
+        self.cut()
         self._directory.cleanup()
+
+    def _loses_now(self) -> bool:
+        with self._lock:
+            if not self._until_loss:
+                return False
+            self._until_loss -= 1
+            if self._until_loss:
+                return False
+            self.lost += 1
+            if self._every is not None:
+                self._until_loss = self._every
+            elif self.lost < self._losses:
+                self._until_loss = 1
+            return True
 
     def _accept(self) -> None:
         while True:
@@ -70,32 +115,66 @@ class Proxy:
                 near, _ = self._listener.accept()
             except OSError:
                 return
-            far = socket.socket(socket.AF_UNIX)
-            far.connect(self._server)
-            self._sockets += [near, far]
-            pending: list[bool] = []
-            threading.Thread(target=self._requests, args=(near, far, pending), daemon=True).start()
-            threading.Thread(target=self._replies, args=(near, far, pending), daemon=True).start()
+            pipe = _Pipe(near)
+            self._pipes.add(pipe)
+            threading.Thread(target=self._requests, args=(pipe,), daemon=True).start()
 
-    def _requests(self, near: socket.socket, far: socket.socket, pending: list[bool]) -> None:
-        while data := _read(near):
-            if b"EVAL" in data and self._loses_now():
-                pending.append(True)
+    def _requests(self, pipe: _Pipe) -> None:
+        try:
+            pipe.far.connect(self._server)
+        except OSError:  # the server is down: so are we
+            self._end(pipe)
+            return
+        threading.Thread(target=self._replies, args=(pipe,), daemon=True).start()
+        while data := _read(pipe.near):
+            if self._swallows:
+                pipe.swallowed = True
+                continue
+            if not self._requests_pass.is_set():
+                self.held_back += 1
+                self._requests_pass.wait()
+            if self.delay:
+                time.sleep(self.delay)
+            if any(word in data for word in _COUNTED) and self._loses_now():
+                pipe.loses_next = True
             try:
-                far.sendall(data)
+                pipe.far.sendall(data)
             except OSError:
                 break
-        _close(near, far)
+        self._end(pipe)
 
-    def _replies(self, near: socket.socket, far: socket.socket, pending: list[bool]) -> None:
-        while data := _read(far):
-            if pending and not data.startswith(b"-NOSCRIPT"):
+    def _replies(self, pipe: _Pipe) -> None:
+        while data := _read(pipe.far):
+            if self._swallows:
+                pipe.swallowed = True
+                continue
+            if pipe.loses_next and not data.startswith(b"-NOSCRIPT"):
                 break  # the command ran; its reply is lost
             try:
-                near.sendall(data)
+                pipe.near.sendall(data)
             except OSError:
                 break
-        _close(near, far)
+        self._end(pipe)
+
+    def _end(self, pipe: _Pipe) -> None:
+        pipe.close()
+        self._pipes.discard(pipe)
+
+
+class _Pipe:
+    """One client's connection and ours to the server for it."""
+
+    def __init__(self, near: socket.socket) -> None:
+        self.near = near
+        self.far = socket.socket(socket.AF_UNIX)
+        self.loses_next = False
+        self.swallowed = False
+
+    def close(self) -> None:
+        for each in (self.near, self.far):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
 
 
 def _read(source: socket.socket) -> bytes:
@@ -103,10 +182,3 @@ def _read(source: socket.socket) -> bytes:
         return source.recv(65536)
     except OSError:
         return b""
-
-
-def _close(*sockets: socket.socket) -> None:
-    for each in sockets:
-        with contextlib.suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
-        each.close()
