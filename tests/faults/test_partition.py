@@ -1,0 +1,85 @@
+"""The network lets nothing through for a while."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from redis_locks import Lock, LockBackendError, LockLost
+from tests.contract.world import PATIENCE, Observer, World, held, until
+from tests.faults.proxy import Proxy
+
+
+@pytest.mark.parametrize("renew", [True, False])
+def test_a_holder_cut_off_knows_that_it_lost_before_the_server_gives_the_lock_on(
+    world: World, name: str, proxy: Proxy, server_side: Observer, renew: bool
+) -> None:
+    hold = held(world, Lock(name, using=proxy.url, lease=0.9, renew=renew))
+    waiter = world.start(world.acquire, Lock(name))
+    server_side.until_waiters(name, 1)
+    proxy.part()
+    successor = waiter.result(PATIENCE)
+    granted_at = time.monotonic()
+    assert hold.is_lost
+    assert hold._lease.deadline < granted_at
+    proxy.heal()
+    # Lost either way; whether Redis could be told as well depends on when the cut is noticed.
+    with pytest.raises((LockLost, LockBackendError)):
+        world.release(hold)
+    assert hold.is_lost
+    assert successor.token == server_side.holder(name)
+    world.release(successor)
+    world.release(held(world, Lock(name, using=proxy.url)))
+    assert set() == server_side.left_of(name)
+
+
+def test_a_waiter_cut_off_delays_the_queue_by_its_lease_at_most_and_queues_again(
+    world: World, name: str, proxy: Proxy, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name))
+    cut_off = world.start(world.acquire, Lock(name, using=proxy.url, lease=0.5, wait=PATIENCE))
+    server_side.until_waiters(name, 1)
+    heir = world.start(world.acquire, Lock(name, wait=PATIENCE))
+    server_side.until_waiters(name, 2)
+    proxy.part()
+    freed = time.monotonic()
+    world.release(hold)
+    granted = heir.result(PATIENCE)
+    assert time.monotonic() - freed < 3  # half a second, and a busy machine
+    proxy.heal()
+    server_side.until_waiters(name, 1)
+    assert not cut_off.done()
+    world.release(granted)
+    again = cut_off.result(PATIENCE)
+    assert again.fencing_token > granted.fencing_token
+    world.release(again)
+    assert set() == server_side.left_of(name)
+
+
+def test_a_hold_outlives_a_partition_shorter_than_its_lease(
+    world: World, name: str, proxy: Proxy, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name, using=proxy.url, lease=3))
+    proxy.part()
+    until(lambda: hold.remaining < 1.8)  # the first renewal, a third through, was swallowed
+    proxy.heal()
+    deadline = hold._lease.deadline
+    until(lambda: hold._lease.deadline > deadline)
+    world.release(hold)
+    assert set() == server_side.left_of(name)
+
+
+def test_traffic_that_is_late_is_no_fault(
+    world: World, name: str, proxy: Proxy, server_side: Observer
+) -> None:
+    proxy.delay = 0.05
+    lock = Lock(name, using=proxy.url, wait=PATIENCE)
+    first = held(world, lock)
+    waiter = world.start(world.acquire, lock)
+    server_side.until_waiters(name, 1)
+    world.release(first)
+    second = waiter.result(PATIENCE)
+    assert second.fencing_token > first.fencing_token
+    world.release(second)
+    assert set() == server_side.left_of(name)
