@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -63,34 +65,62 @@ def stress(url: str, name: str, seconds: float, seed: int) -> None:
     say(beliefs=beliefs, lost=lost, errors=errors)
 
 
+def sleeping_child() -> int:
+    """Fork a child that does nothing until it is killed; return its pid."""
+    child = os.fork()
+    if child == 0:
+        while True:
+            signal.pause()
+    return child
+
+
+class Commands:
+    """What the process can be told to do; it says how it went."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._holds: list[Hold | None] = []
+
+    def acquire(
+        self, name: str, *, wait: float = 20, not_before: float = 0, **options: Any
+    ) -> None:
+        time.sleep(max(0.0, not_before - time.monotonic()))
+        hold = Lock(name, using=self._url, **options).acquire(wait=wait)
+        self._holds.append(hold)
+        say(
+            granted=hold is not None,
+            fence=hold and hold.fencing_token,
+            token=hold and hold.token,
+        )
+
+    def wait_in_a_thread(self, name: str, **options: Any) -> None:
+        lock = Lock(name, using=self._url, **options)
+        threading.Thread(target=lambda: self._holds.append(lock.acquire(wait=60))).start()
+
+    def fork(self) -> None:
+        say(child=sleeping_child())
+
+    def enter(self, name: str, *, wait: float = 20, **options: Any) -> None:
+        Lock(name, using=self._url, **options).hold(wait=wait).__enter__()
+
+    def is_lost(self) -> None:
+        say(is_lost=self._holds[-1].is_lost)  # type: ignore[union-attr]
+
+    def release(self) -> None:
+        self._holds.pop().release()  # type: ignore[union-attr]
+        say(released=True)
+
+    def stress(self, **options: Any) -> None:
+        stress(self._url, **options)
+
+
 def main(url: str) -> None:
-    holds: list[Hold | None] = []
+    commands = Commands(url)
     say(ready=os.getpid())
     for line in sys.stdin:
         do, options = json.loads(line)
         try:
-            if do == "acquire":
-                until = options.pop("not_before", 0)
-                time.sleep(max(0.0, until - time.monotonic()))
-                wait = options.pop("wait", 20)
-                hold = Lock(options.pop("name"), using=url, **options).acquire(wait=wait)
-                holds.append(hold)
-                say(
-                    granted=hold is not None,
-                    fence=hold and hold.fencing_token,
-                    token=hold and hold.token,
-                )
-            elif do == "enter":
-                Lock(options.pop("name"), using=url, **options).hold(
-                    wait=options.pop("wait", 20)
-                ).__enter__()
-            elif do == "is_lost":
-                say(is_lost=holds[-1].is_lost)  # type: ignore[union-attr]
-            elif do == "release":
-                holds.pop().release()  # type: ignore[union-attr]
-                say(released=True)
-            elif do == "stress":
-                stress(url, **options)
+            getattr(commands, do)(**options)
         except LockError as error:
             say(error=type(error).__name__, message=str(error))
 
