@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 
@@ -92,6 +93,20 @@ def benchmarks(session: nox.Session) -> None:
     """Measure speed beside other libraries; wants a quiet machine."""
     session.install("-e", ".[test]", *dependency_group("benchmarks"))
     session.run("python", "-m", "tests.benchmarks", *session.posargs)
+
+
+@nox.session(python=PYTHON)
+def faults(session: nox.Session) -> None:
+    """Let each fault last for REDIS_LOCKS_FAULT_SECONDS (30), and print what was counted."""
+    session.install("-e", ".[test]")
+    seconds = os.environ.get("REDIS_LOCKS_FAULT_SECONDS", "30")
+    session.run("python", "-m", "tests.faults", "--seconds", seconds, *session.posargs)
+
+
+@nox.session(python=PYTHON)
+def model(session: nox.Session) -> None:
+    """Check the protocol's model with spin, and that its mutants are caught; wants spin and cc."""
+    session.run("python", "-m", "tests.model")
 
 
 @nox.session(python=PYTHON)

@@ -1,0 +1,98 @@
+"""Run every fault against redis_locks and redis-py's lock and print the counts: `python -m tests.faults --help`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import django
+from django.conf import settings
+
+from tests.faults import clock, subjects
+from tests.faults.counts import Counts
+from tests.faults.scenarios import SCENARIOS, Scenario, run
+
+README = Path(__file__).parents[2] / "README.md"
+START, END = "<!-- faults -->", "<!-- /faults -->"
+HEAD = (
+    "| fault | holds | overlaps | lost updates | tokens repeated or falling | stuck | left behind "
+    "| writes fenced off | redis-py's `Lock` |\n|---|---|---|---|---|---|---|---|---|\n"
+)
+WORDS = {
+    "overlaps": "overlaps",
+    "lost_updates": "lost updates",
+    "stuck": "stuck",
+    "orphaned": "left behind",
+}
+
+
+def ours(scenario: Scenario, counts: Counts) -> str:
+    """Return our part of one row."""
+    overlaps = str(counts.overlaps) if scenario.keeps_promise else "not promised"
+    cells = (
+        counts.cycles, overlaps, counts.lost_updates, counts.repeated + counts.falling, counts.stuck,
+        counts.orphaned, counts.fenced_off,
+    )  # fmt: skip
+    return f"| {scenario.fault} | " + " | ".join(str(cell) for cell in cells)
+
+
+def theirs(counts: Counts) -> str:
+    """Return the last cell: what went wrong with a lock without fencing tokens."""
+    found = counts.failures()
+    said = [f"{found[name]} {word}" for name, word in WORDS.items() if found.get(name)]
+    return ", ".join(said) or "0"
+
+
+def rows(scenarios: list[Scenario], seconds: float) -> Iterator[tuple[bool, str]]:
+    """Yield whether ours had no failure, and a row of the table, for each scenario."""
+    for scenario in scenarios:
+        if scenario.sets_the_clock and (reason := clock.why_not()):
+            sys.stderr.write(f"left out: {scenario.fault}: {reason}\n")
+            continue
+        counts = run(scenario, subjects.OURS, seconds)
+        failures = counts.failures()
+        if failures:
+            sys.stderr.write(f"{scenario.key}: {failures}: {counts}\n")
+        other = run(scenario, subjects.REDIS_PY, seconds)
+        yield not failures, f"{ours(scenario, counts)} | {theirs(other)} |\n"
+
+
+def main() -> int:
+    """Run, print, and write the table where README keeps it if asked to; return the exit status."""
+    default = float(os.environ.get("REDIS_LOCKS_FAULT_SECONDS", "5"))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=default, help="how long each fault lasts")
+    parser.add_argument(
+        "--write", action="store_true", help="replace the table in README.md as well"
+    )
+    parser.add_argument("keys", nargs="*", help=f"some of: {' '.join(SCENARIOS)}")
+    options = parser.parse_args()
+    unknown = set(options.keys) - set(SCENARIOS)
+    if unknown:
+        parser.error(f"no such fault: {' '.join(sorted(unknown))}")
+    chosen = [SCENARIOS[key] for key in options.keys or SCENARIOS]
+    # Here and not above: forked workers import this module and have settings of their own.
+    settings.configure(REDIS_LOCKS={})
+    django.setup()
+    good, table = True, HEAD
+    sys.stdout.write(HEAD)
+    for passed, row in rows(chosen, options.seconds):
+        good &= passed
+        table += row
+        sys.stdout.write(row)
+        sys.stdout.flush()
+    if options.write:
+        text = README.read_text(encoding="utf-8")
+        written = re.sub(
+            f"{START}.*{END}", lambda _: f"{START}\n{table}{END}", text, flags=re.DOTALL
+        )
+        README.write_text(written, encoding="utf-8")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

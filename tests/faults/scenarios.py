@@ -1,0 +1,252 @@
+"""The faults, one scenario each: what goes wrong for some seconds, and what may come of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.faults.arena import Arena
+from tests.faults.counts import Counts
+
+Inject = Callable[[Arena, float], None]
+
+BACKEND = frozenset({"LockBackendError"})
+REFUSED = BACKEND | {"ResponseError", "ReadOnlyError", "OutOfMemoryError"}
+CONNECTION = BACKEND | {"ConnectionError", "TimeoutError", "BusyLoadingError"}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One row of the matrix.
+
+    Args:
+        fault: What goes wrong, in the words of README's table.
+        inject: Makes it happen for so many seconds and ends it; the workers go on before, during and after.
+        lease: Seconds; `body` is how long, from and to, a holder takes.
+        keeps_promise: Whether mutual exclusion is promised: the server keeps its data, clocks run alike.
+        errors: The kinds of errors that may reach a caller meanwhile.
+        others_have_a_lease: False to run a lock that knows locks without a lease without one.
+        redis_py_fails: Whether redis-py's lock must fail here, which shows that the check can.
+    """
+
+    key: str
+    fault: str
+    inject: Inject
+    workers: int = 3
+    lease: float = 1.0
+    renew: bool = True
+    body: tuple[float, float] = (0.0, 0.004)
+    keeps_promise: bool = True
+    errors: frozenset[str] = frozenset()
+    options: tuple[str, ...] = ()
+    through_proxy: bool = False
+    half_through_proxy: bool = False
+    sets_the_clock: bool = False
+    others_have_a_lease: bool = True
+    redis_py_fails: bool = False
+
+
+def run(scenario: Scenario, subject: str, seconds: float) -> Counts:
+    """Run one scenario; `seconds` is how long the fault lasts or is repeated."""
+    with Arena(scenario, subject) as arena:
+        scenario.inject(arena, seconds)
+        return arena.counts()
+
+
+def _again_and_again(what: Callable[[Arena], object], pause: float) -> Inject:
+    def inject(arena: Arena, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            what(arena)
+            time.sleep(pause)
+
+    return inject
+
+
+def _nothing(arena: Arena, seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def _kill(*, inside: bool) -> Callable[[Arena], None]:
+    def kill(arena: Arena) -> None:
+        with arena.one_stopped(inside=inside) as worker:
+            worker.kill()
+        arena.hire(1)
+
+    return kill
+
+
+def _pause(*, inside: bool, leases: float) -> Callable[[Arena], None]:
+    def pause(arena: Arena) -> None:
+        with arena.one_stopped(inside=inside):
+            time.sleep(leases * PAUSED_LEASE)
+
+    return pause
+
+
+def _restart(arena: Arena) -> None:
+    arena.server.kill()
+    arena.server.restart()
+
+
+def _lose_replies(arena: Arena, seconds: float) -> None:
+    arena.proxy.lose(1, every=5)
+    time.sleep(seconds)
+    arena.proxy.lose(0)
+
+
+def _partition(arena: Arena) -> None:
+    arena.proxy.part()
+    time.sleep(2 * PAUSED_LEASE)
+    arena.proxy.heal()
+
+
+def _delay(arena: Arena, seconds: float) -> None:
+    arena.proxy.delay = 0.02
+    time.sleep(seconds)
+    arena.proxy.delay = 0.0
+
+
+def _fill(arena: Arena) -> None:
+    arena.control.config_set("maxmemory", "1")
+    time.sleep(0.2)
+    arena.control.config_set("maxmemory", "0")
+
+
+def _replica(arena: Arena) -> None:
+    arena.control.execute_command("REPLICAOF", "127.0.0.1", "1")
+    time.sleep(0.2)
+    arena.control.execute_command("REPLICAOF", "NO", "ONE")
+
+
+def _step(seconds: float) -> Callable[[Arena], None]:
+    def step(arena: Arena) -> None:
+        assert arena.clock is not None
+        arena.clock.step(seconds)
+
+    return step
+
+
+def _mix(arena: Arena) -> None:
+    """One of everything that leaves data and clocks alone, at random."""
+    arena.chance.choice(
+        (
+            _kill(inside=True),
+            _kill(inside=False),
+            _pause(inside=True, leases=1.5),
+            _pause(inside=False, leases=1.5),
+            lambda a: a.control.script_flush(),
+            lambda a: a.control.client_kill_filter(_type="pubsub"),
+            lambda a: a.control.client_pause(200),
+            lambda a: a.proxy.lose(1, losses=3),
+            lambda a: a.proxy.cut(),
+            _partition,
+            lambda a: _delay(a, 0.2),
+        )
+    )(arena)
+
+
+PAUSED_LEASE = 0.4
+AOF = ("--appendonly", "yes", "--appendfsync", "always")
+SLOW = (0.0, 2 * PAUSED_LEASE)
+
+SCENARIOS = {
+    scenario.key: scenario
+    for scenario in (
+        Scenario("calm", "none", _nothing),
+        Scenario(
+            "holder-killed", "holder killed (SIGKILL)",
+            _again_and_again(_kill(inside=True), 0.2), body=(0.0, 0.02),
+        ),
+        Scenario(
+            "waiter-killed", "waiter killed", _again_and_again(_kill(inside=False), 0.2),
+            body=(0.005, 0.02),
+        ),
+        Scenario(
+            "holder-paused", "holder stopped past its lease, with renewal",
+            _again_and_again(_pause(inside=True, leases=1.5), 0.05), lease=PAUSED_LEASE,
+            body=(0.0, 0.02), redis_py_fails=True,
+        ),
+        Scenario(
+            "holder-paused-hard", "holder stopped past its lease, without renewal",
+            _again_and_again(_pause(inside=True, leases=1.5), 0.05), lease=PAUSED_LEASE, renew=False,
+            body=(0.0, 0.02),
+        ),
+        Scenario(
+            "waiter-paused", "waiter stopped past its lease",
+            _again_and_again(_pause(inside=False, leases=1.5), 0.05), lease=PAUSED_LEASE,
+            body=(0.005, 0.02),
+        ),
+        Scenario(
+            "slow", "section longer than the lease, with renewal", _nothing, lease=PAUSED_LEASE, body=SLOW,
+        ),
+        Scenario(
+            "slow-hard", "section longer than the lease, without renewal", _nothing,
+            lease=PAUSED_LEASE, renew=False, body=SLOW, redis_py_fails=True,
+        ),
+        Scenario(
+            "restarted", "server killed and restarted with its data (AOF)",
+            _again_and_again(_restart, 0.5), lease=3.0, options=AOF, errors=CONNECTION,
+        ),
+        Scenario(
+            "restarted-empty", "server killed and restarted empty",
+            _again_and_again(_restart, 0.5), body=(0.01, 0.05), keeps_promise=False, errors=CONNECTION,
+        ),
+        Scenario(
+            "flushed", "FLUSHALL every 50 ms", _again_and_again(lambda a: a.control.flushall(), 0.05),
+            body=(0.01, 0.05), keeps_promise=False, redis_py_fails=True,
+        ),
+        Scenario(
+            "out-of-memory", "out of memory, again and again", _again_and_again(_fill, 0.2), errors=REFUSED,
+        ),
+        Scenario(
+            "replica", "server a read-only replica, again and again", _again_and_again(_replica, 0.2),
+            lease=3.0, errors=REFUSED,
+        ),
+        Scenario(
+            "scripts-flushed", "SCRIPT FLUSH every 50 ms",
+            _again_and_again(lambda a: a.control.script_flush(), 0.05),
+        ),
+        Scenario(
+            "connections-killed", "CLIENT KILL of all connections every 50 ms",
+            _again_and_again(
+                lambda a: (
+                    a.control.client_kill_filter(_type="normal", skipme=True),
+                    a.control.client_kill_filter(_type="pubsub"),
+                ),
+                0.05,
+            ),
+            lease=3.0, errors=frozenset({"ConnectionError"}),
+        ),
+        Scenario(
+            "paused-server", "CLIENT PAUSE of 0.5 s",
+            _again_and_again(lambda a: a.control.client_pause(500), 0.7), lease=3.0,
+        ),
+        Scenario(
+            "lost-replies", "every fifth reply lost", _lose_replies, through_proxy=True, lease=3.0,
+            others_have_a_lease=False, redis_py_fails=True, errors=frozenset({"ConnectionError"}),
+        ),
+        Scenario(
+            "cut", "all connections cut every 50 ms", _again_and_again(lambda a: a.proxy.cut(), 0.05),
+            through_proxy=True, lease=3.0, errors=frozenset({"ConnectionError"}),
+        ),
+        Scenario("late", "every request 20 ms late", _delay, through_proxy=True),
+        Scenario(
+            "partition", "half of the workers cut off for two leases", _again_and_again(_partition, 0.3),
+            half_through_proxy=True, lease=PAUSED_LEASE, body=(0.0, 0.02), errors=CONNECTION,
+        ),
+        Scenario(
+            "clock-forward", "server's clock set 5 s forward", _again_and_again(_step(5.0), 0.4),
+            sets_the_clock=True, keeps_promise=False, body=(0.01, 0.05), redis_py_fails=True,
+        ),
+        Scenario(
+            "clock-back", "server's clock set 0.5 s back", _again_and_again(_step(-0.5), 0.4),
+            sets_the_clock=True, body=(0.0, 0.02),
+        ),
+        Scenario(
+            "mix", "all of these that leave data and clock alone, at random", _again_and_again(_mix, 0.05),
+            workers=4, half_through_proxy=True, lease=PAUSED_LEASE, body=(0.0, 0.02), errors=CONNECTION,
+        ),
+    )
+}  # fmt: skip
