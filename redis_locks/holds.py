@@ -22,7 +22,7 @@ from redis_locks.drivers.base import Driver, Link, LinkBroken, run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.durations import lease_ms, wait_seconds
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
-from redis_locks.identity import new_token, process_id
+from redis_locks.identity import new_token, note_unconfirmed, process_id
 from redis_locks.renewal import Lease, Renewer
 from redis_locks.store import Refused, Request
 
@@ -370,14 +370,24 @@ class Hold:
         lease.ended = True
         if self._renewer is not None:
             self._renewer.discard(lease)
-        held, again = await self._persist(
-            driver, lambda link: store.release(link, lease.keys, lease.token)
-        )
+        held, again = await self._ask_to_release(driver, was_lost=was_lost)
         self._released = True
         # A repeated release that finds nothing most likely is the one whose reply was lost.
         if was_lost or not (held or again or repeated):
             lease.lost = True
             raise self._lost()
+
+    async def _ask_to_release(self, driver: Driver, *, was_lost: bool) -> tuple[bool, bool]:
+        lease = self._lease
+        try:
+            return await self._persist(
+                driver, lambda link: store.release(link, lease.keys, lease.token)
+            )
+        except LockBackendError:
+            note_unconfirmed(lease.token)
+            if was_lost:
+                raise self._lost() from None
+            raise
 
     async def _persist(
         self, driver: Driver, action: Callable[[Link], Coroutine[Any, Any, T]]

@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import weakref
+from collections import deque
 from functools import lru_cache
 from pathlib import PurePath
 
@@ -25,6 +26,7 @@ class _Process:
         self.counter = itertools.count(1)
         self.sessions = itertools.count(1)
         self.of_threads = threading.local()
+        self.unconfirmed: deque[str] = deque(maxlen=100)
         self.of_tasks: weakref.WeakKeyDictionary[asyncio.Task[object], str] = (
             weakref.WeakKeyDictionary()
         )
@@ -65,6 +67,16 @@ def session(*, task: bool) -> str:
 def new_token(*, task: bool = False) -> str:
     """Return a token nobody else has: its session, which has 96 random bits, and a counter."""
     return f"{session(task=task)}.{next(_process.counter):x}"
+
+
+def note_unconfirmed(token: str) -> None:
+    """Note that a release of this token could not be confirmed: it may hold until its lease ends."""
+    _process.unconfirmed.append(token)
+
+
+def unconfirmed() -> str:
+    """Return the latest tokens of this process that may hold though nobody uses them any more."""
+    return " ".join(_process.unconfirmed)
 
 
 def whoami(label: str | None, *, task: bool) -> str:

@@ -112,10 +112,15 @@ async def commit(
     return None if done == "0" else "".join(error)
 
 
-async def detect(link: Link, request: Request, where: str) -> list[dict[str, Any]] | None:
-    """Return the deadlock that this wait was ended for, the caller first; None if it goes on."""
+async def detect(
+    link: Link, request: Request, where: str, forsaken: str
+) -> list[dict[str, Any]] | None:
+    """Return the deadlock that this wait was ended for, the caller first; None if it goes on.
+
+    `forsaken` are tokens, with spaces between, that hold but that nobody uses any more.
+    """
     token = request.token
-    argv = (token, request.mode, request.who, where)
+    argv = (token, request.mode, request.who, where, forsaken)
     _, found, *circle = _echoed(await link.call(scripts.DETECT, (request.keys, argv)), token, 2)
     return None if found == "0" else list(json.loads(circle[0]))
 

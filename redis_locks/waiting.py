@@ -8,7 +8,6 @@ every `RECHECK` seconds in case a message was lost or the server forgot the queu
 from __future__ import annotations
 
 import random
-from contextlib import suppress
 from math import inf
 from time import monotonic
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from redis_locks import store
 from redis_locks.claims import parse_who
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable
 from redis_locks.exceptions import DeadlockDetected, LockBackendError, Wait
-from redis_locks.identity import caller
+from redis_locks.identity import caller, note_unconfirmed, unconfirmed
 from redis_locks.store import Granted, Refused, Request
 
 RECHECK = 2.0
@@ -59,8 +58,7 @@ async def acquire(
         attempt.close()  # here, so that an interrupt meanwhile takes back what was won
     except BaseException:
         if attempt.sent:
-            with suppress(LockBackendError, LinkBroken):
-                await driver.finish(attempt.abandon())
+            await _abandon(driver, attempt)
         raise
     finally:
         attempt.close()
@@ -71,10 +69,16 @@ async def take_back(driver: Driver, request: Request) -> None:
     """Give up what `acquire` got for `request`, for a caller interrupted before it could use it."""
     attempt = _Attempt(driver, request, 0)
     try:
-        with suppress(LockBackendError, LinkBroken):
-            await driver.finish(attempt.abandon())
+        await _abandon(driver, attempt)
     finally:
         attempt.close()
+
+
+async def _abandon(driver: Driver, attempt: _Attempt) -> None:
+    try:
+        await driver.finish(attempt.abandon())
+    except (LockBackendError, LinkBroken):
+        note_unconfirmed(attempt.token)  # its lease, or its place's time, ends it
 
 
 def _wait(names: list[str], mode: str, who: str, where: str, **_: object) -> Wait:
@@ -89,6 +93,7 @@ class _Attempt:
     ) -> None:
         self._driver = driver
         self._request = request
+        self.token = request.token
         self._wait_for_ever = wait is None
         self._nowait = wait == 0
         self._started = monotonic()
@@ -152,6 +157,9 @@ class _Attempt:
             # Somebody found a deadlock that only we can end.
             self._suspicious_at = monotonic()
             return None
+        if granted.at_ms < reply.at_ms:
+            # We stood still: this grant had ended before the server told us that we do not hold.
+            return None
         heard = monotonic()
         # The grant is older than its message. Both bounds hold on our clock; the second one
         # also when the server's clock was set forward meanwhile.
@@ -164,7 +172,7 @@ class _Attempt:
 
     async def _look_for_deadlock(self, link: Link) -> None:
         self._suspicious_at = monotonic() + RECHECK
-        found = await store.detect(link, self._request, caller())
+        found = await store.detect(link, self._request, caller(), unconfirmed())
         if found is None:
             return
         circle = tuple(_wait(**member) for member in found)

@@ -16,6 +16,7 @@ from redis import exceptions as redis_errors
 from redis_locks.drivers.base import Call, Link, LinkBroken
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connection_error, reply_error, unknown_script
+from redis_locks.drivers.inheritance import not_inherited
 from redis_locks.drivers.resp import ErrorReply, Parser, ProtocolError, Push
 from redis_locks.drivers.wire import pack_call, pack_command
 from redis_locks.keys import grant_channel
@@ -88,6 +89,7 @@ class AsyncLink(asyncio.Protocol):
         connection._reader = connection._writer = None  # noqa: SLF001
         self._transport = cast("asyncio.Transport", self._writer.transport)
         self._transport.set_protocol(self)
+        not_inherited(self)
         self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
@@ -144,8 +146,9 @@ class AsyncLink(asyncio.Protocol):
 
     async def _round_trip(self, commands: Sequence[bytes]) -> list[Any]:
         if self.broken or self._transport is None or self._transport.is_closing():
-            msg = "the connection was closed"
-            raise LinkBroken(msg)
+            closed = LinkBroken("the connection was closed")
+            self._break(closed)  # so that it is not given out again
+            raise closed
         loop = asyncio.get_running_loop()
         now = monotonic()
         # Sent and put in line without an await between: replies match by order.
@@ -216,6 +219,12 @@ class AsyncLink(asyncio.Protocol):
                 mailbox.reader = None
         message, mailbox.message = mailbox.message, b""
         return message or None
+
+    def fileno(self) -> int:
+        """Return the descriptor of the socket, or -1 when it is closed."""
+        if self.broken or self._transport is None:
+            return -1
+        return int(self._transport.get_extra_info("socket").fileno())
 
     def close(self) -> None:
         """Close the connection; the server then knows that nobody listens."""

@@ -15,6 +15,7 @@ from redis import exceptions as redis_errors
 from redis_locks.drivers.base import Call, Link, LinkBroken
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connection_error, reply_error, unknown_script
+from redis_locks.drivers.inheritance import not_inherited
 from redis_locks.drivers.resp import ErrorReply, Parser, ProtocolError, Push
 from redis_locks.drivers.wire import pack_call, pack_command
 from redis_locks.keys import grant_channel
@@ -32,6 +33,7 @@ class BlockingLink:
     """
 
     __slots__ = (
+        "__weakref__",
         "_connection",
         "_description",
         "_messages",
@@ -60,6 +62,7 @@ class BlockingLink:
             self.close()
             raise
         self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
+        not_inherited(self)
         with self._guarded():
             self._socket.sendall(pack_command(b"SUBSCRIBE", self.channel.encode()))
             while not (replies := self._read()):
@@ -170,6 +173,10 @@ class BlockingLink:
                     self._socket.settimeout(self._timeout)
         message, self._messages[key] = self._messages[key], b""
         return message
+
+    def fileno(self) -> int:
+        """Return the descriptor of the socket, or -1 when it is closed."""
+        return -1 if self.broken else int(self._socket.fileno())
 
     def close(self) -> None:
         """Close the connection; the server then knows that nobody listens."""

@@ -16,13 +16,14 @@ local function unshare(name, tokens)
   end
 end
 
--- How many sharers hold, after forgetting those whose lease has ended.
+-- How many sharers hold, after forgetting those whose lease has ended: not before the next
+-- millisecond, as Redis does with keys, for the holder may count from later in this one.
 local function sharers(name)
   local key = SHARERS .. name
   if redis.call("EXISTS", key) == 0 then
     return 0
   end
-  local ended = redis.call("ZRANGE", key, "-inf", text(clock()), "BYSCORE")
+  local ended = redis.call("ZRANGE", key, "-inf", text(clock() - 1), "BYSCORE")
   if #ended > 0 then
     unshare(name, ended)
   end
@@ -40,7 +41,7 @@ local function held_until(name)
     return redis.call("PEXPIRETIME", HOLDER .. name)
   end
   local ends = tonumber(redis.call("ZSCORE", SHARERS .. name, token) or 0)
-  return ends > clock() and ends or nil
+  return ends >= clock() and ends or nil
 end
 
 -- How many permits `mode` allows in all beside the present sharers: the smallest capacity

@@ -11,11 +11,16 @@
 --   2 mode, as in acquire
 --   3 who, JSON for people
 --   4 where, the line of code that waits, for people
+--   5 tokens of the caller's process that hold but will not be renewed; they are in nobody's way
 -- Reply: "token 0"          no deadlock that is the caller's to end
 --        "token 1 circle"   its wait is over; JSON list of {names, mode, who, where}, caller first
 
 local WAITS_KEPT_MS = 10000
 local mode, who, where = ARGV[2], ARGV[3], ARGV[4]
+local forsaken = {}
+for each in string.gmatch(ARGV[5], "%S+") do
+  forsaken[each] = true
+end
 local mine = session(token)
 
 local function since(wait)
@@ -54,7 +59,7 @@ local function closes(wait)
   for _, name in ipairs(wait.names) do
     for _, other in ipairs(in_the_way(wait.token, wait.mode, name)) do
       local theirs = session(other)
-      if theirs == mine and other ~= from and other ~= token then
+      if theirs == mine and other ~= from and other ~= token and not forsaken[other] then
         return true
       end
       local next_wait = not seen[theirs] and redis.call("HGET", WAITS, theirs)

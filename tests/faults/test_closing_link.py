@@ -19,10 +19,6 @@ def tasks(redis_server: object) -> Iterator[Tasks]:
     made.close()
 
 
-@pytest.mark.xfail(
-    reason="AsyncLink refuses while its transport is closing but does not count as broken until the loop has run again, "
-    "so clean-up, which tries again at once, gets the same link five times: it must break itself when it refuses"
-)
 def test_a_link_that_refuses_because_it_is_closing_is_not_given_out_again(tasks: Tasks) -> None:
     async def given_out_again() -> bool:
         driver, _ = await backend_for(None).of_loop()

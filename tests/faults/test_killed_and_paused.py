@@ -180,10 +180,6 @@ def test_a_fork_while_another_thread_waits_leaves_the_waiter_in_place(
     granted.release()
 
 
-@pytest.mark.xfail(
-    reason="a forked child keeps the sockets of links that other threads had checked out, so the server still counts "
-    "a receiver after the parent died: drivers.blocking must close every link of the parent in the child"
-)
 def test_a_waiter_killed_after_it_forked_does_not_delay_the_queue(crew: Crew, name: str) -> None:
     holder, doomed, heir = crew.hire(3)
     holder.ask("acquire", name=name)

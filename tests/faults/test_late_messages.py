@@ -34,10 +34,6 @@ def test_a_grant_that_ran_out_while_a_sign_of_life_was_on_its_way_is_not_believe
     _gets_the_lock_only_after(successor, waiter, world, server_side)
 
 
-@pytest.mark.xfail(
-    reason="waiting._listen believes a stored grant that is older than the Refused it was given: "
-    "it must compare its fencing token with that of the holder in the reply, and ask again",
-)
 def test_a_grant_older_than_the_answer_that_somebody_else_holds_is_not_believed(
     world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

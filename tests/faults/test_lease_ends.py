@@ -12,19 +12,7 @@ LEASE = 0.02
 TRIES = 40
 
 
-@pytest.mark.parametrize(
-    "mode",
-    [
-        "exclusive",
-        pytest.param(
-            "shared",
-            marks=pytest.mark.xfail(
-                reason="`sharers` in _modes.lua forgets a lease in the very millisecond in which it ends, but the holder "
-                "counts from later in that millisecond: it must wait for the next one, as Redis does with keys"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
 def test_a_lock_is_not_given_on_while_its_holder_may_believe_in_it(
     redis_server: object, name: str, mode: str
 ) -> None:

@@ -29,31 +29,7 @@ def test_the_same_check_finds_a_lock_at_fault_that_has_neither_tokens_nor_deadli
     assert {"overlaps", "lost_updates", "drift", "stuck", "orphaned"} & set(failures)
 
 
-STALE_GRANT = (
-    "a waiter in an event loop that stood still believes a grant that ran out meanwhile; see test_late_messages.py, "
-    "where it fails each time"
-)
-FINDINGS = {
-    "waiter-paused": STALE_GRANT,
-    "mix": STALE_GRANT,
-    "replica": "who asks again after a release that could not be confirmed gets DeadlockDetected instead of waiting for "
-    "the end of its own old lease",
-    "lost-replies": "clean-up may get the same closing link five times; see test_closing_link.py",
-    "cut": "as lost-replies",
-    "connections-killed": "as lost-replies",
-}
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        pytest.param(
-            key,
-            marks=pytest.mark.xfail(strict=False, reason=FINDINGS[key]) if key in FINDINGS else (),
-        )
-        for key in SCENARIOS
-    ],
-)
+@pytest.mark.parametrize("key", SCENARIOS)
 def test_nothing_is_lost_doubled_stuck_or_left_behind(key: str) -> None:
     scenario = SCENARIOS[key]
     if scenario.sets_the_clock and (reason := clock.why_not()):
