@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,10 +15,15 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import override_settings
 
-from redis_locks import Hold, Lock, LockLost, inspection
+from redis_locks import Hold, Lock, LockLost, inspection, text
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
-from redis_locks.management import tables
-from redis_locks.management.commands import locks as command
+from redis_locks.management.locks import show
+from redis_locks.management.locks.report import Report
+from redis_locks.management.locks.selection import Selection
+from redis_locks.management.locks.table import table
+from tests.django.command_line import LOCKS as COMMAND
+from tests.django.command_line import Terminal as RealTerminal
+from tests.django.command_line import environment
 
 TOKEN = 1_763_736_845_123_456
 
@@ -68,7 +76,10 @@ def info(name: str = "account:1", *, waiters: int = 0, **changes: Any) -> LockIn
 
 
 def test_an_empty_list_says_so_on_stderr() -> None:
-    assert ("", "No lock is held or waited for.\n") == run("list")
+    out, err = run("list")
+    assert "No lock is held or waited for.\n" == err
+    assert 1 == len(out.splitlines())  # the names of the columns
+    assert "" == run("list", "--format", "table")[0]
 
 
 def test_an_empty_list_in_json_is_an_empty_list() -> None:
@@ -77,21 +88,22 @@ def test_an_empty_list_in_json_is_an_empty_list() -> None:
 
 def test_the_list_is_tab_separated_when_stdout_is_not_a_terminal(name: str, hold: Hold) -> None:
     out, err = run("list")
-    header, line = out.splitlines()
     assert "" == err
-    assert "name\tmode\tholder\theld for\tlease left\twaiters\tfencing token" == header
-    found, mode, holder, held_for, lease_left, waiters, fence = line.split("\t")
-    assert (name, "exclusive", "0", str(hold.fencing_token)) == (found, mode, waiters, fence)
-    assert holder.endswith(f"pid {os.getpid()} thread MainThread (nightly report)")
-    assert 0 <= float(held_for) < 30 < float(lease_left) <= 60
+    header, line = (row.split("\t") for row in out.splitlines())
+    found = dict(zip(header, line, strict=True))
+    assert (name, "exclusive", "0") == (found["name"], found["mode"], found["waiting"])
+    assert (str(os.getpid()), str(hold.fencing_token)) == (found["pid"], found["fencing_token"])
+    assert ("thread MainThread", "nightly report") == (found["unit"], found["label"])
+    assert 0 <= float(found["held_for"]) < 30 < float(found["lease_left"]) <= 60
 
 
 def test_the_list_fits_a_terminal(name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = run("list", out=Terminal())[0].splitlines()
-    assert "NAME MODE HOLDER HELD LEFT WAITERS FENCING TOKEN" == " ".join(lines[0].split())
+    assert "NAME HOLDER RUNS HELD LEFT WAITERS" == " ".join(lines[0].split())
     assert name[:6] in lines[1]
-    assert str(hold.fencing_token) in lines[1]
+    assert f"pid {os.getpid()}" in lines[1]
+    assert "nightly report" in lines[1]
     assert all(len(line) <= 80 for line in lines)
 
 
@@ -189,65 +201,185 @@ def test_release_of_a_lock_that_is_only_waited_for_is_not_found(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited_for = LockInfo(name, "exclusive", (), info(waiters=1).waiters, 1)
-    monkeypatch.setattr(command.inspection, "lock", lambda *_, **__: waited_for)
+    monkeypatch.setattr(show.inspection, "lock", lambda *_, **__: waited_for)
     assert f"Nobody holds lock '{name}'; 1 waiting for it." == fails("release", name, "--yes")
 
 
-@pytest.mark.parametrize("verb", [["list"], ["show", "x"], ["release", "x", "--yes"]])
+@pytest.mark.parametrize("verb", [["list"], ["show", "x"], ["release", "x", "-y"], ["blocking"]])
 def test_a_server_that_is_down_gives_69(verb: list[str]) -> None:
     message = fails(*verb, "--using", "unix:///nonexistent/server.sock", code=69)
     assert "nonexistent" in message
 
 
 @pytest.mark.parametrize(
-    "args", [["show", ""], ["release", "", "--yes"], ["list", "--using", "no such alias"]]
+    ("args", "said"),
+    [
+        (["show", ""], "must not be empty"),
+        (["release", "", "--yes"], "must not be empty"),
+        (["list", "--using", "no such alias"], "there is no cache"),
+        (["list", "--limit", "0"], "'0' is not a whole number above 0"),
+        (["list", "--older", "nan"], "'nan' is not a number of seconds"),
+        (["list", "--sort", "age"], "invalid choice: 'age'"),
+        (["list", "--format", "xml"], "invalid choice: 'xml'"),
+        (["show"], "required: name"),
+    ],
 )
-def test_a_wrong_argument_is_explained_without_a_traceback(args: list[str]) -> None:
-    assert fails(*args)
+def test_a_wrong_argument_is_explained_without_a_traceback(args: list[str], said: str) -> None:
+    assert said in fails(*args, code=64)
 
 
-def test_control_characters_do_not_break_lines() -> None:
-    name = "a\nb\tc\x1b[31m\u202e"
-    shown = r"a\nb\tc\x1b[31m\u202e"
-    locks = [info(name, host="h\nx")]
-    assert 2 == len(tables.tab_separated(locks))
-    assert tables.tab_separated(locks)[1].startswith(f"{shown}\texclusive\th\\nx pid")
-    assert 2 == len("\n".join(tables.columns(locks, 120)).splitlines())
-    assert f"Lock {shown} (exclusive)" == next(tables.details(locks[0], None))
+def test_every_format_tells_the_same(name: str, hold: Hold) -> None:
+    (lock,) = json.loads(run("list", "--format", "json")[0])
+    (line,) = run("list", "--format", "jsonl")[0].splitlines()
+    assert lock["holders"][0]["token"] == json.loads(line)["holders"][0]["token"] == hold.token
+    (row,) = csv.DictReader(run("list", "--format", "csv")[0].splitlines())
+    assert (name, str(hold.fencing_token)) == (row["name"], row["fencing_token"])
+    assert run("list", "--format", "plain")[0].splitlines()[0] == "\t".join(row)
+    assert "NAME" in run("list", "--format", "table")[0]
+
+
+def test_show_in_columns_has_a_line_for_the_holder(name: str, hold: Hold) -> None:
+    (row,) = csv.DictReader(run("show", name, "--format", "csv")[0].splitlines())
+    assert ("holder", hold.token) == (row["role"], row["token"])
+
+
+def test_a_filter_that_matches_nothing_says_of_how_many(name: str, hold: Hold) -> None:
+    assert ("", "None of the 1 locks matches.\n") == run("list", "other:*", "--format", "table")
+
+
+def test_a_limit_says_what_it_leaves_out(name: str, hold: Hold) -> None:
+    with Lock(f"{name}:2"):
+        out, err = run("list", "--limit", "1")
+    assert [name] == [row["name"] for row in csv.DictReader(out.splitlines(), delimiter="\t")]
+    assert "1 of 2 locks.\n" == err
+
+
+LOCKS = [
+    info("account:1", held_for=5, lease_left=3, host="web-2"),
+    info("report", held_for=60, lease_left=2),
+    info("account:2", waiters=3, held_for=9, lease_left=1),
+    LockInfo("waited for", "exclusive", (), info(waiters=1).waiters, 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "names"),
+    [
+        (Selection(), ["account:1", "account:2", "report", "waited for"]),
+        (Selection(pattern="account:*"), ["account:1", "account:2"]),
+        (Selection(pattern="Account:*"), []),
+        (Selection(host="web-2"), ["account:1"]),
+        (Selection(older=9), ["report"]),
+        (Selection(contended=True), ["account:2", "waited for"]),
+        (Selection(contended=True, older=1), ["account:2"]),
+        (Selection(sort="held"), ["report", "account:2", "account:1", "waited for"]),
+        (Selection(sort="left"), ["waited for", "account:2", "report", "account:1"]),
+        (Selection(sort="waiters"), ["account:2", "waited for", "account:1", "report"]),
+    ],
+)
+def test_locks_are_filtered_and_sorted(chosen: Selection, names: list[str]) -> None:
+    assert names == [lock.name for lock in chosen.apply(LOCKS)]
+
+
+@pytest.mark.parametrize("wanted", ["table", "plain", "csv", "json", "jsonl"])
+def test_control_characters_and_bidirectional_marks_never_reach_the_terminal(
+    name: str, wanted: str
+) -> None:
+    nasty = "a\nb\tc\x1b[31m\u202e\u200f"
+    with Lock(f"{name}{nasty}", label=nasty):
+        out = (
+            run("list", "--format", wanted)[0]
+            + run("show", f"{name}{nasty}", "--format", wanted)[0]
+        )
+    assert r"\x1b[31m\u202e\u200f" in out or r"\u001b[31m\u202e\u200f" in out
+    assert not set(out) & set("\x1b\u202e\u200f")
+    if wanted in {"table", "plain", "csv"}:
+        assert r"a\nb\tc" in out
+
+
+def test_a_reader_that_has_seen_enough_ends_the_command_in_silence() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    listing = subprocess.run(
+        [*COMMAND, "list"], stdout=writing, stderr=subprocess.PIPE, env=environment(), check=False
+    )
+    os.close(writing)
+    assert (128 + signal.SIGPIPE, b"") == (listing.returncode, listing.stderr)
+
+
+def test_errors_escape_the_name_too() -> None:
+    assert r"'a\x1b[31m'" in fails("show", "a\x1b[31m")
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
 @pytest.mark.parametrize("host", ["h", "a-very-long-host-name.of.a.data-centre.example"])
-@pytest.mark.parametrize("name", ["n", "account:" + "1234567890" * 5 + ":end"])
-def test_columns_fit_the_terminal(width: int, host: str, name: str) -> None:
-    locks = [info(name, waiters=12_345, host=host, held_for=3e6), info("other")]
-    lines = tables.columns(locks, width)
-    assert all(len(line) <= width for line in lines)
-    assert 1 == len({len(line) for line in lines})
-    assert str(TOKEN) in lines[1]
+@pytest.mark.parametrize("name", ["n", "account:" + "1234567890" * 5 + ":end", "口座" * 30])
+def test_the_table_fits_the_terminal(width: int, host: str, name: str) -> None:
+    locks = [info(name, waiters=12_345, host=host, held_for=3e6), info("other", mode="shared")]
+    lines = table(locks, width)
+    assert all(text.width(line) <= width for line in lines)
+    assert 1 == len({text.width(line) for line in lines})
+    assert "12345" in lines[1]
+    assert "MODE" not in lines[0]
+
+
+def test_the_mode_is_shown_unless_all_are_exclusive() -> None:
+    shared = LockInfo("x", "shared", info(mode="shared").holders, (), 0)
+    assert "MODE" in table([info(), shared], 80)[0]
+    assert "shared" in table([info(), shared], 80)[2]
 
 
 def test_a_short_neighbour_leaves_its_room_to_a_long_name() -> None:
-    name = "account:1234567890"
-    assert tables.columns([info(name, host="h", pid=1)], 80)[1].startswith(name)
+    name = "account:1234567890:of:a:long:name"
+    assert table([info(name, host="h", pid=1, label="x")], 80)[1].startswith(name)
 
 
 def test_a_lock_that_nobody_holds_is_listed_with_its_waiters() -> None:
     waited_for = LockInfo("x", "exclusive", (), info(waiters=1).waiters, 1)
-    assert "x\texclusive\t-\t-\t-\t1\t-" == tables.tab_separated([waited_for])[1]
-    assert "Nobody holds it." in list(tables.details(waited_for, None))
+    assert ["x", "-", "-", "-", "-", "1"] == table([waited_for], None)[1].split()
+    assert "Nobody holds it." in list(show.lines(waited_for, None))
 
 
 def test_details_show_the_queue_in_order_and_how_many_more_wait() -> None:
-    lines = list(tables.details(info(waiters=5), None))
+    lines = list(show.lines(info(waiters=5), None))
     assert "Queue (5 waiting)" in lines
     assert "    1    1.5s  exclusive  web-1 pid 4711 thread MainThread (manage.py x)" in lines
     assert "and 3 more" in lines[-1]
-    assert all(len(line) <= 40 for line in list(tables.details(info(waiters=1), 40))[-1:])
+    assert all(len(line) <= 40 for line in list(show.lines(info(waiters=1), 40))[-1:])
+
+
+def test_missing_values_are_empty_cells() -> None:
+    report = Report([], ("a", "b"), [{"a": None, "b": 1.5}], lambda _: [])
+    assert ["a\tb", "\t1.500"] == report.lines("plain", None)
+
+
+def test_a_terminal_without_unicode_gets_escapes(name: str) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
+    with Lock(f"{name}:口座"):
+        call_command("locks", "list", stdout=out)
+    assert rb":\u53e3\u5ea7" in out.buffer.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
+    ("variables", "arguments", "coloured"),
+    [
+        ({}, [], True),
+        ({"NO_COLOR": "1"}, [], False),
+        ({}, ["--no-color"], False),
+        ({"NO_COLOR": "1"}, ["--force-color"], True),
+    ],
+)
+def test_colours_are_for_terminals_and_can_be_refused(
+    variables: dict[str, str], arguments: list[str], coloured: bool
+) -> None:
+    with RealTerminal("show", "no such lock", *arguments, **variables) as terminal:
+        status, shown = terminal.end()
+    assert 1 == status
+    assert coloured == ("\x1b[" in shown)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "short"),
     [
         (0, "0.0s"),
         (9.84, "9.8s"),
@@ -259,10 +391,11 @@ def test_details_show_the_queue_in_order_and_how_many_more_wait() -> None:
         (187_200, "2d04h"),
     ],
 )
-def test_durations_are_short(seconds: float, text: str) -> None:
-    assert text == tables.duration(seconds)
+def test_durations_are_short(seconds: float, short: str) -> None:
+    assert short == text.duration(seconds)
 
 
 def test_an_ellipsis_replaces_the_middle() -> None:
-    assert "acc…:99" == tables.shorten("account:4711:99", 7)
-    assert "account" == tables.shorten("account", 7)
+    assert "acc…:99" == text.shorten("account:4711:99", 7)
+    assert "account" == text.shorten("account", 7)
+    assert "口…替" == text.shorten("口座の振替", 6)

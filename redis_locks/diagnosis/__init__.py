@@ -1,0 +1,15 @@
+"""What may be wrong with the server that keeps the locks, and how to put it right.
+
+    for finding in diagnose():
+        print(finding.level, finding.check, finding.message, finding.fix)
+
+Reads, and takes one lock of its own for a moment. What the user may not read becomes a
+warning that says which right is missing.
+"""
+
+from __future__ import annotations
+
+from redis_locks.diagnosis.checks import REACHABLE, diagnose
+from redis_locks.diagnosis.findings import Finding, Level
+
+__all__ = ["REACHABLE", "Finding", "Level", "diagnose"]

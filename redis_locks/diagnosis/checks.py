@@ -1,0 +1,68 @@
+"""All checks, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+from redis import exceptions as redis_errors
+
+from redis_locks.diagnosis import client, rights, server
+from redis_locks.diagnosis.findings import Finding, Level, Verdict, error, reason, warning
+from redis_locks.diagnosis.probe import Probe
+
+REACHABLE = "server"
+"""The check that the server answers; if it fails, there are no others."""
+
+_CHECKS: dict[str, Callable[[Probe], Verdict]] = {
+    REACHABLE: server.reachable,
+    "version": server.version,
+    "role": server.role,
+    "rights": rights.rights,
+    "locking": client.locking,
+    "eviction": server.eviction,
+    "shared cache": client.shared_cache,
+    "persistence": server.persistence,
+    "replicas": server.replicas,
+    "sentinel": server.sentinel,
+    "cluster": server.cluster,
+    "clock": client.clock,
+    "latency": client.latency,
+}
+
+
+def diagnose(*, using: str | None = None) -> list[Finding]:
+    """Return what each check of the server found; blocks for some dozens of round trips.
+
+    That the server cannot be reached is a finding as well, then the only one.
+
+    Args:
+        using: The server: a CACHES alias, a URL or a dotted path; None is REDIS_LOCKS["CONNECTION"].
+
+    Raises:
+        ImproperlyConfigured: `using` or a setting is wrong.
+    """
+    with closing(Probe(using)) as probe:
+        return list(_findings(probe))
+
+
+def _findings(probe: Probe) -> Iterator[Finding]:
+    for name, check in _CHECKS.items():
+        verdict = _verdict(check, probe)
+        yield Finding(name, *verdict)
+        if verdict.level is Level.ERROR and name == REACHABLE:
+            return
+
+
+def _verdict(check: Callable[[Probe], Verdict], probe: Probe) -> Verdict:
+    try:
+        return check(probe)
+    except redis_errors.NoPermissionError as refusal:
+        return warning(
+            f"Not checked: {reason(refusal)}.",
+            f"Grant '{probe.user}' the right, or look at it by hand.",
+        )
+    except (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError) as failure:
+        return error(f"The server stopped to answer: {reason(failure)}.", "Run the checks again.")
+    except redis_errors.RedisError as failure:
+        return warning(f"Not checked: {reason(failure)}.", "Look at it by hand.")

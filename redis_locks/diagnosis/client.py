@@ -1,0 +1,103 @@
+"""Checks of what lies between us and the server: clocks, time under way, shared databases, a real lock."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import NamedTuple
+
+from django.core.cache import caches
+from django.core.exceptions import ImproperlyConfigured
+
+from redis_locks.connections import resolve
+from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
+from redis_locks.diagnosis.probe import Probe
+from redis_locks.exceptions import LockError
+from redis_locks.locks import Lock
+
+LOCK_NAME = "redis_locks doctor"
+"""The lock that is acquired and released to see whether that works."""
+
+_SAMPLES = 15
+_SLOW = 0.01
+_CLOCKS_AGREE = 1.0
+
+
+class _Sample(NamedTuple):
+    took: float
+    ahead: float
+
+
+def _samples(probe: Probe) -> list[_Sample]:
+    """Ask for the time some times; a right to it is needed anyway."""
+    found = []
+    for _ in range(_SAMPLES):
+        sent, since = time.time(), time.monotonic()
+        seconds, microseconds = probe.client.time()
+        took = time.monotonic() - since
+        found.append(_Sample(took, seconds + microseconds / 1_000_000 - (sent + took / 2)))
+    return found
+
+
+def latency(probe: Probe) -> Verdict:
+    """Check how long a round trip takes."""
+    middle = median(sample.took for sample in _samples(probe))
+    shown = f"A round trip takes {middle * 1000:.2f} ms (median of {_SAMPLES})"
+    if middle > probe.settings.lease / 10:
+        return error(
+            f"{shown}, too long to renew leases of {probe.settings.lease:g} s in time.",
+            "Move closer to the server, or raise REDIS_LOCKS['LEASE'].",
+        )
+    if middle > _SLOW:
+        return warning(
+            f"{shown}; each acquire and each release takes one.", "Move closer to the server."
+        )
+    return ok(f"{shown}.")
+
+
+def clock(probe: Probe) -> Verdict:
+    """Check that the clocks agree; locks do not need it, people do."""
+    # The fastest answer says most about the moment in which it was given.
+    ahead = min(_samples(probe)).ahead
+    if abs(ahead) < _CLOCKS_AGREE:
+        return ok(f"The server's clock is {abs(ahead) * 1000:.1f} ms away from ours.")
+    return warning(
+        f"The server's clock is {abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} ours. "
+        "Locks do not depend on it, but times in logs will not match.",
+        "Let both machines take their time from the same source (NTP).",
+    )
+
+
+def shared_cache(probe: Probe) -> Verdict:
+    """Check that no cache's clear(), which is FLUSHDB, removes the locks."""
+    sharing = [alias for alias in caches.settings if _is_ours(alias, probe)]
+    if not sharing:
+        return ok("No cache in CACHES uses the database that keeps the locks.")
+    named = ", ".join(f"caches['{alias}'].clear()" for alias in sharing)
+    return warning(
+        f"{named} empties the database, and with it all locks.",
+        "Give the locks a database of their own: REDIS_LOCKS = {'CONNECTION': 'redis://…/1'}.",
+    )
+
+
+def _is_ours(alias: str, probe: Probe) -> bool:
+    if alias == probe.spec:
+        return True
+    try:
+        return resolve(alias).description == probe.endpoint.description
+    except ImproperlyConfigured:  # a cache in memory, or on several servers
+        return False
+
+
+def locking(probe: Probe) -> Verdict:
+    """Check that a lock can be acquired and released, by doing so."""
+    since = time.monotonic()
+    try:
+        with Lock(LOCK_NAME, wait=5, lease=5, renew=False, using=probe.using):
+            pass
+    except LockError as failure:
+        return error(
+            f"No lock could be acquired and released: {reason(failure)}.", "See the other errors."
+        )
+    took = (time.monotonic() - since) * 1000
+    return ok(f"A lock was acquired and released in {took:.1f} ms.")

@@ -1,0 +1,155 @@
+"""Checks of the server itself: version, role, memory, persistence, replicas, cluster, Sentinel."""
+
+from __future__ import annotations
+
+import re
+
+from redis import exceptions as redis_errors
+
+from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
+from redis_locks.diagnosis.probe import Probe
+from redis_locks.keys import index_key
+
+OLDEST = (7, 0)
+"""The first Redis with PEXPIRETIME and PEXPIREAT GT, which the scripts use."""
+
+_NEARLY_FULL = 0.9
+
+
+def reachable(probe: Probe) -> Verdict:
+    """Check that there is a server that takes our connection."""
+    where = probe.endpoint.description
+    try:
+        mode = probe.hello["mode"]
+    except redis_errors.AuthenticationError as refusal:
+        return error(
+            f"{where} refused our credentials: {reason(refusal)}.", "Correct user and password."
+        )
+    except (redis_errors.RedisError, OSError) as failure:
+        return error(
+            f"{where} cannot be reached: {reason(failure)}.",
+            "Start the server, or correct REDIS_LOCKS['CONNECTION'].",
+        )
+    if mode == "sentinel":
+        return error(f"{where} is a Sentinel, which keeps no locks.", "Give the primary's address.")
+    return ok(f"{where} answers.")
+
+
+def version(probe: Probe) -> Verdict:
+    """Check that the scripts' commands are there."""
+    server, number = str(probe.hello["server"]), str(probe.hello["version"])
+    found = tuple(int(part) for part in re.findall(r"\d+", number)[:2])
+    # Valkey began with 7.2.
+    if server == "redis" and found < OLDEST:
+        return error(
+            f"{server} {number} is too old: the scripts use PEXPIRETIME.",
+            "Upgrade to Redis 7.0 or later, or to Valkey.",
+        )
+    return ok(f"{server} {number} has all commands that the scripts use.")
+
+
+def role(probe: Probe) -> Verdict:
+    """Check that it takes writes."""
+    if probe.hello["role"] == "master":
+        return ok("The server is a primary.")
+    return error(
+        "The server is a read-only replica: no lock can be acquired.",
+        "Point CONNECTION at its primary.",
+    )
+
+
+def eviction(probe: Probe) -> Verdict:
+    """Check that memory pressure does not remove locks."""
+    policy, most = str(probe.info["maxmemory_policy"]), int(probe.info["maxmemory"])
+    used = int(probe.info["used_memory"])
+    if policy != "noeviction":
+        # Each key of ours has an expiry, so the volatile policies evict it too.
+        fix = "CONFIG SET maxmemory-policy noeviction, or give the locks a server of their own."
+        if most:
+            gone = int(probe.info["evicted_keys"])
+            return error(
+                f"maxmemory-policy {policy} may remove a held lock when memory is short "
+                f"({gone} keys evicted so far): two holders would not know of each other.",
+                fix,
+            )
+        return warning(
+            f"maxmemory-policy is {policy}; it removes nothing only as long as maxmemory is 0.", fix
+        )
+    if most and used > most * _NEARLY_FULL:
+        return warning(
+            f"{used / most:.0%} of maxmemory is used; without memory no lock can be acquired.",
+            "Raise maxmemory, or remove what is not needed.",
+        )
+    return ok("maxmemory-policy is noeviction: memory pressure removes no lock.")
+
+
+def persistence(probe: Probe) -> Verdict:
+    """Check what a restart of the server keeps."""
+    info = probe.info
+    if info.get("aof_enabled") and info.get("aof_last_write_status") != "ok":
+        return error(
+            "The append-only file cannot be written; the server refuses writes.",
+            "Look into the server's log, and free disk space.",
+        )
+    if info.get("aof_enabled"):
+        return ok("Append-only file: a restart keeps the locks, but for the last second or so.")
+    return warning(
+        "No append-only file: a restart forgets the locks that are held. Their holders learn of "
+        "it at the next renewal; until then others can acquire the same locks.",
+        "CONFIG SET appendonly yes, or have resources check fencing tokens.",
+    )
+
+
+def replicas(probe: Probe) -> Verdict:
+    """Check what a fail-over keeps."""
+    count = int(probe.info["connected_slaves"])
+    if not count:
+        return ok("No replicas, so there is no fail-over that could lose locks.")
+    if "min_slaves_good_slaves" in probe.info:
+        return ok(
+            f"{count} replicas, and min-replicas-to-write is set: a primary that is cut off "
+            "stops to grant locks."
+        )
+    return warning(
+        f"{count} replicas, but min-replicas-to-write is 0: a primary that is cut off goes on "
+        "granting locks that its successor does not know.",
+        "CONFIG SET min-replicas-to-write 1, CONFIG SET min-replicas-max-lag 10, and have resources "
+        "check fencing tokens.",
+    )
+
+
+def cluster(probe: Probe) -> Verdict:
+    """Check that all partitions live on this server."""
+    if probe.hello["mode"] != "cluster":
+        return ok("The server is not part of a cluster.")
+    try:
+        for partition in range(probe.settings.partitions):
+            key = index_key(probe.settings.prefix, partition)
+            probe.client.eval("return 1", 1, key)
+    except (redis_errors.MovedError, redis_errors.AskError) as moved:
+        return error(
+            f"Partition {partition} of the locks lives on another node ({moved}).",
+            "Give that node's address with PARTITIONS 1, or a server that is not part of a cluster.",
+        )
+    except redis_errors.ClusterDownError as down:
+        return error(
+            f"The cluster does not work: {reason(down)}.", "See CLUSTER INFO on its nodes."
+        )
+    return warning(
+        "The server is part of a cluster. All locks live on this node now; when their slots "
+        "move, locks cannot be acquired until CONNECTION names the new node.",
+        "Give the locks a server that is not part of a cluster.",
+    )
+
+
+def sentinel(probe: Probe) -> Verdict:
+    """Check whether a fail-over may leave us behind."""
+    _, watchers = probe.client.execute_command("PUBSUB", "NUMSUB", "__sentinel__:hello")
+    if not watchers:
+        return ok("No Sentinel watches the server.")
+    return warning(
+        f"{watchers} Sentinels watch the server; after a fail-over CONNECTION still names the old "
+        "primary.",
+        "Give an address that follows the primary, such as a proxy's, and have resources check "
+        "fencing tokens.",
+    )

@@ -1,0 +1,69 @@
+"""`manage.py locks list`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from redis_locks import inspection
+from redis_locks.inspection import LockInfo
+from redis_locks.management.locks import selection
+from redis_locks.management.locks.console import Console
+from redis_locks.management.locks.report import FOR_PROGRAMS, Report, Row
+from redis_locks.management.locks.selection import Selection
+from redis_locks.management.locks.table import table
+from redis_locks.management.locks.verb import Verb
+
+_HOLDER = ("host", "pid", "unit", "label", "held_for", "lease_left", "fencing_token")
+_COLUMNS = ("name", "mode", "waiting", *_HOLDER)
+
+
+class List(Verb):
+    """A table of the locks, a line per hold."""
+
+    name = "list"
+    help = "List the locks that are held or waited for."
+
+    def arguments(self, parser: CommandParser) -> None:
+        """Add filters, order and limit."""
+        selection.add_arguments(parser, sort="name")
+
+    def run(self, console: Console, **options: Any) -> None:
+        """Print the locks; tab-separated when stdout is not a terminal."""
+        chosen = Selection(**{field: options[field] for field in Selection.__slots__})
+        every = inspection.locks(using=options["using"])
+        found = chosen.apply(every)
+        shown = found[: chosen.limit]
+        console.report(_report(shown, console), options["format"], piped="plain")
+        if options["format"] in FOR_PROGRAMS:
+            return
+        if not every:
+            console.note("No lock is held or waited for.")
+        elif not found:
+            console.note(f"None of the {len(every)} locks matches.")
+        elif len(shown) < len(found):
+            console.note(f"{len(shown)} of {len(found)} locks.")
+
+
+def _report(locks: Sequence[LockInfo], console: Console) -> Report:
+    def text(columns: int | None) -> list[str]:
+        if not locks:
+            return []
+        header, *lines = table(locks, columns)
+        return [console.style.MIGRATE_LABEL(header), *lines]
+
+    rows = [row for lock in locks for row in _rows(lock)]
+    return Report([asdict(lock) for lock in locks], _COLUMNS, rows, text)
+
+
+def _rows(lock: LockInfo) -> list[Row]:
+    common: Row = {"name": lock.name, "mode": lock.mode, "waiting": lock.waiting}
+    if not lock.holders:
+        return [common | dict.fromkeys(_HOLDER)]
+    return [
+        common | {field: getattr(holder, field) for field in ("mode", *_HOLDER)}
+        for holder in lock.holders
+    ]

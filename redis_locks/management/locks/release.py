@@ -1,0 +1,46 @@
+"""`manage.py locks release`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from redis_locks import inspection
+from redis_locks.management.locks.console import Console, fail
+from redis_locks.management.locks.report import Report, Row
+from redis_locks.management.locks.show import find
+from redis_locks.management.locks.verb import Verb
+from redis_locks.text import printable
+
+
+class Release(Verb):
+    """Force-release."""
+
+    name = "release"
+    help = "End the hold of a lock and hand it on."
+
+    def arguments(self, parser: CommandParser) -> None:
+        """Add the name, and the consent."""
+        parser.add_argument("name", help="the name of the lock")
+        parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+    def run(self, console: Console, **options: Any) -> None:
+        """End the holds of one lock, those that were shown when asking."""
+        name, using = options["name"], options["using"]
+        lock = find(name, using)
+        shown = printable(name)
+        if not lock.holders:
+            fail(f"Nobody holds lock '{shown}'; {lock.waiting} waiting for it.")
+        by = printable(" and ".join(map(str, lock.holders)))
+        if not options["yes"]:
+            console.confirm(f"Release lock '{shown}' held by {by}?", "release")
+        tokens = [holder.token for holder in lock.holders]
+        ended = inspection.release(name, using=using, tokens=tokens)
+        if not ended:
+            fail(f"Lock '{shown}' is no longer held by {by}; nothing was released.")
+        row: Row = {"name": name, "released": ended}
+        text = f"Released lock '{shown}', which was held by {by}."
+        report = Report(row, tuple(row), [row], lambda _: [text])
+        console.report(report, options["format"])
+        console.note("The holder learns of it at its next renewal; until then it goes on working.")

@@ -1,0 +1,69 @@
+"""Locks as a table for people: one line a hold, as wide as the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from redis_locks.inspection import LockInfo
+from redis_locks.text import duration, pad, printable, shorten, width
+
+_HEADER = ("NAME", "MODE", "HOLDER", "RUNS", "HELD", "LEFT", "WAITERS")
+_MODE = _HEADER.index("MODE")
+_FLEXIBLE = tuple(map(_HEADER.index, ("NAME", "HOLDER", "RUNS")))
+_NUMBERS = tuple(map(_HEADER.index, ("HELD", "LEFT", "WAITERS")))
+_USUAL = "exclusive"
+_NONE = "-"
+_SHORTEST = 8
+_GAP = "  "
+
+
+def table(locks: Sequence[LockInfo], columns: int | None) -> list[str]:
+    """Return a header and a line per hold, not longer than `columns` if that can be done.
+
+    Long names and holders lose their middle, where they differ least. None shortens nothing.
+    The mode is left out where all are exclusive.
+    """
+    rows = [_HEADER, *(row for lock in locks for row in _rows(lock))]
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    shown = list(range(len(_HEADER)))
+    if all(lock.mode == _USUAL for lock in locks):
+        shown.remove(_MODE)
+    if columns is not None:
+        others = sum(widths[i] for i in shown if i not in _FLEXIBLE)
+        room = columns - others - len(_GAP) * (len(shown) - 1)
+        for i, share in zip(_FLEXIBLE, _shares([widths[i] for i in _FLEXIBLE], room), strict=True):
+            widths[i] = share
+    return [
+        _GAP.join(
+            pad(shorten(row[i], widths[i]), widths[i], right=i in _NUMBERS) for i in shown
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _shares(wanted: Sequence[int], room: int) -> list[int]:
+    """Return how much of `room` each gets: what it wants, or else an equal part of the rest."""
+    shares = [0] * len(wanted)
+    for left, i in enumerate(sorted(range(len(wanted)), key=wanted.__getitem__)):
+        shares[i] = min(wanted[i], max(room // (len(wanted) - left), _SHORTEST))
+        room -= shares[i]
+    return shares
+
+
+def _rows(lock: LockInfo) -> list[tuple[str, ...]]:
+    name, waiting = printable(lock.name), str(lock.waiting)
+    if not lock.holders:
+        return [(name, lock.mode, _NONE, _NONE, _NONE, _NONE, waiting)]
+    return [
+        (
+            name,
+            holder.mode,
+            # Without the thread or task, which few people look for first; `show` has it.
+            printable(f"{holder.host} pid {holder.pid}"),
+            printable(holder.label),
+            duration(holder.held_for),
+            duration(holder.lease_left),
+            waiting,
+        )
+        for holder in lock.holders
+    ]

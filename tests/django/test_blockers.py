@@ -1,0 +1,132 @@
+"""Who blocks whom, and `manage.py locks blocking`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from threading import Thread
+
+import pytest
+from django.test import override_settings
+
+from redis_locks import Lock, blockers, inspection
+from redis_locks.blockers import Node
+from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
+from tests.contract.world import until
+from tests.django.test_command import run
+
+
+def holder(unit: str, pid: int = 1) -> HolderInfo:
+    return HolderInfo(f"h{unit}", 1, 2.0, 3.0, "exclusive", "web-1", pid, unit, "x")
+
+
+def waiter(unit: str, pid: int = 1) -> WaiterInfo:
+    return WaiterInfo(f"w{unit}", 1.0, "exclusive", "web-1", pid, unit, "x")
+
+
+def lock(name: str, held_by: str, *waited_for_by: str) -> LockInfo:
+    holders = tuple(map(holder, held_by.split()))
+    waiters = tuple(map(waiter, waited_for_by))
+    return LockInfo(name, "exclusive", holders, waiters, len(waiters))
+
+
+def drawn(node: Node) -> str:
+    """A tree as text: a(b c(d))."""
+    text = node.who.unit + "!" * node.deadlocked + "+" * node.repeated
+    return text + (f"({' '.join(map(drawn, node.blocks))})" if node.blocks else "")
+
+
+@pytest.mark.parametrize(
+    ("locks", "trees"),
+    [
+        ([], []),
+        ([lock("l", "a")], []),
+        ([lock("l", "", "b")], []),
+        ([lock("l", "a", "b", "c")], ["a(b c)"]),
+        ([lock("l", "a", "b", "c"), lock("m", "c", "d")], ["a(b c(d))"]),
+        ([lock("m", "c", "d"), lock("l", "a", "b", "c")], ["a(b c(d))"]),
+        ([lock("l", "a", "b"), lock("m", "a", "c")], ["a(b c)"]),
+        ([lock("l", "a", "b"), lock("m", "c", "d")], ["a(b)", "c(d)"]),
+        # Two hold a shared lock that one waits for.
+        ([lock("l", "a b", "c"), lock("m", "c", "d")], ["a(c(d))", "b(c+)"]),
+        # A deadlock of two, and one that waits for them.
+        ([lock("l", "a", "b"), lock("m", "b", "a", "c")], ["a(b(a!+ c))"]),
+        ([lock("l", "a", "a")], ["a(a!+)"]),
+    ],
+)
+def test_trees_join_those_who_wait_below_those_they_wait_for(
+    locks: list[LockInfo], trees: list[str]
+) -> None:
+    assert trees == [drawn(tree) for tree in blockers.trees(blockers.blocked(locks))]
+
+
+def test_sessions_of_which_nothing_is_known_are_not_one_session() -> None:
+    held = LockInfo("l", "exclusive", (holder("", pid=0),), (waiter("", pid=0),), 1)
+    assert 1 == len(blockers.trees(blockers.blocked([held])))
+    assert not blockers.trees(blockers.blocked([held]))[0].blocks[0].deadlocked
+
+
+@pytest.fixture
+def contended(name: str) -> object:
+    """A lock with a queue of 12, whose last waiter holds what one more waits for."""
+    with override_settings(REDIS_LOCKS={"PREFIX": name}):
+        first, second = Lock("first", wait=30), Lock("second", wait=30)
+        hold = first.acquire()
+        assert hold
+
+        def wait_holding() -> None:
+            with second, first:
+                pass
+
+        def wait_for(lock: Lock) -> None:
+            with lock:
+                pass
+
+        threads = []
+        for place in range(1, 12):
+            threads.append(Thread(target=wait_for, args=(first,), name=f"w{place}"))
+            threads[-1].start()
+            until(lambda: _waiting("first") == place)  # noqa: B023 - called at once
+        threads.append(Thread(target=wait_holding, name="last"))
+        threads[-1].start()
+        until(lambda: _waiting("first") == 12)
+        threads.append(Thread(target=wait_for, args=(second,), name="below"))
+        threads[-1].start()
+        until(lambda: _waiting("second") == 1)
+        yield
+        hold.release()
+        for thread in threads:
+            thread.join()
+
+
+def _waiting(name: str) -> int:
+    lock = inspection.lock(name)
+    return lock.waiting if lock else 0
+
+
+def test_a_real_queue_is_shown_as_a_tree(contended: None) -> None:
+    lines = run("blocking")[0].splitlines()
+    me = f"pid {os.getpid()} thread"
+    assert 14 == len(lines)
+    assert f"{me} MainThread (" in lines[0]
+    assert lines[0].endswith(" blocks 12")
+    assert lines[1].startswith("├─ ")
+    assert f"{me} w1 (" in lines[1]
+    assert lines[1].endswith("s for first")
+    assert lines[12].startswith("└─ ")
+    assert lines[13].startswith("   └─ ")
+    assert f"{me} below (" in lines[13]
+
+
+def test_programs_get_a_line_for_each_waiter_and_holder(contended: None) -> None:
+    rows = list(csv.DictReader(run("blocking", "--format", "csv")[0].splitlines()))
+    assert 13 == len(rows)
+    assert {"first", "second"} == {row["lock"] for row in rows}
+    assert "thread last" == next(r["holder_unit"] for r in rows if r["lock"] == "second")
+    assert 13 == len(json.loads(run("blocking", "--json")[0]))
+
+
+def test_nobody_waiting_is_said_on_stderr(name: str) -> None:
+    with override_settings(REDIS_LOCKS={"PREFIX": name}), Lock(name):
+        assert ("", "Nobody waits for a lock that somebody holds.\n") == run("blocking")

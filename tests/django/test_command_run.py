@@ -1,0 +1,283 @@
+"""`manage.py locks run`, with real processes and real signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from redis_locks import Lock, inspection
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import until
+from tests.django.command_line import Process, Terminal, locks
+
+# Says what it gets, and does not end before it is told to.
+OBSTINATE = r"""
+import os, signal, sys
+def told(number, frame):
+    os.write(1, signal.Signals(number).name.encode() + b"\n")
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(number, told)
+os.write(1, b"ready %d\n" % os.getpid())
+sys.exit(int(sys.stdin.readline()))
+"""
+
+
+def python(program: str) -> list[str]:
+    return ["--", sys.executable, "-I", "-S", "-c", program]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; one that ended and waits for init to notice does not."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def waiting(name: str) -> int:
+    lock = inspection.lock(name)
+    return lock.waiting if lock else 0
+
+
+@pytest.mark.parametrize("status", [0, 7, 75])
+def test_the_exit_status_is_the_command_s(name: str, status: int) -> None:
+    assert (status, "", "") == locks("run", name, "--", "sh", "-c", f"exit {status}")
+    assert inspection.lock(name) is None
+
+
+def test_a_signal_that_ends_the_command_gives_128_and_its_number(name: str) -> None:
+    assert 128 + signal.SIGKILL == locks("run", name, "--", "sh", "-c", "kill -KILL $$")[0]
+
+
+def test_the_command_inherits_stdin_stdout_and_stderr(name: str) -> None:
+    command = ["--", "sh", "-c", "cat; echo problem >&2"]
+    assert (0, "some\ninput\n", "problem\n") == locks("run", name, *command, text="some\ninput\n")
+
+
+def test_the_command_s_own_options_and_dashes_reach_it(name: str) -> None:
+    out = locks("run", name, "--wait", "1", "--", "echo", "--wait", "2", "--", "--json", "-y")[1]
+    assert "--wait 2 -- --json -y\n" == out
+
+
+def test_the_lock_is_held_as_long_as_the_command_runs(name: str) -> None:
+    with Process("run", name, "--lease", "0.5", *python(OBSTINATE)) as process:
+        assert process.line().startswith("ready")
+        lock = inspection.lock(name)
+        assert lock
+        first = lock.holders[0]
+        assert (process.pid, f"locks run: {Path(sys.executable).name}") == (first.pid, first.label)
+        # Far longer than the lease, thanks to renewal.
+        until(lambda: (found := inspection.lock(name)) and found.holders[0].held_for > 1)
+        assert Lock(name).acquire(wait=0) is None
+        assert 0 == process.end("0\n")[0]
+    assert inspection.lock(name) is None
+
+
+def test_the_command_finds_the_fencing_token(name: str) -> None:
+    program = 'import os, sys; print(os.environ["REDIS_LOCKS_FENCING_TOKEN"], flush=True); input()'
+    with Process("run", name, *python(program)) as process:
+        fence = int(process.line())
+        lock = inspection.lock(name)
+        assert lock
+        assert fence == lock.holders[0].fencing_token
+        process.end("\n")
+
+
+@pytest.mark.parametrize("wait", ["0", "0.1"])
+def test_a_busy_lock_gives_75_and_names_the_holder(name: str, wait: str) -> None:
+    with Lock(name, label="the nightly import"):
+        status, out, err = locks("run", name, "--wait", wait, "--", "echo", "ran")
+    assert (75, "") == (status, out)
+    assert name in err
+    assert "the nightly import" in err
+
+
+def test_skip_leaves_a_busy_lock_s_command_out_in_silence(name: str) -> None:
+    with Lock(name):
+        assert (0, "", "") == locks("run", name, "--skip", "--", "echo", "ran")
+
+
+def test_the_command_runs_once_the_lock_is_free(name: str) -> None:
+    hold = Lock(name).acquire()
+    assert hold
+    with Process("run", name, "--wait", "20", "--", "echo", "ran") as process:
+        until(lambda: waiting(name) == 1)
+        hold.release()
+        assert (0, "ran\n", "") == process.end()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1])
+def test_signals_are_passed_on(name: str, number: signal.Signals) -> None:
+    with Process("run", name, *python(OBSTINATE)) as process:
+        assert process.line().startswith("ready")
+        process.send(number)
+        assert number.name == process.line()
+        assert inspection.lock(name)
+        assert (5, "", "") == process.end("5\n")
+
+
+def test_a_command_ended_by_sigterm_gives_143_and_frees_the_lock(name: str) -> None:
+    with Process("run", name, "--", "sh", "-c", "echo ready; sleep 60") as process:
+        process.line()
+        process.send(signal.SIGTERM)
+        assert 143 == process.end()[0]
+    assert inspection.lock(name) is None
+
+
+def test_a_signal_while_waiting_ends_the_wait_and_leaves_the_queue(name: str) -> None:
+    with Lock(name):
+        with Process("run", name, "--wait", "60", "--", "echo", "ran") as process:
+            until(lambda: waiting(name) == 1)
+            process.send(signal.SIGTERM)
+            assert (143, "", "") == process.end()
+        assert 0 == waiting(name)
+
+
+def test_a_command_that_loses_its_lock_is_ended(name: str) -> None:
+    with Process(
+        "run", name, "--lease", "0.5", "--", "sh", "-c", "echo ready; sleep 60"
+    ) as process:
+        process.line()
+        assert 1 == inspection.release(name)
+        status, _, err = process.end()
+    assert 143 == status
+    assert "The lock was lost; ending sh." in err
+    assert f"Lock '{name}' was lost" in err
+
+
+def test_a_command_that_ends_well_when_its_lock_is_lost_has_failed_all_the_same(name: str) -> None:
+    program = OBSTINATE.replace("    os.write", "    os._exit(0)\n    os.write")
+    with Process("run", name, "--lease", "0.5", *python(program)) as process:
+        assert process.line().startswith("ready")
+        inspection.release(name)
+        assert 1 == process.end()[0]
+
+
+def test_a_command_that_does_not_want_to_end_is_killed_with_all_that_it_started(name: str) -> None:
+    program = "trap '' TERM; sleep 60 & echo $!; while :; do wait; done"
+    options = ["--lease", "0.5", "--grace", "0.3"]
+    with Process("run", name, *options, "--", "sh", "-c", program) as process:
+        grandchild = int(process.line())
+        assert is_alive(grandchild)
+        inspection.release(name)
+        assert 128 + signal.SIGKILL == process.end()[0]
+    until(lambda: not is_alive(grandchild))
+
+
+def test_a_command_whose_parent_was_stopped_past_the_lease_is_ended(name: str) -> None:
+    with Process(
+        "run", name, "--lease", "0.5", "--", "sh", "-c", "echo ready; sleep 60"
+    ) as process:
+        process.line()
+        process.send(signal.SIGSTOP)
+        with Lock(name, wait=20, lease=60) as successor:
+            process.send(signal.SIGCONT)
+            assert 143 == process.end()[0]
+            lock = inspection.lock(name)
+            assert lock
+            assert successor.token == lock.holders[0].token
+
+
+def test_a_command_is_ended_when_the_server_is_gone_for_longer_than_the_lease(
+    name: str, private_server: EmbeddedServer
+) -> None:
+    options = ["--lease", "0.5", "--using", private_server.url]
+    with Process("run", name, *options, "--", "sh", "-c", "echo ready; sleep 60") as process:
+        process.line()
+        private_server.kill()
+        status, _, err = process.end()
+    assert 143 == status
+    assert "The lock was lost; ending sh." in err
+
+
+def test_a_server_that_is_gone_at_the_end_does_not_change_the_status(
+    name: str, private_server: EmbeddedServer
+) -> None:
+    options = ["--lease", "60", "--using", private_server.url]
+    with Process("run", name, *options, *python(OBSTINATE)) as process:
+        assert process.line().startswith("ready")
+        private_server.kill()
+        status, _, err = process.end("3\n")
+    assert 3 == status
+    assert "does not answer" in err
+
+
+def not_executable(folder: Path) -> str:
+    path = folder / "data"
+    path.touch(mode=0o644)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("command", "status"), [(lambda _: "/nonexistent/command", 127), (not_executable, 126)]
+)
+def test_a_command_that_cannot_be_started_says_so_as_a_shell_does(
+    name: str, tmp_path: Path, command: Callable[[Path], str], status: int
+) -> None:
+    path = command(tmp_path)
+    found, _, err = locks("run", name, "--", path)
+    assert status == found
+    assert f"Cannot run {path}: " in err
+    assert inspection.lock(name) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["x"], "required: COMMAND"),
+        (["x", "ls", "-l"], "NAME [options] -- COMMAND [ARGUMENT ...]"),
+        (["x", "--wait", "soon", "--", "true"], "--wait: 'soon' is not a number of seconds"),
+        (["x", "--lease", "0", "--", "true"], "lease must be between 0.01 seconds and one year"),
+        (["", "--", "true"], "name must not be empty"),
+        (["x", "--using", "nowhere", "--", "true"], "there is no cache 'nowhere'"),
+    ],
+)
+def test_wrong_usage_gives_64(arguments: list[str], said: str) -> None:
+    status, out, err = locks("run", *arguments)
+    assert (64, "") == (status, out)
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_a_server_that_is_down_gives_69_and_runs_nothing(name: str) -> None:
+    options = ["--using", "unix:///nonexistent/server.sock"]
+    status, out, err = locks("run", name, *options, "--", "echo", "ran")
+    assert (69, "") == (status, out)
+    assert "cannot be reached" in err
+
+
+def test_ctrl_c_on_a_terminal_reaches_the_command_once(name: str) -> None:
+    with Terminal("run", name, *python(OBSTINATE)) as terminal:
+        terminal.until("ready")
+        terminal.type("\x03")
+        terminal.until("SIGINT")
+        terminal.send(signal.SIGTERM)  # passed on, unlike what the terminal sends to both
+        terminal.until("SIGTERM")
+        terminal.type("0\n")
+        status, shown = terminal.end()
+    assert 0 == status
+    assert 1 == shown.count("SIGINT")
+
+
+def test_the_command_may_read_from_the_terminal(name: str) -> None:
+    with Terminal(
+        "run", name, "--", "sh", "-c", "echo ready; read line; echo got $line"
+    ) as terminal:
+        terminal.until("ready")
+        terminal.type("hello\n")
+        status, shown = terminal.end()
+    assert 0 == status
+    assert "got hello" in shown
+
+
+def test_nothing_of_the_command_is_left_when_it_has_ended(name: str) -> None:
+    with Process("run", name, *python(OBSTINATE)) as process:
+        child = int(process.line().split()[1])
+        assert os.getpgid(child) == child != os.getpgid(process.pid)
+        process.end("0\n")
+    assert not Path(f"/proc/{child}").exists()

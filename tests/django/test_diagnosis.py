@@ -1,0 +1,315 @@
+"""What doctor finds, on real servers that have the fault, and that its fixes are fixes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from django.test import override_settings
+
+from redis_locks import diagnosis, scripts
+from redis_locks.diagnosis import Finding, Level, client, rights, server
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import until
+from tests.django.command_line import Terminal
+from tests.django.test_command import fails, run
+
+
+@contextmanager
+def running(*options: str) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(options, use_environment=False) as server:
+        yield server
+
+
+def free_port() -> int:
+    # A cluster's bus listens 10000 above.
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port if port < 50_000 else port - 20_000
+
+
+def found(using: str | None = None) -> dict[str, Finding]:
+    return {finding.check: finding for finding in diagnosis.diagnose(using=using)}
+
+
+def levels(using: str | None = None) -> dict[str, str]:
+    """The checks that are not ok."""
+    return {
+        check: str(finding.level)
+        for check, finding in found(using).items()
+        if finding.level is not Level.OK
+    }
+
+
+def as_user(server: EmbeddedServer, *rules: str) -> str:
+    """The address for a user with these rights."""
+    with server.client() as admin:
+        admin.execute_command("ACL", "SETUSER", "app", "reset", "on", ">secret", *rules)
+    return server.url.replace("unix://", "unix://app:secret@")
+
+
+def test_a_server_with_an_append_only_file_and_no_cache_is_all_right() -> None:
+    with running("--appendonly", "yes") as server:
+        assert {} == levels(server.url)
+        assert all(not finding.fix for finding in found(server.url).values())
+
+
+def test_every_finding_that_is_not_ok_says_how_to_fix_it(private_server: EmbeddedServer) -> None:
+    findings = found(private_server.url)
+    assert {"persistence": "warning"} == levels(private_server.url)
+    assert findings["persistence"].fix
+
+
+def test_no_server_is_the_only_finding() -> None:
+    (finding,) = diagnosis.diagnose(using="unix:///nonexistent/server.sock")
+    assert (diagnosis.REACHABLE, Level.ERROR) == (finding.check, finding.level)
+    assert "nonexistent" in finding.message
+
+
+def test_wrong_credentials_are_told_from_an_absent_server(private_server: EmbeddedServer) -> None:
+    as_user(private_server)
+    wrong = private_server.url.replace("unix://", "unix://app:guess@")
+    (finding,) = diagnosis.diagnose(using=wrong)
+    assert "refused our credentials" in finding.message
+    assert "guess" not in finding.message
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+def test_a_policy_that_evicts_is_an_error(policy: str) -> None:
+    with running("--maxmemory", "100mb", "--maxmemory-policy", policy) as server:
+        finding = found(server.url)["eviction"]
+        assert Level.ERROR is finding.level
+        assert policy in finding.message
+        with server.client() as admin:
+            admin.execute_command(*finding.fix.partition(",")[0].split())
+        assert Level.OK is found(server.url)["eviction"].level
+
+
+def test_a_policy_that_would_evict_is_a_warning_without_a_limit() -> None:
+    with running("--maxmemory-policy", "allkeys-lru") as server:
+        assert Level.WARNING is found(server.url)["eviction"].level
+
+
+def test_memory_that_is_nearly_used_up_is_a_warning() -> None:
+    with running("--maxmemory", "30mb") as server, server.client() as admin:
+        while admin.info()["used_memory"] < 28_500_000:
+            admin.rpush("big", b"x" * 500_000)
+        assert "of maxmemory is used" in found(server.url)["eviction"].message
+
+
+def test_a_replica_takes_no_locks() -> None:
+    with running("--replicaof", "127.0.0.1", "1") as server:
+        assert {"role", "locking"} <= set(levels(server.url))
+
+
+def test_replicas_want_min_replicas_to_write() -> None:
+    port = free_port()
+    with (
+        running("--port", str(port), "--bind", "127.0.0.1") as primary,
+        running("--replicaof", "127.0.0.1", str(port)),
+        primary.client() as admin,
+    ):
+        until(lambda: "online" in str(admin.info("replication")))
+        finding = found(primary.url)["replicas"]
+        assert Level.WARNING is finding.level
+        for command in re.findall(r"CONFIG SET [\w-]+ \d+", finding.fix):
+            admin.execute_command(*command.split())
+        assert Level.OK is found(primary.url)["replicas"].level
+
+
+def test_a_user_who_lacks_rights_gets_the_rule_that_gives_them() -> None:
+    with running("--appendonly", "yes") as server:
+        using = as_user(server, "+@all", "-publish", "-zadd", "~redis_locks{*", "&redis_locks:*")
+        finding = found(using)["rights"]
+        assert Level.ERROR is finding.level
+        assert "User 'app' lacks the right to PUBLISH, ZADD with" in finding.message
+        assert "error" == levels(using)["locking"]
+        with server.client() as admin:
+            admin.execute_command(*finding.fix.split())
+        assert {} == levels(using)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [("+@all", "~*"), ("+@all", "&*"), ("+@all", "~redis_locks{*", "&redis_locks:other")],
+    ids=["no channel", "no key", "other channel"],
+)
+def test_missing_keys_and_channels_are_errors(
+    private_server: EmbeddedServer, rules: tuple[str, ...]
+) -> None:
+    using = as_user(private_server, "resetchannels", *rules)
+    finding = found(using)["rights"]
+    assert Level.ERROR is finding.level
+    with private_server.client() as admin:
+        admin.execute_command(*finding.fix.split())
+    assert Level.OK is found(using)["rights"].level
+    assert Level.OK is found(using)["locking"].level
+
+
+def test_the_rule_gives_no_more_than_locks_need(private_server: EmbeddedServer) -> None:
+    using = as_user(private_server)
+    finding = found(using)["rights"]
+    assert "may not run scripts" in finding.message
+    with private_server.client() as admin:
+        admin.execute_command(*finding.fix.split())
+    findings = found(using)
+    assert Level.OK is findings["rights"].level
+    assert Level.OK is findings["locking"].level
+    for check in ("eviction", "persistence", "replicas"):
+        assert Level.WARNING is findings[check].level
+        assert findings[check].message.startswith("Not checked: ")
+    assert "Grant 'app' the right" in findings["eviction"].fix
+
+
+def test_every_command_of_the_scripts_is_checked() -> None:
+    for script in scripts.ALL:
+        arguments = [argument for argument, _ in rights._CALLED.findall(script.text)]
+        assert script.text.count(b"call(") == len(arguments)
+        # What a caller of commit hands over is the caller's own.
+        ours = [argument for argument in arguments if argument != b"unpack(ARGV"]
+        assert all(rights._NAMED.search(argument) for argument in ours)
+    assert {"GET", "SET", "PEXPIRETIME", "PUBLISH", "SUBSCRIBE", "EVALSHA"} <= set(
+        rights.used_commands()
+    )
+
+
+def test_a_cache_in_the_same_database_is_a_warning(redis_server: EmbeddedServer) -> None:
+    for using in (None, "default", redis_server.url):
+        finding = found(using)["shared cache"]
+        assert Level.WARNING is finding.level
+        assert "caches['default'].clear()" in finding.message
+    assert Level.OK is found(f"{redis_server.url}?db=1")["shared cache"].level
+
+
+def test_a_cluster_without_slots_is_an_error_and_with_all_of_them_a_warning() -> None:
+    port = str(free_port())
+    with running("--cluster-enabled", "yes", "--port", port, "--bind", "127.0.0.1") as node:
+        assert Level.ERROR is found(node.url)["cluster"].level
+        with node.client() as admin:
+            admin.execute_command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+            until(lambda: admin.cluster("INFO")["cluster_state"] == "ok")
+        assert Level.WARNING is found(node.url)["cluster"].level
+        assert Level.OK is found(node.url)["locking"].level
+
+
+def test_watching_sentinels_are_a_warning(private_server: EmbeddedServer) -> None:
+    with private_server.client() as client, client.pubsub() as sentinel:
+        sentinel.subscribe("__sentinel__:hello")
+        sentinel.get_message(timeout=10)
+        finding = found(private_server.url)["sentinel"]
+    assert Level.WARNING is finding.level
+    assert finding.message.startswith("1 Sentinels watch")
+
+
+@pytest.mark.parametrize(
+    ("hello", "level"),
+    [
+        ({"server": "redis", "version": "6.2.14"}, Level.ERROR),
+        ({"server": "redis", "version": "7.0.0"}, Level.OK),
+        ({"server": "redis", "version": "10.1"}, Level.OK),
+        ({"server": "valkey", "version": "9.1.2"}, Level.OK),
+    ],
+)
+def test_old_servers_are_refused(hello: dict[str, str], level: Level) -> None:
+    assert level is server.version(SimpleNamespace(hello=hello)).level  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("shift", "level"), [(0, "ok"), (100, "warning"), (-100, "warning")])
+def test_a_wrong_clock_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, private_server: EmbeddedServer, shift: float, level: str
+) -> None:
+    real = client.time.time
+    monkeypatch.setattr(client.time, "time", lambda: real() + shift)
+    finding = found(private_server.url)["clock"]
+    assert level == finding.level
+    assert shift <= 0 or "100.0 s behind" in finding.message
+    assert shift >= 0 or "100.0 s ahead of" in finding.message
+
+
+@pytest.mark.parametrize(("took", "level"), [(0.001, "ok"), (0.02, "warning"), (2, "error")])
+def test_a_slow_server_is_a_warning_and_one_too_slow_for_the_lease_an_error(
+    monkeypatch: pytest.MonkeyPatch, private_server: EmbeddedServer, took: float, level: str
+) -> None:
+    samples = [client._Sample(took, 0.0)] * 3 + [client._Sample(60, 0.0)]
+    monkeypatch.setattr(client, "_samples", lambda _: samples)
+    assert level == found(private_server.url)["latency"].level
+
+
+def test_a_server_that_dies_meanwhile_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, private_server: EmbeddedServer
+) -> None:
+    real = server.role
+
+    def dying(probe: object) -> object:
+        private_server.kill()
+        return real(probe)  # type: ignore[arg-type]
+
+    monkeypatch.setitem(diagnosis.checks._CHECKS, "role", dying)
+    findings = found(private_server.url)
+    assert Level.ERROR is findings["eviction"].level
+    assert "stopped to answer" in findings["eviction"].message
+    assert "cannot be reached" in findings["locking"].message
+
+
+def test_the_doctor_s_lock_is_free_afterwards(private_server: EmbeddedServer) -> None:
+    from redis_locks import inspection
+
+    diagnosis.diagnose(using=private_server.url)
+    assert inspection.lock(client.LOCK_NAME, using=private_server.url) is None
+
+
+def test_doctors_may_meet(private_server: EmbeddedServer) -> None:
+    seen: list[dict[str, str]] = []
+    threads = [
+        threading.Thread(target=lambda: seen.append(levels(private_server.url))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [{"persistence": "warning"}] * 4 == seen
+
+
+def test_the_command_fails_with_1_when_there_is_an_error() -> None:
+    with running("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru") as server:
+        assert "1 of 13 checks found an error." == fails("doctor", "--using", server.url)
+
+
+def test_the_command_fails_with_69_without_a_server() -> None:
+    fails("doctor", "--using", "unix:///nonexistent/server.sock", code=69)
+
+
+def test_warnings_alone_do_not_fail_the_command(private_server: EmbeddedServer) -> None:
+    out, err = run("doctor", "--using", private_server.url)
+    assert "" == err
+    assert re.search(r"^ok +server +unix://.* answers\.$", out, re.MULTILINE)
+    assert re.search(r"^warning +persistence +No append-only file", out, re.MULTILINE)
+    assert re.search(r"^ +Fix: CONFIG SET appendonly yes", out, re.MULTILINE)
+
+
+def test_programs_get_the_findings_too(private_server: EmbeddedServer) -> None:
+    using = ["--using", private_server.url]
+    documents = json.loads(run("doctor", "--json", *using)[0])
+    rows = list(csv.DictReader(run("doctor", "--format", "csv", *using)[0].splitlines()))
+    assert [row["check"] for row in rows] == [document["check"] for document in documents]
+    assert {"ok", "warning"} == {row["level"] for row in rows}
+
+
+def test_findings_are_readable_in_80_columns(private_server: EmbeddedServer) -> None:
+    with Terminal("doctor", "--no-color", "--using", private_server.url) as terminal:
+        status, shown = terminal.end()
+    assert 0 == status
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    assert any(line.startswith("warning  persistence") for line in shown.splitlines())
+
+
+def test_a_bad_setting_is_wrong_usage() -> None:
+    with override_settings(REDIS_LOCKS={"CONNECTION": "nowhere"}):
+        assert "there is no cache 'nowhere'" in fails("doctor", code=64)
