@@ -6,6 +6,7 @@ on a Cluster, and several locks of one partition too.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterable
 from functools import lru_cache
@@ -122,3 +123,32 @@ def conflicts_key(prefix: str) -> str:
 def grant_channel(prefix: str, listener: str) -> str:
     """Return the channel on which one connection hears that a lock was handed to it."""
     return f"{prefix}:grants:{listener}"
+
+
+class CompatKeys(NamedTuple):
+    """The keys of one compat lock: redis-py's own, taken literally, and its companions."""
+
+    lock: bytes
+    queue: bytes
+    claims: bytes
+    grant: bytes
+
+
+def compat_keys(key: bytes, *, cluster: bool) -> CompatKeys:
+    """Return the keys of a compat lock.
+
+    The companions begin with the key itself, so that an ACL's key pattern covers them too; on
+    a Cluster they share its slot.
+
+    Raises:
+        ValueError: On a Cluster, no other key can be put into the slot of `key`.
+    """
+    start = key
+    if cluster and not re.search(rb"^[^{]*\{[^}]+\}", key):
+        if b"}" in key:
+            msg = f"name {key!r} has a brace but no hash tag: no second key shares its Cluster slot; remove the brace"
+            raise ValueError(msg)
+        start = b"{%b}" % key
+    return CompatKeys(
+        key, *(start + b":redis_locks:" + part for part in (b"queue", b"claims", b"grant"))
+    )

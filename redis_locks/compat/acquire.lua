@@ -1,0 +1,54 @@
+-- Take the lock, or stand in the queue for it. Safe to repeat: a waiter keeps its hold or place.
+--
+-- KEYS: lock queue claims grant
+-- ARGV: token
+--   2 waiter
+--   3 timeout, ms: empty for none
+--   4 channel on which the caller listens, or "-"
+--   5 stay: 1 join the queue, 0 leave it
+-- Reply: 0 granted, n place in the queue beginning with 1, -1 not granted and not in the queue
+
+local waiter, timeout, channel, stay = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+local function take()
+  if timeout == "" then
+    redis.call("SET", lock, token)
+  else
+    redis.call("SET", lock, token, "PX", timeout)
+  end
+  if token ~= waiter then
+    redis.call("SET", grant, waiter, "PX", CONFIRM_MS)
+  end
+  return 0
+end
+
+local holder = redis.call("GET", lock)
+
+-- Handed to the caller, or the reply to an earlier try was lost. A token of the user's own
+-- may be somebody else's too.
+if holder == token and (token == waiter or redis.call("GET", grant) == waiter) then
+  return take()
+end
+
+if not holder then
+  local first = hand_off(waiter)
+  if not first or first == waiter then
+    return take()
+  end
+end
+
+if stay == "0" then
+  if redis.call("HDEL", claims, waiter) == 1 then
+    redis.call("LREM", queue, 1, waiter)
+  end
+  return -1
+end
+
+local ahead = redis.call("LPOS", queue, waiter)
+if not ahead then
+  ahead = redis.call("RPUSH", queue, waiter) - 1
+end
+redis.call("HSET", claims, waiter, channel .. " " .. token)
+redis.call("PEXPIRE", queue, WAITER_KEPT_MS)
+redis.call("PEXPIRE", claims, WAITER_KEPT_MS)
+return ahead + 1

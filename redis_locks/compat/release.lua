@@ -1,0 +1,12 @@
+-- End a hold and hand the lock to the first living waiter.
+--
+-- KEYS: lock queue claims grant
+-- ARGV: token
+-- Reply: 1 released, 0 the token does not hold the lock (any more)
+
+if redis.call("GET", lock) ~= token then
+  return 0
+end
+redis.call("DEL", lock, grant)
+hand_off(nil)
+return 1
