@@ -18,6 +18,7 @@ from tests.compat.conftest import Observer
 from tests.compat.worlds import World
 from tests.contract.world import PATIENCE, Threads
 
+GIVEN = "given"
 PAIRS = [(RedisLock, Lock), (AsyncRedisLock, AsyncLock)]
 
 
@@ -108,9 +109,9 @@ def test_the_token_may_be_given(
 
 def test_a_given_token_does_not_make_the_lock_reentrant(world: World, name: str) -> None:
     first, second = world.lock(name), world.lock(name)
-    assert first.acquire(token="same")
-    assert second.acquire(token="same", blocking=False) is False
-    assert first.acquire(token="same", blocking=False) is False
+    assert first.acquire(token=GIVEN)
+    assert second.acquire(token=GIVEN, blocking=False) is False
+    assert first.acquire(token=GIVEN, blocking=False) is False
 
 
 def test_a_token_that_is_neither_text_nor_bytes_is_refused(world: World, name: str) -> None:
@@ -228,7 +229,9 @@ def test_the_context_manager_gives_the_lock_itself_and_releases_it(
     world: World, client: redis.Redis, name: str
 ) -> None:
     lock = world.lock(name)
-    token = lock.block(lambda entered: (entered is lock.lock, entered.local.token, client.get(name)))
+    token = lock.block(
+        lambda entered: (entered is lock.lock, entered.local.token, client.get(name))
+    )
     assert token[0] is True
     assert token[1] == token[2]
     assert client.get(name) is None
@@ -293,11 +296,11 @@ def test_do_release_releases_whatever_lock_has_the_token(
     world: World, client: redis.Redis, name: str
 ) -> None:
     lock, other = world.lock(name), world.lock(name)
-    lock.acquire(token="known")
+    lock.acquire(token=GIVEN)
     with pytest.raises(LockNotOwnedError):
         other.do_release("unknown")
     assert lock.owned()
-    other.do_release(b"known")
+    other.do_release(GIVEN.encode())
     assert client.get(name) is None
 
 

@@ -1,0 +1,307 @@
+"""Each compat script called by hand, every branch; and its header held against its code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import ResponseError
+
+from redis_locks.compat import calls
+from redis_locks.keys import CompatKeys, compat_keys
+
+GRANTED, OUT = 0, -1
+CONFIRM_MS = 2_000
+KEPT_MS = 4_000
+GIVEN = "t"  # of the user's own
+
+
+class Bench:
+    def __init__(self, client: redis.Redis, name: str) -> None:
+        self.client: Any = client
+        self.keys = compat_keys(name.encode(), cluster=False)
+        self._listeners: list[Any] = []
+
+    def acquire(
+        self, waiter: str, *, token: str | None = None, timeout: object = "", stay: bool = False
+    ) -> int:
+        """Without `token`, the waiter's own; its channel is its name."""
+        argv = (token or waiter, waiter, timeout, f"channel-{waiter}", int(stay))
+        return self.client.eval(calls.ACQUIRE.text, len(self.keys), *self.keys, *argv)
+
+    def queue_up(self, *waiters: str, listen: bool = True) -> None:
+        for waiter in waiters:
+            if listen:
+                self.listen(waiter)
+            assert self.acquire(waiter, stay=True) > 0
+
+    def release(self, token: str) -> int:
+        return self.client.eval(calls.RELEASE.text, len(self.keys), *self.keys, token)
+
+    def listen(self, waiter: str) -> Any:
+        ear = self.client.pubsub()
+        ear.subscribe(f"channel-{waiter}")
+        assert ear.get_message(timeout=5)["type"] == "subscribe"
+        self._listeners.append(ear)
+        return ear
+
+    def holder(self) -> str | None:
+        found = self.client.get(self.keys.lock)
+        return found and found.decode()
+
+    def queued(self) -> list[str]:
+        queue = [each.decode() for each in self.client.lrange(self.keys.queue, 0, -1)]
+        claims = {each.decode() for each in self.client.hkeys(self.keys.claims)}
+        assert set(queue) == claims
+        return queue
+
+    def left(self) -> set[str]:
+        return {field for field, key in self.keys._asdict().items() if self.client.exists(key)}
+
+    def close(self) -> None:
+        for ear in self._listeners:
+            ear.close()
+        for key in self.keys[1:]:
+            assert -1 != self.client.pttl(key), f"{key!r} never expires"
+
+
+@pytest.fixture
+def bench(client: redis.Redis, name: str) -> Iterator[Bench]:
+    made = Bench(client, name)
+    yield made
+    made.close()
+
+
+def test_a_free_lock_is_taken_as_redis_py_takes_it(bench: Bench) -> None:
+    assert GRANTED == bench.acquire("a")
+    assert ("a", {"lock"}) == (bench.holder(), bench.left())
+    assert -1 == bench.client.pttl(bench.keys.lock)
+
+
+def test_a_timeout_becomes_the_key_s_expiry(bench: Bench) -> None:
+    assert GRANTED == bench.acquire("a", timeout=5_000)
+    assert 4_000 < bench.client.pttl(bench.keys.lock) <= 5_000
+
+
+def test_the_same_acquire_again_is_granted_again(bench: Bench) -> None:
+    assert [GRANTED] * 3 == [bench.acquire("a", timeout=5_000) for _ in range(3)]
+    assert "a" == bench.holder()
+
+
+def test_the_same_acquire_with_a_token_of_the_user_s_is_granted_again(bench: Bench) -> None:
+    assert [GRANTED] * 2 == [bench.acquire("a", token=GIVEN) for _ in range(2)]
+    assert bench.acquire("b", token=GIVEN) == OUT
+    assert 0 < bench.client.pttl(bench.keys.grant) <= CONFIRM_MS
+
+
+def test_release_of_a_token_of_the_user_s_leaves_nothing(bench: Bench) -> None:
+    bench.acquire("a", token=GIVEN)
+    assert 1 == bench.release(GIVEN)
+    assert set() == bench.left()
+
+
+def test_who_does_not_stay_gets_no_place(bench: Bench) -> None:
+    bench.acquire("a")
+    assert OUT == bench.acquire("b")
+    assert [] == bench.queued()
+
+
+def test_who_stays_learns_its_place_and_keeps_it(bench: Bench) -> None:
+    bench.acquire("a")
+    assert [1, 2, 1, 2] == [bench.acquire(waiter, stay=True) for waiter in "bcbc"]
+    assert ["b", "c"] == bench.queued()
+    assert 0 < bench.client.pttl(bench.keys.queue) <= KEPT_MS
+
+
+def test_who_stays_no_longer_leaves_the_queue(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b", "c")
+    assert OUT == bench.acquire("b")
+    assert ["c"] == bench.queued()
+    assert OUT == bench.acquire("c")
+    assert {"lock"} == bench.left()
+
+
+def test_release_hands_over_to_the_first_waiter_and_tells_it(bench: Bench) -> None:
+    ear = bench.listen("b")
+    bench.acquire("a")
+    bench.queue_up("b", "c")
+    assert 1 == bench.release("a")
+    assert b"b" == ear.get_message(timeout=5)["data"]
+    assert ("b", ["c"]) == (bench.holder(), bench.queued())
+
+
+def test_what_was_handed_over_expires_soon_unless_it_is_taken(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b")
+    bench.release("a")
+    assert 0 < bench.client.pttl(bench.keys.lock) <= CONFIRM_MS
+    assert GRANTED == bench.acquire("b", stay=True)
+    assert -1 == bench.client.pttl(bench.keys.lock)
+
+
+def test_a_token_of_the_user_s_is_handed_over_to_one_waiter_only(bench: Bench) -> None:
+    bench.acquire("a", token=GIVEN)
+    for waiter in "bc":
+        bench.listen(waiter)
+        assert bench.acquire(waiter, token=GIVEN, stay=True)
+    bench.release(GIVEN)
+    assert GIVEN == bench.holder()
+    assert 1 == bench.acquire("c", token=GIVEN, stay=True)
+    assert GRANTED == bench.acquire("b", token=GIVEN, stay=True)
+    assert 1 == bench.acquire("c", token=GIVEN, stay=True)
+
+
+def test_release_skips_who_listens_no_more(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("dead", listen=False)
+    bench.queue_up("b")
+    bench.release("a")
+    assert ("b", []) == (bench.holder(), bench.queued())
+
+
+def test_release_frees_the_lock_when_only_the_dead_wait(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("dead", "gone", listen=False)
+    assert 1 == bench.release("a")
+    assert set() == bench.left()
+
+
+def test_a_waiter_that_cannot_listen_is_handed_the_lock_all_the_same(bench: Bench) -> None:
+    bench.acquire("a")
+    keys = (len(bench.keys), *bench.keys)
+    assert 1 == bench.client.eval(calls.ACQUIRE.text, *keys, "b", "b", "", "-", 1)
+    bench.release("a")
+    assert "b" == bench.holder()
+
+
+def test_release_with_another_token_leaves_everything_alone(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b")
+    assert 0 == bench.release("x")
+    assert 0 == bench.release("b")
+    assert ("a", ["b"]) == (bench.holder(), bench.queued())
+
+
+def test_a_repeated_release_leaves_the_successor_alone(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b")
+    assert [1, 0] == [bench.release("a"), bench.release("a")]
+    assert "b" == bench.holder()
+
+
+@pytest.mark.parametrize("stay", [False, True])
+def test_whoever_finds_the_lock_free_hands_it_to_the_first_in_the_queue(
+    bench: Bench, stay: bool
+) -> None:
+    bench.acquire("a")
+    bench.queue_up("b")
+    bench.client.delete(bench.keys.lock)
+    assert (1 if stay else OUT) == bench.acquire("newcomer", stay=stay)
+    assert "b" == bench.holder()
+    assert GRANTED == bench.acquire("b", stay=True)
+
+
+def test_the_first_in_the_queue_takes_a_free_lock(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b", "c")
+    bench.client.delete(bench.keys.lock)
+    assert GRANTED == bench.acquire("b")
+    assert ("b", ["c"]) == (bench.holder(), bench.queued())
+
+
+def test_a_newcomer_takes_a_free_lock_for_which_only_the_dead_wait(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("dead", listen=False)
+    bench.client.delete(bench.keys.lock)
+    assert GRANTED == bench.acquire("newcomer", stay=True)
+    assert ("newcomer", []) == (bench.holder(), bench.queued())
+
+
+def test_a_token_may_hold_any_bytes(bench: Bench) -> None:
+    token = b"\x00 \n%d\xff"
+    bench.acquire("a")
+    bench.listen("b")
+    argv = (token, "b", "", "channel-b", 1)
+    assert 1 == bench.client.eval(calls.ACQUIRE.text, len(bench.keys), *bench.keys, *argv)
+    bench.release("a")
+    assert token == bench.client.get(bench.keys.lock)
+
+
+@pytest.mark.parametrize("timeout", [0, -5])
+def test_an_impossible_timeout_takes_nothing(bench: Bench, timeout: int) -> None:
+    with pytest.raises(ResponseError, match="invalid expire"):
+        bench.acquire("a", timeout=timeout)
+    assert set() == bench.left()
+
+
+def test_a_key_of_another_type_is_an_error_and_stays_as_it_is(bench: Bench) -> None:
+    bench.client.rpush(bench.keys.lock, "theirs")
+    for call in (lambda: bench.acquire("a", stay=True), lambda: bench.release("a")):
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            call()
+    assert {"lock"} == bench.left()
+    assert [b"theirs"] == bench.client.lrange(bench.keys.lock, 0, -1)
+
+
+@pytest.mark.parametrize(
+    ("key", "queue"),
+    [
+        (b"x", b"{x}:redis_locks:queue"),
+        (b"a{b}c", b"a{b}c:redis_locks:queue"),
+        (b"a{b", b"{a{b}:redis_locks:queue"),
+    ],
+)
+def test_on_a_cluster_the_companions_share_the_key_s_slot(key: bytes, queue: bytes) -> None:
+    from redis.crc import key_slot
+
+    keys = compat_keys(key, cluster=True)
+    assert queue == keys.queue
+    assert 1 == len({key_slot(each) for each in keys})
+
+
+def test_a_key_that_leaves_no_slot_for_companions_is_refused() -> None:
+    with pytest.raises(ValueError, match="remove the brace"):
+        compat_keys(b"a}b", cluster=True)
+
+
+# The headers.
+
+
+def split(name: str) -> tuple[str, str]:
+    text = (files("redis_locks.compat") / f"{name}.lua").read_text()
+    header = re.match(r"(?:--.*\n)+", text)
+    assert header
+    return header.group(), re.sub(r"--.*", "", text)
+
+
+def used(code: str, array: str) -> set[int]:
+    return {int(number) for number in re.findall(rf"\b{array}\[(\d+)\]", code)}
+
+
+@pytest.mark.parametrize("script", calls.ALL, ids=lambda script: script.name)
+def test_each_header_is_held_against_the_code(script: Any) -> None:
+    header, code = split(script.name)
+    assert re.search(r"^-- Reply: \S", header, re.MULTILINE)
+    assert f"-- KEYS: {' '.join(CompatKeys._fields)}\n" in header
+    assert re.search(r"^-- ARGV: token$", header, re.MULTILINE)
+    documented = {int(number) for number in re.findall(r"^--   (\d+) \S", header, re.MULTILINE)}
+    assert documented == used(code, "ARGV")
+    assert set() == used(code, "KEYS")
+
+
+def test_the_prelude_binds_all_keys_and_the_token() -> None:
+    header, code = split("_prelude")
+    assert list(CompatKeys._fields) == re.findall(r"^--   (\w+)  +[A-Z]+ ", header, re.MULTILINE)
+    assert ({1, 2, 3, 4}, {1}) == (used(code, "KEYS"), used(code, "ARGV"))
+
+
+def test_every_lua_file_is_loaded() -> None:
+    lua = {
+        each.name for each in files("redis_locks.compat").iterdir() if each.name.endswith(".lua")
+    }
+    assert {"_prelude.lua", *(f"{script.name}.lua" for script in calls.ALL)} == lua
