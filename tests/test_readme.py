@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from django.db import models
 from django.http import HttpResponse
 from django.test import RequestFactory
@@ -21,12 +22,13 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.fixture
-def namespace() -> dict[str, Any]:
+def namespace(client: redis.Redis) -> dict[str, Any]:
     """What the examples take as given; they build on each other, as a reader does."""
     return {
         "__name__": "tests.ledger.readme",  # a model must be an app's
         "View": View,
         "models": models,
+        "client": client,
         "build_report": lambda fence: None,
         "retry_page": lambda request, error: HttpResponse(status=503),
     }
