@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import assert_type
 
+import redis
+import redis.asyncio as aioredis
 from django.http import HttpRequest, HttpResponse
 from django.views import View
 from redis.asyncio.client import Pipeline as AsyncPipeline
@@ -16,6 +18,7 @@ from redis_locks import (
     LockNotAvailable,
     RedisLockMixin,
     TooMuchContention,
+    compat,
     lock_timeout,
     optimistic,
     redis_lock,
@@ -149,3 +152,18 @@ def errors() -> None:
         assert_type(error.attempts, int)
     except LockError:
         raise
+
+
+def compat_locks(client: redis.Redis) -> None:
+    lock = compat.Lock(client, "report", timeout=10)
+    assert_type(lock.acquire(blocking_timeout=1.5), bool)
+    assert_type(lock.release(), None)
+    as_redis_py_s: redis.lock.Lock = lock
+    with as_redis_py_s:
+        pass
+
+
+async def async_compat_locks(client: aioredis.Redis) -> None:
+    lock = compat.AsyncLock(client, "report")
+    assert_type(await lock.acquire(token="mine"), bool)  # noqa: S106
+    await lock.release()
