@@ -15,17 +15,19 @@ from django.db import connections
 from redis_locks.testing.server import EmbeddedServer
 from tests import postgres as postgresql
 
+pytest_plugins = ["redis_locks.testing.pytest_plugin"]
+
 
 @pytest.fixture(scope="session", autouse=True)
-def redis_server() -> Iterator[EmbeddedServer]:
-    """The server of this test process; every worker of a parallel run has its own."""
-    with EmbeddedServer() as server:
-        # In place, before the first use: CACHES keeps its identity, so Django's cache handler sees it as well.
-        settings.CACHES["default"]["LOCATION"] = server.url
-        settings.REDIS_URL = server.url
-        os.environ["REDIS_LOCKS_TEST_URL"] = server.url
-        yield server
-        os.environ.pop("REDIS_LOCKS_TEST_URL", None)
+def redis_server(redis_locks_server: EmbeddedServer) -> Iterator[EmbeddedServer]:
+    """The server of this test process, where the settings and the processes of tests find it."""
+    server = redis_locks_server
+    # In place, before the first use: CACHES keeps its identity, so Django's cache handler sees it as well.
+    settings.CACHES["default"]["LOCATION"] = server.url
+    settings.REDIS_URL = server.url
+    os.environ["REDIS_LOCKS_TEST_URL"] = server.url
+    yield server
+    os.environ.pop("REDIS_LOCKS_TEST_URL", None)
 
 
 @pytest.fixture

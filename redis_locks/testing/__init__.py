@@ -1,1 +1,17 @@
-"""Help for tests and demonstrations: a real server of their own."""
+"""Help for tests: locks without a server, assertions about locks, and a real server of their own."""
+
+from __future__ import annotations
+
+from redis_locks.testing.assertions import (
+    assert_locked,
+    assert_not_held_across_commit,
+    assert_released,
+)
+from redis_locks.testing.overrides import override_locks
+
+__all__ = [
+    "assert_locked",
+    "assert_not_held_across_commit",
+    "assert_released",
+    "override_locks",
+]

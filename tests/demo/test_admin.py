@@ -17,6 +17,7 @@ from demo_project.bank.compare.pool import WorkerError
 from demo_project.bank.compare.recording import AlreadyRunning, run_comparison, start_comparison
 from demo_project.bank.models import Comparison
 from redis_locks import Lock
+from redis_locks.testing import override_locks
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("demo_project.urls")]
 
@@ -119,6 +120,13 @@ def test_a_second_start_is_told_who_holds_the_lock(staff: Client, other_run: Non
     response = staff.post(reverse(START), FORM, follow=True)
     assert "already running" in response.content.decode()
     assert "somebody&#x27;s run" in response.content.decode()
+    assert not Comparison.objects.exists()
+
+
+@override_locks("busy")
+def test_the_form_says_so_when_any_run_is_under_way(staff: Client) -> None:
+    page = staff.post(reverse(START), FORM, follow=True).content.decode()
+    assert "A comparison is already running." in page
     assert not Comparison.objects.exists()
 
 

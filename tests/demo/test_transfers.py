@@ -23,6 +23,7 @@ from demo_project.bank.book_locks import lua_lock, setnx_lock
 from demo_project.bank.transfers import STRATEGIES, transfer_funds
 from demo_project.bank.writing import Order, is_due
 from redis_locks import Hold, Lock, LockLost, LockTimeout, inspection
+from redis_locks.testing import assert_locked, assert_released, override_locks
 
 SAFE = [strategy for strategy in STRATEGIES if strategy != "unprotected"]
 
@@ -220,6 +221,29 @@ def test_a_lock_held_for_too_long_is_reported_as_contention(
     with setnx_lock(client, key), Lock(key), pytest.raises(TooMuchContention):
         transfer_funds(client, *accounts, 1, strategy=strategy)
     assert balances(client, accounts) == [1000, 500]
+
+
+@override_locks("busy")
+def test_the_locks_are_waited_for_and_then_given_up(
+    client: redis.Redis, accounts: tuple[str, str]
+) -> None:
+    with pytest.raises(TooMuchContention, match=r"stayed locked for \d+ s"):
+        transfer_funds(client, *accounts, 1)
+    assert balances(client, accounts) == [1000, 500]
+
+
+def test_both_accounts_are_locked_while_the_transfer_is_checked_and_not_after(
+    client: redis.Redis, accounts: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def watched(order: Order, answers: Any) -> bool:
+        for account in accounts:
+            assert_locked(account_key(account))
+        return is_due(order, answers)
+
+    monkeypatch.setattr(transfers, "is_due", watched)
+    assert transfer_funds(client, *accounts, 1).moved
+    for account in accounts:
+        assert_released(account_key(account))
 
 
 def test_a_write_of_a_holder_that_lost_its_lock_is_refused(

@@ -1,0 +1,67 @@
+"""`override_locks`: test code that takes locks, without a server."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import ExitStack
+from typing import get_args
+from unittest.mock import patch
+
+from django.test.utils import TestContextDecorator
+
+from redis_locks import backends, waiting
+from redis_locks.drivers.base import Driver
+from redis_locks.store import Refused, Request
+from redis_locks.testing.stand_in import Outcome, StandIn
+from redis_locks.waiting import Won
+
+
+class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's override_settings
+    """Decides what becomes of every acquire in this process, and needs no server.
+
+    A context manager, and a decorator of sync and async test functions and of ``unittest``
+    test case classes. It covers everything that takes a lock by `Lock`, `redis_lock` or
+    `RedisLockMixin`, blocking and async, in all threads; not other processes. The innermost of
+    nested ones counts. What was held before stays as it was.
+
+    Args:
+        outcome: "granted": each acquire is granted at once, and nothing excludes anything.
+            `assert_locked`, `assert_released` and `inspection` see these holds.
+            "busy": somebody else holds every lock. Nobody waits: what would wait 5 s times
+            out at once, and a wait without an end raises RuntimeError.
+            "lost": each acquire is granted and the hold lost at once, so that its block ends
+            with LockLost.
+
+    Raises:
+        ValueError: `outcome` is none of these.
+    """
+
+    def __init__(self, outcome: Outcome) -> None:
+        if outcome not in get_args(Outcome):
+            choices = ", ".join(repr(choice) for choice in get_args(Outcome))
+            msg = f"outcome must be one of {choices}, not {outcome!r}"
+            raise ValueError(msg)
+        super().__init__()
+        self._outcome = outcome
+        self._enabled: list[ExitStack] = []
+
+    def enable(self) -> None:
+        """Replace the servers."""
+        stand_in = StandIn(self._outcome)
+        everywhere: dict[str | None, StandIn] = defaultdict(lambda: stand_in)
+        with ExitStack() as patches:
+            patches.enter_context(patch.object(backends, "_backends", everywhere))
+            # Higher than the driver, because a wait must not take its time here.
+            patches.enter_context(patch.object(waiting, "acquire", _acquire))
+            self._enabled.append(patches.pop_all())
+
+    def disable(self) -> None:
+        """Put the servers back."""
+        self._enabled.pop().close()
+
+
+async def _acquire(
+    driver: Driver, request: Request, wait: float | None, _patience: float | None = None
+) -> Won | Refused:
+    outcome: Won | Refused = await driver.acquire(request, wait)  # type: ignore[attr-defined]
+    return outcome

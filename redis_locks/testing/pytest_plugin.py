@@ -1,0 +1,36 @@
+"""Fixtures for pytest; ``pytest_plugins = ["redis_locks.testing.pytest_plugin"]`` in conftest.py."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+from django.test.utils import override_settings
+
+from redis_locks.testing.server import EmbeddedServer
+
+
+@pytest.fixture(scope="session")
+def redis_locks_server() -> Iterator[EmbeddedServer]:
+    """A server of this test process alone; every worker of a parallel run has its own.
+
+    It starts with the first test that asks for it and ends with the run, however that ends.
+    With ``REDIS_URL`` in the environment it is that server instead.
+    """
+    with EmbeddedServer() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_locks(redis_locks_server: EmbeddedServer) -> Iterator[EmbeddedServer]:
+    """The same server, with the locks of this test on it, out of reach of other tests' locks.
+
+    Locks that name another server by ``using`` still go there.
+    """
+    configured = getattr(settings, "REDIS_LOCKS", {})
+    # A prefix for each test, rather than FLUSHALL: the server may be one from REDIS_URL.
+    of_this_test = {"CONNECTION": redis_locks_server.url, "PREFIX": f"test-{uuid.uuid4().hex}"}
+    with override_settings(REDIS_LOCKS={**configured, **of_this_test}):
+        yield redis_locks_server

@@ -1,0 +1,238 @@
+"""What `override_locks` puts in place of a server: a backend that answers from memory."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Literal, TypeVar
+
+from redis_locks import scripts
+from redis_locks.backends import Backend
+from redis_locks.conf import get_settings
+from redis_locks.drivers.base import Call
+from redis_locks.drivers.blocking import BlockingDriver
+from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.exceptions import LockLost
+from redis_locks.identity import new_token, whoami
+from redis_locks.keys import Keys
+from redis_locks.renewal import Lease
+from redis_locks.scripts import Script
+from redis_locks.store import Refused, Request
+from redis_locks.waiting import Won
+
+T = TypeVar("T")
+
+Outcome = Literal["granted", "busy", "lost"]
+
+_RENEWED_FOR = 365 * 24 * 3600.0
+"""Seconds a renewed hold lasts: longer than any test, so that no renewal has to run."""
+
+
+@dataclass(slots=True)
+class _Held:
+    names: Keys
+    ends: float
+    """On the monotonic clock."""
+    fencing_token: int
+    since_ms: int
+    lease_ms: int
+    mode: str
+    who: str
+
+    @property
+    def claim(self) -> str:
+        """What the server would have written down."""
+        return f"{self.fencing_token} {self.since_ms} {self.mode} {self.lease_ms} - 0 1 {self.who}"
+
+
+class StandIn(Backend):
+    """A backend without a server, on which each acquire has the same `outcome`."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(Endpoint.from_url("unix:///no-server"), get_settings().prefix, 1)
+        self.description = f"override_locks({outcome!r})"
+        self._memory = _Memory(outcome, self.description)
+        self.driver = _BlockingMemory(self._memory)
+        # Used through its methods only.
+        self.renewer = _Renewed(self._memory)  # type: ignore[assignment]
+
+    def keys(self, *names: str) -> Keys:
+        """Return the names themselves: nothing here has keys in Redis."""
+        return tuple(name.encode() for name in names)
+
+    async def of_loop(self) -> Any:
+        """Return the same driver and renewer for every event loop: they never suspend."""
+        return self._memory, self.renewer
+
+
+class _Memory:
+    """Driver and link in one: it runs what scripts would do on a list of holds."""
+
+    channel = "-"
+
+    def __init__(self, outcome: Outcome, description: str) -> None:
+        self.description = description
+        self._outcome = outcome
+        self._held: dict[str, _Held] = {}
+        # As the server's do, the fencing tokens grow from one test to the next.
+        self._fencing_tokens = itertools.count(int(time.time() * 1e6))
+        who = whoami(description, task=False)
+        self._other = _Held((), 0.0, 0, _server_ms(), 0, "exclusive", who)
+        self._others_token = new_token()
+        self._scripts: Mapping[Script, Callable[..., Any]] = {
+            scripts.RELEASE: self._release,
+            scripts.ABANDON: self._abandon,
+            scripts.DOWNGRADE: self._downgrade,
+            scripts.EXTEND: self._extend,
+            scripts.INSPECT: self._inspect,
+            scripts.INDEX: self._names,
+            scripts.NAMES: self._names_part,
+        }
+
+    async def acquire(self, request: Request, wait: float | None) -> Won | Refused:
+        """What `waiting.acquire` returns, at once."""
+        if self._outcome == "busy":
+            return self._refuse(request, wait)
+        if request.reads:
+            raise self._impossible(request, "reads from Redis; test it on a real server")
+        if self._outcome == "lost":
+            return Won(next(self._fencing_tokens), monotonic(), [])
+        mode, shared = request.mode, request.mode.removeprefix("upgrade:")
+        if shared != mode:
+            mode = "exclusive"
+            if self._held.pop(shared, None) is None:
+                msg = "the shared hold is lost"
+                raise LockLost(msg)
+        fencing_token, ends = next(self._fencing_tokens), monotonic() + request.lease_ms / 1000
+        held = _Held(
+            request.keys, ends, fencing_token, _server_ms(), request.lease_ms, mode, request.who
+        )
+        self._held[request.token] = held
+        return Won(fencing_token, ends, [])
+
+    def _refuse(self, request: Request, wait: float | None) -> Refused:
+        if wait is None:
+            problem = "has wait=None, so this would wait for ever; give it a wait in seconds"
+            raise self._impossible(request, problem)
+        now = _server_ms()
+        return Refused(now, now + request.lease_ms, self._other.claim)
+
+    def _impossible(self, request: Request, problem: str) -> RuntimeError:
+        name = b", ".join(request.keys).decode()
+        return RuntimeError(f"{self.description}: the lock {name!r} {problem}")
+
+    def keep(self, lease: Lease) -> None:
+        """Renew a hold once and for all."""
+        held = self._held.get(lease.token)
+        if held is not None:
+            held.ends = monotonic() + _RENEWED_FOR
+            lease.renewed_until(held.ends)
+
+    def _release(self, _keys: Keys, token: str) -> bytes:
+        held = self._held.pop(token, None)
+        return f"{token} {int(held is not None and held.ends > monotonic())}".encode()
+
+    def _abandon(self, _keys: Keys, token: str, _mode: str) -> bytes:
+        self._held.pop(token, None)
+        return f"{token} {_server_ms()} 0 ".encode()
+
+    def _downgrade(self, _keys: Keys, token: str) -> bytes:
+        held = self._held.get(token)
+        if held is None or held.ends <= monotonic():
+            return f"{token} 0".encode()
+        held.mode = "shared"
+        return f"{token} 1".encode()
+
+    def _extend(self, _keys: Keys, token: str, lease_ms: int) -> bytes:
+        held, now = self._held.get(token), monotonic()
+        if held is None or held.ends <= now:
+            return f"{token} 0".encode()
+        held.ends = max(held.ends, now + lease_ms / 1000)
+        return f"{token} 1 {round(now * 1000)} {round(held.ends * 1000)}".encode()
+
+    def _inspect(self, keys: Keys, _token: str, _most: int) -> list[Any]:
+        held = [part.encode() for part in self._holders(keys[0])]
+        return [_server_ms(), 0, len(held) // 3, held, []]
+
+    def _holders(self, name: bytes) -> list[str]:
+        now, at_ms = monotonic(), _server_ms()
+        if self._outcome == "busy":
+            return [self._others_token, str(at_ms + get_settings().lease_ms), self._other.claim]
+        return [
+            part
+            for token, held in self._held.items()
+            if name in held.names and held.ends > now
+            for part in (token, str(at_ms + round((held.ends - now) * 1000)), held.claim)
+        ]
+
+    def _names(self, _keys: Keys, _token: str, most: int) -> list[bytes]:
+        living = (held for held in self._held.values() if held.ends > monotonic())
+        names = sorted({name for held in living for name in held.names})
+        return names[: None if most < 0 else most]
+
+    def _names_part(
+        self, keys: Keys, token: str, _ends_ms: int, skip: int, most: int
+    ) -> list[bytes]:
+        return [b"\0".join(self._names(keys, token, skip + most)[skip:]), b"0"]
+
+    # The Link protocol
+
+    async def call(self, script: Script, call: Call) -> Any:
+        if script not in self._scripts:
+            msg = f"{self.description} has no answer to the script {script.name}; use a real server"
+            raise NotImplementedError(msg)
+        keys, arguments = call
+        return self._scripts[script](keys, *arguments)
+
+    async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
+        return [await self.call(script, call) for call in calls]
+
+    def listen(self, token: str) -> None:
+        pass
+
+    def unlisten(self, token: str) -> None:
+        pass
+
+    # The Driver protocol
+
+    async def checkout(self) -> _Memory:
+        return self
+
+    def checkin(self, link: object) -> None:
+        pass
+
+    def drop_idle(self) -> None:
+        pass
+
+    async def sleep(self, seconds: float) -> None:
+        pass
+
+    async def finish(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return await coroutine
+
+
+class _BlockingMemory(_Memory, BlockingDriver):  # type: ignore[misc]  # the link is the driver
+    """The same memory where a blocking driver is asked for: callers may look at its type."""
+
+    def __init__(self, memory: _Memory) -> None:
+        vars(self).update(vars(memory))
+
+
+class _Renewed:
+    """A renewer that renews each hold at once for as long as any test lasts."""
+
+    def __init__(self, memory: _Memory) -> None:
+        self._memory = memory
+
+    def add(self, lease: Lease) -> None:
+        self._memory.keep(lease)
+
+    def discard(self, lease: Lease) -> None:
+        pass
+
+
+def _server_ms() -> int:
+    return int(time.time() * 1000)
