@@ -121,6 +121,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             lock_named=lock_named,
             on_conflict=self._conflict,
             owner=self,
+            using=self._using,
         )
         return cast("Callable[P, R]", locked.asynchronous() if is_async else locked.blocking())
 

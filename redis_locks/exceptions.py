@@ -32,6 +32,7 @@ class LockNotAvailable(LockError, OperationalError):
         name: The lock.
         holder: Who holds it, as text for people; None if that is not known.
         retry_after: Seconds until the holder's lease ends unless renewed; None if unknown.
+        waiting: How many wait in its queue (of a set, the longest); None if that was not asked.
     """
 
     sqlstate = "55P03"
@@ -48,6 +49,7 @@ class LockNotAvailable(LockError, OperationalError):
         self.name = name
         self.holder = holder
         self.retry_after = retry_after
+        self.waiting: int | None = None
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -3,15 +3,49 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import cast
 
 from django.http import HttpRequest, HttpResponse
 
+from redis_locks import inspection
 from redis_locks.conf import get_settings
-from redis_locks.exceptions import LockNotAvailable
+from redis_locks.exceptions import LockBackendError, LockNotAvailable
+from redis_locks.inspection import LockInfo
+
+MESSAGE = "Somebody else is changing this at the moment. Please try again."
 
 MAX_RETRY_AFTER = 60
 """Longest Retry-After, in seconds; most holds end long before their lease does."""
+
+
+def note_queue(error: LockNotAvailable, names: Sequence[str], using: str | None) -> None:
+    """Complete ``error`` with how many wait in the longest of the queues; blocks for a round trip.
+
+    Leaves it as it is if Redis cannot be asked: it is a hint only.
+    """
+    with suppress(LockBackendError):
+        _note(error, inspection.locks(using=using, names=names))
+
+
+async def anote_queue(error: LockNotAvailable, names: Sequence[str], using: str | None) -> None:
+    """Complete ``error`` with how many wait in the longest of the queues; see `note_queue`."""
+    with suppress(LockBackendError):
+        _note(error, await inspection.alocks(using=using, names=names))
+
+
+def _note(error: LockNotAvailable, infos: Iterable[LockInfo]) -> None:
+    error.waiting = max((info.waiting for info in infos), default=0)
+
+
+def retry_after(error: LockNotAvailable) -> int:
+    """In how many seconds to try again, from 1 to `MAX_RETRY_AFTER`.
+
+    The holder may keep the lock until its lease ends, and each waiter after it as long again.
+    """
+    seconds = (error.retry_after or 0) * (1 + (error.waiting or 0))
+    return min(max(1, math.ceil(seconds)), MAX_RETRY_AFTER)
 
 
 def conflict_response(error: LockNotAvailable, status: int | None = None) -> HttpResponse:
@@ -22,12 +56,11 @@ def conflict_response(error: LockNotAvailable, status: int | None = None) -> Htt
         status: The HTTP status; None is REDIS_LOCKS["CONFLICT_STATUS"].
     """
     response = HttpResponse(
-        "Somebody else is changing this at the moment. Please try again.\n",
+        f"{MESSAGE}\n",
         status=get_settings().conflict_status if status is None else status,
         content_type="text/plain; charset=utf-8",
     )
-    seconds = math.ceil(error.retry_after or 1)
-    response["Retry-After"] = str(min(max(1, seconds), MAX_RETRY_AFTER))
+    response["Retry-After"] = str(retry_after(error))
     return response
 
 

@@ -18,7 +18,7 @@ from redis_locks.exceptions import LockNotAvailable
 from redis_locks.holds import Hold
 from redis_locks.locks import Lock
 from redis_locks.names import NameTemplate, parse
-from redis_locks.responses import conflict_response, label_of
+from redis_locks.responses import anote_queue, conflict_response, label_of, note_queue
 from redis_locks.transactions import opt_outs, request_transaction
 
 
@@ -48,7 +48,7 @@ class RedisLockMixin(View):
     """The hold while a request is handled under the lock; None for other methods."""
 
     @classmethod
-    def as_view(cls, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
+    def as_view(cls, *args: Any, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
         """The view, after a check of what the class says about its lock.
 
         Raises:
@@ -59,7 +59,8 @@ class RedisLockMixin(View):
         except (TypeError, ValueError) as error:
             msg = f"{cls.__module__}.{cls.__qualname__}: {error}"
             raise ImproperlyConfigured(msg) from error
-        view = super().as_view(**initkwargs)
+        # Django REST framework's viewsets take an argument without a name.
+        view = super().as_view(*args, **initkwargs)
         if not cls.view_is_async:
             view._non_atomic_requests = opt_outs(view, cls)  # type: ignore[attr-defined]  # noqa: SLF001 - Django's name
         return view
@@ -107,18 +108,23 @@ class RedisLockMixin(View):
         if self.view_is_async:
             return self._dispatch_async(request, *args, **kwargs)  # type: ignore[return-value]
         with ExitStack() as held:
-            lock = None
-            if request.method in self.lock_methods:
-                lock = self._lock_of(self.get_lock_name())
-                try:
-                    self.hold = held.enter_context(lock.hold())
-                except LockNotAvailable as error:
-                    return self.lock_conflict(error)  # type: ignore[return-value]
-            with request_transaction(request, type(self)) as opened:
-                if lock is not None and self.hold is not None:
-                    lock.guard(self.hold, opened)
-                response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
-                return response
+            answer = self._enter(held, request)
+            return super().dispatch(request, *args, **kwargs) if answer is None else answer
+
+    def _enter(self, held: ExitStack, request: HttpRequest) -> HttpResponseBase | None:
+        """Take the lock and open the transaction inside it, or return the answer to contention."""
+        lock = None
+        if request.method in self.lock_methods:
+            lock = self._lock_of(self.get_lock_name())
+            try:
+                self.hold = held.enter_context(lock.hold())
+            except LockNotAvailable as error:
+                note_queue(error, lock.names, self.lock_using)
+                return self.lock_conflict(error)  # type: ignore[return-value]
+        opened = held.enter_context(request_transaction(request, type(self)))
+        if lock is not None and self.hold is not None:
+            lock.guard(self.hold, opened)
+        return None
 
     async def _dispatch_async(
         self, request: HttpRequest, *args: Any, **kwargs: Any
@@ -129,6 +135,7 @@ class RedisLockMixin(View):
                 try:
                     self.hold = await held.enter_async_context(lock.hold())
                 except LockNotAvailable as error:
+                    await anote_queue(error, lock.names, self.lock_using)
                     answer = self.lock_conflict(error)
                     return await answer if isawaitable(answer) else answer
             response: Any = super().dispatch(request, *args, **kwargs)

@@ -19,7 +19,7 @@ from django.views import View
 from redis_locks.calls import Names, NamesRenderer, signature_of
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.locks import Lock
-from redis_locks.responses import label_of, request_of
+from redis_locks.responses import anote_queue, label_of, note_queue, request_of
 from redis_locks.transactions import opt_outs, refuse_async_transaction, request_transaction
 
 Args = tuple[Any, ...]
@@ -37,6 +37,8 @@ class LockedFunction:
     on_conflict: Callable[[LockNotAvailable, HttpRequest | None, Args, Kwargs], Any]
     owner: object
     """The decorator, which takes over the transaction of a view."""
+    using: str | None
+    """The server of the lock."""
 
     def blocking(self) -> Callable[..., Any]:
         """The function that holds the lock while a sync function runs."""
@@ -81,6 +83,8 @@ class LockedFunction:
             try:
                 hold = held.enter_context(lock.hold())
             except LockNotAvailable as error:  # ours: the function has not been called yet
+                if request is not None:
+                    note_queue(error, lock.names, self.using)
                 outcome = self.on_conflict(error, request, args, kwargs)
                 return _not_awaitable(outcome)
             with request_transaction(request, self.owner) as opened:
@@ -96,6 +100,8 @@ class LockedFunction:
             try:
                 await held.enter_async_context(lock.hold())
             except LockNotAvailable as error:
+                if request is not None:
+                    await anote_queue(error, lock.names, self.using)
                 outcome = self.on_conflict(error, request, args, kwargs)
                 return await outcome if isawaitable(outcome) else outcome
             result = self.function(*args, **kwargs)

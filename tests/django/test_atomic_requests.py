@@ -17,10 +17,13 @@ from django.test import Client, RequestFactory
 from django.urls import path
 from django.utils.decorators import method_decorator
 from django.views import View
+from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSet
 
 from redis_locks import Lock
 from redis_locks.conf import get_settings
 from redis_locks.decorators import redis_lock
+from redis_locks.integrations.rest_framework import RedisLockAPIMixin
 from redis_locks.keys import lock_keys
 from redis_locks.views import RedisLockMixin
 
@@ -89,6 +92,17 @@ class Mixed(RedisLockMixin, Working):
     lock_name = "{name}"
 
 
+class API(RedisLockAPIMixin, APIView):
+    lock_name = "{name}"
+    post = Working.post
+    get = Working.get
+
+
+class APISet(RedisLockAPIMixin, ViewSet):
+    lock_name = "{name}"
+    work = Working.post
+
+
 @method_decorator(redis_lock("{name}"), name="dispatch")
 class Dispatch(Working):
     pass
@@ -144,6 +158,8 @@ ATOMIC: dict[str, Any] = {
     "mixin": Mixed.as_view(),
     "method-decorator": Dispatch.as_view(),
     "both": MixedDispatch.as_view(),
+    "api": API.as_view(),
+    "api-set": APISet.as_view({"post": "work"}),
 }
 OPTED_OUT: dict[str, Any] = {
     "opted-out-after": opted_out_after,
@@ -194,8 +210,9 @@ def test_a_view_that_opted_out_gets_no_transaction(kind: str, name: str) -> None
     assert seen_by_next_holder(name) == [name]
 
 
-def test_a_method_without_lock_still_gets_its_transaction(name: str) -> None:
-    assert Client().get(f"/mixin/{name}/").content == b"True"
+@pytest.mark.parametrize("kind", ["mixin", "api"])
+def test_a_method_without_lock_still_gets_its_transaction(kind: str, name: str) -> None:
+    assert Client().get(f"/{kind}/{name}/").content == b"True"
 
 
 @pytest.mark.parametrize("kind", ATOMIC)

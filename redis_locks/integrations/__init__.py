@@ -1,0 +1,1 @@
+"""What redis_locks does for packages that it does not need."""

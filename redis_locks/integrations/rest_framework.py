@@ -1,0 +1,96 @@
+"""Django REST framework: contention as an error of the API, and a lock for API views."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from rest_framework import views
+from rest_framework.exceptions import APIException
+from rest_framework.response import Response
+
+from redis_locks.conf import get_settings
+from redis_locks.exceptions import LockNotAvailable
+from redis_locks.responses import MESSAGE, retry_after
+from redis_locks.views import RedisLockMixin
+
+
+class LockedAPIException(APIException):  # type: ignore[misc]  # has no types
+    """Answers with REDIS_LOCKS["CONFLICT_STATUS"] (423) and, for an `error`, with Retry-After.
+
+    Args:
+        error: Why there was no lock; None if that is not known. The client is not told its
+            lock and holder.
+        detail: The text for the client; None is a general one.
+        code: The framework's error code; None is "locked".
+    """
+
+    default_detail = MESSAGE
+    default_code = "locked"
+
+    def __init__(
+        self,
+        error: LockNotAvailable | None = None,
+        detail: object = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(detail, code)
+        self.status_code = get_settings().conflict_status
+        # The framework makes Retry-After of it.
+        self.wait = None if error is None else retry_after(error)
+
+
+def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
+    """The framework's handler, which answers contention anywhere in an API view as well.
+
+    For ``REST_FRAMEWORK["EXCEPTION_HANDLER"]``. It knows the queue only if `error` does.
+    """
+    if isinstance(error, LockNotAvailable):
+        error = LockedAPIException(error)
+    return views.exception_handler(error, context)
+
+
+class RedisLockAPIMixin(RedisLockMixin):
+    """`RedisLockMixin` for the framework's views and viewsets; write it before them.
+
+    The lock is taken once the request is authenticated, permitted and not throttled, so
+    that nobody else can keep it from those who may have it, and `lock_name` may use
+    ``request.user``. Under ATOMIC_REQUESTS the transaction starts inside the lock, after that.
+    """
+
+    def lock_conflict(self, error: LockNotAvailable) -> HttpResponseBase:
+        """Raise LockedAPIException. May be defined to raise something else or return a Response."""
+        raise LockedAPIException(error) from error
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Handle the request; release the lock, if it was taken, after COMMIT."""
+        with ExitStack() as self._held:
+            # Not our parent's, which takes the lock before the framework has looked at the request.
+            response: HttpResponseBase = super(RedisLockMixin, self).dispatch(
+                request, *args, **kwargs
+            )
+            return response
+
+    def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
+        """Do what the framework does before it calls the handler, then take the lock."""
+        super().initial(request, *args, **kwargs)  # type: ignore[misc]
+        answer = self._enter(self._held, request)
+        if answer is not None:
+            raise _Answered(answer)
+
+    def handle_exception(self, error: Exception) -> HttpResponseBase:
+        """The framework's answer to an error, or what `lock_conflict` returned."""
+        if isinstance(error, _Answered):
+            return error.response
+        response: HttpResponseBase = super().handle_exception(error)  # type: ignore[misc]
+        return response
+
+
+class _Answered(Exception):
+    """Carries an answer from `initial`, which can return none."""
+
+    def __init__(self, response: HttpResponseBase) -> None:
+        super().__init__()
+        self.response = response
