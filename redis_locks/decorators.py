@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, overload
 
 from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest
@@ -18,12 +18,19 @@ from redis_locks.reads import Command, packed_reads
 from redis_locks.responses import conflict_response
 from redis_locks.scopes import Scope, ScopeName
 from redis_locks.store import Refused
+from redis_locks.task_queues import (
+    DjangoTaskT,
+    is_django_task,
+    refuse_task,
+    requeue,
+    with_function,
+)
 from redis_locks.wrappers import LockedFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-OnConflict = Literal["raise", "skip"] | Callable[..., Any]
+OnConflict = Literal["raise", "skip", "retry"] | Callable[..., Any]
 
 _BARE = "@redis_lock needs parentheses: write @redis_lock() or @redis_lock('name')"
 
@@ -52,10 +59,12 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         commit_guard: Whether a hold kept by a transaction is verified just before COMMIT.
         on_conflict: What a call does when somebody else holds the lock. "raise": raise
             LockNotAvailable or LockTimeout. "skip": return None without calling the
-            function. A callable: return what ``on_conflict(error, *args, **kwargs)``
-            returns (awaited, for an async function). None: answer with `conflict_status`
-            and Retry-After when the first or second positional argument is a request,
-            else raise. A helper that gets a request but is no view wants "raise".
+            function. "retry": in a Celery task, queue the task again with a growing, jittered
+            pause, as often as its ``max_retries`` allows; elsewhere raise. A callable: return
+            what ``on_conflict(error, *args, **kwargs)`` returns (awaited, for an async
+            function). None: answer with `conflict_status` and Retry-After when the first or
+            second positional argument is a request, else raise. A helper that gets a request
+            but is no view wants "raise".
         conflict_status: HTTP status of that answer; None is REDIS_LOCKS["CONFLICT_STATUS"].
 
         read: In a block: Redis commands that only read, answered in `Hold.read`; see `Lock`.
@@ -97,8 +106,17 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         self._on_conflict = on_conflict
         self._conflict_status = conflict_status
 
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+    @overload
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]: ...
+
+    @overload
+    def __call__(self, function: DjangoTaskT) -> DjangoTaskT: ...
+
+    def __call__(self, function: Any) -> Any:
         """The function, holding the lock while it runs; its signature stays the same."""
+        if is_django_task(function):
+            return with_function(function, self(function.func))
+        refuse_task(function, repr(self))
         _check_function(function)
         if self._reads:
             msg = "read is for a block, whose hold has the replies: with redis_lock(...) as hold"
@@ -123,7 +141,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             owner=self,
             using=self._using,
         )
-        return cast("Callable[P, R]", locked.asynchronous() if is_async else locked.blocking())
+        return locked.asynchronous() if is_async else locked.blocking()
 
     @property
     def name(self) -> str:
@@ -136,7 +154,8 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         return self._name
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(repr, self._sources))})"
+        sources = () if self._sources == (None,) else self._sources
+        return f"{type(self).__name__}({', '.join(map(repr, sources))})"
 
     def _require_name(self) -> None:
         if self._named_by_call:
@@ -163,6 +182,8 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
     ) -> Any:
         if self._on_conflict == "skip":
             return None
+        if self._on_conflict == "retry":
+            requeue(error)
         if callable(self._on_conflict):
             return self._on_conflict(error, *args, **kwargs)
         if self._on_conflict == "raise" or request is None:
@@ -191,10 +212,12 @@ def _is_being_defined(name: object) -> bool:
 def _check_conflict(on_conflict: object, conflict_status: object) -> None:
     if (
         on_conflict is not None
-        and on_conflict not in ("raise", "skip")
+        and on_conflict not in ("raise", "skip", "retry")
         and not callable(on_conflict)
     ):
-        msg = f"on_conflict must be 'raise', 'skip', a callable or None, not {on_conflict!r}"
+        msg = (
+            f"on_conflict must be 'raise', 'skip', 'retry', a callable or None, not {on_conflict!r}"
+        )
         raise TypeError(msg) if not isinstance(on_conflict, str) else ValueError(msg)
     if conflict_status is None:
         return
@@ -220,8 +243,6 @@ def _check_function(function: object) -> None:
             f"a {type(function).__name__}",
             f"write @{type(function).__name__} above @redis_lock(...)",
         )
-    if hasattr(function, "apply_async") or hasattr(function, "enqueue"):
-        _refuse(f"the task {function!r}", "write the task decorator above @redis_lock(...)")
     if not callable(function):
         _refuse(f"{function!r}", f"it is not a function ({_BARE})")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):

@@ -52,6 +52,14 @@ def test_the_first_example_locks_by_account(namespace: dict[str, Any]) -> None:
         assert withdraw(request, account_id=2) == 2
 
 
+def test_the_example_of_a_test_passes(namespace: dict[str, Any], rf: RequestFactory) -> None:
+    """The test that README shows holds for the view that README shows."""
+    exec(EXAMPLES[0], namespace)  # noqa: S102
+    example = next(text for text in EXAMPLES if "override_locks" in text)
+    exec(example, namespace)  # noqa: S102
+    namespace["test_a_held_account_is_refused"](rf)
+
+
 def test_ci_runs_the_two_commands_as_printed() -> None:
     """Both commands of README stand literally in README; CI calls the test command as it is."""
     commands = re.findall(r"^python3 -m venv .*$", README, re.MULTILINE)

@@ -207,13 +207,18 @@ class Celery:
     def apply_async(self) -> None: ...
 
 
+class Plain:
+    pass
+
+
 @pytest.mark.parametrize(
     ("target", "advice"),
     [
         (generator, "with redis_lock"),
         (async_generator, "with redis_lock"),
-        (Celery, "RedisLockMixin or @method_decorator"),
-        (Celery(), "task decorator above"),
+        (Plain, "RedisLockMixin or @method_decorator"),
+        (Celery, r"Decorate its method:\n\n    class Celery"),
+        (Celery(), "Write the task decorator above"),
         (staticmethod(lambda: None), "@staticmethod above"),
         (classmethod(lambda cls: None), "@classmethod above"),
         (5, "not a function"),

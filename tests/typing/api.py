@@ -7,6 +7,7 @@ from typing import assert_type
 import redis
 import redis.asyncio as aioredis
 from django.http import HttpRequest, HttpResponse
+from django.tasks import Task, task
 from django.views import View
 from redis.asyncio.client import Pipeline as AsyncPipeline
 from redis.client import Pipeline
@@ -57,6 +58,18 @@ async def adeposit(pipe: AsyncPipeline, account_id: int) -> float:
     return 1.0
 
 
+@redis_lock("account:{account_id}", on_conflict="retry")
+@task
+def lock_above(account_id: int) -> str:
+    return str(account_id)
+
+
+@task
+@redis_lock("account:{account_id}", on_conflict="skip")
+def task_above(account_id: int) -> str:
+    return str(account_id)
+
+
 class AccountView(RedisLockMixin, View):
     lock_name = "account:{pk}"
     lock_wait = 2.5
@@ -71,6 +84,13 @@ def decorated_functions_keep_their_signature(request: HttpRequest) -> None:
     assert_type(view(request), HttpResponse)
     withdraw("one")  # type: ignore[arg-type]
     withdraw(1, sum=2)  # type: ignore[call-arg]
+
+
+def locked_tasks_stay_tasks() -> None:
+    tasks: list[Task[[int], str]] = [lock_above, task_above]
+    lock_above.enqueue("one")  # type: ignore[arg-type]
+    assert_type(tasks[0].call(1), str)
+    assert_type(lock_above.call(account_id=1), str)
 
 
 async def decorated_coroutines_stay_coroutines() -> None:

@@ -1,0 +1,126 @@
+"""What locked tasks need of Celery and of django.tasks; neither has to be installed."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import random
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from redis_locks.exceptions import LockNotAvailable
+
+FIRST_PAUSE = 1.0
+"""Seconds until a task that met a held lock runs again; twice as long each further time."""
+
+LONGEST_PAUSE = 60.0
+
+_TASK_VERBS = ("apply_async", "delay", "enqueue", "send_with_options")
+"""What tasks have and functions have not: those of Celery, RQ, django.tasks and Dramatiq."""
+
+
+class DjangoTask(Protocol):
+    """What ``django.tasks.task`` makes of a function."""
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The function."""
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether it gets the context of the run."""
+
+
+DjangoTaskT = TypeVar("DjangoTaskT", bound=DjangoTask)
+
+
+class WrongOrder(TypeError):
+    """`redis_lock` stands above a task decorator; what the queue runs would not be locked.
+
+    Attributes:
+        problem: What is wrong, in one line.
+        advice: How to put it right, with the source text.
+    """
+
+    def __init__(self, problem: str, advice: str) -> None:
+        super().__init__(problem, advice)
+        self.problem = problem
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.advice}"
+
+
+def requeue(error: LockNotAvailable) -> NoReturn:
+    """Have the task that runs here run again later, by the means of its own queue.
+
+    In a Celery worker that is ``retry``: with a jittered pause that doubles each time, as
+    often as the task's ``max_retries`` says. Anywhere else there is no such means.
+
+    Raises:
+        Retry: Celery's; the task is queued again.
+        LockNotAvailable: `error`: there is no task, it was called directly, or it has been
+            retried often enough.
+    """
+    # Not imported here: a process that runs a Celery task has done that already.
+    celery = sys.modules.get("celery")
+    task = getattr(celery, "current_task", None)
+    if not task:
+        raise error
+    raise task.retry(exc=error, countdown=_pause(task.request.retries or 0))
+
+
+def _pause(retries: int) -> float:
+    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(retries, 32))
+    # Jitter: tasks that were refused together should not come back together.
+    return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
+
+
+def is_django_task(function: object) -> bool:
+    """Whether ``django.tasks.task`` made this; always False before Django 6."""
+    # Not imported here: who has made one has imported it.
+    tasks = sys.modules.get("django.tasks.base")
+    return tasks is not None and isinstance(function, tasks.Task)
+
+
+def with_function(task: DjangoTaskT, function: Callable[..., Any]) -> DjangoTaskT:
+    """The same django.tasks task, but running ``function``."""
+    return dataclasses.replace(task, func=function)  # type: ignore[type-var]  # a dataclass in fact
+
+
+def refuse_task(function: Callable[..., Any], lock: str) -> None:
+    """Raise if ``function`` is a task or wraps one: its queue would run it without the lock.
+
+    Args:
+        function: What is to be decorated.
+        lock: The lock's decorator, as source text.
+
+    Raises:
+        WrongOrder: It is; the text shows the right order.
+    """
+    task = inspect.unwrap(function, stop=_is_task)
+    if not _is_task(task):
+        return
+    if inspect.isclass(task):
+        raise WrongOrder(
+            f"redis_lock cannot decorate the task class {task.__name__}.",
+            "Decorate its method:\n\n"
+            f"    class {task.__name__}(...):\n"
+            f"        @{lock}\n"
+            "        def run(self, ...): ...\n",
+        )
+    name = getattr(task, "__name__", "work")
+    decorator = "shared_task" if hasattr(task, "apply_async") else "task"
+    raise WrongOrder(
+        f"redis_lock cannot decorate the task {name}: its queue would run the function inside, "
+        "without the lock.",
+        "Write the task decorator above the lock:\n\n"
+        f"    @{decorator}\n"
+        f"    @{lock}\n"
+        f"    def {name}(...): ...\n",
+    )
+
+
+def _is_task(function: object) -> bool:
+    return any(hasattr(function, verb) for verb in _TASK_VERBS)

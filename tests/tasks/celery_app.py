@@ -1,0 +1,65 @@
+"""The Celery app of the tests; ``celery -A tests.tasks.celery_app worker`` runs it in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import redis
+from celery import Celery, Task, shared_task
+from django.conf import settings
+
+from redis_locks import redis_lock
+
+app = Celery("tests")
+
+
+def configure(url: str) -> None:
+    """Make the server at ``url`` the broker."""
+    app.conf.update(
+        broker_url=url.replace("unix://", "redis+socket://"),
+        # A worker whose test has died must not look for its broker for ever.
+        broker_connection_retry=False,
+        broker_connection_retry_on_startup=False,
+        broker_transport_options={
+            "visibility_timeout": float(os.environ.get("VISIBILITY_TIMEOUT", "3600")),
+            "unacked_restore_interval": 0.2,
+            "unacked_restore_throttle": 1,
+        },
+        worker_prefetch_multiplier=1,
+    )
+
+
+configure(settings.REDIS_URL)
+
+
+def said(name: str) -> str:
+    """The Redis list in which the tasks of one test say what happens."""
+    return f"{name}:said"
+
+
+def told(name: str) -> str:
+    """The Redis list in which the tasks of one test are told to go on."""
+    return f"{name}:told"
+
+
+def _say(name: str, **words: object) -> None:
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        client.rpush(said(name), json.dumps({"pid": os.getpid(), **words}))
+
+
+@shared_task(bind=True, acks_late=True, reject_on_worker_lost=True)
+@redis_lock("{name}", wait=20, lease=2)
+def hold_until_told(self: Task, name: str) -> None:
+    """Hold the lock until told to go on."""
+    _say(name, started=self.request.id)
+    with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=None) as client:
+        client.blpop([told(name)], 40)
+    _say(name, ended=self.request.id)
+
+
+@shared_task(bind=True, max_retries=None)
+@redis_lock("{name}", wait=0, on_conflict="retry")
+def retry_until_free(self: Task, name: str) -> None:
+    """Come back until the lock is free."""
+    _say(name, retries=self.request.retries)

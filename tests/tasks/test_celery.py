@@ -1,0 +1,236 @@
+"""Locked Celery tasks: in which order, and what contention leads to. No worker is needed."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from celery import Task, shared_task, signals
+from celery.exceptions import Retry
+
+from redis_locks import Lock, LockNotAvailable, LockTimeout, redis_lock, task_queues
+from redis_locks.testing import assert_locked, assert_released, override_locks
+from tests.tasks.celery_app import app
+
+
+@pytest.fixture
+def task(name: str) -> Callable[..., Any]:
+    """`shared_task` with a task name that no other test uses."""
+    return functools.partial(shared_task, name=f"tests.{name}")
+
+
+@pytest.fixture
+def retries() -> Iterator[list[Retry]]:
+    """The retries of all tasks, in order."""
+    seen: list[Retry] = []
+
+    def note(reason: Retry, **_: object) -> None:
+        seen.append(reason)
+
+    signals.task_retry.connect(note)
+    yield seen
+    signals.task_retry.disconnect(note)
+
+
+def test_a_task_above_the_lock_holds_it_while_it_runs(name: str, task: Callable[..., Any]) -> None:
+    @task()
+    @redis_lock("{name}:{number}")
+    def work(name: str, number: int = 1) -> int:
+        assert_locked(f"{name}:{number}")
+        return number
+
+    assert work.apply((name,), {"number": 7}).get() == 7
+    assert work(name) == 1
+    assert_released(f"{name}:7")
+
+
+def test_a_bound_task_gives_itself_to_the_name(name: str, task: Callable[..., Any]) -> None:
+    @task(bind=True)
+    @redis_lock("{self.request.id}:{name}")
+    def work(self: Task, name: str) -> str:
+        assert_locked(f"{self.request.id}:{name}")
+        return self.request.id
+
+    assert work.apply((name,), task_id="one").get() == "one"
+
+
+def test_the_run_method_of_a_task_class_can_be_locked(name: str) -> None:
+    class Work(app.Task):  # type: ignore[name-defined,misc]
+        name = "tests.work_as_a_class"
+
+        @redis_lock("{self.name}:{key}")
+        def run(self, key: str) -> bool:
+            assert_locked(f"{self.name}:{key}")
+            return True
+
+    assert app.register_task(Work()).apply((name,)).get() is True
+
+
+def test_celery_still_checks_the_arguments_of_a_call(task: Callable[..., Any]) -> None:
+    @task()
+    @redis_lock("{number}")
+    def work(number: int) -> None: ...
+
+    with pytest.raises(TypeError, match="number"):
+        work.apply_async()
+
+
+RIGHT_ORDER = r"""
+    @shared_task
+    @redis_lock\('account:\{account_id\}'\)
+    def charge\(\.\.\.\): \.\.\.
+"""
+
+
+@pytest.mark.parametrize(
+    ("made_by", "options"),
+    [(shared_task, {}), (shared_task, {"bind": True}), (app.task, {}), (app.task, {"lazy": False})],
+    ids=["shared", "bound", "of an app", "made at once"],
+)
+def test_the_lock_above_the_task_is_refused_with_the_right_order(
+    name: str, made_by: Callable[..., Any], options: dict[str, Any]
+) -> None:
+    def charge(account_id: int) -> None: ...
+
+    with pytest.raises(TypeError, match=RIGHT_ORDER):
+        redis_lock("account:{account_id}")(made_by(name=name, **options)(charge))
+
+
+def test_a_task_hidden_below_another_decorator_is_refused_too(task: Callable[..., Any]) -> None:
+    @task()
+    def charge(account_id: int) -> None: ...
+
+    @functools.wraps(charge)
+    def logged(*args: Any, **kwargs: Any) -> None: ...
+
+    with pytest.raises(TypeError, match=RIGHT_ORDER):
+        redis_lock("account:{account_id}")(logged)
+
+
+def test_a_task_class_is_refused_with_the_method_to_lock() -> None:
+    with pytest.raises(TypeError, match=r"@redis_lock\(\)\n +def run\(self, \.\.\.\)"):
+        redis_lock()(app.Task)
+
+
+@override_locks("busy")
+def test_on_conflict_raise_fails_the_task_with_an_error_that_pickles(
+    task: Callable[..., Any],
+) -> None:
+    @task()
+    @redis_lock("x", wait=0, on_conflict="raise")
+    def work() -> None: ...
+
+    result = work.apply()
+    assert result.state == "FAILURE"
+    assert type(pickle.loads(pickle.dumps(result.result))) is LockNotAvailable  # noqa: S301
+
+
+@override_locks("busy")
+def test_on_conflict_skip_ends_the_task_well_without_running_it(task: Callable[..., Any]) -> None:
+    @task()
+    @redis_lock("x", on_conflict="skip")
+    def work() -> None:
+        pytest.fail("it ran")
+
+    result = work.apply()
+    assert (result.state, result.result) == ("SUCCESS", None)
+
+
+@override_locks("busy")
+def test_on_conflict_retry_pauses_longer_each_time_until_the_task_s_limit(
+    retries: list[Retry], task: Callable[..., Any]
+) -> None:
+    @task(max_retries=7)
+    @redis_lock("x", wait=0, on_conflict="retry")
+    def work(a: int, *, b: int) -> None: ...
+
+    result = work.apply((1,), {"b": 2})
+    assert (result.state, type(result.result)) == ("FAILURE", LockNotAvailable)
+    pauses = [retry.when for retry in retries]
+    longest = [1, 2, 4, 8, 16, 32, 60]
+    assert len(pauses) == 7
+    assert all(top / 2 <= pause <= top for pause, top in zip(pauses, longest, strict=True))
+    assert (retries[-1].sig.args, retries[-1].sig.kwargs) == ((1,), {"b": 2})
+
+
+@override_locks("busy")
+def test_tasks_that_were_refused_together_do_not_come_back_together(
+    retries: list[Retry], task: Callable[..., Any]
+) -> None:
+    @task(max_retries=1)
+    @redis_lock("x", wait=0, on_conflict="retry")
+    def work() -> None: ...
+
+    for _ in range(20):
+        work.apply()
+    assert len({retry.when for retry in retries}) > 10
+
+
+def test_a_retried_task_runs_once_the_lock_is_free(
+    name: str, retries: list[Retry], task: Callable[..., Any]
+) -> None:
+    hold = Lock(name).acquire()
+    assert hold is not None
+
+    def release(**_: object) -> None:
+        if len(retries) == 2:
+            hold.release()
+
+    @task()
+    @redis_lock("{name}", wait=0, on_conflict="retry")
+    def work(name: str) -> str:
+        assert_locked(name)
+        return "done"
+
+    signals.task_retry.connect(release)
+    try:
+        assert work.apply((name,)).get() == "done"
+    finally:
+        signals.task_retry.disconnect(release)
+    assert len(retries) == 2
+
+
+@override_locks("busy")
+def test_a_locked_function_called_by_a_task_queues_the_task_again(
+    retries: list[Retry], task: Callable[..., Any]
+) -> None:
+    @redis_lock("x", wait=0, on_conflict="retry")
+    def inner() -> None: ...
+
+    @task(max_retries=1)
+    def work() -> None:
+        inner()
+
+    assert isinstance(work.apply().result, LockNotAvailable)
+    assert len(retries) == 1
+
+
+@override_locks("busy")
+def test_on_conflict_retry_raises_where_nothing_can_be_queued_again(
+    retries: list[Retry], task: Callable[..., Any]
+) -> None:
+    @redis_lock("x", wait=5, on_conflict="retry")
+    def function() -> None: ...
+
+    for direct in (function, task()(function)):
+        with pytest.raises(LockTimeout):
+            direct()
+    assert retries == []
+
+
+@override_locks("busy")
+def test_on_conflict_retry_raises_without_celery(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(task_queues.sys.modules, "celery")
+
+    @redis_lock("x", wait=0, on_conflict="retry")
+    def function() -> None: ...
+
+    with pytest.raises(LockNotAvailable):
+        function()
+
+
+def test_the_pause_stays_within_its_limit_however_often_a_task_was_retried() -> None:
+    assert all(30 <= task_queues._pause(retries) <= 60 for retries in (6, 100, 10**6))
