@@ -258,7 +258,7 @@ class Hold:
         sent = monotonic()
         left, _ = await self._persist(
             driver,
-            lambda link: store.extend(link, lease.keys, lease.token, milliseconds),
+            lambda link: store.extend(link, lease.script, lease.keys, lease.token, milliseconds),
         )
         if left is None:
             lease.lost = True
@@ -380,14 +380,16 @@ class Hold:
     async def _ask_to_release(self, driver: Driver, *, was_lost: bool) -> tuple[bool, bool]:
         lease = self._lease
         try:
-            return await self._persist(
-                driver, lambda link: store.release(link, lease.keys, lease.token)
-            )
+            return await self._persist(driver, self._end)
         except LockBackendError:
             note_unconfirmed(lease.token)
             if was_lost:
                 raise self._lost() from None
             raise
+
+    async def _end(self, link: Link) -> bool:
+        """Run the script that ends the hold; False if the token did not hold the lock."""
+        return await store.release(link, self._lease.keys, self._lease.token)
 
     async def _persist(
         self, driver: Driver, action: Callable[[Link], Coroutine[Any, Any, T]]

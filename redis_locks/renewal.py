@@ -22,6 +22,7 @@ from redis_locks import scripts, store
 from redis_locks.drivers.base import Driver, LinkBroken, run_blocking
 from redis_locks.exceptions import LockBackendError
 from redis_locks.keys import Keys
+from redis_locks.scripts import Script
 
 logger = logging.getLogger("redis_locks")
 
@@ -44,15 +45,26 @@ class Lease:
         "lease_ms",
         "lost",
         "name",
+        "script",
         "token",
         "upgrading",
     )
 
-    def __init__(self, name: str, keys: Keys, token: str, lease_ms: int, deadline: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        keys: Keys,
+        token: str,
+        lease_ms: int,
+        deadline: float,
+        script: Script = scripts.EXTEND,
+    ) -> None:
         self.name = name
         self.keys = keys
         self.token = token
         self.lease_ms = lease_ms
+        self.script = script
+        """What extends it: takes the arguments of `extend.lua` and replies as it does."""
         self.lost = False
         self.upgrading = False
         """Whether it is being turned into another lease: "not held" may mean just that."""
@@ -73,13 +85,21 @@ class Lease:
 
 
 async def renew(driver: Driver, leases: list[Lease]) -> None:
-    """Renew leases in one round trip; note in each how it went. Raises nothing about Redis."""
+    """Renew leases, a round trip per script; note in each how it went. Raises nothing about Redis."""
+    by_script: dict[Script, list[Lease]] = {}
+    for lease in leases:
+        by_script.setdefault(lease.script, []).append(lease)
+    for script, alike in by_script.items():
+        await _renew_alike(driver, script, alike)
+
+
+async def _renew_alike(driver: Driver, script: Script, leases: list[Lease]) -> None:
     sent = monotonic()
     try:
         link = await driver.checkout()
         try:
             replies = await link.call_many(
-                scripts.EXTEND,
+                script,
                 [store.extend_call(lease.keys, lease.token, lease.lease_ms) for lease in leases],
             )
         finally:

@@ -10,6 +10,7 @@ from redis_locks import scripts
 from redis_locks.drivers.base import Arg, Call, Link, LinkBroken
 from redis_locks.exceptions import LockLost
 from redis_locks.keys import Keys
+from redis_locks.scripts import Script
 
 
 class Request(NamedTuple):
@@ -53,7 +54,7 @@ class Snapshot(NamedTuple):
     waiters: tuple[tuple[str, str], ...]
 
 
-def _echoed(reply: object, token: str, parts: int) -> list[str]:
+def echoed(reply: object, token: str, parts: int) -> list[str]:
     """Split a reply into at most `parts` parts after the token it starts with."""
     words = reply.decode(errors="replace").split(" ", parts) if isinstance(reply, bytes) else []
     # A connection that is one reply out of step would give us somebody else's grant.
@@ -83,7 +84,7 @@ async def acquire(
         int(first),
     )
     answer, read = await link.call_and_read(scripts.ACQUIRE, (request.keys, argv), request.reads)
-    reply = _echoed(answer, token, 4)
+    reply = echoed(answer, token, 4)
     if reply[1] == "1":
         return Granted(int(reply[2]), int(reply[3]), read)
     if reply[1] == "2":
@@ -95,7 +96,7 @@ async def acquire(
 async def release(link: Link, keys: Keys, token: str) -> bool:
     """End the hold and hand the locks on; False if the token did not hold all of them."""
     reply = await link.call(scripts.RELEASE, (keys, (token,)))
-    return _echoed(reply, token, 1)[1] == "1"
+    return echoed(reply, token, 1)[1] == "1"
 
 
 async def commit(
@@ -108,7 +109,7 @@ async def commit(
     argv: list[Arg] = [token]
     for command in commands:
         argv += [len(command), *command]
-    _, done, *error = _echoed(await link.call(scripts.COMMIT, (keys, argv)), token, 2)
+    _, done, *error = echoed(await link.call(scripts.COMMIT, (keys, argv)), token, 2)
     return None if done == "0" else "".join(error)
 
 
@@ -121,21 +122,21 @@ async def detect(
     """
     token = request.token
     argv = (token, request.mode, request.who, where, forsaken)
-    _, found, *circle = _echoed(await link.call(scripts.DETECT, (request.keys, argv)), token, 2)
+    _, found, *circle = echoed(await link.call(scripts.DETECT, (request.keys, argv)), token, 2)
     return None if found == "0" else list(json.loads(circle[0]))
 
 
 async def downgrade(link: Link, keys: Keys, token: str) -> bool:
     """Turn an exclusive hold into a shared one; False if the token did not hold all the locks."""
     reply = await link.call(scripts.DOWNGRADE, (keys, (token,)))
-    return _echoed(reply, token, 1)[1] == "1"
+    return echoed(reply, token, 1)[1] == "1"
 
 
 async def abandon(link: Link, request: Request) -> Refused:
     """Leave the queue, and hand on what was granted meanwhile; return who holds the lock now."""
     token = request.token
     reply = await link.call(scripts.ABANDON, (request.keys, (token, request.mode)))
-    _, at_ms, ends_ms, claim = _echoed(reply, token, 3)
+    _, at_ms, ends_ms, claim = echoed(reply, token, 3)
     return Refused(int(at_ms), int(ends_ms), claim)
 
 
@@ -146,13 +147,13 @@ def extend_call(keys: Keys, token: str, lease_ms: int) -> Call:
 
 def extend_reply(reply: object, token: str) -> int | None:
     """Return how many ms were left of the lease when the call ran, or None if it was lost."""
-    words = _echoed(reply, token, 3)
+    words = echoed(reply, token, 3)
     return int(words[3]) - int(words[2]) if words[1] == "1" else None
 
 
-async def extend(link: Link, keys: Keys, token: str, lease_ms: int) -> int | None:
+async def extend(link: Link, script: Script, keys: Keys, token: str, lease_ms: int) -> int | None:
     """Make the lease last `lease_ms` from now at least; see `extend_reply`."""
-    return extend_reply(await link.call(scripts.EXTEND, extend_call(keys, token, lease_ms)), token)
+    return extend_reply(await link.call(script, extend_call(keys, token, lease_ms)), token)
 
 
 def grant_message(message: bytes) -> Granted:
