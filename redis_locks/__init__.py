@@ -5,6 +5,8 @@ from __future__ import annotations
 from redis_locks.deadlines import lock_timeout
 from redis_locks.decorators import redis_lock
 from redis_locks.exceptions import (
+    AlreadyDone,
+    AttemptsExhausted,
     DeadlockDetected,
     LockBackendError,
     LockError,
@@ -18,12 +20,16 @@ from redis_locks.exceptions import (
 from redis_locks.holds import Hold
 from redis_locks.locks import Lock
 from redis_locks.optimistic.decorator import optimistic
+from redis_locks.run_once import Attempt, RunEvent, RunStatus, run_once
 from redis_locks.semaphores import Semaphore
 from redis_locks.views import RedisLockMixin
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AlreadyDone",
+    "Attempt",
+    "AttemptsExhausted",
     "DeadlockDetected",
     "Hold",
     "Lock",
@@ -34,10 +40,13 @@ __all__ = [
     "LockNotHeld",
     "LockTimeout",
     "RedisLockMixin",
+    "RunEvent",
+    "RunStatus",
     "Semaphore",
     "StaleHold",
     "TooMuchContention",
     "lock_timeout",
     "optimistic",
     "redis_lock",
+    "run_once",
 ]

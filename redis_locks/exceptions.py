@@ -8,6 +8,8 @@
     │   └── StaleHold        a row was written under a later hold of the lock
     ├── TooMuchContention    an optimistic transaction kept meeting others (40001)
     ├── LockNotHeld          this process does not hold what it tries to release or extend
+    ├── AlreadyDone          run_once: the job is done, there is nothing to do
+    ├── AttemptsExhausted    run_once: every attempt at the job failed
     └── LockBackendError     Redis could not be asked, or refused to answer
 
 `LockNotAvailable`, `LockTimeout`, `DeadlockDetected` and `TooMuchContention` are `django.db.OperationalError`s with
@@ -125,6 +127,48 @@ class StaleHold(LockLost):
 
 class LockNotHeld(LockError):
     """This hold was released already, or belongs to another process."""
+
+
+class AlreadyDone(LockError):
+    """A job was done before; whoever asks for its block has nothing to do.
+
+    Attributes:
+        name: The job.
+        attempt: Number of the attempt that did it.
+        result: The stored result; None also when none was stored.
+    """
+
+    def __init__(
+        self, message: str, name: str = "", attempt: int = 0, result: object = None
+    ) -> None:
+        super().__init__(message, name, attempt, result)
+        self.name = name
+        self.attempt = attempt
+        self.result = result
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class AttemptsExhausted(LockError):
+    """Every attempt at a job failed, and it is not tried again while that is remembered.
+
+    Attributes:
+        name: The job.
+        attempts: How many there were.
+        last_error: How the last one ended, as text; None if its process died or lost the lock.
+    """
+
+    def __init__(
+        self, message: str, name: str = "", attempts: int = 0, last_error: str | None = None
+    ) -> None:
+        super().__init__(message, name, attempts, last_error)
+        self.name = name
+        self.attempts = attempts
+        self.last_error = last_error
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class LockBackendError(LockError):

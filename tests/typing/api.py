@@ -13,16 +13,21 @@ from redis.asyncio.client import Pipeline as AsyncPipeline
 from redis.client import Pipeline
 
 from redis_locks import (
+    AlreadyDone,
+    Attempt,
     Hold,
     Lock,
     LockError,
     LockNotAvailable,
     RedisLockMixin,
+    RunEvent,
+    RunStatus,
     TooMuchContention,
     compat,
     lock_timeout,
     optimistic,
     redis_lock,
+    run_once,
 )
 
 
@@ -187,3 +192,37 @@ async def async_compat_locks(client: aioredis.Redis) -> None:
     lock = compat.AsyncLock(client, "report")
     assert_type(await lock.acquire(token="mine"), bool)  # noqa: S106
     await lock.release()
+
+
+@run_once("invoice:{number}", max_attempts=3, done_ttl=60, store_result=True, wait=None)
+def invoice(number: int) -> str:
+    return str(number)
+
+
+@run_once(on_conflict="skip")
+async def ainvoice(number: int) -> str:
+    return str(number)
+
+
+class Watched(run_once):
+    def acquired(self, event: RunEvent) -> None:
+        assert_type(event.last_attempt, bool)
+
+
+async def jobs() -> None:
+    assert_type(invoice(1), str)
+    assert_type(await ainvoice(1), str)
+    invoice("one")  # type: ignore[arg-type]
+    job = Watched("nightly", lease=5)
+    assert_type(job.acquire(wait=0), Attempt | None)
+    assert_type(await job.aacquire(), Attempt | None)
+    assert_type(job.status(), RunStatus)
+    try:
+        with job as attempt:
+            assert_type(attempt, Attempt)
+            assert_type(attempt.number, int)
+            attempt.done({"rows": 3})
+        async with job as attempt:
+            await attempt.afail("no paper")
+    except AlreadyDone as error:
+        assert_type(error.attempt, int)

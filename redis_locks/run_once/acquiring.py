@@ -1,0 +1,157 @@
+"""Acquire an attempt at a job, or raise why there is none for this worker."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from redis_locks import waiting
+from redis_locks.backends import Backend, backend_for
+from redis_locks.conf import UNSET, Unset
+from redis_locks.contention import not_available
+from redis_locks.drivers.base import Driver, run_blocking
+from redis_locks.exceptions import (
+    AlreadyDone,
+    AttemptsExhausted,
+    LockBackendError,
+)
+from redis_locks.identity import describe_holder, new_token, whoami
+from redis_locks.renewal import Lease, Renewer
+from redis_locks.run_once import scripts
+from redis_locks.run_once.attempts import Attempt
+from redis_locks.run_once.beginning import Started, begin, look
+from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
+from redis_locks.run_once.status import RunStatus, status_of
+from redis_locks.run_once.store import Done, Exhausted, Locked
+from redis_locks.run_once.terms import Terms
+from redis_locks.store import Refused, Request
+
+
+class Side(NamedTuple):
+    """The blocking or the asyncio side of a backend."""
+
+    backend: Backend
+    driver: Driver
+    renewer: Renewer
+    task: bool
+
+    @classmethod
+    def blocking(cls, using: str | None) -> Side:
+        """Return the side of threads."""
+        backend = backend_for(using)
+        return cls(backend, backend.driver, backend.renewer, task=False)
+
+    @classmethod
+    async def of_loop(cls, using: str | None) -> Side:
+        """Return the side of the running event loop."""
+        backend = backend_for(using)
+        return cls(backend, *await backend.of_loop(), task=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job: its name, its terms, and whose event methods are called."""
+
+    name: str
+    terms: Terms
+    events: RunEvents
+
+    def begin(self, wait: float | Unset | None = UNSET) -> Attempt:
+        """Return an attempt; blocks for up to `wait` seconds, see `acquire`."""
+        side = Side.blocking(self.terms.using)
+        return run_blocking(self.acquire(side, self.terms.effective_wait(wait)))
+
+    async def abegin(self, wait: float | Unset | None = UNSET) -> Attempt:
+        """Return an attempt; suspends for up to `wait` seconds, see `acquire`."""
+        seconds = self.terms.effective_wait(wait)
+        return await self.acquire(await Side.of_loop(self.terms.using), seconds)
+
+    async def status(self, side: Side) -> RunStatus:
+        """Return what is known of the job. Raises LockBackendError."""
+        known = await look(side.driver, self.request(side))
+        return status_of(self.name, self.terms.max_attempts, known)
+
+    def request(self, side: Side) -> Request:
+        """Return what this worker asks for, under a token of its own."""
+        return Request(
+            side.backend.keys(self.name),
+            # Chosen before the first byte is sent, so that it can be taken back.
+            new_token(task=side.task),
+            self.terms.effective_lease_ms,
+            "exclusive",
+            whoami(self.terms.label, task=side.task),
+        )
+
+    async def acquire(self, side: Side, wait: float | None) -> Attempt:
+        """Return an attempt, having waited up to `wait` seconds (0: not at all, None: for ever).
+
+        Raises:
+            AlreadyDone: The job is done.
+            AttemptsExhausted: No attempt is left.
+            LockNotAvailable: Somebody else is at it, and the wait is 0.
+            LockTimeout: Somebody else was still at it after the wait.
+            DeadlockDetected: Its wait closed a circle of waits.
+            LockBackendError: Redis could not be asked.
+        """
+        request = self.request(side)
+
+        async def on_locked(locked: Locked) -> None:
+            holder = describe_holder(locked.claim)
+            await self._tell(side, "locked", attempt=locked.attempt, holder=holder)
+
+        try:
+            outcome = await begin(side.driver, request, self.terms, wait, on_locked)
+        except LockBackendError as error:
+            await self._tell(side, "error", attempt=0, error=error)
+            raise
+        if isinstance(outcome, Started):
+            return await self._start(side, request, outcome)
+        if isinstance(outcome, Exhausted):
+            last_error = outcome.last_error or None
+            await self._tell(side, "exhausted", attempt=outcome.attempt, last_error=last_error)
+            raise self._exhausted(outcome)
+        if isinstance(outcome, Done):
+            raise self._already_done(outcome)
+        refused = Refused(outcome.at_ms, outcome.ends_ms, outcome.claim)
+        raise not_available(self.name, refused, wait)
+
+    async def _start(self, side: Side, request: Request, started: Started) -> Attempt:
+        begun = started.begun
+        renewer = side.renewer if self.terms.renews else None
+        lease = Lease(
+            *(self.name, request.keys, request.token, request.lease_ms, started.deadline),
+            script=scripts.EXTEND,
+        )
+        try:
+            if renewer is not None:
+                renewer.add(lease)
+            attempt = Attempt(side.backend, lease, begun, renewer, request, self.terms, self.events)
+            known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
+            if begun.attempt > 1:
+                last_error = begun.last_error or None
+                await self._tell(side, "reacquired", **known, last_error=last_error)
+            await self._tell(side, "acquired", **known)
+        except BaseException:
+            # Interrupted before its caller got to see it, who else would be told that it was
+            # dropped without release.
+            lease.ended = lease.lost = True
+            await waiting.take_back(side.driver, request)
+            raise
+        return attempt
+
+    async def _tell(self, side: Side, kind: Kind, **details: Any) -> None:
+        event = RunEvent(name=self.name, max_attempts=self.terms.max_attempts, **details)
+        await tell(self.events, kind, event, task=side.task)
+
+    def _already_done(self, done: Done) -> AlreadyDone:
+        result = json.loads(done.result) if done.result else None
+        msg = f"Job {self.name!r} is done already, by attempt {done.attempt}"
+        return AlreadyDone(msg, self.name, done.attempt, result)
+
+    def _exhausted(self, exhausted: Exhausted) -> AttemptsExhausted:
+        attempts, last_error = exhausted.attempt, exhausted.last_error or None
+        why = last_error or "its process died or lost the lock"
+        times = "once" if attempts == 1 else f"{attempts} times"
+        msg = f"Job {self.name!r} has failed {times} and is not tried again; the last time: {why}"
+        return AttemptsExhausted(msg, self.name, attempts, last_error)

@@ -1,0 +1,116 @@
+"""Begin an attempt: one round trip; behind somebody else's, the queue of the job's lock."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
+
+from redis_locks import waiting
+from redis_locks.conf import get_settings
+from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable
+from redis_locks.exceptions import LockBackendError
+from redis_locks.run_once import store
+from redis_locks.run_once.store import Begun, Done, Exhausted, Failed, Locked
+from redis_locks.run_once.terms import Terms
+from redis_locks.store import Request
+
+T = TypeVar("T")
+
+_TRIES = 5
+_BACKOFF = 0.01
+_SNAG = 0.25
+"""Seconds within which a refused connection may be a passing one; after that, say so at once."""
+
+
+class Started(NamedTuple):
+    """An attempt, and when its lease ends on this process's monotonic clock."""
+
+    begun: Begun
+    deadline: float
+
+
+async def begin(
+    driver: Driver,
+    request: Request,
+    terms: Terms,
+    wait: float | None,
+    on_locked: Callable[[Locked], Awaitable[None]],
+) -> Started | Locked | Done | Exhausted:
+    """Begin an attempt, waiting up to `wait` seconds (0: not at all, None: for ever).
+
+    `on_locked` is called once, before the wait, when somebody else holds the lock. Whatever
+    goes wrong, cancellation included, leaves neither hold nor queue entry behind, or raises
+    `LockBackendError`; then the lease ends what is there. An attempt that was begun counts.
+    """
+    until = float("inf") if wait is None else monotonic() + wait
+    try:
+        outcome, sent = await _begin(driver, request, terms)
+        if isinstance(outcome, Locked):
+            await on_locked(outcome)
+        while isinstance(outcome, Locked):
+            left = until - monotonic()
+            if left <= 0:
+                break
+            queued = await waiting.acquire(
+                driver, request, None if wait is None else left, get_settings().deadlock_timeout
+            )
+            if not isinstance(queued, waiting.Won):
+                # Time is up. A stopped process at the head of the queue may hide what is known.
+                known = await look(driver, request)
+                return _at_last(known, outcome, terms)
+            outcome, sent = await _begin(driver, request, terms)
+        if isinstance(outcome, Begun):
+            return Started(outcome, sent + request.lease_ms / 1000)
+    except BaseException as error:
+        # Unless there is nobody to give anything back to.
+        if not isinstance(error.__cause__, Unreachable):
+            await waiting.take_back(driver, request)
+        raise
+    return outcome
+
+
+def _at_last(
+    known: Locked | Done | Failed, locked: Locked, terms: Terms
+) -> Locked | Done | Exhausted:
+    if not isinstance(known, Failed):
+        return known
+    return Exhausted(*known) if known.attempt >= terms.max_attempts else locked
+
+
+async def look(driver: Driver, request: Request) -> Locked | Done | Failed:
+    """Return what is known of the job; `Locked` is the attempt under way."""
+    known, _ = await _persist(driver, lambda link: store.status(link, request))
+    return known
+
+
+async def _begin(
+    driver: Driver, request: Request, terms: Terms
+) -> tuple[Begun | Locked | Done | Exhausted, float]:
+    return await _persist(driver, lambda link: store.begin(link, request, terms))
+
+
+async def _persist(
+    driver: Driver, action: Callable[[Link], Coroutine[Any, Any, T]]
+) -> tuple[T, float]:
+    """Run `action`, again on a new link if one breaks; return its reply and when it was sent."""
+    started = monotonic()
+    failure: LinkBroken | None = None
+    for tries in range(_TRIES):
+        if tries > 1:
+            await driver.sleep(random.uniform(0.5, 1) * _BACKOFF * 2**tries)  # noqa: S311 - jitter
+        try:
+            link = await driver.checkout()
+            try:
+                sent = monotonic()
+                return await action(link), sent
+            finally:
+                driver.checkin(link)
+        except LinkBroken as error:
+            failure = error
+            driver.drop_idle()
+            if isinstance(error, Unreachable) and monotonic() - started > _SNAG:
+                break
+    msg = f"{driver.description} does not answer: {failure}"
+    raise LockBackendError(msg) from failure

@@ -1,0 +1,132 @@
+"""A function that does a job once: what `run_once` puts in place of the one it decorates."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction
+
+from redis_locks.calls import NamesRenderer, for_calls_of, signature_of
+from redis_locks.exceptions import AlreadyDone, LockNotAvailable
+from redis_locks.run_once.acquiring import Job
+from redis_locks.run_once.events import RunEvents
+from redis_locks.run_once.terms import Terms
+
+Function = Callable[..., Any]
+
+_BARE = "@run_once needs parentheses: write @run_once() or @run_once('name')"
+
+
+def decorate(function: Function, name: object, terms: Terms, events: RunEvents) -> Function:
+    """Return the function that does the job of each call of `function` once.
+
+    Raises:
+        TypeError: `function` is no function whose end is the end of the job.
+        ValueError: The name is a wrong template.
+    """
+    _check(function)
+    label = terms.label or f"{function.__module__}.{getattr(function, '__qualname__', function)}"
+    names_of = for_calls_of(function, name)
+    terms = terms.labelled(label)
+    is_async = iscoroutinefunction(function) or iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - the method, not whether there is one
+    )
+    make = _asynchronous if is_async else _blocking
+    once = make(function, names_of, terms, events)
+    # Celery and others read the attribute; they do not follow __wrapped__.
+    once.__signature__ = signature_of(function)  # type: ignore[attr-defined]
+    return once
+
+
+def refuse_bare(name: object) -> None:
+    """Raise TypeError if `name` can only be the function that is being decorated."""
+    if inspect.isclass(name) or iscoroutinefunction(name) or _is_being_defined(name):
+        raise TypeError(_BARE)
+
+
+def _is_being_defined(name: object) -> bool:
+    # A module's function that the module does not have yet.
+    return (
+        inspect.isfunction(name)
+        and name.__qualname__.isidentifier()
+        and name.__globals__.get(name.__name__) is not name
+    )
+
+
+def _check(function: object) -> None:
+    if hasattr(function, "apply_async") or hasattr(function, "enqueue"):
+        _refuse(f"the task {function!r}", "write the task decorator above @run_once(...)")
+    if isinstance(function, (classmethod, staticmethod)):
+        kind = type(function).__name__
+        _refuse(f"a {kind}", f"write @{kind} above @run_once(...)")
+    if inspect.isclass(function) or not callable(function):
+        _refuse(f"{function!r}", "it is not a function")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        _refuse(
+            f"the generator function {function!r}",
+            "the job would be done before the first item: use a `with run_once(...)` block inside",
+        )
+
+
+def _refuse(what: str, advice: str) -> None:
+    msg = f"run_once cannot decorate {what}: {advice}"
+    raise TypeError(msg)
+
+
+def _blocking(
+    function: Function, names_of: NamesRenderer, terms: Terms, events: RunEvents
+) -> Function:
+    @functools.wraps(function)
+    def once(*args: Any, **kwargs: Any) -> Any:
+        try:
+            attempt = Job(_only(names_of(args, kwargs)), terms, events).begin()
+        except (AlreadyDone, LockNotAvailable) as error:
+            return _without_doing(error, terms)
+        with attempt:
+            with attempt.as_current():
+                value = function(*args, **kwargs)
+            if isawaitable(value):
+                getattr(value, "close", lambda: None)()
+                msg = f"{function!r} returned an awaitable, so the job is not done; decorate an async function"
+                raise TypeError(msg)
+            attempt.done(value if terms.store_result else None)
+        return value
+
+    return once
+
+
+def _asynchronous(
+    function: Function, names_of: NamesRenderer, terms: Terms, events: RunEvents
+) -> Function:
+    @functools.wraps(function)
+    async def once(*args: Any, **kwargs: Any) -> Any:
+        try:
+            attempt = await Job(_only(names_of(args, kwargs)), terms, events).abegin()
+        except (AlreadyDone, LockNotAvailable) as error:
+            return _without_doing(error, terms)
+        async with attempt:
+            with attempt.as_current():
+                value = await function(*args, **kwargs)
+            await attempt.adone(value if terms.store_result else None)
+        return value
+
+    return once
+
+
+def _only(names: tuple[str, ...]) -> str:
+    if len(names) > 1:
+        msg = f"a job has one name; what the name callable returned has {len(names)}: {names!r}"
+        raise ValueError(msg)
+    return names[0]
+
+
+def _without_doing(error: AlreadyDone | LockNotAvailable, terms: Terms) -> Any:
+    if isinstance(error, AlreadyDone):
+        return error.result
+    if terms.on_conflict == "skip":
+        return None
+    raise error

@@ -1,0 +1,108 @@
+"""What a job tells: each event calls a method, which a subclass overrides, and sends a signal."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Any, Literal
+
+from redis_locks import signals
+
+logger = logging.getLogger("redis_locks")
+
+Kind = Literal["acquired", "reacquired", "locked", "done", "exhausted", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """What has happened to a job.
+
+    Attributes:
+        name: The job, which is the name of its lock as well.
+        attempt: Number of the attempt, from 1; of the last one for `locked` and `exhausted`.
+            0 when there was none, or nothing is known.
+        max_attempts: How many attempts there are.
+        fencing_token: That of this process's attempt; 0 if it has none.
+        holder: For `locked`: who holds the lock, as text for people; None if not known.
+        last_error: For `reacquired` and `exhausted`: how the last attempt ended, as text; None
+            if its process died or lost the lock.
+        error: For `error`: the exception.
+    """
+
+    name: str
+    attempt: int
+    max_attempts: int
+    fencing_token: int = 0
+    holder: str | None = None
+    last_error: str | None = None
+    error: BaseException | None = None
+
+    @property
+    def last_attempt(self) -> bool:
+        """Whether no other attempt follows should this one fail."""
+        return self.attempt >= self.max_attempts
+
+
+class RunEvents:
+    """The events of a job, as methods to override.
+
+    They tell what has happened and decide nothing: an error in one is logged. They run in
+    the worker, while it holds the lock (`acquired`, `reacquired`) or not, so keep them short.
+    For async workers they may be ``async def``.
+    """
+
+    def acquired(self, event: RunEvent) -> Any:
+        """An attempt of this process begins; `event.last_attempt` tells if another may follow."""
+
+    def reacquired(self, event: RunEvent) -> Any:
+        """It takes over from an attempt that failed or died; called before `acquired`."""
+
+    def locked(self, event: RunEvent) -> Any:
+        """Somebody else is at it; called before waiting for it, if there is a wait."""
+
+    def done(self, event: RunEvent) -> Any:
+        """This process did the job, and that is recorded."""
+
+    def exhausted(self, event: RunEvent) -> Any:
+        """No attempt is left: this process had the last one, or came later."""
+
+    def error(self, event: RunEvent) -> Any:
+        """An attempt of this process failed, or Redis could not be asked; see `event.error`."""
+
+
+_SIGNALS = {
+    "acquired": signals.run_acquired,
+    "reacquired": signals.run_reacquired,
+    "locked": signals.run_locked,
+    "done": signals.run_done,
+    "exhausted": signals.run_exhausted,
+    "error": signals.run_error,
+}
+
+
+async def tell(job: RunEvents, kind: Kind, event: RunEvent, *, task: bool) -> None:
+    """Call the method and send the signal. Suspends only if `task`; raises no Exception."""
+    try:
+        answer = getattr(job, kind)(event)
+        if isawaitable(answer):
+            await _allowed(answer, kind, task=task)
+    except Exception:
+        logger.exception("%s() of job %r failed; the job goes on", kind, event.name)
+    signal = _SIGNALS[kind]
+    try:
+        if task:
+            await signal.asend_robust(sender=type(job), event=event)
+        else:
+            signal.send_robust(sender=type(job), event=event)
+    except Exception:
+        # An async receiver in blocking code under a running event loop cannot be called.
+        logger.exception("Signal run_%s of job %r failed; the job goes on", kind, event.name)
+
+
+def _allowed(answer: Any, kind: str, *, task: bool) -> Any:
+    if not task:
+        getattr(answer, "close", lambda: None)()
+        msg = f"{kind}() must not be async: the job runs in blocking code"
+        raise TypeError(msg)
+    return answer

@@ -1,0 +1,170 @@
+"""`run_once`, the description of a job that any number of workers try and one does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Literal, ParamSpec, TypeVar, cast
+
+from redis_locks.blocks import OpenBlocks
+from redis_locks.conf import UNSET, Unset
+from redis_locks.drivers.base import run_blocking
+from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
+from redis_locks.keys import validate_name
+from redis_locks.run_once.acquiring import Job, Side
+from redis_locks.run_once.attempts import Attempt
+from redis_locks.run_once.calling import decorate, refuse_bare
+from redis_locks.run_once.events import RunEvents
+from redis_locks.run_once.status import RunStatus
+from redis_locks.run_once.terms import Terms
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+NOTHING_TO_DO = (AlreadyDone, AttemptsExhausted, LockNotAvailable)
+
+
+class run_once(RunEvents):  # noqa: N801 - used as a decorator and as a block, so it reads like a function
+    """A job: any number of workers try it, one does it, another takes over if that one dies or fails.
+
+    As a decorator of a sync or async function: a call does the job, or returns the result
+    of whoever did it. As a block (``with``, ``async with``) and with ``acquire`` it gives
+    an `Attempt`. An attempt holds the lock of the job's name, so ``redis_lock`` of that name
+    waits for it. Subclass it to override the events. Immutable; safe at import time.
+
+    A call or block raises LockNotAvailable or LockTimeout while somebody else is at the
+    job, and AttemptsExhausted when no attempt is left; a block raises AlreadyDone. A job
+    is done when the call or block ends, so a transaction belongs inside it, not around it.
+
+    Args:
+        name: As for ``redis_lock``: on a function a template over its parameters, a callable,
+            or None for the function's own name; in a block the name, literally.
+        max_attempts: How often the job is tried, the first time included. An attempt counts
+            from its start, however it ends.
+        done_ttl: Seconds for which it is remembered that the job is done, or how many attempts
+            there were since the last one ended. Then the job starts anew.
+        store_result: Whether what the function returns is stored, as JSON, for those who ask
+            later. Without it they get None.
+        wait: Seconds to wait while somebody else is at the job, to get the result or take
+            over. 0: do not wait. None: for ever.
+        lease: Seconds after which another takes over from a worker that died.
+        renew: Whether the lease is renewed while an attempt runs. Without it, the lease is
+            the longest time that an attempt may take.
+        using: The server: a CACHES alias, a URL or a dotted path.
+        label: What the worker runs, for people; None is the function's name.
+        on_conflict: What a call does while somebody else is at the job: "raise", or "skip"
+            to return None.
+
+    Raises:
+        TypeError: An argument, or what is decorated, has the wrong type.
+        ValueError: An argument is out of range, or the template is wrong.
+    """
+
+    def __init__(
+        self,
+        name: str | Callable[..., str] | None = None,
+        *,
+        max_attempts: int = 3,
+        done_ttl: float = 86_400.0,
+        store_result: bool = False,
+        wait: float | Unset | None = 0.0,
+        lease: float | Unset = UNSET,
+        renew: bool | Unset = UNSET,
+        using: str | None = None,
+        label: str | None = None,
+        on_conflict: Literal["raise", "skip"] = "raise",
+    ) -> None:
+        refuse_bare(name)
+        self._name_source = validate_name(name) if isinstance(name, str) else name
+        self._terms = Terms(
+            max_attempts=max_attempts,
+            done_ttl=done_ttl,
+            store_result=store_result,
+            wait=wait,
+            lease=lease,
+            renew=renew,
+            using=using,
+            label=label,
+            on_conflict=on_conflict,
+        )
+        self._blocks = OpenBlocks()
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """The function, doing the job once; its signature stays the same."""
+        return cast("Callable[P, R]", decorate(function, self._name_source, self._terms, self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name_source!r})"
+
+    def acquire(self, *, wait: float | Unset | None = UNSET) -> Attempt | None:
+        """Return an attempt, or None if there is nothing to do for this worker.
+
+        That is: the job is done, or no attempt is left, or somebody else was still at it after
+        `wait` seconds (0: do not wait; None: for ever; not given: the job's own); `status`
+        tells which. Blocks that long. An interrupt leaves nothing held.
+
+        Raises:
+            LockBackendError: Redis could not be asked.
+        """
+        with suppress(*NOTHING_TO_DO):
+            return self._job().begin(wait)
+        return None
+
+    async def aacquire(self, *, wait: float | Unset | None = UNSET) -> Attempt | None:
+        """Return an attempt, or None; like `acquire`, but suspends instead of blocking."""
+        with suppress(*NOTHING_TO_DO):
+            return await self._job().abegin(wait)
+        return None
+
+    def __enter__(self) -> Attempt:
+        """Begin an attempt, or raise. The end of the block ends it: as done, or failed if it raises.
+
+        Raises:
+            AlreadyDone: The job is done; the error has the result.
+            AttemptsExhausted: No attempt is left.
+            LockNotAvailable: Somebody else is at it, and the wait is 0.
+            LockTimeout: Somebody else was still at it after the wait.
+            LockBackendError: Redis could not be asked.
+        """
+        return cast("Attempt", self._blocks.push(self._job().begin()))
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End the attempt; raises LockLost if the lock was lost, unless the body raised already."""
+        cast("Attempt", self._blocks.pop()).__exit__(exc_type, exc, traceback)
+
+    async def __aenter__(self) -> Attempt:
+        """Begin an attempt, or raise; see `__enter__`."""
+        return cast("Attempt", self._blocks.push(await self._job().abegin()))
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End the attempt; see `__exit__`."""
+        await self._blocks.pop().aleave(exc)
+
+    def status(self) -> RunStatus:
+        """Return what is known of the job; blocks for a round trip.
+
+        Raises:
+            LockBackendError: Redis could not be asked.
+        """
+        return run_blocking(self._job().status(Side.blocking(self._terms.using)))
+
+    async def astatus(self) -> RunStatus:
+        """Return what is known of the job; see `status`."""
+        return await self._job().status(await Side.of_loop(self._terms.using))
+
+    def _job(self) -> Job:
+        if not isinstance(self._name_source, str):
+            msg = f"{self!r} names its job after a function; a block needs run_once('name')"
+            raise TypeError(msg)
+        return Job(self._name_source, self._terms, self)

@@ -1,0 +1,116 @@
+"""What a job is asked for: how often it is tried, how long it is remembered, and a lock's options."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+from redis_locks.conf import UNSET, Unset, get_settings
+from redis_locks.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
+
+MIN_TTL = 0.01
+"""Shortest time to remember an outcome, in seconds: below it, those who wait would not learn it."""
+
+MOST_ATTEMPTS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The options of `run_once`, validated; its docstring says what each means.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+    """
+
+    max_attempts: int
+    done_ttl: float
+    store_result: bool
+    wait: float | Unset | None
+    lease: float | Unset
+    renew: bool | Unset
+    using: str | None
+    label: str | None
+    on_conflict: Literal["raise", "skip"]
+
+    def __post_init__(self) -> None:
+        """Say what is wrong, naming argument, value and fix."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not UNSET:
+                _CHECKS[field.name](value, field.name)
+
+    def labelled(self, label: str) -> Terms:
+        """Return the same terms with another label."""
+        return replace(self, label=label)
+
+    @property
+    def kept_ms(self) -> int:
+        """How long the record of the job outlives a lease or an outcome."""
+        return math.ceil(round(self.done_ttl * 1000, 6))
+
+    def effective_wait(self, wait: float | Unset | None) -> float | None:
+        """Return the wait in seconds, given what one call asks for."""
+        if wait is not UNSET:
+            return wait_seconds(wait)
+        return get_settings().wait if self.wait is UNSET else self.wait
+
+    @property
+    def effective_lease_ms(self) -> int:
+        """The lease of an attempt."""
+        return get_settings().lease_ms if self.lease is UNSET else lease_ms(self.lease)
+
+    @property
+    def renews(self) -> bool:
+        """Whether the lease is renewed while an attempt runs."""
+        return get_settings().renew if self.renew is UNSET else self.renew
+
+
+def _attempts(value: object, argument: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        msg = f"{argument} must be a whole number such as 3, not {value!r}"
+        raise TypeError(msg)
+    if not 1 <= value <= MOST_ATTEMPTS:
+        msg = f"{argument} must be from 1 (never try again) to {MOST_ATTEMPTS}, not {value}"
+        raise ValueError(msg)
+
+
+def _ttl(value: object, argument: str) -> None:
+    if not MIN_TTL <= seconds(value, argument=argument) <= MAX_SECONDS:
+        msg = (
+            f"{argument} must be between {MIN_TTL} seconds and one year, not {value!r}: "
+            "it is how long nobody does the job again"
+        )
+        raise ValueError(msg)
+
+
+def _flag(value: object, argument: str) -> None:
+    if not isinstance(value, bool):
+        msg = f"{argument} must be True or False, not {value!r}"
+        raise TypeError(msg)
+
+
+def _text(value: object, argument: str) -> None:
+    if value is not None and not isinstance(value, str):
+        msg = f"{argument} must be a string or None, not {value!r} ({type(value).__name__})"
+        raise TypeError(msg)
+
+
+def _on_conflict(value: object, argument: str) -> None:
+    if value not in ("raise", "skip"):
+        msg = f"{argument} must be 'raise' or 'skip', not {value!r}"
+        raise ValueError(msg)
+
+
+_CHECKS = {
+    "max_attempts": _attempts,
+    "done_ttl": _ttl,
+    "store_result": _flag,
+    "wait": lambda value, argument: wait_seconds(value, argument=argument),
+    "lease": lambda value, argument: lease_ms(value, argument=argument),
+    "renew": _flag,
+    "using": _text,
+    "label": _text,
+    "on_conflict": _on_conflict,
+}

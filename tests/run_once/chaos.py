@@ -1,0 +1,167 @@
+"""Run as a script: workers of one set of jobs, killed at random and replaced until all jobs are settled.
+
+Arguments: the server's URL, the prefix of the jobs, how many jobs, how many workers, the attempts of a job,
+"blocking" or "async". Prints how many workers were killed.
+
+What happens in a job is written to a list of the server, one line each, without run_once's help:
+"begun NUMBER FENCE", "failed NUMBER", "done NUMBER".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import django
+
+django.setup()
+
+import redis  # noqa: E402 - after setup
+
+from redis_locks import Attempt, LockError, run_once  # noqa: E402
+
+SUCCESS_CHANCE = 0.15
+LEASE = 0.5
+TASKS = 4
+
+
+class Settled(Exception):
+    """There is nothing left to do at a job."""
+
+
+class Worker:
+    """Tries random jobs until none is left to do."""
+
+    def __init__(self, url: str, prefix: str, jobs: int, most: int) -> None:
+        self.client = redis.Redis.from_url(url)
+        self.url, self.prefix, self.most = url, prefix, most
+        self.pending = set(range(jobs))
+
+    def job(self, number: int) -> run_once:
+        return run_once(
+            f"{self.prefix}:{number}",
+            using=self.url,
+            max_attempts=self.most,
+            lease=LEASE,
+            wait=random.choice([0, 0.3]),
+            store_result=True,
+        )
+
+    def note(self, number: int, line: str) -> None:
+        self.client.rpush(f"{self.prefix}:log:{number}", line)
+
+    def luck(self, number: int, attempt: Attempt) -> bool:
+        """Note the beginning; return whether this attempt does the job."""
+        self.note(number, f"begun {attempt.number} {attempt.fencing_token}")
+        return random.random() < SUCCESS_CHANCE
+
+    def work(self, number: int) -> None:
+        attempt = self.job(number).acquire()
+        if attempt is None:
+            if self.job(number).status().state in ("done", "exhausted"):
+                raise Settled
+            return
+        lucky = self.luck(number, attempt)
+        time.sleep(random.uniform(0, 0.01))  # the work itself
+        if lucky:
+            attempt.done(attempt.number)
+            self.note(number, f"done {attempt.number}")
+        else:
+            attempt.fail("out of luck")
+            self.note(number, f"failed {attempt.number}")
+
+    async def awork(self, number: int) -> None:
+        attempt = await self.job(number).aacquire()
+        if attempt is None:
+            if (await self.job(number).astatus()).state in ("done", "exhausted"):
+                raise Settled
+            return
+        lucky = self.luck(number, attempt)
+        await asyncio.sleep(random.uniform(0, 0.01))
+        if lucky:
+            await attempt.adone(attempt.number)
+            self.note(number, f"done {attempt.number}")
+        else:
+            await attempt.afail("out of luck")
+            self.note(number, f"failed {attempt.number}")
+
+    def blocking(self) -> None:
+        while self.pending:
+            number = random.choice(tuple(self.pending))
+            try:
+                self.work(number)
+            except Settled:
+                self.pending.discard(number)
+            except LockError:
+                continue  # the lock was lost: this machine is too busy; another attempt follows
+
+    def asynchronous(self) -> None:
+        async def tries() -> None:
+            while self.pending:
+                number = random.choice(tuple(self.pending))
+                try:
+                    await self.awork(number)
+                except Settled:
+                    self.pending.discard(number)
+                except LockError:
+                    continue
+
+        async def main() -> None:
+            await asyncio.gather(*(tries() for _ in range(TASKS)))
+
+        asyncio.run(main())
+
+
+def hire(start: Callable[[], None]) -> int:
+    """Fork a worker; it ends with status 0 when all jobs are settled."""
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        random.seed()
+        start()
+        status = 0
+    except BaseException:  # noqa: BLE001 - the parent sees the status
+        traceback.print_exc()
+    os._exit(status)
+
+
+def main(url: str, prefix: str, jobs: int, workers: int, most: int, mode: str) -> int:
+    def start() -> None:
+        worker = Worker(url, prefix, jobs, most)
+        worker.asynchronous() if mode == "async" else worker.blocking()
+
+    crew = [hire(start) for _ in range(workers)]
+    killed = 0
+    while crew:
+        time.sleep(random.uniform(0.01, 0.08))
+        victim = random.choice(crew)
+        done, status = os.waitpid(victim, os.WNOHANG)
+        if done:
+            if status:
+                raise SystemExit(f"a worker ended with status {status}")
+            crew.remove(victim)
+            continue
+        os.kill(victim, signal.SIGKILL)
+        os.waitpid(victim, 0)
+        killed += 1
+        crew[crew.index(victim)] = hire(start)
+    return killed
+
+
+if __name__ == "__main__":
+    arguments: list[Any] = sys.argv[1:]
+    url, prefix, jobs, workers, most, mode = arguments
+    print(main(url, prefix, int(jobs), int(workers), int(most), mode))  # noqa: T201

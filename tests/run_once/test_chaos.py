@@ -1,0 +1,71 @@
+"""Workers are killed at random; whatever they were at, each job is done at most once, and none is stuck."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from redis_locks import run_once
+from redis_locks.testing.server import EmbeddedServer
+from tests.run_once.world import Records
+
+JOBS = int(os.environ.get("REDIS_LOCKS_CHAOS_JOBS", "120"))
+"""How many jobs; 500 in a long run."""
+
+WORKERS = 8
+MOST = 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60 + JOBS)
+@pytest.mark.parametrize("mode", ["blocking", "async"])
+def test_every_job_is_done_once_or_exhausted_after_exactly_its_attempts(
+    redis_server: EmbeddedServer, records: Records, name: str, mode: str
+) -> None:
+    script = str(Path(__file__).with_name("chaos.py"))
+    arguments = [redis_server.url, name, str(JOBS), str(WORKERS), str(MOST), mode]
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", script, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=50 + JOBS,
+        check=False,
+    )
+    assert 0 == ran.returncode, ran.stderr
+    killed = int(ran.stdout)
+    assert killed >= WORKERS
+    checked = [_check(records, name, number) for number in range(JOBS)]
+    assert {"done", "exhausted"} == {state for state, _ in checked}
+    assert any(died for _, died in checked), "no worker was killed while it was at a job"
+    records.client.delete(*(f"{name}:log:{number}" for number in range(JOBS)))
+
+
+def _check(records: Records, name: str, number: int) -> tuple[str, int]:
+    """Hold what the workers noted about one job against its record.
+
+    Returns its state and how many attempts came to no end that was noted.
+    """
+    job = f"{name}:{number}"
+    log = [line.decode().split() for line in records.client.lrange(f"{name}:log:{number}", 0, -1)]
+    begun = [int(attempt) for word, attempt, *_ in log if word == "begun"]
+    fences = [int(fence) for word, _, *rest in log if word == "begun" for fence in rest]
+    done = [int(attempt) for word, attempt in (line[:2] for line in log) if word == "done"]
+    status = run_once(job, max_attempts=MOST).status()
+    # A worker killed before it could take a note leaves a gap; nothing is there twice.
+    assert sorted(set(begun)) == begun, log
+    assert sorted(set(fences)) == fences, log
+    assert status.attempts <= MOST, log
+    assert all(attempt <= status.attempts for attempt in begun), log
+    if status.state == "done":
+        assert status.attempts == status.result, log
+        assert done in ([], [status.result]), log
+    else:
+        assert "exhausted" == status.state, log
+        assert MOST == status.attempts, log
+        assert [] == done, log
+    assert not records.left(job) - {"index"}
+    return status.state, status.attempts - sum(word in ("done", "failed") for word, *_ in log)

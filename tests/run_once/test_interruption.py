@@ -1,0 +1,111 @@
+"""A task that is cancelled anywhere leaves the job to the others, at once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from redis_locks import run_once
+from tests.contract.world import PATIENCE
+from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, begun
+
+
+@pytest.fixture
+def tasks(redis_server: object) -> Iterator[AsyncWorkers]:
+    made = AsyncWorkers()
+    yield made
+    made.close()
+
+
+def test_a_job_cancelled_at_random_moments_is_never_held_by_nobody(
+    tasks: AsyncWorkers, records: Records, name: str
+) -> None:
+    job = run_once(name, lease=30, max_attempts=1_000_000)
+    chance = random.Random(5)
+    phases: list[str] = []
+    ended_in = set()
+
+    @job
+    async def work() -> None:
+        phases.append("body")
+        await asyncio.sleep(0)
+        phases.append("end")
+        raise ValueError("not this time")
+
+    async def repeat() -> None:
+        while True:
+            phases.append("begin")
+            with pytest.raises(ValueError, match="not this time"):
+                await work()
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(repeat())
+        await asyncio.sleep(chance.uniform(0, 0.005))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    for _ in range(150):
+        tasks.run(cancelled())
+        ended_in.update(phases[-1:])
+        assert not records.left(name) - {"index"}
+    assert {"begin", "end"} <= ended_in
+
+
+def test_a_cancelled_attempt_is_over_and_the_next_in_line_takes_over_at_once(
+    tasks: AsyncWorkers, records: Records, name: str
+) -> None:
+    started = asyncio.Event()
+
+    @run_once(name, lease=60)
+    async def work() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    running = tasks.submit(work())
+    tasks.run(started.wait())
+    other = BlockingWorkers()
+    next_one = other.start(other.acquire, run_once(name, wait=PATIENCE))
+    records.until_waiters(name, 1)
+    running.cancel()
+    attempt = next_one.result(PATIENCE)
+    assert 2 == attempt.number
+    assert "CancelledError:" == records.of(name)["outcome"]
+    attempt.done()
+
+
+def test_a_cancelled_waiter_leaves_the_queue(
+    tasks: AsyncWorkers, records: Records, name: str
+) -> None:
+    attempt = begun(tasks, run_once(name))
+    waiter = tasks.submit(run_once(name, wait=None).aacquire())
+    records.until_waiters(name, 1)
+    waiter.cancel()
+    records.until_waiters(name, 0)
+    tasks.done(attempt)
+    assert set() == records.left(name)
+
+
+def test_cancelling_while_done_is_recorded_does_not_keep_it_from_being_recorded(
+    tasks: AsyncWorkers, records: Records, name: str
+) -> None:
+    chance = random.Random(6)
+
+    async def cancelled_while_ending(job: run_once) -> None:
+        attempt = await job.aacquire()
+        assert attempt is not None
+        ending = asyncio.create_task(attempt.adone())
+        await asyncio.sleep(chance.uniform(0, 0.001))
+        begun_to_end = attempt._verdict is not None
+        ending.cancel()
+        await asyncio.wait((ending,))
+        if not begun_to_end:
+            await attempt.adone()
+
+    for turn in range(60):
+        job = run_once(f"{name}:{turn}", lease=30)
+        tasks.run(cancelled_while_ending(job))
+        assert "done" == tasks.status(job).state

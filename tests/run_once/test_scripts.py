@@ -1,0 +1,230 @@
+"""The scripts of run_once, called by hand: what is safe to repeat, and what a foreign key leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+from redis.exceptions import ResponseError
+
+from redis_locks.run_once import scripts
+from redis_locks.scripts import RELEASE
+from tests.scripts.bench import FOREIGN, WHO, Bench
+
+KEPT = 5_000
+
+
+class RunBench(Bench):
+    """One job, worked on by hand."""
+
+    @property
+    def record(self) -> bytes:
+        return f"{self.prefix}{{0}}:run:{self.name}".encode()
+
+    def begin(self, token: str, *, most: int = 3, lease: int = 60_000) -> list[str]:
+        return self.words(scripts.BEGIN, token, lease, WHO, "nobody", most, KEPT)
+
+    def done(self, token: str, attempt: int = 1, result: str = "") -> bool:
+        return self.words(scripts.DONE, token, attempt, KEPT, result) == ["1"]
+
+    def fail(self, token: str, attempt: int = 1, error: str = "broken") -> bool:
+        return self.words(scripts.FAIL, token, attempt, KEPT, error) == ["1"]
+
+    def extend(self, token: str, lease: int) -> list[str]:
+        return self.words(scripts.EXTEND, token, lease)
+
+    def status(self) -> list[str]:
+        return self.words(scripts.STATUS, "me")
+
+    def put_foreign(self, key: str) -> bytes:
+        if key != "record":
+            return super().put_foreign(key)
+        self.client.sadd(self.record, *FOREIGN)
+        self._foreign.add(self.record)
+        return self.record
+
+    def known(self) -> dict[bytes, bytes]:
+        return self.client.hgetall(self.record)
+
+
+@pytest.fixture
+def bench(client: redis.Redis, name: str) -> Iterator[RunBench]:
+    made = RunBench(client, name)
+    yield made
+    made.close()
+    assert [] == made.keys_without_expiry()
+
+
+def test_a_token_that_begins_twice_has_one_attempt_and_one_fencing_token(bench: RunBench) -> None:
+    bench.fail(bench.begin("a") and "a")
+    first = bench.begin("b")
+    assert ["begun", "2"] == first[:2]
+    assert "broken" == first[3]
+    assert first == bench.begin("b")
+
+
+def test_a_token_whose_lease_ended_before_it_asked_again_keeps_its_attempt(bench: RunBench) -> None:
+    first = bench.begin("a")
+    bench.end_lease()
+    again = bench.begin("a")
+    assert first[:2] == again[:2]
+    assert int(again[2]) > int(first[2])
+    assert "a" == bench.holder()
+
+
+def test_the_last_attempt_may_begin_twice_too(bench: RunBench) -> None:
+    first = bench.begin("a", most=1)
+    assert first == bench.begin("a", most=1)
+    bench.end_lease()
+    assert ["begun", "1"] == bench.begin("a", most=1)[:2]
+
+
+def test_beginning_again_lengthens_the_lease_and_never_shortens_it(bench: RunBench) -> None:
+    bench.begin("a", lease=60_000)
+    bench.begin("a", lease=1_000)
+    assert 50_000 < bench.lease_left()
+    bench.begin("a", lease=90_000)
+    assert 80_000 < bench.lease_left()
+
+
+def test_begin_tells_who_is_at_it_and_until_when(bench: RunBench) -> None:
+    bench.begin("a")
+    word, attempt, now, ends, *claim = bench.begin("b")
+    assert ("locked", "1") == (word, attempt)
+    assert 59_000 < int(ends) - int(now) <= 60_000
+    assert WHO.split(" ")[-1] == claim[-1]
+    assert ["a"] == [bench.holder()]
+
+
+def test_begin_hands_a_free_lock_to_a_waiter_before_it_takes_it(bench: RunBench) -> None:
+    bench.listen("b")
+    bench.begin("a")
+    bench.queue_up("b")
+    bench.end_lease()
+    assert "locked" == bench.begin("c")[0]
+    assert "b" == bench.holder()
+
+
+def test_whom_the_queue_made_the_holder_hands_a_job_that_is_done_on(bench: RunBench) -> None:
+    for token in "bc":
+        bench.listen(token)
+    bench.begin("a")
+    bench.queue_up("b", "c")
+    assert bench.done("a", 1, "[1, 2]")
+    assert "b" == bench.holder()
+    assert ["done", "1", "[1,", "2]"] == bench.begin("b")
+    assert "c" == bench.holder()
+    assert "done" == bench.begin("c")[0]
+    assert bench.holder() is None
+
+
+def test_whom_the_queue_made_the_holder_hands_an_exhausted_job_on(bench: RunBench) -> None:
+    for token in "bc":
+        bench.listen(token)
+    bench.begin("a", most=1)
+    bench.queue_up("b", "c")
+    assert bench.fail("a")
+    assert ["exhausted", "1", "broken"] == bench.begin("b", most=1)
+    assert "c" == bench.holder()
+
+
+@pytest.mark.parametrize("word", ["done", "exhausted"])
+def test_finding_nothing_to_do_changes_nothing(bench: RunBench, word: str) -> None:
+    bench.begin("a", most=1)
+    assert bench.done("a") if word == "done" else bench.fail("a")
+    before = bench.known(), bench.all_keys()
+    assert word == bench.begin("b", most=1)[0]
+    assert before == (bench.known(), bench.all_keys())
+
+
+@pytest.mark.parametrize("verdict", ["done", "fail"])
+def test_a_verdict_may_be_repeated(bench: RunBench, verdict: str) -> None:
+    bench.begin("a")
+    give = getattr(bench, verdict)
+    assert give("a")
+    before = bench.known()
+    assert give("a")
+    assert before == bench.known()
+
+
+@pytest.mark.parametrize("verdict", ["done", "fail"])
+def test_a_repeated_verdict_does_not_touch_the_next_attempt(bench: RunBench, verdict: str) -> None:
+    bench.begin("a")
+    assert bench.fail("a")
+    bench.begin("b")
+    before = bench.known()
+    assert not getattr(bench, verdict)("a")
+    assert before == bench.known()
+    assert "b" == bench.holder()
+
+
+@pytest.mark.parametrize("verdict", ["done", "fail"])
+def test_only_the_holder_writes_a_verdict(bench: RunBench, verdict: str) -> None:
+    bench.begin("a")
+    before = bench.known()
+    assert not getattr(bench, verdict)("b")
+    assert before == bench.known()
+    assert "a" == bench.holder()
+    bench.end_lease()
+    assert not getattr(bench, verdict)("a")
+    assert before == bench.known()
+
+
+def test_an_attempt_whose_hold_was_released_by_an_operator_is_over(bench: RunBench) -> None:
+    bench.begin("a")
+    assert bench.words(RELEASE, "a") == ["1"]
+    assert not bench.done("a")
+    assert ["failed", "1", ""] == bench.status()
+
+
+def test_extending_lengthens_the_record_with_the_lease_and_never_shortens_it(
+    bench: RunBench,
+) -> None:
+    bench.begin("a", lease=60_000)
+    for lease, most in ((100_000, 100_000), (1_000, 100_000)):
+        word, now, ends = bench.extend("a", lease)
+        assert "1" == word
+        assert most - 1_000 < int(ends) - int(now) <= most
+        assert bench.client.pexpiretime(bench.record) == int(ends) + KEPT
+    assert ["0"] == bench.extend("b", 1_000)
+
+
+def test_extending_without_a_record_extends_the_hold(bench: RunBench) -> None:
+    bench.begin("a", lease=1_000)
+    bench.client.delete(bench.record)
+    assert "1" == bench.extend("a", 60_000)[0]
+    assert 50_000 < bench.lease_left()
+
+
+def test_the_status_of_a_dead_attempt_is_failed_without_an_error(bench: RunBench) -> None:
+    assert ["new", "0", ""] == bench.status()
+    bench.begin("a")
+    assert ["running", "1"] == bench.status()[:2]
+    bench.fail("a")
+    assert ["failed", "1", "broken"] == bench.status()
+    bench.begin("b")
+    bench.end_lease()
+    assert ["failed", "2", ""] == bench.status()
+
+
+def test_a_dead_attempt_does_not_pass_the_error_of_the_one_before_on(bench: RunBench) -> None:
+    bench.begin("a")
+    bench.fail("a")
+    bench.begin("b")
+    bench.end_lease()
+    assert "" == bench.begin("c")[3]
+    bench.end_lease()
+    assert ["exhausted", "3", ""] == bench.begin("d")
+
+
+@pytest.mark.parametrize("key", ["record", "holder", "fence", "index"])
+def test_a_foreign_key_stops_the_beginning_while_nobody_holds(bench: RunBench, key: str) -> None:
+    foreign = bench.put_foreign(key)
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        bench.begin("a")
+    assert bench.is_untouched(foreign)
+    if key != "holder":
+        assert not bench.client.exists(bench.keys.holder)
+    if key != "record":
+        assert {} == bench.known()

@@ -1,0 +1,131 @@
+"""One vocabulary for both worlds: every rule of run_once is tested with threads and with tasks."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import redis
+
+from redis_locks import Attempt, RunStatus, run_once
+from redis_locks.keys import LockKeys, index_key, lock_keys
+from tests.contract.world import Tasks, Threads, until
+
+
+class BlockingWorkers(Threads):
+    """Workers are threads."""
+
+    def function(self, job: run_once, body: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate `body`, as this world's users would write it."""
+        return job(body)
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    def acquire(self, job: Any, **options: Any) -> Any:
+        return job.acquire(**options)
+
+    def done(self, attempt: Attempt, *result: Any) -> None:
+        attempt.done(*result)
+
+    def fail(self, attempt: Attempt, error: BaseException | str) -> None:
+        attempt.fail(error)
+
+    def status(self, job: run_once) -> RunStatus:
+        return job.status()
+
+
+class AsyncWorkers(Tasks):
+    """Workers are tasks of one event loop."""
+
+    def function(self, job: run_once, body: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(body)
+        async def coroutine(*args: Any, **kwargs: Any) -> Any:
+            return body(*args, **kwargs)
+
+        return job(coroutine)
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return self.run(function(*args, **kwargs))
+
+    async def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return await function(*args, **kwargs)
+
+    def acquire(self, job: Any, **options: Any) -> Any:
+        return self.run(job.aacquire(**options))
+
+    def done(self, attempt: Attempt, *result: Any) -> None:
+        self.run(attempt.adone(*result))
+
+    def fail(self, attempt: Attempt, error: BaseException | str) -> None:
+        self.run(attempt.afail(error))
+
+    def status(self, job: run_once) -> RunStatus:
+        return self.run(job.astatus())
+
+
+Workers = BlockingWorkers | AsyncWorkers
+
+
+class Records:
+    """Reads and disturbs the server's side of a job."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self.client: Any = client
+
+    def keys(self, name: str) -> LockKeys:
+        return lock_keys("redis_locks", 0, name)
+
+    def record(self, name: str) -> str:
+        return f"redis_locks{{0}}:run:{name}"
+
+    def of(self, name: str) -> dict[str, str]:
+        found = self.client.hgetall(self.record(name))
+        return {field.decode(): value.decode() for field, value in found.items()}
+
+    def kept(self, name: str) -> float:
+        """Seconds until the record of the job goes; negative if there is none."""
+        return self.client.pttl(self.record(name)) / 1000
+
+    def kept_until(self, name: str) -> float:
+        return self.client.pexpiretime(self.record(name)) / 1000
+
+    def forget(self, name: str) -> None:
+        self.client.delete(self.record(name))
+
+    def let_die(self, name: str) -> None:
+        """End the lease of whoever holds the lock of the job, as if its process had died."""
+        assert self.client.pexpireat(self.keys(name).holder, 1)
+
+    def until_waiters(self, name: str, count: int) -> None:
+        until(lambda: self.client.llen(self.keys(name).queue) == count)
+
+    def left(self, name: str) -> set[str]:
+        """What is in Redis of the job's lock, its fencing counter aside."""
+        keys = self.keys(name)
+        left = {f for f in ("holder", "queue", "claims") if self.client.exists(getattr(keys, f))}
+        if self.client.zscore(index_key("redis_locks", 0), name) is not None:
+            left.add("index")
+        return left
+
+    def without_expiry(self) -> list[bytes]:
+        ours = self.client.scan_iter(match="redis_locks*")
+        return [key for key in ours if self.client.ttl(key) == -1]
+
+
+def begun(workers: Workers, job: run_once, **options: Any) -> Attempt:
+    """Acquire an attempt, which must be there."""
+    attempt = workers.acquire(job, **options)
+    assert isinstance(attempt, Attempt)
+    return attempt
+
+
+def died(workers: Workers, records: Records, job: run_once, name: str) -> Attempt:
+    """Acquire an attempt whose process dies at once."""
+    attempt = begun(workers, job)
+    attempt._lease.ended = True  # what is dead renews nothing
+    attempt._lease.deadline = time.monotonic()
+    records.let_die(name)
+    return attempt
