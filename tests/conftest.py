@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import redis
 from django.conf import settings
+from django.core.signals import setting_changed
 from django.db import connections
 
 from redis_locks.testing.server import EmbeddedServer
@@ -22,8 +23,9 @@ pytest_plugins = ["redis_locks.testing.pytest_plugin"]
 def redis_server(redis_locks_server: EmbeddedServer) -> Iterator[EmbeddedServer]:
     """The server of this test process, where the settings and the processes of tests find it."""
     server = redis_locks_server
-    # In place, before the first use: CACHES keeps its identity, so Django's cache handler sees it as well.
     settings.CACHES["default"]["LOCATION"] = server.url
+    # Whoever asked for the cache before, while tests were collected, must not keep the old address.
+    setting_changed.send(sender=None, setting="CACHES", value=settings.CACHES, enter=True)
     settings.REDIS_URL = server.url
     os.environ["REDIS_LOCKS_TEST_URL"] = server.url
     yield server

@@ -35,7 +35,7 @@ class Proxy:
         self._requests_pass = threading.Event()
         self._requests_pass.set()
         self._swallows = False
-        self._pipes: set[_Pipe] = set()
+        self._pipes: set[Pipe] = set()
         self.delay = 0.0
         """Seconds by which each request is late."""
         self.lost = 0
@@ -115,11 +115,11 @@ class Proxy:
                 near, _ = self._listener.accept()
             except OSError:
                 return
-            pipe = _Pipe(near)
+            pipe = Pipe(near)
             self._pipes.add(pipe)
             threading.Thread(target=self._requests, args=(pipe,), daemon=True).start()
 
-    def _requests(self, pipe: _Pipe) -> None:
+    def _requests(self, pipe: Pipe) -> None:
         try:
             pipe.far.connect(self._server)
         except OSError:  # the server is down: so are we
@@ -135,15 +135,21 @@ class Proxy:
                 self._requests_pass.wait()
             if self.delay:
                 time.sleep(self.delay)
-            if any(word in data for word in _COUNTED) and self._loses_now():
-                pipe.loses_next = True
+            if not self._passes_on(pipe, data):
+                break
             try:
                 pipe.far.sendall(data)
             except OSError:
                 break
         self._end(pipe)
 
-    def _replies(self, pipe: _Pipe) -> None:
+    def _passes_on(self, pipe: Pipe, data: bytes) -> bool:
+        """Decide what happens to a request and its reply; False ends the connection."""
+        if any(word in data for word in _COUNTED) and self._loses_now():
+            pipe.loses_next = True
+        return True
+
+    def _replies(self, pipe: Pipe) -> None:
         while data := _read(pipe.far):
             if self._swallows:
                 pipe.swallowed = True
@@ -156,12 +162,12 @@ class Proxy:
                 break
         self._end(pipe)
 
-    def _end(self, pipe: _Pipe) -> None:
+    def _end(self, pipe: Pipe) -> None:
         pipe.close()
         self._pipes.discard(pipe)
 
 
-class _Pipe:
+class Pipe:
     """One client's connection and ours to the server for it."""
 
     def __init__(self, near: socket.socket) -> None:

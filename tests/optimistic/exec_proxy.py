@@ -6,7 +6,7 @@ import socket
 import threading
 from typing import Literal
 
-from tests.faults.proxy import Proxy, _close, _read
+from tests.faults.proxy import Pipe, Proxy
 
 Fault = Literal["reply", "request", "held", "cut"]
 
@@ -20,36 +20,42 @@ class ExecProxy(Proxy):
     """
 
     fault: Fault = "reply"
-    execs = 0
 
-    def _requests(self, near: socket.socket, far: socket.socket, pending: list[bool]) -> None:
-        while data := _read(near):
-            if b"EXEC\r\n" in data:
-                self.execs += 1
-                if self._loses_now():
-                    if self.fault == "request":
-                        break
-                    if self.fault == "held":
-                        self._held = (far, data, threading.Event())
-                        pending.append(True)
-                        _close(near)
-                        return
-                    if self.fault == "cut":
-                        self._listener.shutdown(socket.SHUT_RDWR)
-                    pending.append(True)
-            try:
-                far.sendall(data)
-            except OSError:
-                break
-        _close(near, far)
+    def __init__(self, server_url: str) -> None:
+        super().__init__(server_url)
+        self.execs = 0
+        self._held: tuple[Pipe, bytes] | None = None
+        self._answered = threading.Event()
 
-    def _replies(self, near: socket.socket, far: socket.socket, pending: list[bool]) -> None:
-        super()._replies(near, far, pending)
-        if self.fault == "held" and pending:
-            self._held[2].set()
+    def _passes_on(self, pipe: Pipe, data: bytes) -> bool:
+        if b"EXEC\r\n" not in data:
+            return True
+        self.execs += 1
+        if not self._loses_now():
+            return True
+        if self.fault == "request":
+            return False
+        if self.fault == "held":
+            self._hold(pipe, data)
+            return False
+        if self.fault == "cut":
+            self._listener.shutdown(socket.SHUT_RDWR)
+        pipe.loses_next = True
+        return True
+
+    def _hold(self, pipe: Pipe, data: bytes) -> None:
+        self._held = (pipe, data)
+        pipe.near.shutdown(socket.SHUT_RDWR)
+        self._answered.wait()  # keeps the connection to the server open until then
+
+    def _end(self, pipe: Pipe) -> None:
+        super()._end(pipe)
+        if self._held is not None and self._held[0] is pipe:
+            self._answered.set()
 
     def deliver(self) -> None:
         """Let the held EXEC arrive; return when the server has answered it."""
-        far, data, answered = self._held
-        far.sendall(data)
-        assert answered.wait(10)
+        assert self._held is not None
+        pipe, data = self._held
+        pipe.far.sendall(data)
+        assert self._answered.wait(10)
