@@ -7,10 +7,12 @@ import json
 import statistics
 import subprocess
 import sys
+from contextlib import nullcontext
 from time import monotonic
 from typing import NamedTuple
 
 from redis_locks.testing.server import EmbeddedServer
+from tests.benchmarks import quiet
 from tests.benchmarks.subjects import OURS, available
 
 
@@ -28,7 +30,9 @@ def jain(counts: list[int]) -> float:
     return sum(counts) ** 2 / (len(counts) * squares) if squares else 0.0
 
 
-def run(server: EmbeddedServer, subject: str, workers: int, seconds: float) -> Result:
+def run(
+    server: EmbeddedServer, subject: str, workers: int, seconds: float, *, pinned: bool
+) -> Result:
     """Let `workers` processes fight for one lock; return how it went."""
     server.client().flushall()
     command = [
@@ -49,6 +53,8 @@ def run(server: EmbeddedServer, subject: str, workers: int, seconds: float) -> R
     for process in processes:
         assert process.stdout
         process.stdout.readline()
+        if pinned:
+            quiet.pin(process.pid, quiet.CLIENTS)
     start = monotonic() + 0.2
     for process in processes:
         assert process.stdin
@@ -67,12 +73,21 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one run")
     parser.add_argument("--repeat", type=int, default=5, help="how often all are run in turn")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 10])
+    parser.add_argument(
+        "--no-pin", action="store_true", help="let the system place server and clients"
+    )
     options = parser.parse_args()
     subjects = available()
-    with EmbeddedServer() as server:
+    pinned = quiet.possible() and not options.no_pin
+    with EmbeddedServer() as server, quiet.awake() if pinned else nullcontext():
+        if pinned:
+            quiet.pin(server.pid, quiet.SERVER)
         for workers in options.workers:
             rounds = [
-                {subject: run(server, subject, workers, options.seconds) for subject in subjects}
+                {
+                    subject: run(server, subject, workers, options.seconds, pinned=pinned)
+                    for subject in subjects
+                }
                 for _ in range(options.repeat)
             ]
             report(workers, subjects, rounds)

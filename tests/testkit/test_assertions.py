@@ -17,7 +17,8 @@ from redis_locks.testing import (
 
 
 def taken(name: str) -> Hold:
-    hold = Lock(name, wait=0, label="the test").acquire()
+    # Of the block only: else the transaction would keep it and release it by itself.
+    hold = Lock(name, wait=0, label="the test", scope="block").acquire()
     assert hold is not None
     return hold
 

@@ -1,0 +1,51 @@
+"""Keep the machine from being measured: processors that fall asleep, processes that wander."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SERVER, CLIENTS = 0, 1
+"""The processors of the server and of all clients."""
+
+# Spins at the lowest priority there is, which yields at once to anybody else: waking an idle
+# virtual processor costs as much as a round trip.
+_SPIN = """
+import os, sys
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+os.sched_setaffinity(0, {int(sys.argv[1])})
+parent = os.getppid()
+while os.getppid() == parent:
+    for _ in range(1_000_000):
+        pass
+"""
+
+
+def possible() -> bool:
+    """Return whether processes can be pinned here."""
+    return hasattr(os, "sched_setaffinity") and {SERVER, CLIENTS} <= os.sched_getaffinity(0)
+
+
+def pin(pid: int, processor: int) -> None:
+    """Let a process, all its threads, run on one processor only."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {processor})
+
+
+@contextmanager
+def awake() -> Iterator[None]:
+    """Keep both processors from falling asleep."""
+    spinners = [
+        subprocess.Popen([sys.executable, "-c", _SPIN, str(processor)])
+        for processor in (SERVER, CLIENTS)
+    ]
+    try:
+        yield
+    finally:
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
