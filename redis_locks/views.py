@@ -16,9 +16,10 @@ from django.views import View
 from redis_locks.conf import UNSET, Unset
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.holds import Hold
-from redis_locks.locks import Lock
+from redis_locks.locks import Lock, Mode
 from redis_locks.names import NameTemplate, parse
 from redis_locks.responses import anote_queue, conflict_response, label_of, note_queue
+from redis_locks.semaphores import Semaphore
 from redis_locks.transactions import opt_outs, request_transaction
 
 
@@ -31,6 +32,12 @@ class RedisLockMixin(View):
 
     lock_name: str | None = None
     """A template over the URL's arguments and ``request``: ``"account:{pk}"``."""
+
+    lock_mode: Mode = "exclusive"
+    """"exclusive", or "shared" with other shared holders."""
+
+    lock_capacity: int | None = None
+    """How many requests may hold it at once, as a `Semaphore`; None: it is a lock."""
 
     lock_wait: float | Unset | None = UNSET
     """Seconds to wait while somebody else holds the lock. 0: do not wait. None: for ever."""
@@ -76,8 +83,18 @@ class RedisLockMixin(View):
         if isinstance(methods, str) or not all(str(method).isupper() for method in methods):
             msg = f"lock_methods must be a list of methods such as ['POST'], not {methods!r}"
             raise TypeError(msg)
-        wait, lease = configured("lock_wait"), configured("lock_lease")
-        Lock("check", wait=wait, lease=lease, using=configured("lock_using"))
+        mode, capacity = configured("lock_mode"), configured("lock_capacity")
+        if capacity is not None and mode != "exclusive":
+            msg = f"lock_capacity makes a semaphore, which has no lock_mode such as {mode!r}"
+            raise ValueError(msg)
+        _described(
+            "check",
+            mode,
+            capacity,
+            wait=configured("lock_wait"),
+            lease=configured("lock_lease"),
+            using=configured("lock_using"),
+        )
 
     def get_lock_name(self) -> str:
         """The lock's name for this request: `lock_name`, filled in. Define it for more."""
@@ -150,13 +167,21 @@ class RedisLockMixin(View):
             return await sync_to_async(self.get_lock_name)()
 
     def _lock_of(self, name: str) -> Lock:
-        return Lock(
+        return _described(
             name,
+            self.lock_mode,
+            self.lock_capacity,
             wait=self.lock_wait,
             lease=self.lock_lease,
             using=self.lock_using,
             label=label_of(self.request),
         )
+
+
+def _described(name: str, mode: Mode, capacity: int | None, **options: Any) -> Lock:
+    if capacity is not None:
+        return Semaphore(name, capacity, **options)
+    return Lock(name, mode=mode, **options)
 
 
 def _parsed(name: object) -> NameTemplate:

@@ -34,6 +34,7 @@ class ComparisonAdmin(_ModelAdmin):
     list_display = ("__str__", "status", "started", "started_by", "measurements_done", "server")
     list_filter = ("status",)
     list_select_related = ("started_by",)
+    list_per_page = 25
     change_list_template = "admin/bank/comparison/list.html"
     change_form_template = "admin/bank/comparison/detail.html"
 

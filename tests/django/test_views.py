@@ -15,7 +15,7 @@ from django.utils.decorators import method_decorator
 from django.views import View
 from django.views.decorators.csrf import csrf_exempt
 
-from redis_locks import Lock, LockBackendError, LockNotAvailable, inspection
+from redis_locks import Lock, LockBackendError, LockNotAvailable, Semaphore, inspection
 from redis_locks.decorators import redis_lock
 from redis_locks.responses import retry_after
 from redis_locks.views import RedisLockMixin
@@ -396,3 +396,47 @@ def test_a_field_that_the_url_does_not_have_is_named() -> None:
 def test_an_async_view_called_directly_works_too(name: str) -> None:
     response = asyncio.run(coroutine(AsyncRequestFactory().get("/"), name))
     assert response.content == b"held"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "others"),
+    [
+        ({"lock_mode": "shared"}, {"mode": "shared"}),
+        ({"lock_capacity": 2}, {"capacity": 2}),
+    ],
+)
+def test_a_mixin_may_share(
+    name: str, rf: RequestFactory, attributes: dict[str, Any], others: dict[str, Any]
+) -> None:
+    class Sharing(RedisLockMixin, View):
+        lock_name = "{name}"
+        lock_wait = 0
+
+        def post(self, request: HttpRequest, name: str) -> HttpResponse:
+            return HttpResponse(self.hold.mode if self.hold else "")
+
+    view = Sharing.as_view(**attributes)
+    other = Semaphore(name, **others) if "capacity" in others else Lock(name, **others)
+    with other:
+        assert view(rf.post("/"), name=name).status_code == 200
+        with other:
+            expected = 423 if "capacity" in others else 200
+            assert view(rf.post("/"), name=name).status_code == expected
+    with Lock(name):
+        assert view(rf.post("/"), name=name).status_code == 423
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({"lock_mode": "write"}, "mode must be"),
+        ({"lock_capacity": 0}, "capacity must be"),
+        ({"lock_capacity": 2, "lock_mode": "shared"}, "no lock_mode"),
+    ],
+)
+def test_a_mixin_that_cannot_share_so_is_refused(attributes: dict[str, Any], words: str) -> None:
+    class Wrong(RedisLockMixin, View):
+        lock_name = "x"
+
+    with pytest.raises(ImproperlyConfigured, match=words):
+        Wrong.as_view(**attributes)
