@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,15 @@ from django.db import connections
 
 from redis_locks.testing.server import EmbeddedServer
 from tests import postgres as postgresql
+
+# Started in the background or under nohup, these are ignored, and so they would be by the processes
+# of the tests, which are to be interrupted.
+for _number, _handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 pytest_plugins = ["redis_locks.testing.pytest_plugin"]
 

@@ -11,6 +11,7 @@ import pytest
 
 from redis_locks import run_once
 from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import until
 from tests.run_once.world import Records
 
 JOBS = int(os.environ.get("REDIS_LOCKS_CHAOS_JOBS", "120"))
@@ -67,5 +68,6 @@ def _check(records: Records, name: str, number: int) -> tuple[str, int]:
         assert "exhausted" == status.state, log
         assert MOST == status.attempts, log
         assert [] == done, log
-    assert not records.left(job) - {"index"}
+    # The places of waiters that were killed, with nobody behind them, go by themselves.
+    until(lambda: not records.left(job) - {"index"})
     return status.state, status.attempts - sum(word in ("done", "failed") for word, *_ in log)
