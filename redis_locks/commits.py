@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from redis_locks.drivers.endpoint import Endpoint
 
 Commands = list[list[bytes]]
+
+MAX_WORDS = 7000
+"""Most words of one command: what Lua can take apart at once."""
 
 
 def queued_commands(pipe: Any, server: str) -> Commands:
@@ -18,7 +22,8 @@ def queued_commands(pipe: Any, server: str) -> Commands:
 
     Raises:
         TypeError: `pipe` is no pipeline.
-        ValueError: It belongs to another server or database, or watches keys.
+        ValueError: It belongs to another server or database, watches keys, or has a command
+            that cannot be part of a script.
     """
     stack = getattr(pipe, "command_stack", None)
     pool = getattr(pipe, "connection_pool", None)
@@ -33,4 +38,20 @@ def queued_commands(pipe: Any, server: str) -> Commands:
         msg = "pipe watches keys; the lock takes the place of WATCH, so leave watch() out"
         raise ValueError(msg)
     encode = pool.get_encoder().encode
-    return [[encode(word) for word in arguments] for arguments, _ in stack]
+    return [_checked([encode(word) for word in _words(arguments)]) for arguments, _ in stack]
+
+
+def _words(arguments: Sequence[Any]) -> list[Any]:
+    """Return the words of a command; redis-py writes some as one, such as "XGROUP CREATE"."""
+    return [*str(arguments[0]).split(), *arguments[1:]]
+
+
+def _checked(command: list[bytes]) -> list[bytes]:
+    name = command[0].upper()
+    if name.startswith((b"EVAL", b"FCALL", b"SCRIPT")):
+        msg = f"{name.decode()} cannot be part of a commit, which is a script itself; queue its commands instead"
+        raise ValueError(msg)
+    if len(command) > MAX_WORDS:
+        msg = f"a command of a commit may have {MAX_WORDS} words, not {len(command)}: split it"
+        raise ValueError(msg)
+    return command

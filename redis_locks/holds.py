@@ -206,8 +206,8 @@ class Hold:
         """Apply the commands queued in a redis-py pipeline and release, in one step on the server.
 
         If this hold is lost, no command is applied: so data in the lock's own Redis is safe
-        even from a holder that was stopped past its lease. One round trip. As in MULTI, when a
-        command fails the others are still applied. Their replies are not returned; `pipe` is
+        even from a holder that was stopped past its lease. One round trip. When a command fails,
+        one that does not exist as well, the others are still applied. Their replies are not returned; `pipe` is
         emptied. On a Cluster all keys must be in the slot of the lock.
 
         Raises:
@@ -217,7 +217,8 @@ class Hold:
             redis.exceptions.ResponseError: A command failed; the lock is released.
             LockError: A transaction keeps the hold.
             TypeError: `pipe` is no pipeline.
-            ValueError: `pipe` belongs to another server or database, or watches keys.
+            ValueError: `pipe` belongs to another server or database, watches keys, or has a
+                command that cannot be part of a script.
         """
         run_blocking(self._commit(self._backend.driver, pipe))
 
@@ -289,7 +290,11 @@ class Hold:
             raise not_available(self.name, outcome, seconds)
         shared.ended = True
         self._lease = Lease(
-            shared.name, shared.keys, request.token, shared.lease_ms, outcome.deadline
+            shared.name,
+            shared.keys,
+            request.token,
+            shared.lease_ms,
+            max(outcome.deadline, shared.deadline),  # the script never shortens it
         )
         if self._renewer is not None:
             self._renewer.discard(shared)
@@ -367,6 +372,8 @@ class Hold:
             if was_lost:
                 raise self._lost()
             return
+        # After a commit or a release of which nobody knows whether it was applied.
+        repeated = repeated or lease.ended
         lease.ended = True
         if self._renewer is not None:
             self._renewer.discard(lease)
@@ -438,6 +445,7 @@ class Hold:
             return
         if self._pid == process_id() and not self._lease.is_over():
             self._lease.ended = True  # also if the warning keeps us from going away
+            note_unconfirmed(self._lease.token)  # it is in nobody's way for long
             warnings.warn(
                 f"A hold of lock {self.name!r} was dropped without release(); it ends with its lease",
                 ResourceWarning,

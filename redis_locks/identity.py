@@ -70,7 +70,7 @@ def new_token(*, task: bool = False) -> str:
 
 
 def note_unconfirmed(token: str) -> None:
-    """Note that a release of this token could not be confirmed: it may hold until its lease ends."""
+    """Note that this token may hold until its lease ends, but will not be renewed."""
     _process.unconfirmed.append(token)
 
 

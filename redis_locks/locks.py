@@ -17,7 +17,7 @@ from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.durations import lease_ms, wait_seconds
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
-from redis_locks.identity import new_token, whoami
+from redis_locks.identity import new_token, note_unconfirmed, whoami
 from redis_locks.kept import Taken
 from redis_locks.keys import validate_names
 from redis_locks.reads import Command, checked, packed_reads
@@ -250,6 +250,8 @@ class Lock:
             renews = settings.renew if self._renew is UNSET else self._renew
             if renews:
                 renewer.add(held)
+            else:
+                note_unconfirmed(held.token)  # it ends by itself: no dead end for whoever waits
             hold = Hold(
                 backend,
                 held,

@@ -81,7 +81,8 @@ def _words(command: object) -> list[bytes]:
     if isinstance(command, str | bytes) or not isinstance(command, Sequence) or not command:
         msg = f'read must be a list of commands such as ("GET", "key"), not of {command!r}'
         raise TypeError(msg)
-    if str(command[0]).upper() not in READ_ONLY:
+    name = command[0].decode() if isinstance(command[0], bytes) else str(command[0])
+    if name.upper() not in READ_ONLY:
         msg = (
             f"read takes only commands that change nothing, not {command[0]!r}: it may run before "
             "the lock is held"

@@ -124,6 +124,7 @@ def _note(lease: Lease, reply: object, sent: float) -> None:
         return
     if left is None:
         if lease.upgrading:
+            lease.due = monotonic() + lease.lease_ms / 10_000
             return
         lease.lost = True
         logger.warning("Lock %r is lost: Redis does not know our hold any more", lease.name)

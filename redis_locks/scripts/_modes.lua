@@ -119,21 +119,40 @@ local function lengthen(locks, ends)
   return soonest
 end
 
+-- Forget the claims of sharers that are gone: their set expired with the last lease.
+local function forget_claims(name)
+  if redis.call("HLEN", CLAIMS .. name) <= redis.call("LLEN", QUEUE .. name) then
+    return
+  end
+  local claims = redis.call("HGETALL", CLAIMS .. name)
+  for i = 1, #claims, 2 do
+    if string.sub(claims[i + 1], 1, 2) ~= "0 " then
+      redis.call("HDEL", CLAIMS .. name, claims[i])
+    end
+  end
+end
+
 -- Write down a holder of all the locks.
 local function hold(locks, holder, fence, mode, lease, channel, who)
   local from = upgraded(mode)
   local ends = clock() + lease
+  for _, name in ipairs(from and locks or {}) do
+    -- Never shorter than the shared hold that it takes the place of.
+    ends = math.max(ends, tonumber(redis.call("ZSCORE", SHARERS .. name, from) or 0))
+  end
   mode = from and "exclusive" or mode
   local claim = claim_of(fence, mode, text(lease), channel, #locks, who)
   for _, name in ipairs(locks) do
     if from then
       unshare(name, { from })
+      keep_index(name, ends)
     end
     if mode == "exclusive" then
       hold_alone(name, holder, fence, ends, claim)
     else
       redis.call("SET", FENCE .. name, fence, "PX", FENCE_KEPT_MS)
       if redis.call("EXISTS", SHARERS .. name) == 0 then
+        forget_claims(name)
         redis.call("HSET", CLAIMS .. name, "capacity", string.match(mode, "^permit:(%d+)$") or "0")
       end
       redis.call("HSET", CLAIMS .. name, holder, claim)

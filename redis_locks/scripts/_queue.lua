@@ -12,12 +12,12 @@ end
 -- Take a waiter out of the queues of all its locks.
 local function leave(locks, waiter)
   redis.call("HDEL", WAITS, session(waiter))
+  if #locks > 1 then
+    redis.call("DEL", SET .. waiter)
+  end
   for _, name in ipairs(locks) do
     redis.call("LREM", QUEUE .. name, 1, waiter)
     redis.call("HDEL", CLAIMS .. name, waiter)
-  end
-  if #locks > 1 then
-    redis.call("DEL", SET .. waiter)
   end
 end
 

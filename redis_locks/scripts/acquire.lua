@@ -30,14 +30,30 @@ local function take()
   return granted(fence)
 end
 
-local holder, claim = exclusive(all[1])
-local blocked = holder and holder ~= token
-if not blocked and held_until(all[1]) then
-  -- The reply to an earlier try was lost.
-  lengthen(all, clock() + lease)
-  claim = claim or redis.call("HGET", CLAIMS .. all[1], token)
-  return granted(string.match(claim, "^%d+"))
+local first = ARGV[7] == "1"
+
+if not first then
+  local held = 0
+  for _, name in ipairs(all) do
+    held = held + (held_until(name) and 1 or 0)
+  end
+  if held == #all then
+    -- The reply to an earlier try was lost.
+    lengthen(all, clock() + lease)
+    local _, claim = exclusive(all[1])
+    claim = claim or redis.call("HGET", CLAIMS .. all[1], token)
+    return granted(string.match(claim, "^%d+"))
+  end
+  if held > 0 then
+    -- Some of the set were taken away meanwhile: all or none.
+    for _, name in ipairs(all) do
+      let_go(name)
+    end
+  end
 end
+
+local holder = exclusive(all[1])
+local blocked = holder and holder ~= token
 
 -- An upgrade goes before the queue: those in it wait for its shared hold, too.
 local function free()
@@ -49,12 +65,27 @@ local function free()
   return true
 end
 
+-- Whether the caller stands in all queues that it should.
+local function in_line()
+  for _, name in ipairs(all) do
+    if redis.call("HEXISTS", CLAIMS .. name, token) == 0 or not redis.call("LPOS", QUEUE .. name, token) then
+      return false
+    end
+  end
+  return #all == 1 or redis.call("LLEN", SET .. token) == #all
+end
+
 local function join()
   local give_up_at = wait < 0 and "0" or text(clock() + wait)
   local kept = clock() + math.max(lease, WAITER_KEPT_MS)
   -- In line already: keep place and time, but listen where the caller listens now.
-  local joined = redis.call("HGET", CLAIMS .. all[1], token)
-  local since = joined and string.match(joined, "^%d+ (%d+)") or text(clock())
+  local claim = redis.call("HGET", CLAIMS .. all[1], token)
+  local since = claim and string.match(claim, "^%d+ (%d+)") or text(clock())
+  local joined = claim and in_line()
+  if not joined and not first then
+    -- Its place expired in one of the queues, or in all: to the end.
+    leave(all, token)
+  end
   for _, name in ipairs(all) do
     if not joined then
       -- Before the claim: should a key of a foreign type stop the script, nothing is left.
@@ -69,10 +100,8 @@ local function join()
       if not joined then
         redis.call("RPUSH", SET .. token, name)
       end
+      expire(SET .. token, kept + WAITER_SLACK_MS)
     end
-  end
-  if #all > 1 then
-    expire(SET .. token, kept + WAITER_SLACK_MS)
   end
 end
 

@@ -18,7 +18,10 @@ for _, name in ipairs(all) do
   end
 end
 
+-- The reply may be lost; who asks again must learn that it was done. Written first, so that a
+-- server out of memory refuses before any command ran.
 local failure = ""
+redis.call("SET", done, failure, "PX", DONE_KEPT_MS)
 local position = 2
 while ARGV[position] do
   local words = tonumber(ARGV[position])
@@ -32,7 +35,8 @@ end
 for _, name in ipairs(all) do
   let_go(name)
 end
+if failure ~= "" then
+  redis.call("SET", done, failure, "PX", DONE_KEPT_MS)
+end
 settle(all)
--- The reply may be lost; who asks again must learn that it was done.
-redis.call("SET", done, failure, "PX", DONE_KEPT_MS)
 return token .. " 1" .. failure

@@ -59,11 +59,12 @@ local function closes(wait)
   for _, name in ipairs(wait.names) do
     for _, other in ipairs(in_the_way(wait.token, wait.mode, name)) do
       local theirs = session(other)
-      if theirs == mine and other ~= from and other ~= token and not forsaken[other] then
+      local counts = other ~= from and other ~= token and not forsaken[other]
+      if counts and theirs == mine then
         return true
       end
-      local next_wait = not seen[theirs] and redis.call("HGET", WAITS, theirs)
-      seen[theirs] = true
+      local next_wait = counts and not seen[theirs] and redis.call("HGET", WAITS, theirs)
+      seen[theirs] = seen[theirs] or counts
       if next_wait then
         next_wait = cjson.decode(next_wait)
         if since(next_wait) then

@@ -8,7 +8,8 @@ import pytest
 import redis
 from redis.exceptions import ResponseError
 
-from redis_locks import Lock, LockLost, LockNotHeld, inspection
+from redis_locks import Lock, LockBackendError, LockLost, LockNotHeld, inspection
+from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import PATIENCE, Observer, World, held, keys_of
 
 
@@ -156,3 +157,46 @@ def test_the_marker_of_a_commit_goes_within_a_minute(
     world.do(hold, "commit", client.pipeline())
     assert 0 < client.ttl(f"redis_locks{{0}}:done:{hold.token}") <= 60
     assert client.exists(keys_of(name).fence)
+
+
+def test_without_memory_no_command_is_applied(name: str, private_server: EmbeddedServer) -> None:
+    """The first command would be refused and the second, which needs none, applied: half a move."""
+    with private_server.client() as client:
+        client.rpush("todo", "job")
+        hold = Lock(name, using=private_server.url).acquire()
+        assert hold is not None
+        pipe = client.pipeline()
+        pipe.rpush("done", "job")
+        pipe.lrem("todo", 1, "job")
+        client.config_set("maxmemory", "1")
+        with pytest.raises(LockBackendError, match="memory"):
+            hold.commit(pipe)
+        client.config_set("maxmemory", "0")
+        assert 1 == client.llen("todo")
+        assert 0 == client.llen("done")
+        hold.release()
+
+
+def test_a_command_written_as_two_words_is_understood(
+    world: World, name: str, client: redis.Redis
+) -> None:
+    pipe = client.pipeline()
+    pipe.xgroup_create(f"data:{name}", "group", mkstream=True)
+    world.do(held(world, Lock(name)), "commit", pipe)
+    assert 1 == len(client.xinfo_groups(f"data:{name}"))
+
+
+def test_what_a_script_cannot_run_is_refused_before_anything_is_applied(
+    world: World, name: str, client: redis.Redis
+) -> None:
+    hold = held(world, Lock(name))
+    for queue in (
+        lambda pipe: pipe.eval("return 1", 0),
+        lambda pipe: pipe.sadd("x", *range(9000)),
+    ):
+        pipe = client.pipeline()
+        queue(pipe)
+        with pytest.raises(ValueError, match="commit"):
+            world.do(hold, "commit", pipe)
+    hold.check()
+    world.release(hold)

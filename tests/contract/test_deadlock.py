@@ -269,3 +269,10 @@ def test_a_circle_across_processes_is_found(world: World, name: str, redis_serve
     theirs, _ = child.communicate(timeout=PATIENCE)
     assert [2] * len(found) == [len(victim.circle) for victim in found]
     assert ("went on" if found else "victim of 2") == theirs.strip()
+
+
+def test_a_hold_that_ends_by_itself_is_no_dead_end(world: World, name: str) -> None:
+    fleeting = Lock(name, lease=1.5, renew=False)
+    first = held(world, fleeting)
+    world.release(held(world, Lock(name, wait=PATIENCE)))
+    assert first.is_lost

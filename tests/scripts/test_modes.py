@@ -231,3 +231,34 @@ def test_a_downgrade_lets_shared_waiters_in(bench: Bench) -> None:
     assert fence in str(bench.client.hget(bench.keys.claims, "a"))
     assert ["1"] == bench.words(scripts.DOWNGRADE, "a")
     assert ["0"] == bench.words(scripts.DOWNGRADE, "nobody")
+
+
+def test_a_waiter_whose_place_expired_joins_again_at_the_end(bench: Bench) -> None:
+    bench.acquire("a", mode="shared")  # its claim keeps the claims alive
+    for token in "wv":
+        bench.listen(token)
+    bench.queue_up("w")
+    bench.client.delete(bench.keys.queue)
+    bench.queue_up("v")
+    bench.queue_up("w")
+    assert ["v", "w"] == bench.queued()
+
+
+def test_an_upgrade_never_shortens_the_lease(bench: Bench) -> None:
+    bench.acquire("a", mode="shared", lease=60_000)
+    bench.acquire("A", mode="upgrade:a", lease=1000)
+    assert bench.lease_left() > 50_000
+    bench.abandon("A", mode="upgrade:a")
+    ends = bench.client.zscore(bench.keys.sharers, "a")
+    assert ends - int(bench.inspect()[0]) > 50_000
+
+
+def test_claims_of_sharers_that_died_together_are_forgotten(bench: Bench) -> None:
+    bench.acquire("a", mode="permit:2")
+    bench.listen("w")
+    bench.queue_up("w")
+    bench.client.delete(bench.keys.sharers)
+    bench.acquire("w", wait=FOR_EVER)
+    bench.release("w")
+    bench.acquire("b", mode="permit:2")
+    assert {b"b", b"capacity"} == set(bench.client.hkeys(bench.keys.claims))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+from redis.exceptions import ResponseError
+
 from redis_locks.keys import lock_keys
-from tests.scripts.bench import Bench
+from tests.scripts.bench import FOR_EVER, Bench
 
 AB = ("x:a", "x:b")
 BC = ("x:b", "x:c")
@@ -130,3 +133,33 @@ def test_a_set_of_1000_locks_works(bench: Bench) -> None:
     assert bench.heard(heard)
     assert bench.release("u", names=names)
     assert 1000 == len(bench.all_keys())  # the fencing tokens
+
+
+def test_a_waiting_set_whose_place_in_one_queue_expired_joins_all_again(bench: Bench) -> None:
+    heard = bench.listen("t")
+    bench.acquire("s", names=AB)
+    bench.queue_up("t", names=AB)
+    bench.client.delete(lock_keys(bench.prefix, 0, "x:b").queue)
+    bench.queue_up("t", names=AB)
+    bench.release("s", names=AB)
+    assert bench.heard(heard)
+    assert ["t"] == bench.holders("x:a") == bench.holders("x:b")
+
+
+def test_a_set_that_lost_one_of_its_locks_is_not_told_that_it_holds(bench: Bench) -> None:
+    bench.acquire("t", names=AB)
+    bench.client.delete(lock_keys(bench.prefix, 0, "x:b").holder)
+    assert "1" == bench.acquire("o", names=["x:b"])[0]
+    assert "0" == bench.acquire("t", names=AB)[0]
+    assert [] == bench.holders("x:a")
+    assert ["o"] == bench.holders("x:b")
+
+
+def test_a_foreign_key_in_the_way_of_a_set_leaves_nothing_without_an_end(bench: Bench) -> None:
+    bench.acquire("s", names=AB)
+    foreign = lock_keys(bench.prefix, 0, "x:b").queue
+    bench.client.sadd(foreign, "theirs")
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        bench.acquire("t", names=AB, wait=FOR_EVER)
+    bench.client.delete(foreign)
+    assert [] == bench.keys_without_expiry()
