@@ -3,128 +3,28 @@
 from __future__ import annotations
 
 import logging
-import random
-import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine
 from contextlib import suppress
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 from redis.exceptions import ResponseError
 
-from redis_locks import store, waiting
-from redis_locks.backends import Backend
+from redis_locks import store
 from redis_locks.commits import queued_commands
-from redis_locks.conf import UNSET, Unset, get_settings
-from redis_locks.contention import not_available
-from redis_locks.deadlines import bounded
-from redis_locks.drivers.base import Driver, Link, LinkBroken, run_blocking
-from redis_locks.drivers.blocking import BlockingDriver
-from redis_locks.durations import lease_ms, wait_seconds
-from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
-from redis_locks.identity import new_token, note_unconfirmed, process_id
-from redis_locks.renewal import Lease, Renewer
-from redis_locks.store import Refused, Request
+from redis_locks.conversions import Convertible
+from redis_locks.drivers.base import Driver, Link, run_blocking
+from redis_locks.durations import lease_ms
+from redis_locks.exceptions import LockBackendError, LockError
+from redis_locks.identity import note_unconfirmed, process_id
 
 logger = logging.getLogger("redis_locks")
 
-T = TypeVar("T")
 
-_TRIES = 5
-
-
-class Hold:
+class Hold(Convertible):
     """One possession of a lock. Single use; may be passed to and released by another thread."""
 
-    __slots__ = (
-        "_backend",
-        "_lease",
-        "_pid",
-        "_released",
-        "_renewer",
-        "_who",
-        "fencing_token",
-        "kept",
-        "mode",
-        "read",
-    )
-
-    def __init__(
-        self,
-        backend: Backend,
-        lease: Lease,
-        fencing_token: int,
-        renewer: Renewer | None,
-        *,
-        mode: str = "exclusive",
-        who: str = "",
-        read: Sequence[Any] = (),
-    ) -> None:
-        self._backend = backend
-        self._lease = lease
-        self._pid = process_id()
-        self._released = False
-        self._renewer = renewer
-        self.fencing_token = fencing_token
-        """A number above that of every earlier hold of this lock, for the resource to check."""
-        self.mode = mode
-        """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
-        self._who = who
-        self.read = read
-        """Replies to the commands that the lock was given to `read`: bytes, numbers, None, lists."""
-        self.kept = False
-        """Whether a transaction keeps this hold: its release takes effect when that has ended."""
-
-    @property
-    def name(self) -> str:
-        """The name of the lock."""
-        return self._lease.name
-
-    @property
-    def token(self) -> str:
-        """The random proof of this hold."""
-        return self._lease.token
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the lease ended, or the hold was revoked, before it was released.
-
-        Asks nobody: it compares clocks, so it is true the moment the lease ends, also after
-        this process was stopped for a while. A forked child has lost its parent's hold.
-        """
-        return (
-            self._pid != process_id()
-            or self._lease.lost
-            or (not self._released and self._lease.is_over())
-        )
-
-    @property
-    def remaining(self) -> float:
-        """Seconds until the lease ends unless renewed; 0 when released or lost."""
-        if self._released or self.is_lost:
-            return 0.0
-        return max(0.0, self._lease.deadline - monotonic())
-
-    def __repr__(self) -> str:
-        state = (
-            "released"
-            if self._released
-            else "lost"
-            if self.is_lost
-            else f"{self.remaining:.1f} s left"
-        )
-        return f"<Hold of {self.name!r}, {state}, fencing token {self.fencing_token}>"
-
-    def check(self) -> None:
-        """Return if the lock is still held; does no I/O.
-
-        Raises:
-            LockLost: The hold is lost.
-            LockNotHeld: It was released, or belongs to another process.
-        """
-        self._require_held()
-        if self.is_lost:
-            raise self._lost()
+    __slots__ = ()
 
     def extend(self, seconds: float) -> None:
         """Make the lease last at least `seconds` from now; a longer one is left as it is.
@@ -160,47 +60,6 @@ class Hold:
         """Release the lock; see `release`. Cancellation does not keep it from being released."""
         driver, _ = await self._backend.of_loop()
         await self._release_surely(driver)
-
-    def upgrade(self, *, wait: float | Unset | None = UNSET) -> None:
-        """Turn a shared hold into an exclusive one, without letting go of it in between.
-
-        Waits up to `wait` seconds (0: not at all; None: for ever; not given: REDIS_LOCKS["WAIT"])
-        for the other shared holders to leave, before everyone in the queue. `fencing_token` and `token` change. An exclusive
-        hold stays as it is.
-
-        Raises:
-            LockNotAvailable: Others share the lock, and the wait is 0. The hold stays shared.
-            LockTimeout: Others still shared the lock after the wait. The hold stays shared.
-            DeadlockDetected: Another shared holder upgrades as well. The hold stays shared.
-            LockLost: The hold is lost.
-            LockNotHeld: It was released, or belongs to another process.
-            LockBackendError: Redis could not be asked; the lease ends when it would have.
-            TypeError: It is a permit of a semaphore.
-        """
-        run_blocking(self._upgrade(self._backend.driver, wait))
-
-    async def aupgrade(self, *, wait: float | Unset | None = UNSET) -> None:
-        """Turn a shared hold into an exclusive one; see `upgrade`. Cancelled, it stays shared."""
-        driver, _ = await self._backend.of_loop()
-        await self._upgrade(driver, wait)
-
-    def downgrade(self) -> None:
-        """Turn an exclusive hold into a shared one and let shared waiters in.
-
-        A shared hold stays as it is.
-
-        Raises:
-            LockLost: The hold is lost.
-            LockNotHeld: It was released, or belongs to another process.
-            LockBackendError: Redis could not be asked; it may be shared already.
-            TypeError: It is a permit of a semaphore.
-        """
-        run_blocking(self._downgrade(self._backend.driver))
-
-    async def adowngrade(self) -> None:
-        """Turn an exclusive hold into a shared one; see `downgrade`."""
-        driver, _ = await self._backend.of_loop()
-        await self._downgrade(driver)
 
     def commit(self, pipe: Any) -> None:
         """Apply the commands queued in a redis-py pipeline and release, in one step on the server.
@@ -267,61 +126,6 @@ class Hold:
         if lease.is_over():
             raise self._lost()  # longer on the server, but the answer came too late
         lease.deadline = max(lease.deadline, sent + left / 1000)
-
-    async def _upgrade(self, driver: Driver, wait: float | Unset | None) -> None:
-        if self._stays("exclusive"):
-            return
-        seconds = bounded(get_settings().wait if wait is UNSET else wait_seconds(wait))
-        shared = self._lease
-        mode = f"upgrade:{shared.token}"
-        token = new_token(task=not isinstance(driver, BlockingDriver))
-        request = Request(shared.keys, token, shared.lease_ms, mode, self._who)
-        shared.upgrading = True
-        try:
-            outcome = await waiting.acquire(
-                driver, request, seconds, get_settings().deadlock_timeout
-            )
-        except LockLost:
-            shared.lost = True
-            raise self._lost() from None
-        finally:
-            shared.upgrading = False
-        if isinstance(outcome, Refused):
-            raise not_available(self.name, outcome, seconds)
-        shared.ended = True
-        self._lease = Lease(
-            shared.name,
-            shared.keys,
-            request.token,
-            shared.lease_ms,
-            max(outcome.deadline, shared.deadline),  # the script never shortens it
-        )
-        if self._renewer is not None:
-            self._renewer.discard(shared)
-            self._renewer.add(self._lease)
-        self.mode, self.fencing_token = "exclusive", outcome.fencing_token
-
-    async def _downgrade(self, driver: Driver) -> None:
-        if self._stays("shared"):
-            return
-        lease = self._lease
-        held, _ = await self._persist(
-            driver, lambda link: store.downgrade(link, lease.keys, lease.token)
-        )
-        if not held:
-            lease.lost = True
-            raise self._lost()
-        self.mode = "shared"
-
-    def _stays(self, mode: str) -> bool:
-        """Return whether there is nothing to change; raise if it cannot be changed."""
-        self._require_held()
-        if self.is_lost:
-            raise self._lost()
-        if self.mode not in {"exclusive", "shared"}:
-            msg = "a permit of a semaphore is neither shared nor exclusive; acquire a Lock instead"
-            raise TypeError(msg)
-        return self.mode == mode
 
     async def _commit(self, driver: Driver, pipe: Any) -> None:
         self._require_held()
@@ -397,58 +201,3 @@ class Hold:
     async def _end(self, link: Link) -> bool:
         """Run the script that ends the hold; False if the token did not hold the lock."""
         return await store.release(link, self._lease.keys, self._lease.token)
-
-    async def _persist(
-        self, driver: Driver, action: Callable[[Link], Coroutine[Any, Any, T]]
-    ) -> tuple[T, bool]:
-        """Run `action`, again on a new link if one breaks; return its reply and whether it ran again."""
-        failure: LinkBroken | None = None
-        for attempt in range(_TRIES):
-            if attempt > 1:
-                await driver.sleep(random.uniform(0.5, 1) * 0.01 * 2**attempt)  # noqa: S311 - jitter
-            try:
-                link = await driver.checkout()
-                try:
-                    return await action(link), failure is not None
-                finally:
-                    driver.checkin(link)
-            except LinkBroken as error:
-                failure = error
-                driver.drop_idle()
-                if attempt and self._lease.is_over():
-                    break  # nothing left to save by trying on
-        msg = f"{self._backend.description} does not answer ({failure}); lock {self.name!r} ends with its lease"
-        raise LockBackendError(msg) from failure
-
-    def _require_held(self) -> None:
-        if self._pid != process_id():
-            raise self._of_another_process()
-        if self._released:
-            msg = f"This hold of lock {self.name!r} was released already; acquire the lock again"
-            raise LockNotHeld(msg)
-
-    def _of_another_process(self) -> LockNotHeld:
-        return LockNotHeld(
-            f"The hold of lock {self.name!r} belongs to process {self._pid}, from which this one was forked"
-        )
-
-    def _lost(self) -> LockLost:
-        return LockLost(
-            f"Lock {self.name!r} was lost: its lease ended or it was released by somebody else. "
-            "Do not rely on what was done since; use a longer lease, renewal, or the fencing token."
-        )
-
-    def __del__(self) -> None:
-        # Without a default, a hold whose making was interrupted would complain about itself.
-        released = getattr(self, "_released", True)
-        if released or self._lease.ended:  # ended: a release was tried, and said what was wrong
-            return
-        if self._pid == process_id() and not self._lease.is_over():
-            self._lease.ended = True  # also if the warning keeps us from going away
-            note_unconfirmed(self._lease.token)  # it is in nobody's way for long
-            warnings.warn(
-                f"A hold of lock {self.name!r} was dropped without release(); it ends with its lease",
-                ResourceWarning,
-                stacklevel=2,
-                source=self,
-            )

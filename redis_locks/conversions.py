@@ -1,0 +1,118 @@
+"""Change how a lock is held, from shared to exclusive and back, without letting go of it."""
+
+from __future__ import annotations
+
+from redis_locks import store, waiting
+from redis_locks.conf import UNSET, Unset, get_settings
+from redis_locks.contention import not_available
+from redis_locks.deadlines import bounded
+from redis_locks.drivers.base import Driver, run_blocking
+from redis_locks.drivers.blocking import BlockingDriver
+from redis_locks.durations import wait_seconds
+from redis_locks.exceptions import LockLost
+from redis_locks.identity import new_token
+from redis_locks.possession import Possession
+from redis_locks.renewal import Lease
+from redis_locks.store import Refused, Request
+
+
+class Convertible(Possession):
+    """A hold whose mode can change."""
+
+    __slots__ = ()
+
+    def upgrade(self, *, wait: float | Unset | None = UNSET) -> None:
+        """Turn a shared hold into an exclusive one, without letting go of it in between.
+
+        Waits up to `wait` seconds (0: not at all; None: for ever; not given: REDIS_LOCKS["WAIT"])
+        for the other shared holders to leave, before everyone in the queue. `fencing_token` and `token` change. An exclusive
+        hold stays as it is.
+
+        Raises:
+            LockNotAvailable: Others share the lock, and the wait is 0. The hold stays shared.
+            LockTimeout: Others still shared the lock after the wait. The hold stays shared.
+            DeadlockDetected: Another shared holder upgrades as well. The hold stays shared.
+            LockLost: The hold is lost.
+            LockNotHeld: It was released, or belongs to another process.
+            LockBackendError: Redis could not be asked; the lease ends when it would have.
+            TypeError: It is a permit of a semaphore.
+        """
+        run_blocking(self._upgrade(self._backend.driver, wait))
+
+    async def aupgrade(self, *, wait: float | Unset | None = UNSET) -> None:
+        """Turn a shared hold into an exclusive one; see `upgrade`. Cancelled, it stays shared."""
+        driver, _ = await self._backend.of_loop()
+        await self._upgrade(driver, wait)
+
+    def downgrade(self) -> None:
+        """Turn an exclusive hold into a shared one and let shared waiters in.
+
+        A shared hold stays as it is.
+
+        Raises:
+            LockLost: The hold is lost.
+            LockNotHeld: It was released, or belongs to another process.
+            LockBackendError: Redis could not be asked; it may be shared already.
+            TypeError: It is a permit of a semaphore.
+        """
+        run_blocking(self._downgrade(self._backend.driver))
+
+    async def adowngrade(self) -> None:
+        """Turn an exclusive hold into a shared one; see `downgrade`."""
+        driver, _ = await self._backend.of_loop()
+        await self._downgrade(driver)
+
+    async def _upgrade(self, driver: Driver, wait: float | Unset | None) -> None:
+        if self._stays("exclusive"):
+            return
+        seconds = bounded(get_settings().wait if wait is UNSET else wait_seconds(wait))
+        shared = self._lease
+        mode = f"upgrade:{shared.token}"
+        token = new_token(task=not isinstance(driver, BlockingDriver))
+        request = Request(shared.keys, token, shared.lease_ms, mode, self._who)
+        shared.upgrading = True
+        try:
+            outcome = await waiting.acquire(
+                driver, request, seconds, get_settings().deadlock_timeout
+            )
+        except LockLost:
+            shared.lost = True
+            raise self._lost() from None
+        finally:
+            shared.upgrading = False
+        if isinstance(outcome, Refused):
+            raise not_available(self.name, outcome, seconds)
+        shared.ended = True
+        self._lease = Lease(
+            shared.name,
+            shared.keys,
+            request.token,
+            shared.lease_ms,
+            max(outcome.deadline, shared.deadline),  # the script never shortens it
+        )
+        if self._renewer is not None:
+            self._renewer.discard(shared)
+            self._renewer.add(self._lease)
+        self.mode, self.fencing_token = "exclusive", outcome.fencing_token
+
+    async def _downgrade(self, driver: Driver) -> None:
+        if self._stays("shared"):
+            return
+        lease = self._lease
+        held, _ = await self._persist(
+            driver, lambda link: store.downgrade(link, lease.keys, lease.token)
+        )
+        if not held:
+            lease.lost = True
+            raise self._lost()
+        self.mode = "shared"
+
+    def _stays(self, mode: str) -> bool:
+        """Return whether there is nothing to change; raise if it cannot be changed."""
+        self._require_held()
+        if self.is_lost:
+            raise self._lost()
+        if self.mode not in {"exclusive", "shared"}:
+            msg = "a permit of a semaphore is neither shared nor exclusive; acquire a Lock instead"
+            raise TypeError(msg)
+        return self.mode == mode

@@ -1,0 +1,168 @@
+"""The state of a hold: what it is called, whether it is lost, and how it asks Redis."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable, Coroutine, Sequence
+from time import monotonic
+from typing import Any, TypeVar
+
+from redis_locks.backends import Backend
+from redis_locks.drivers.base import Driver, Link, LinkBroken
+from redis_locks.exceptions import LockBackendError, LockLost, LockNotHeld
+from redis_locks.identity import note_unconfirmed, process_id
+from redis_locks.renewal import Lease, Renewer
+
+T = TypeVar("T")
+
+_TRIES = 5
+
+
+class Possession:
+    """What a hold knows about itself, and how it asks Redis. Callers get a `Hold`."""
+
+    __slots__ = (
+        "_backend",
+        "_lease",
+        "_pid",
+        "_released",
+        "_renewer",
+        "_who",
+        "fencing_token",
+        "kept",
+        "mode",
+        "read",
+    )
+
+    def __init__(
+        self,
+        backend: Backend,
+        lease: Lease,
+        fencing_token: int,
+        renewer: Renewer | None,
+        *,
+        mode: str = "exclusive",
+        who: str = "",
+        read: Sequence[Any] = (),
+    ) -> None:
+        self._backend = backend
+        self._lease = lease
+        self._pid = process_id()
+        self._released = False
+        self._renewer = renewer
+        self.fencing_token = fencing_token
+        """A number above that of every earlier hold of this lock, for the resource to check."""
+        self.mode = mode
+        """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
+        self._who = who
+        self.read = read
+        """Replies to the commands that the lock was given to `read`: bytes, numbers, None, lists."""
+        self.kept = False
+        """Whether a transaction keeps this hold: its release takes effect when that has ended."""
+
+    @property
+    def name(self) -> str:
+        """The name of the lock."""
+        return self._lease.name
+
+    @property
+    def token(self) -> str:
+        """The random proof of this hold."""
+        return self._lease.token
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the lease ended, or the hold was revoked, before it was released.
+
+        Asks nobody: it compares clocks, so it is true the moment the lease ends, also after
+        this process was stopped for a while. A forked child has lost its parent's hold.
+        """
+        return (
+            self._pid != process_id()
+            or self._lease.lost
+            or (not self._released and self._lease.is_over())
+        )
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the lease ends unless renewed; 0 when released or lost."""
+        if self._released or self.is_lost:
+            return 0.0
+        return max(0.0, self._lease.deadline - monotonic())
+
+    def __repr__(self) -> str:
+        state = (
+            "released"
+            if self._released
+            else "lost"
+            if self.is_lost
+            else f"{self.remaining:.1f} s left"
+        )
+        return f"<Hold of {self.name!r}, {state}, fencing token {self.fencing_token}>"
+
+    def check(self) -> None:
+        """Return if the lock is still held; does no I/O.
+
+        Raises:
+            LockLost: The hold is lost.
+            LockNotHeld: It was released, or belongs to another process.
+        """
+        self._require_held()
+        if self.is_lost:
+            raise self._lost()
+
+    async def _persist(
+        self, driver: Driver, action: Callable[[Link], Coroutine[Any, Any, T]]
+    ) -> tuple[T, bool]:
+        """Run `action`, again on a new link if one breaks; return its reply and whether it ran again."""
+        failure: LinkBroken | None = None
+        for attempt in range(_TRIES):
+            if attempt > 1:
+                await driver.sleep(random.uniform(0.5, 1) * 0.01 * 2**attempt)  # noqa: S311 - jitter
+            try:
+                link = await driver.checkout()
+                try:
+                    return await action(link), failure is not None
+                finally:
+                    driver.checkin(link)
+            except LinkBroken as error:
+                failure = error
+                driver.drop_idle()
+                if attempt and self._lease.is_over():
+                    break  # nothing left to save by trying on
+        msg = f"{self._backend.description} does not answer ({failure}); lock {self.name!r} ends with its lease"
+        raise LockBackendError(msg) from failure
+
+    def _require_held(self) -> None:
+        if self._pid != process_id():
+            raise self._of_another_process()
+        if self._released:
+            msg = f"This hold of lock {self.name!r} was released already; acquire the lock again"
+            raise LockNotHeld(msg)
+
+    def _of_another_process(self) -> LockNotHeld:
+        return LockNotHeld(
+            f"The hold of lock {self.name!r} belongs to process {self._pid}, from which this one was forked"
+        )
+
+    def _lost(self) -> LockLost:
+        return LockLost(
+            f"Lock {self.name!r} was lost: its lease ended or it was released by somebody else. "
+            "Do not rely on what was done since; use a longer lease, renewal, or the fencing token."
+        )
+
+    def __del__(self) -> None:
+        # Without a default, a hold whose making was interrupted would complain about itself.
+        released = getattr(self, "_released", True)
+        if released or self._lease.ended:  # ended: a release was tried, and said what was wrong
+            return
+        if self._pid == process_id() and not self._lease.is_over():
+            self._lease.ended = True  # also if the warning keeps us from going away
+            note_unconfirmed(self._lease.token)  # it is in nobody's way for long
+            warnings.warn(
+                f"A hold of lock {self.name!r} was dropped without release(); it ends with its lease",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
