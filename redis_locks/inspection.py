@@ -176,6 +176,37 @@ async def arelease(
     return await _release(backend, (await backend.of_loop())[0], name, tokens)
 
 
+def cancel(name: str, token: str, *, using: str | None = None) -> bool:
+    """Cancel a wait: the waiter gets a `LockError` that says so at once. Blocks for a round trip.
+
+    A set of locks is waited for as one. Returns False if the token does not wait for the lock:
+    it may have been granted meanwhile, or have given up.
+
+    Args:
+        name: The lock.
+        token: The waiter, as in `WaiterInfo`.
+        using: The server, as for `locks`.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+        TypeError: `name` is not a string.
+        ValueError: `name` cannot name a lock.
+    """
+    backend = backend_for(using)
+    keys = backend.keys(validate_name(name))
+    return run_blocking(
+        _ask(backend, backend.driver, partial(store.cancel, keys=keys, token=token))
+    )
+
+
+async def acancel(name: str, token: str, *, using: str | None = None) -> bool:
+    """Cancel a wait; see `cancel`."""
+    backend = backend_for(using)
+    keys = backend.keys(validate_name(name))
+    driver, _ = await backend.of_loop()
+    return await _ask(backend, driver, partial(store.cancel, keys=keys, token=token))
+
+
 async def _locks(
     backend: Backend, driver: Driver, limit: int | None, names: Sequence[str] | None
 ) -> list[LockInfo]:

@@ -99,6 +99,11 @@ async def release(link: Link, keys: Keys, token: str) -> bool:
     return echoed(reply, token, 1)[1] == "1"
 
 
+async def cancel(link: Link, keys: Keys, token: str) -> bool:
+    """End somebody's wait and tell it; False if the token does not wait for the lock."""
+    return echoed(await link.call(scripts.CANCEL, (keys, (token,))), token, 1)[1] == "1"
+
+
 async def commit(
     link: Link, keys: Keys, token: str, commands: Sequence[Sequence[bytes]]
 ) -> str | None:
@@ -157,7 +162,10 @@ async def extend(link: Link, script: Script, keys: Keys, token: str, lease_ms: i
 
 
 def grant_message(message: bytes) -> Granted:
-    """Return the grant that a release sent to a waiter; fencing token 0: look for a deadlock."""
+    """Return the grant that a release sent to a waiter.
+
+    A fencing token of 0 means: look for a deadlock; -1: the wait was cancelled.
+    """
     _, fence, at_ms = message.split(b" ")
     return Granted(int(fence), int(at_ms))
 

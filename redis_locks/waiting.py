@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from redis_locks import store
 from redis_locks.claims import parse_who
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable
-from redis_locks.exceptions import DeadlockDetected, LockBackendError, Wait
+from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockError, Wait
 from redis_locks.identity import caller, note_unconfirmed, unconfirmed
 from redis_locks.store import Granted, Refused, Request
 
@@ -50,7 +50,8 @@ async def acquire(
     Returns `Refused` when somebody else still held the lock at the end. Whatever goes wrong,
     cancellation included, leaves neither hold nor queue entry behind, or raises
     `LockBackendError` if Redis could not be told; then the lease ends what is there.
-    Raises `DeadlockDetected` when this wait was ended for others to go on.
+    Raises `DeadlockDetected` when this wait was ended for others to go on, and `LockError` when
+    an operator cancelled it.
     """
     attempt = _Attempt(driver, request, wait, patience)
     try:
@@ -157,6 +158,9 @@ class _Attempt:
             # Somebody found a deadlock that only we can end.
             self._suspicious_at = monotonic()
             return None
+        if granted.fencing_token < 0:
+            msg = "The wait for this lock was cancelled by an operator"
+            raise LockError(msg)
         if granted.at_ms < reply.at_ms:
             # We stood still: this grant had ended before the server told us that we do not hold.
             return None

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from redis_locks import Hold, Lock, LockLost, LockNotHeld
+from redis_locks import Hold, Lock, LockError, LockLost, LockNotHeld, inspection
 from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until
 
 
@@ -183,4 +183,26 @@ def test_every_key_of_a_lock_in_use_has_an_expiry(
         world.release(done.result())
         if waiter is not waiters[-1]:
             until(lambda: sum(each.done() for each in waiters) == 2)
+    assert set() == server_side.left_of(name)
+
+
+def test_a_cancelled_waiter_is_told_at_once_and_leaves(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name))
+    doomed = world.start(world.acquire, Lock(name, wait=None))
+    server_side.until_waiters(name, 1)
+    other = world.start(world.acquire, Lock(name, wait=PATIENCE))
+    server_side.until_waiters(name, 2)
+    info = inspection.lock(name)
+    assert info is not None
+    assert inspection.cancel(name, info.waiters[0].token)
+    with pytest.raises(LockError, match="cancelled by an operator"):
+        doomed.result(2)
+    assert not inspection.cancel(name, info.waiters[0].token)
+    assert not inspection.cancel(name, hold.token)
+    world.release(hold)
+    granted = other.result(PATIENCE)
+    assert granted is not None
+    world.release(granted)
     assert set() == server_side.left_of(name)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -15,12 +16,13 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import override_settings
 
-from redis_locks import Hold, Lock, LockLost, inspection, text
+from redis_locks import Hold, Lock, LockError, LockLost, inspection, text
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.management.locks import show
 from redis_locks.management.locks.report import Report
 from redis_locks.management.locks.selection import Selection
 from redis_locks.management.locks.table import table
+from tests.contract.world import until
 from tests.django.command_line import LOCKS as COMMAND
 from tests.django.command_line import Terminal as RealTerminal
 from tests.django.command_line import environment
@@ -399,3 +401,25 @@ def test_an_ellipsis_replaces_the_middle() -> None:
     assert "acc…:99" == text.shorten("account:4711:99", 7)
     assert "account" == text.shorten("account", 7)
     assert "口…替" == text.shorten("口座の振替", 6)
+
+
+def test_cancel_ends_the_waits_and_says_how_many(name: str, hold: Hold) -> None:
+    told: list[LockError] = []
+
+    def wait() -> None:
+        try:
+            Lock(name, wait=None).acquire()
+        except LockError as error:
+            told.append(error)
+
+    waiters = [threading.Thread(target=wait) for _ in range(2)]
+    for waiter in waiters:
+        waiter.start()
+    until(lambda: (info := inspection.lock(name)) and info.waiting == 2)
+    out, _ = run("cancel", name, "--yes")
+    assert f"Cancelled 2 waits for lock '{name}'." == out.strip()
+    for waiter in waiters:
+        waiter.join(20)
+    assert ["cancelled" in str(error) for error in told] == [True, True]
+    assert "Nobody waits" in fails("cancel", name, "--yes")
+    assert "with this token" in fails("cancel", name, "nobody", "--yes")

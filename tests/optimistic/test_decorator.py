@@ -101,7 +101,7 @@ def work(pipe: Any, account: int) -> None: ...
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
     [
-        ({"watch": "account:{acount}"}, ValueError, "watch: .*acount.*there are: account"),
+        ({"watch": "account:{async_count}"}, ValueError, "watch: .*async_count.*there are: account"),
         ({"watch": "{pipe}"}, ValueError, "watch: .*pipe"),
         ({"watch": ()}, ValueError, "at least one key"),
         ({"watch": 7}, TypeError, "watch must be a key.*7"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.exceptions import ResponseError
 
+from redis_locks import scripts
 from redis_locks.keys import lock_keys
 from tests.scripts.bench import FOR_EVER, Bench
 
@@ -163,3 +164,16 @@ def test_a_foreign_key_in_the_way_of_a_set_leaves_nothing_without_an_end(bench: 
         bench.acquire("t", names=AB, wait=FOR_EVER)
     bench.client.delete(foreign)
     assert [] == bench.keys_without_expiry()
+
+
+def test_a_set_that_is_cancelled_leaves_all_its_queues(bench: Bench) -> None:
+    told, heard = bench.listen("t"), bench.listen("v")
+    bench.acquire("s", names=["x:b"])
+    bench.queue_up("t", names=AB)
+    bench.queue_up("v", names=["x:a"])
+    assert ["1"] == bench.words(scripts.CANCEL, "t", names=["x:b"])
+    assert ["t", "-1"] == (bench.heard(told) or [])[:2]
+    assert bench.heard(heard)
+    assert ["v"] == bench.holders("x:a")
+    assert ["0"] == bench.words(scripts.CANCEL, "t", names=["x:b"])
+    assert ["0"] == bench.words(scripts.CANCEL, "s", names=["x:b"])

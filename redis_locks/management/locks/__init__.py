@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from redis_locks.management.locks.blocking import Blocking
+from redis_locks.management.locks.cancel import Cancel
 from redis_locks.management.locks.doctor import Doctor
 from redis_locks.management.locks.list import List
 from redis_locks.management.locks.release import Release
@@ -11,4 +12,13 @@ from redis_locks.management.locks.show import Show
 from redis_locks.management.locks.verb import Verb
 from redis_locks.management.locks.watch import Watch
 
-VERBS: tuple[Verb, ...] = (List(), Show(), Blocking(), Watch(), Release(), Run(), Doctor())
+VERBS: tuple[Verb, ...] = (
+    List(),
+    Show(),
+    Blocking(),
+    Watch(),
+    Release(),
+    Cancel(),
+    Run(),
+    Doctor(),
+)

@@ -72,7 +72,7 @@ class Console:
         self._stderr.write(_encodable(text, self._stderr), str, ending)
         self._stderr.flush()
 
-    def confirm(self, question: str, verb: str) -> None:
+    def confirm(self, question: str, verb: str, done: str) -> None:
         """Return if the user agrees.
 
         Raises:
@@ -87,7 +87,7 @@ class Console:
             self.note("")
             answer = ""
         if answer.strip().lower() not in {"y", "yes"}:
-            fail(f"Aborted; nothing was {verb}d.")
+            fail(f"Aborted; nothing was {done}.")
 
 
 def _encodable(text: str, stream: OutputWrapper) -> str:

@@ -34,7 +34,7 @@ class Release(Verb):
             fail(f"Nobody holds lock '{shown}'; {lock.waiting} waiting for it.")
         by = printable(" and ".join(map(str, lock.holders)))
         if not options["yes"]:
-            console.confirm(f"Release lock '{shown}' held by {by}?", "release")
+            console.confirm(f"Release lock '{shown}' held by {by}?", "release", "released")
         tokens = [holder.token for holder in lock.holders]
         ended = inspection.release(name, using=using, tokens=tokens)
         if not ended:

@@ -1,0 +1,51 @@
+"""`manage.py locks cancel`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from redis_locks import inspection
+from redis_locks.management.locks.console import Console, fail
+from redis_locks.management.locks.report import Report, Row
+from redis_locks.management.locks.show import find
+from redis_locks.management.locks.verb import Verb
+from redis_locks.text import printable
+
+
+class Cancel(Verb):
+    """End waits."""
+
+    name = "cancel"
+    help = "End the waits for a lock; each waiter gets an error at once."
+
+    def arguments(self, parser: CommandParser) -> None:
+        """Add the name, the waiter, and the consent."""
+        parser.add_argument("name", help="the name of the lock")
+        parser.add_argument(
+            "token", nargs="?", help="the waiter, as `show NAME --json` prints it; without: all"
+        )
+        parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+    def run(self, console: Console, **options: Any) -> None:
+        """End the waits that were shown when asking."""
+        name, using, token = options["name"], options["using"], options["token"]
+        lock = find(name, using)
+        shown = printable(name)
+        waiters = [waiter for waiter in lock.waiters if token in (None, waiter.token)]
+        if not waiters:
+            fail(f"Nobody waits for lock '{shown}'" + (" with this token." if token else "."))
+        who = printable("; ".join(map(str, waiters[:3])))
+        more = f" and {len(waiters) - 3} more" if len(waiters) > 3 else ""  # noqa: PLR2004 - as shown
+        if not options["yes"]:
+            console.confirm(
+                f"Cancel the wait of {who}{more} for lock '{shown}'?", "cancel", "cancelled"
+            )
+        ended = sum(inspection.cancel(name, waiter.token, using=using) for waiter in waiters)
+        if not ended:
+            fail(f"Nobody of {who}{more} waits for lock '{shown}' any more.")
+        row: Row = {"name": name, "cancelled": ended}
+        text = f"Cancelled {ended} {'wait' if ended == 1 else 'waits'} for lock '{shown}'."
+        report = Report(row, tuple(row), [row], lambda _: [text])
+        console.report(report, options["format"])
