@@ -45,7 +45,7 @@ def count(url: str, name: str, kind: str, rounds: int) -> None:
             client.set(f"count:{name}", value + 1)
 
 
-async def acount(url: str, name: str, rounds: int) -> None:
+async def async_count(url: str, name: str, rounds: int) -> None:
     client = aioredis.Redis.from_url(url)
 
     async def one() -> None:
@@ -68,7 +68,7 @@ def main(url: str, name: str, kind: str, do: str, rounds: str = "0") -> None:
             sys.stdout.flush()
             sys.stdin.readline()
     elif kind == "compat-async":
-        asyncio.run(acount(url, name, int(rounds)))
+        asyncio.run(async_count(url, name, int(rounds)))
     else:
         count(url, name, kind, int(rounds))
 

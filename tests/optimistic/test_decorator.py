@@ -101,7 +101,11 @@ def work(pipe: Any, account: int) -> None: ...
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
     [
-        ({"watch": "account:{async_count}"}, ValueError, "watch: .*async_count.*there are: account"),
+        (
+            {"watch": "account:{async_count}"},
+            ValueError,
+            "watch: .*async_count.*there are: account",
+        ),
         ({"watch": "{pipe}"}, ValueError, "watch: .*pipe"),
         ({"watch": ()}, ValueError, "at least one key"),
         ({"watch": 7}, TypeError, "watch must be a key.*7"),
