@@ -219,7 +219,8 @@ def look_at_many(client: redis.Redis) -> None:
         first = page()
         timings.append(computed(client) - started)
     assert (MANY, 1000, 100) == (first.found, first.pages, len(first.locks))
-    assert min(timings) < 0.3
+    # 0.1 s on a quiet machine; coverage and a slow one take their share.
+    assert min(timings) < 0.6
     used = set(client.info("commandstats"))
     assert not used & {"cmdstat_keys", "cmdstat_scan"}
     # With host, age or contention it looks at some thousands, and says so.
