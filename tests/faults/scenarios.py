@@ -226,7 +226,7 @@ SCENARIOS = {
         Scenario(
             "lost-replies", "every fifth reply lost", _lose_replies, through_proxy=True, lease=3.0,
             # Whoever loses five in a row gives up: once in some thousand cycles.
-            others_have_a_lease=False, redis_py_fails=True, errors=CONNECTION,
+            others_have_a_lease=False, redis_py_fails=True, errors=BACKEND | {"ConnectionError"},
         ),
         Scenario(
             "cut", "all connections cut every 50 ms", _again_and_again(lambda a: a.proxy.cut(), 0.05),

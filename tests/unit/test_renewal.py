@@ -89,6 +89,16 @@ def test_a_failed_renewal_is_repeated_after_a_tenth_of_the_lease(clock: Clock) -
     assert not lease.lost
 
 
+def test_not_held_in_the_middle_of_an_upgrade_is_no_loss_and_not_asked_again_at_once(
+    clock: Clock,
+) -> None:
+    lease = lease_of(10, clock.now + 1)
+    lease.upgrading = True
+    _note(lease, f"{lease.token} 0".encode(), clock.now)
+    assert not lease.lost
+    assert clock.now + 1 == lease.due
+
+
 def test_leases_run_on_the_monotonic_clock() -> None:
     assert not lease_of(1, monotonic() + 1).is_over()
     assert lease_of(1, monotonic()).is_over()

@@ -1,0 +1,53 @@
+"""What counts as being in the way; a token's session is what stands before its last dot."""
+
+from __future__ import annotations
+
+from redis_locks import scripts
+from tests.scripts.bench import WHO, Bench
+
+X, Y = ("x",), ("y",)
+
+
+def detect(
+    bench: Bench,
+    token: str,
+    names: tuple[str, ...],
+    *,
+    mode: str = "exclusive",
+    forsaken: str = "",
+) -> str:
+    words = bench.words(scripts.DETECT, token, mode, WHO, "bank.py:7", forsaken, names=names)
+    return words[0]
+
+
+def test_the_youngest_of_a_circle_gives_way_and_leaves_the_queue(bench: Bench) -> None:
+    bench.acquire("A.1", names=X)
+    bench.acquire("B.1", names=Y)
+    bench.listen("A.2")
+    bench.listen("B.2")
+    bench.queue_up("A.2", names=Y)
+    bench.queue_up("B.2", names=X)
+    assert "0" == detect(bench, "A.2", Y)
+    assert "1" == detect(bench, "B.2", X)
+    assert "0" == detect(bench, "B.2", X)  # it does not wait any more
+
+
+def test_the_shared_hold_that_an_upgrade_starts_from_is_not_in_its_way(bench: Bench) -> None:
+    """It was taken by A, who waits for B; but B waits for C only."""
+    for token in ("A.1", "C.1"):
+        bench.acquire(token, names=X, mode="shared")
+    bench.acquire("B.1", names=Y)
+    bench.listen("A.2")
+    bench.listen("B.2")
+    bench.queue_up("A.2", names=Y)
+    assert "0" == detect(bench, "A.2", Y)
+    bench.queue_up("B.2", names=X, mode="upgrade:A.1")
+    assert "0" == detect(bench, "B.2", X, mode="upgrade:A.1")
+
+
+def test_a_hold_that_nobody_uses_any_more_is_in_nobodys_way(bench: Bench) -> None:
+    bench.acquire("A.1", names=X)
+    bench.listen("A.2")
+    bench.queue_up("A.2", names=X)
+    assert "0" == detect(bench, "A.2", X, forsaken="A.0 A.1")
+    assert "1" == detect(bench, "A.2", X)
