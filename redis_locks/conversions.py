@@ -50,6 +50,7 @@ class Convertible(Possession):
         A shared hold stays as it is.
 
         Raises:
+            LockError: Others are nested with this hold.
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
             LockBackendError: Redis could not be asked; it may be shared already.
@@ -63,9 +64,15 @@ class Convertible(Possession):
         await self._downgrade(driver)
 
     async def _upgrade(self, driver: Driver, wait: float | Unset | None) -> None:
-        if self._stays("exclusive"):
-            return
         seconds = bounded(get_settings().wait if wait is UNSET else wait_seconds(wait))
+        refused = await self.try_upgrade(driver, seconds)
+        if refused is not None:
+            raise not_available(self.name, refused, seconds)
+
+    async def try_upgrade(self, driver: Driver, seconds: float | None) -> Refused | None:
+        """Turn a shared hold into an exclusive one; return why it could not be, or None."""
+        if self._stays("exclusive"):
+            return None
         shared = self._lease
         mode = f"upgrade:{shared.token}"
         token = new_token(task=not isinstance(driver, BlockingDriver))
@@ -81,23 +88,26 @@ class Convertible(Possession):
         finally:
             shared.upgrading = False
         if isinstance(outcome, Refused):
-            raise not_available(self.name, outcome, seconds)
+            return outcome
         shared.ended = True
-        self._lease = Lease(
+        lease = Lease(
             shared.name,
             shared.keys,
             request.token,
             shared.lease_ms,
             max(outcome.deadline, shared.deadline),  # the script never shortens it
         )
-        if self._renewer is not None:
-            self._renewer.discard(shared)
-            self._renewer.add(self._lease)
-        self.mode, self.fencing_token = "exclusive", outcome.fencing_token
+        tenure = self._tenure
+        if tenure.renewer is not None:
+            tenure.renewer.discard(shared)
+            tenure.renewer.add(lease)
+        tenure.lease, tenure.mode, tenure.fencing_token = lease, "exclusive", outcome.fencing_token
+        return None
 
     async def _downgrade(self, driver: Driver) -> None:
         if self._stays("shared"):
             return
+        self._require_alone("downgrade()")
         lease = self._lease
         held, _ = await self._persist(
             driver, lambda link: store.downgrade(link, lease.keys, lease.token)
@@ -105,7 +115,7 @@ class Convertible(Possession):
         if not held:
             lease.lost = True
             raise self._lost()
-        self.mode = "shared"
+        self._tenure.mode = "shared"
 
     def _stays(self, mode: str) -> bool:
         """Return whether there is nothing to change; raise if it cannot be changed."""

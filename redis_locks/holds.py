@@ -47,7 +47,7 @@ class Hold(Convertible):
     def release(self) -> None:
         """Release the lock and hand it to the first waiter. Doing it again does nothing.
 
-        A hold that a transaction keeps is released when the transaction has ended.
+        Of nested holds the last one to be released, the outermost as a rule, releases the lock. A hold that a transaction keeps is released when the transaction has ended.
 
         Raises:
             LockLost: The hold was lost before.
@@ -74,7 +74,7 @@ class Hold(Convertible):
             LockNotHeld: It was released, or belongs to another process.
             LockBackendError: Redis could not be asked; it may have been applied or not.
             redis.exceptions.ResponseError: A command failed; the lock is released.
-            LockError: A transaction keeps the hold.
+            LockError: A transaction keeps the hold, or it has others nested with it.
             TypeError: `pipe` is no pipeline.
             ValueError: `pipe` belongs to another server or database, watches keys, or has a
                 command that cannot be part of a script.
@@ -135,6 +135,7 @@ class Hold(Convertible):
                 "it before: take it with scope='block', or send the commands by themselves"
             )
             raise LockError(msg)
+        self._require_alone("commit(pipe)")
         commands = queued_commands(pipe, self._backend.description)
         if self.is_lost:
             raise self._lost()
@@ -148,8 +149,9 @@ class Hold(Convertible):
             lease.lost = True
             raise self._lost()
         self._released = True
-        if self._renewer is not None:
-            self._renewer.discard(lease)
+        self._tenure.leave(self)
+        if self._tenure.renewer is not None:
+            self._tenure.renewer.discard(lease)
         pipe.command_stack.clear()
         if failure:
             raise ResponseError(failure)
@@ -172,15 +174,17 @@ class Hold(Convertible):
         if self._released:
             return
         was_lost = lease.is_over()
-        if self.kept:
+        if self.kept or not self._tenure.leave(self):
+            # A transaction, or others of this thread or task, hold it still.
+            self._released = not self.kept
             if was_lost:
                 raise self._lost()
             return
         # After a commit or a release of which nobody knows whether it was applied.
         repeated = repeated or lease.ended
         lease.ended = True
-        if self._renewer is not None:
-            self._renewer.discard(lease)
+        if self._tenure.renewer is not None:
+            self._tenure.renewer.discard(lease)
         held, again = await self._ask_to_release(driver, was_lost=was_lost)
         self._released = True
         # A repeated release that finds nothing most likely is the one whose reply was lost.

@@ -13,8 +13,21 @@ import weakref
 from collections import deque
 from functools import lru_cache
 from pathlib import PurePath
+from typing import Any
 
 from redis_locks.claims import Claim
+
+
+class Session:
+    """A thread or a task: what waits and holds as one."""
+
+    __slots__ = ("held", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        """What its tokens start with."""
+        self.held: dict[Any, Any] = {}
+        """What it holds now; see `tenure`."""
 
 
 class _Process:
@@ -27,9 +40,12 @@ class _Process:
         self.sessions = itertools.count(1)
         self.of_threads = threading.local()
         self.unconfirmed: deque[str] = deque(maxlen=100)
-        self.of_tasks: weakref.WeakKeyDictionary[asyncio.Task[object], str] = (
+        self.of_tasks: weakref.WeakKeyDictionary[asyncio.Task[object], Session] = (
             weakref.WeakKeyDictionary()
         )
+
+    def new_session(self) -> Session:
+        return Session(f"{self.prefix}{next(self.sessions):x}")
 
 
 _process = _Process()
@@ -48,25 +64,25 @@ def process_id() -> int:
     return _process.pid
 
 
-def session(*, task: bool) -> str:
-    """Return the name of this thread, or of the running task: what waits and holds as one."""
+def session(*, task: bool) -> Session:
+    """Return this thread, or the running task, as what waits and holds as one."""
     process = _process
     current = asyncio.current_task() if task else None
     if current is not None:
-        name = process.of_tasks.get(current)
-        if name is None:
-            name = process.of_tasks[current] = f"{process.prefix}{next(process.sessions):x}"
-        return name
+        its = process.of_tasks.get(current)
+        if its is None:
+            its = process.of_tasks[current] = process.new_session()
+        return its
     try:
-        return process.of_threads.name  # type: ignore[no-any-return]
+        return process.of_threads.session  # type: ignore[no-any-return]
     except AttributeError:
-        name = process.of_threads.name = f"{process.prefix}{next(process.sessions):x}"
-        return name
+        its = process.of_threads.session = process.new_session()
+        return its
 
 
 def new_token(*, task: bool = False) -> str:
     """Return a token nobody else has: its session, which has 96 random bits, and a counter."""
-    return f"{session(task=task)}.{next(_process.counter):x}"
+    return f"{session(task=task).name}.{next(_process.counter):x}"
 
 
 def note_unconfirmed(token: str) -> None:

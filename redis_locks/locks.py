@@ -17,13 +17,15 @@ from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.durations import lease_ms, wait_seconds
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
-from redis_locks.identity import new_token, note_unconfirmed, whoami
+from redis_locks.identity import new_token, note_unconfirmed, session, whoami
 from redis_locks.kept import Taken
 from redis_locks.keys import validate_names
 from redis_locks.reads import Command, checked, packed_reads
+from redis_locks.reentry import reenter
 from redis_locks.renewal import Lease, Renewer
 from redis_locks.scopes import Scope, ScopeName
 from redis_locks.store import Refused, Request
+from redis_locks.tenure import Tenure
 
 Mode = Literal["exclusive", "shared"]
 
@@ -57,6 +59,11 @@ class Lock:
         commit_guard: Whether a hold kept by a transaction is verified just before COMMIT. If it
             is lost, or its lease ends within a second (or a tenth of the lease, if that is
             less), the transaction is rolled back and LockLost raised.
+        reentrant: Whether a thread or task that holds the lock may take it again: it gets a
+            nested hold at once, with the same fencing token, and the last of them to be released releases the
+            lock. Asking for "exclusive" inside "shared" upgrades the hold, until its end. If
+            False, taking it again raises LockError at once. Other threads and tasks wait in any case, one that
+            the holder started included.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -77,12 +84,14 @@ class Lock:
         scope: ScopeName = "auto",
         database: str = "default",
         commit_guard: bool = True,
+        reentrant: bool = True,
     ) -> None:
         self._set_names((name, *more))
         self._mode: str = validate_mode(mode)
         self._reads = packed_reads(read)
         self._set_options(wait, lease, renew, using, label)
         self._scope = Scope(scope, database, commit_guard)
+        self._reentrant = checked_reentrant(reentrant)
 
     def _set_names(self, names: Iterable[object]) -> None:
         self._names = validate_names(names)
@@ -138,6 +147,7 @@ class Lock:
 
         Raises:
             DeadlockDetected: Waiting on would never have ended.
+            LockError: It would have waited for what this thread holds itself.
             LockBackendError: Redis could not be asked. Nothing is held, or only until its lease ends.
         """
         outcome = self._acquire_blocking(self._effective_wait(wait))
@@ -212,11 +222,15 @@ class Lock:
         backend = backend_for(self._using)
         transaction = self._scope.transaction()
         taken = Taken(backend, frozenset(self._names), self._mode)
-        if transaction is not None and (kept := transaction.find(taken, joins=not self._reads)):
+        if transaction is not None and not self._reads and (kept := transaction.find(taken)):
             return kept
-        outcome = run_blocking(
-            self._acquire(backend, backend.driver, backend.renewer, wait, task=False)
-        )
+        outcome = run_blocking(self._nest(taken, backend.driver, wait, task=False))
+        if outcome is None:
+            if transaction is not None:
+                transaction.refuse_waiting_for_itself(taken)
+            outcome = run_blocking(
+                self._acquire(backend, backend.driver, backend.renewer, wait, task=False)
+            )
         if transaction is not None and isinstance(outcome, Hold):
             transaction.keep(outcome, taken)
         return outcome
@@ -225,7 +239,19 @@ class Lock:
         self._scope.refuse_async()
         backend = backend_for(self._using)
         driver, renewer = await backend.of_loop()
+        taken = Taken(backend, frozenset(self._names), self._mode)
+        nested = await self._nest(taken, driver, wait, task=True)
+        if nested is not None:
+            return nested
         return await self._acquire(backend, driver, renewer, wait, task=True)
+
+    async def _nest(
+        self, taken: Taken, driver: Driver, wait: float | None, *, task: bool
+    ) -> Hold | Refused | None:
+        own = session(task=task)
+        if not own.held:
+            return None
+        return await reenter(taken, own, driver, wait, self._reads, reentrant=self._reentrant)
 
     async def _acquire(
         self, backend: Backend, driver: Driver, renewer: Renewer, wait: float | None, *, task: bool
@@ -252,15 +278,12 @@ class Lock:
                 renewer.add(held)
             else:
                 note_unconfirmed(held.token)  # it ends by itself: no dead end for whoever waits
-            hold = Hold(
-                backend,
-                held,
-                outcome.fencing_token,
-                renewer if renews else None,
-                mode=self._mode,
-                who=request.who,
-                read=read,
+            tenure = Tenure(
+                held, outcome.fencing_token, self._mode, renewer if renews else None, self._names
             )
+            hold = Hold(backend, tenure, who=request.who, read=read)
+            tenure.begin(hold)
+            tenure.note(session(task=task).held, backend)
         except BaseException:
             await waiting.take_back(driver, request)
             raise
@@ -282,6 +305,14 @@ def _leave(hold: Hold, error: BaseException | None) -> None:
         with suppress(LockError):
             hold.release()
         raise
+
+
+def checked_reentrant(reentrant: object) -> bool:
+    """Return `reentrant` if it is True or False; raises TypeError."""
+    if not isinstance(reentrant, bool):
+        msg = f"reentrant must be True or False, not {reentrant!r}"
+        raise TypeError(msg)
+    return reentrant
 
 
 def validate_mode(mode: object) -> str:

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver, Link, LinkBroken
-from redis_locks.exceptions import LockBackendError, LockLost, LockNotHeld
+from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
 from redis_locks.identity import note_unconfirmed, process_id
-from redis_locks.renewal import Lease, Renewer
+from redis_locks.renewal import Lease
+from redis_locks.tenure import Tenure
 
 T = TypeVar("T")
 
@@ -22,39 +23,15 @@ _TRIES = 5
 class Possession:
     """What a hold knows about itself, and how it asks Redis. Callers get a `Hold`."""
 
-    __slots__ = (
-        "_backend",
-        "_lease",
-        "_pid",
-        "_released",
-        "_renewer",
-        "_who",
-        "fencing_token",
-        "kept",
-        "mode",
-        "read",
-    )
+    __slots__ = ("_backend", "_pid", "_released", "_tenure", "_who", "kept", "read")
 
     def __init__(
-        self,
-        backend: Backend,
-        lease: Lease,
-        fencing_token: int,
-        renewer: Renewer | None,
-        *,
-        mode: str = "exclusive",
-        who: str = "",
-        read: Sequence[Any] = (),
+        self, backend: Backend, tenure: Tenure, *, who: str = "", read: Sequence[Any] = ()
     ) -> None:
         self._backend = backend
-        self._lease = lease
         self._pid = process_id()
         self._released = False
-        self._renewer = renewer
-        self.fencing_token = fencing_token
-        """A number above that of every earlier hold of this lock, for the resource to check."""
-        self.mode = mode
-        """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
+        self._tenure = tenure
         self._who = who
         self.read = read
         """Replies to the commands that the lock was given to `read`: bytes, numbers, None, lists."""
@@ -62,13 +39,27 @@ class Possession:
         """Whether a transaction keeps this hold: its release takes effect when that has ended."""
 
     @property
+    def _lease(self) -> Lease:
+        return self._tenure.lease
+
+    @property
     def name(self) -> str:
         """The name of the lock."""
         return self._lease.name
 
     @property
+    def mode(self) -> str:
+        """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
+        return self._tenure.mode
+
+    @property
+    def fencing_token(self) -> int:
+        """A number above that of every earlier hold of this lock, for the resource to check."""
+        return self._tenure.fencing_token
+
+    @property
     def token(self) -> str:
-        """The random proof of this hold."""
+        """The random proof of this hold; nested holds share it."""
         return self._lease.token
 
     @property
@@ -141,6 +132,14 @@ class Possession:
             msg = f"This hold of lock {self.name!r} was released already; acquire the lock again"
             raise LockNotHeld(msg)
 
+    def _require_alone(self, verb: str) -> None:
+        if self._tenure.is_shared:
+            msg = (
+                f"Lock {self.name!r} is held by nested blocks of this thread or task as well; "
+                f"call {verb} when the inner ones have ended"
+            )
+            raise LockError(msg)
+
     def _of_another_process(self) -> LockNotHeld:
         return LockNotHeld(
             f"The hold of lock {self.name!r} belongs to process {self._pid}, from which this one was forked"
@@ -158,8 +157,9 @@ class Possession:
         if released or self._lease.ended:  # ended: a release was tried, and said what was wrong
             return
         if self._pid == process_id() and not self._lease.is_over():
-            self._lease.ended = True  # also if the warning keeps us from going away
-            note_unconfirmed(self._lease.token)  # it is in nobody's way for long
+            if self._tenure.leave(self):
+                self._lease.ended = True  # also if the warning keeps us from going away
+                note_unconfirmed(self._lease.token)  # it is in nobody's way for long
             warnings.warn(
                 f"A hold of lock {self.name!r} was dropped without release(); it ends with its lease",
                 ResourceWarning,

@@ -109,21 +109,21 @@ class Transaction:
     connection: BaseDatabaseWrapper
     commit_guard: bool = True
 
-    def find(self, taken: Taken, *, joins: bool) -> Hold | None:
+    def find(self, taken: Taken) -> Hold | None:
         """Return the kept hold that covers `taken`: in one transaction a lock is taken once.
-
-        Without `joins` there is no such hold: what travels with an acquire must travel.
 
         Raises:
             LockLost: It is lost, and so is the transaction's work.
-            LockError: What is kept excludes `taken`, so that it would wait for itself.
         """
-        all_kept = [(kept.hold, kept.taken) for kept in kept_in(self.connection) if kept.taken]
-        for hold, its in all_kept:
-            if joins and its.covers(taken):
+        for hold, its in self._all_kept():
+            if its.covers(taken):
                 hold.check()
                 return hold
-        for hold, its in all_kept:
+        return None
+
+    def refuse_waiting_for_itself(self, taken: Taken) -> None:
+        """Raise LockError if what is kept excludes `taken`: another thread may have taken it."""
+        for hold, its in self._all_kept():
             if its.excludes(taken):
                 msg = (
                     f"Lock {', '.join(sorted(taken.names))!r} ({taken.mode}) would wait for its own "
@@ -131,7 +131,9 @@ class Transaction:
                     "together, in the stronger mode, or with scope='block'"
                 )
                 raise LockError(msg)
-        return None
+
+    def _all_kept(self) -> list[tuple[Hold, Taken]]:
+        return [(kept.hold, kept.taken) for kept in kept_in(self.connection) if kept.taken]
 
     def keep(self, hold: Hold, taken: Taken) -> None:
         """Release `hold` when the transaction, or the savepoint it is in now, has ended."""

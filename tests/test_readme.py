@@ -15,6 +15,7 @@ from django.test import RequestFactory
 from django.views import View
 
 from redis_locks.conf import Settings
+from tests.elsewhere import held
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -47,7 +48,7 @@ def test_the_first_example_locks_by_account(namespace: dict[str, Any]) -> None:
     exec(EXAMPLES[0].replace("wait=5", "wait=0").replace(": ...", ": return account_id"), namespace)  # noqa: S102
     request = RequestFactory().post("/")
     withdraw = namespace["withdraw"]
-    with namespace["redis_lock"]("account:1"):
+    with held(namespace["redis_lock"]("account:1")):
         assert withdraw(request, account_id=1).status_code == 423
         assert withdraw(request, account_id=2) == 2
 

@@ -14,6 +14,7 @@ from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
 from redis_locks.run_once.terms import Terms
 from redis_locks.run_once.verdicts import Verdict
 from redis_locks.store import Request
+from redis_locks.tenure import Tenure
 
 
 class HoldWithVerdict(Hold):
@@ -31,7 +32,9 @@ class HoldWithVerdict(Hold):
         terms: Terms,
         events: RunEvents,
     ) -> None:
-        super().__init__(backend, lease, begun.fencing_token, renewer)
+        tenure = Tenure(lease, begun.fencing_token, "exclusive", renewer)
+        super().__init__(backend, tenure)
+        tenure.begin(self)
         self.number = begun.attempt
         """Which attempt at the job this is, from 1."""
         self._request = request

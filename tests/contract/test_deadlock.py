@@ -155,12 +155,6 @@ def test_a_set_in_a_circle_is_found(world: World, name: str) -> None:
     assert {(a,), (b, c)} == {wait.names for wait in victim.circle}
 
 
-def test_waiting_for_oneself_is_a_deadlock(world: World, name: str) -> None:
-    lock = Lock(name, wait=PATIENCE)
-    (victim,) = victims([party(world, lock, Lock(name, wait=PATIENCE), Meeting(1))])
-    assert 1 == len(victim.circle)
-
-
 def test_a_deadlock_is_the_databases_error(name: str) -> None:
     assert issubclass(DeadlockDetected, OperationalError)
     assert "40P01" == DeadlockDetected.sqlstate

@@ -38,7 +38,9 @@ class World(Protocol):
     def start(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
         """Run one of the methods below at the same time as the test."""
 
-    def acquire(self, lock: Lock, **options: Any) -> Hold | None: ...
+    def acquire(self, lock: Lock, **options: Any) -> Hold | None:
+        """Acquire as a party of its own: in a new thread, or a new task."""
+
     def release(self, hold: Hold) -> None: ...
     def extend(self, hold: Hold, seconds: float) -> None: ...
     def do(self, hold: Hold, verb: str, *args: Any, **options: Any) -> Any:
@@ -68,7 +70,7 @@ class Threads:
         return future
 
     def acquire(self, lock: Lock, **options: Any) -> Hold | None:
-        return lock.acquire(**options)
+        return self.start(lock.acquire, **options).result(PATIENCE * 2)
 
     def release(self, hold: Hold) -> None:
         hold.release()

@@ -18,6 +18,7 @@ from demo_project.bank.compare.recording import AlreadyRunning, run_comparison, 
 from demo_project.bank.models import Comparison
 from redis_locks import Lock
 from redis_locks.testing import override_locks
+from tests.elsewhere import held
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("demo_project.urls")]
 
@@ -40,7 +41,7 @@ def staff(request: pytest.FixtureRequest) -> Client:
 
 @pytest.fixture
 def other_run() -> Iterator[None]:
-    with Lock(recording.LOCK_NAME, wait=0, label="somebody's run"):
+    with held(Lock(recording.LOCK_NAME, wait=0, label="somebody's run")):
         yield
 
 

@@ -24,6 +24,7 @@ from demo_project.bank.transfers import STRATEGIES, transfer_funds
 from demo_project.bank.writing import Order, is_due
 from redis_locks import Hold, Lock, LockLost, LockTimeout, inspection
 from redis_locks.testing import assert_locked, assert_released, override_locks
+from tests.elsewhere import held
 
 SAFE = [strategy for strategy in STRATEGIES if strategy != "unprotected"]
 
@@ -218,7 +219,7 @@ def test_a_lock_held_for_too_long_is_reported_as_contention(
 ) -> None:
     monkeypatch.setattr(transfers, "WAIT_SECONDS", 0.05)
     key = account_key(accounts[1])
-    with setnx_lock(client, key), Lock(key), pytest.raises(TooMuchContention):
+    with setnx_lock(client, key), held(Lock(key)), pytest.raises(TooMuchContention):
         transfer_funds(client, *accounts, 1, strategy=strategy)
     assert balances(client, accounts) == [1000, 500]
 

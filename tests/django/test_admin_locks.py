@@ -12,10 +12,11 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client, override_settings
 from django.urls import reverse
 
-from redis_locks import listing
+from redis_locks import Lock, listing
 from redis_locks.admin import screens
 from redis_locks.admin.paths import from_path, to_path
 from redis_locks.admin.rows import mode_text
+from tests import elsewhere
 from tests.django.parties import held, waited_for
 
 pytestmark = pytest.mark.django_db
@@ -205,7 +206,7 @@ def test_modes_are_written_for_people(mode: str, text: str) -> None:
 def test_sharers_are_all_shown(viewer: Client, name: str) -> None:
     with ExitStack() as stack:
         for label in ("first", "second", "third"):
-            stack.enter_context(held(name, mode="shared", label=label))
+            stack.enter_context(elsewhere.held(Lock(name, mode="shared", label=label)))
         (row,) = rows(text_of(viewer, reverse(LIST)))
         html = text_of(viewer, page_of(name))
     assert "and 2 more" in row

@@ -20,7 +20,8 @@ from redis_locks import Lock, LockBackendError, LockLost, RedisLockMixin, kept, 
 from redis_locks.drivers.blocking import BlockingLink
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import Observer, keys_of
-from tests.django.transactions import increment, is_free, values, watched
+from tests.django.transactions import increment, values, watched
+from tests.elsewhere import in_thread, is_free
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +36,7 @@ def _nothing_stays_installed(
 def take_away(client: redis.Redis, name: str) -> str:
     """Give the lock to somebody else, as after a lease that ended unnoticed."""
     client.delete(keys_of(name).holder)
-    hold = Lock(name, wait=0, scope="block").acquire()
+    hold = in_thread(Lock(name, wait=0).acquire)
     assert hold is not None
     taken.append(hold)
     return hold.token

@@ -15,13 +15,8 @@ from django.views.decorators.csrf import csrf_exempt
 
 from redis_locks import Lock, LockNotAvailable, LockTimeout
 from redis_locks.decorators import redis_lock
-
-
-def is_free(name: str) -> bool:
-    hold = Lock(name).acquire(wait=0)
-    if hold is not None:
-        hold.release()
-    return hold is not None
+from tests import elsewhere
+from tests.elsewhere import is_free
 
 
 async def ais_free(name: str) -> bool:
@@ -339,14 +334,14 @@ def test_it_is_a_lock(name: str) -> None:
 
 def test_a_call_that_does_not_wait_raises_lock_not_available(name: str) -> None:
     locked = redis_lock(name, wait=0)(lambda: None)
-    with Lock(name), pytest.raises(LockNotAvailable) as raised:
+    with elsewhere.held(Lock(name)), pytest.raises(LockNotAvailable) as raised:
         locked()
     assert type(raised.value) is LockNotAvailable
 
 
 def test_a_call_that_waits_too_long_raises_lock_timeout(name: str) -> None:
     locked = redis_lock(name, wait=0.05)(lambda: None)
-    with Lock(name), pytest.raises(LockTimeout):
+    with elsewhere.held(Lock(name)), pytest.raises(LockTimeout):
         locked()
 
 
@@ -361,7 +356,7 @@ def test_skip_returns_none_without_a_call(name: str) -> None:
     async def alocked() -> None:
         called.append(1)
 
-    with Lock(name):
+    with elsewhere.held(Lock(name)):
         assert locked() is None  # type: ignore[func-returns-value]
         asyncio.run(alocked())
     assert called == []
@@ -378,7 +373,7 @@ def test_a_callable_decides_what_is_returned(name: str) -> None:
 
     async def aplain(a: int, *, b: int) -> Any: ...
 
-    with Lock(name):
+    with elsewhere.held(Lock(name)):
         assert redis_lock(name, wait=0, on_conflict=instead)(plain)(1, b=2) == (name, 1, 2)
         for callback in (instead, ainstead):
             alocked = redis_lock(name, wait=0, on_conflict=callback)(aplain)
@@ -389,7 +384,7 @@ def test_a_sync_function_cannot_answer_contention_asynchronously(name: str) -> N
     async def instead(error: LockNotAvailable) -> None: ...
 
     locked = redis_lock(name, wait=0, on_conflict=instead)(lambda: None)
-    with Lock(name), pytest.raises(TypeError, match="must not be async"):
+    with elsewhere.held(Lock(name)), pytest.raises(TypeError, match="must not be async"):
         locked()
 
 

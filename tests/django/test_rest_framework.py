@@ -28,6 +28,7 @@ from redis_locks.integrations.rest_framework import (
     exception_handler,
 )
 from redis_locks.testing import assert_locked, assert_released, override_locks
+from tests import elsewhere
 
 pytestmark = pytest.mark.urls(__name__)
 
@@ -114,19 +115,19 @@ urlpatterns = [
 def test_an_api_view_holds_its_lock_for_what_changes(name: str) -> None:
     assert APIClient().post(f"/account/{name}/").json() == "done"
     assert_released(name)
-    with Lock(name):
+    with elsewhere.held(Lock(name)):
         assert APIClient().get(f"/account/{name}/").json() == "read"
 
 
 def test_a_viewset_behind_a_router_holds_its_lock(name: str) -> None:
     assert APIClient().put(f"/accounts/{name}/").json() == "done"
-    with Lock(name):
+    with elsewhere.held(Lock(name)):
         assert APIClient().put(f"/accounts/{name}/").status_code == 423
 
 
 @pytest.mark.parametrize("kind", ["account", "inner"])
 def test_contention_is_an_error_of_the_api_with_retry_after(kind: str, name: str) -> None:
-    with Lock(name, lease=2.5, renew=False):
+    with elsewhere.held(Lock(name, lease=2.5, renew=False)):
         response = APIClient().post(f"/{kind}/{name}/")
     assert response.status_code == 423
     assert response.json() == {
@@ -155,7 +156,7 @@ def test_the_lock_is_named_by_the_user_the_api_knows(name: str) -> None:
     client = APIClient()
     client.force_authenticate(User(username="ann"))
     assert client.post(f"/private/{name}/").json() == "done"
-    with Lock(f"{name}:ann"):
+    with elsewhere.held(Lock(f"{name}:ann")):
         assert client.post(f"/private/{name}/").status_code == 423
 
 

@@ -12,7 +12,8 @@ from django.test import TestCase
 
 from redis_locks import Lock, LockLost
 from tests.contract.world import keys_of
-from tests.django.transactions import increment, is_free, values, watched
+from tests.django.transactions import increment, values, watched
+from tests.elsewhere import is_free
 
 
 def fresh(name: str, **options: Any) -> Lock:

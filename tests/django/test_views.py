@@ -19,6 +19,7 @@ from redis_locks import Lock, LockBackendError, LockNotAvailable, Semaphore, ins
 from redis_locks.decorators import redis_lock
 from redis_locks.responses import retry_after
 from redis_locks.views import RedisLockMixin
+from tests import elsewhere
 from tests.contract.world import Observer, Threads
 
 pytestmark = pytest.mark.urls(__name__)
@@ -30,11 +31,7 @@ def server_side(client: redis.Redis) -> Observer:
 
 
 def state(name: str) -> str:
-    hold = Lock(name).acquire(wait=0)
-    if hold is None:
-        return "held"
-    hold.release()
-    return "free"
+    return "free" if elsewhere.is_free(name) else "held"
 
 
 def answer(name: str) -> HttpResponse:
@@ -192,7 +189,7 @@ def test_a_view_holds_its_lock_while_it_runs(kind: str, name: str) -> None:
 
 @pytest.mark.parametrize("kind", LOCKED)
 def test_contention_is_answered_with_423_and_retry_after(kind: str, name: str) -> None:
-    with Lock(name, lease=2.5, renew=False):
+    with elsewhere.held(Lock(name, lease=2.5, renew=False)):
         responses = Client().get(f"/{kind}/{name}/"), asyncio.run(aget(f"/{kind}/{name}/"))
     for response in responses:
         assert (response.status_code, response.reason_phrase) == (423, "Locked")
@@ -203,7 +200,7 @@ def test_contention_is_answered_with_423_and_retry_after(kind: str, name: str) -
 def test_the_status_of_contention_can_be_set(name: str) -> None:
     request = RequestFactory().get("/")
     with (
-        Lock(name),
+        elsewhere.held(Lock(name)),
         override_settings(REDIS_LOCKS={"CONNECTION": "default", "CONFLICT_STATUS": 409}),
     ):
         assert function(request, name).status_code == 409
@@ -220,7 +217,7 @@ def test_retry_after_counts_the_lease_of_the_holder_and_of_each_waiter(
 ) -> None:
     world = Threads()
     lock = Lock(name, wait=20)
-    with Lock(name, lease=5, renew=False):
+    with elsewhere.held(Lock(name, lease=5, renew=False)):
         waiters = [world.start(world.block, lock, lambda hold: None) for _ in range(3)]
         server_side.until_waiters(name, 3)
         response = Client().get(f"/{kind}/{name}/")
@@ -257,7 +254,7 @@ def test_retry_after_of_a_set_of_locks_counts_its_longest_queue(
     def view(request: HttpRequest) -> HttpResponse: ...
 
     world = Threads()
-    with Lock(name, lease=5, renew=False):
+    with elsewhere.held(Lock(name, lease=5, renew=False)):
         waiter = world.start(world.block, Lock(name, wait=20), lambda hold: None)
         server_side.until_waiters(name, 1)
         response = view(RequestFactory().get("/"))
@@ -273,7 +270,7 @@ def test_without_an_answer_about_the_queue_retry_after_is_the_holder_s_lease(
 
     monkeypatch.setattr(inspection, "locks", unreachable)
     monkeypatch.setattr(inspection, "alocks", unreachable)
-    with Lock(name, lease=2.5, renew=False):
+    with elsewhere.held(Lock(name, lease=2.5, renew=False)):
         for kind in ("function", "coroutine", "mixin", "async-mixin"):
             response = Client().get(f"/{kind}/{name}/")
             assert (response.status_code, int(response["Retry-After"]) <= 3) == (423, True)
@@ -287,7 +284,7 @@ def test_a_view_can_raise_or_build_its_own_response(name: str) -> None:
     def build(error: LockNotAvailable, request: HttpRequest) -> HttpResponse:
         return HttpResponse(f"later, {request.method}", status=418)
 
-    with Lock(name):
+    with elsewhere.held(Lock(name)):
         with pytest.raises(LockNotAvailable):
             redis_lock(name, wait=0, on_conflict="raise")(view)(request)
         response = redis_lock(name, wait=0, on_conflict=build)(view)(request)
@@ -299,7 +296,7 @@ def test_a_request_inside_another_ones_object_makes_a_view_too(name: str) -> Non
         def __init__(self) -> None:
             self._request = RequestFactory().get("/")
 
-    with Lock(name):
+    with elsewhere.held(Lock(name)):
         response = redis_lock(name, wait=0)(lambda self, request: HttpResponse())(
             object(), Wrapped()
         )
@@ -317,8 +314,8 @@ def test_the_holder_is_known_by_method_and_path(name: str) -> None:
 
     @redis_lock(name)
     def view(request: HttpRequest) -> None:
-        with pytest.raises(LockNotAvailable) as raised, Lock(name, wait=0):
-            pass
+        with pytest.raises(LockNotAvailable) as raised:
+            elsewhere.in_thread(Lock(name, wait=0).__enter__)
         seen.append(raised.value.holder)
 
     view(RequestFactory().post("/accounts/7/"))
@@ -330,12 +327,12 @@ def test_the_mixin_locks_what_changes_and_not_what_reads(name: str) -> None:
     assert client.get(f"/default/{name}/").content == b"free None"
     assert client.post(f"/default/{name}/").content == b"held True"
     assert state(name) == "free"
-    with Lock(name):
+    with elsewhere.held(Lock(name)):
         assert client.get(f"/default/{name}/").status_code == 200
 
 
 def test_the_mixins_answer_to_contention_can_be_built(name: str) -> None:
-    with Lock(name):
+    with elsewhere.held(Lock(name)):
         response = Client().post(f"/default/{name}/")
         later = Client().post(f"/async-default/{name}/")
     assert (response.status_code, response.json()["name"]) == (409, name)
@@ -417,12 +414,12 @@ def test_a_mixin_may_share(
 
     view = Sharing.as_view(**attributes)
     other = Semaphore(name, **others) if "capacity" in others else Lock(name, **others)
-    with other:
+    with elsewhere.held(other):
         assert view(rf.post("/"), name=name).status_code == 200
-        with other:
+        with elsewhere.held(other):
             expected = 423 if "capacity" in others else 200
             assert view(rf.post("/"), name=name).status_code == expected
-    with Lock(name):
+    with elsewhere.held(Lock(name)):
         assert view(rf.post("/"), name=name).status_code == 423
 
 

@@ -46,13 +46,6 @@ def next_holder(server_side: Observer, database: str, name: str) -> Future[list[
     return found
 
 
-def is_free(name: str) -> bool:
-    hold = elsewhere(Lock(name, wait=0).acquire).result(PATIENCE)
-    if hold is not None:
-        hold.release()
-    return hold is not None
-
-
 def watched(database: str) -> list[str]:
     """The methods of this thread's connection that are not its class's own just now."""
     return [name for name in ENDS if name in vars(connections[database])]

@@ -105,8 +105,11 @@ def count_overlaps(beliefs: Iterable[Belief]) -> int:
 
 
 def count_falling(beliefs: Iterable[Belief]) -> int:
-    """Return how many have no higher token than one that had ended before they began."""
-    everything = list(beliefs)
+    """Return how many have no higher token than one that had ended before they began.
+
+    One that had ended before it began, by its own clock, believed nothing.
+    """
+    everything = [belief for belief in beliefs if belief.until > belief.start]
     ended = sorted(everything, key=lambda belief: belief.until)
     falling, highest, position = 0, 0, 0
     for belief in sorted(everything):

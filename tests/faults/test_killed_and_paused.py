@@ -124,7 +124,7 @@ def test_a_forked_child_owns_nothing_and_renews_nothing_of_its_parent(
     assert "LockNotHeld" == _in_a_child(lambda: hold.extend(5))
     assert "LockNotHeld" == _in_a_child(hold.check)
     assert "True" == _in_a_child(lambda: hold.is_lost)
-    assert "0" == _in_a_child(lambda: len(hold._renewer._registry))
+    assert "0" == _in_a_child(lambda: len(hold._tenure.renewer._registry))
     assert "None" == _in_a_child(lambda: Lock(name).acquire(wait=0))
     assert hold.token == server_side.holder(name)
     assert not hold.is_lost

@@ -12,6 +12,7 @@ from redis_locks import Lock, LockTimeout, TooMuchContention, inspection
 from redis_locks.optimistic import conflicts
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import Observer
+from tests.elsewhere import held
 from tests.optimistic.sides import Adding, Side
 
 
@@ -57,7 +58,7 @@ def test_a_lock_that_is_not_to_be_had_is_contention(
 ) -> None:
     body = Adding(name, 10, lambda _: client.incr(name))
     with (
-        Lock(name),
+        held(Lock(name)),
         pytest.raises(TooMuchContention, match=r"did not become free within 0\.05 s") as raised,
     ):
         side.run(body, name, escalate_to=name, wait=0.05)

@@ -13,6 +13,7 @@ from celery.exceptions import Retry
 
 from redis_locks import Lock, LockNotAvailable, LockTimeout, redis_lock, task_queues
 from redis_locks.testing import assert_locked, assert_released, override_locks
+from tests.elsewhere import in_thread
 from tests.tasks.celery_app import app
 
 
@@ -172,7 +173,7 @@ def test_tasks_that_were_refused_together_do_not_come_back_together(
 def test_a_retried_task_runs_once_the_lock_is_free(
     name: str, retries: list[Retry], task: Callable[..., Any]
 ) -> None:
-    hold = Lock(name).acquire()
+    hold = in_thread(Lock(name).acquire)
     assert hold is not None
 
     def release(**_: object) -> None:

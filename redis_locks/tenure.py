@@ -1,0 +1,118 @@
+"""What the nested holds of one thread or task have in common, and where they find it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterable
+
+from redis_locks.renewal import Lease, Renewer
+
+
+class Tenure:
+    """Locks that one thread or task has, by one acquire and the holds nested in it.
+
+    The last hold to leave releases the locks.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_held",
+        "_open",
+        "_server",
+        "fencing_token",
+        "lease",
+        "mode",
+        "names",
+        "renewer",
+    )
+
+    def __init__(
+        self,
+        lease: Lease,
+        fencing_token: int,
+        mode: str,
+        renewer: Renewer | None,
+        names: tuple[str, ...] = (),
+    ) -> None:
+        self.lease = lease
+        self.fencing_token = fencing_token
+        self.mode = mode
+        self.renewer = renewer
+        """Who renews the lease, if anybody."""
+        self.names = names
+        self._open: set[int] = set()
+        self._server: object = None
+        self._held: Held = {}
+
+    def note(self, held: Held, server: object) -> None:
+        """Let later acquires of the thread or task that has `held` find it."""
+        self._held, self._server = held, server
+        reference = weakref.ref(self)
+        for name in self.names:
+            held[server, name] = reference
+
+    def join(self, hold: object) -> bool:
+        """Add a hold; False if the last one has left already, in another thread perhaps."""
+        with _mutex:
+            if self._open:
+                self._open.add(id(hold))
+            return bool(self._open)
+
+    def begin(self, hold: object) -> None:
+        """Add the first hold."""
+        self._open.add(id(hold))
+
+    def leave(self, hold: object) -> bool:
+        """Take a hold out, if it is in; True if no other is."""
+        with _mutex:
+            self._open.discard(id(hold))
+            last = not self._open
+        if last:
+            self.forget()
+        return last
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several holds are open."""
+        return len(self._open) > 1
+
+    @property
+    def is_held(self) -> bool:
+        """Whether its locks are held still."""
+        return bool(self._open) and not self.lease.ended and not self.lease.is_over()
+
+    def forget(self) -> None:
+        """Let no later acquire find it."""
+        for name in self.names:
+            reference = self._held.get((self._server, name))
+            if reference is not None and reference() in (self, None):
+                self._held.pop((self._server, name), None)
+
+
+Held = dict[tuple[object, str], "weakref.ref[Tenure]"]
+"""What one thread or task has, by server and name."""
+
+
+def find(held: Held, server: object, names: Iterable[str]) -> set[Tenure]:
+    """Return what holds any of these locks."""
+    found = set()
+    for name in names:
+        reference = held.get((server, name))
+        tenure = reference() if reference is not None else None
+        if tenure is not None and tenure.is_held:
+            found.add(tenure)
+    return found
+
+
+# Guards a few instructions; reentrant, for a signal's handler may come in between.
+_mutex = threading.RLock()
+
+
+def _after_fork() -> None:
+    global _mutex  # noqa: PLW0603 - another thread of the parent may have had it
+    _mutex = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

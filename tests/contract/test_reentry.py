@@ -1,0 +1,248 @@
+"""A thread or task that takes a lock which it has already."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from typing import Any
+
+import pytest
+import redis
+
+from redis_locks import Hold, Lock, LockError, LockLost, LockTimeout, Semaphore, redis_lock
+from tests.contract.world import PATIENCE, Observer, Tasks, World, held, until
+from tests.elsewhere import is_free
+
+
+def steps(world: World, first: Lock, second: Lock, check: Any) -> Any:
+    """Enter `first`, and in it `second`, in one thread or task; `check` gets both holds."""
+
+    async def in_task() -> Any:
+        async with first as outer:
+            async with second as inner:
+                result = check(outer, inner)
+            assert not outer.is_lost
+            return result, outer
+
+    def in_thread() -> Any:
+        with first as outer:
+            with second as inner:
+                result = check(outer, inner)
+            assert not outer.is_lost
+            return result, outer
+
+    return world.run(in_task()) if isinstance(world, Tasks) else in_thread()
+
+
+def test_the_holder_takes_it_again_at_once_and_without_a_round_trip(
+    world: World, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name, lease=60)
+
+    def check(outer: Hold, inner: Hold) -> int:
+        assert inner is not outer
+        assert (outer.token, outer.fencing_token) == (inner.token, inner.fencing_token)
+        assert inner.token == server_side.holder(name)
+        return server_side.commands()
+
+    world.release(held(world, lock))  # connections and threads are there now
+    before = server_side.commands()
+    inside, _ = steps(world, lock, Lock(name, wait=0), check)
+    assert 1 == inside - before
+    assert 2 == server_side.commands() - before
+    assert set() == server_side.left_of(name) - {"index"}
+
+
+def test_the_last_to_be_released_releases_the_lock(
+    world: World, name: str, server_side: Observer
+) -> None:
+    async def in_task() -> list[Hold]:
+        return [hold for _ in range(3) if (hold := await Lock(name).aacquire(wait=0))]
+
+    def in_thread() -> list[Hold]:
+        return [hold for _ in range(3) if (hold := Lock(name).acquire(wait=0))]
+
+    holds = world.run(in_task()) if isinstance(world, Tasks) else in_thread()
+    assert 3 == len(holds)
+    for hold in (holds[0], holds[2]):
+        world.release(hold)
+        world.release(hold)  # a second time does nothing
+    assert holds[1].token == server_side.holder(name)
+    assert world.acquire(Lock(name), wait=0) is None
+    world.release(holds[1])
+    assert server_side.holder(name) is None
+
+
+def test_another_thread_or_task_waits(world: World, name: str) -> None:
+    hold = held(world, Lock(name))
+    assert world.acquire(Lock(name), wait=0) is None
+    world.release(hold)
+
+
+def test_a_task_that_the_holder_starts_is_another_one(tasks: Tasks, name: str) -> None:
+    async def parent() -> object:
+        async with Lock(name):
+            return await asyncio.create_task(Lock(name).aacquire(wait=0))
+
+    assert tasks.run(parent()) is None
+
+
+def test_asking_for_more_upgrades_until_the_end(world: World, name: str) -> None:
+    def check(outer: Hold, inner: Hold) -> str:
+        assert outer.fencing_token == inner.fencing_token
+        assert not is_free(name, mode="shared")
+        return inner.mode
+
+    shared = Lock(name, mode="shared")
+    (mode, outer) = steps(world, shared, Lock(name, wait=0), check)
+    assert ("exclusive", "exclusive") == (mode, outer.mode)
+    world.release(held(world, Lock(name), wait=0))
+
+
+def test_an_upgrade_in_the_way_of_others_waits_and_leaves_the_outer_hold_shared(
+    world: World, name: str
+) -> None:
+    other = held(world, Lock(name, mode="shared"))
+    shared = Lock(name, mode="shared")
+    with pytest.raises(LockTimeout):
+        steps(world, shared, Lock(name, wait=0.05), None)
+    world.release(other)
+    (mode, _) = steps(world, shared, shared, lambda outer, inner: (outer.mode, inner.mode))
+    assert ("shared", "shared") == mode
+    world.release(held(world, Lock(name), wait=0))
+
+
+def test_shared_inside_exclusive_stays_exclusive(world: World, name: str) -> None:
+    mode, _ = steps(world, Lock(name), Lock(name, mode="shared"), lambda _, inner: inner.mode)
+    assert "exclusive" == mode
+
+
+def test_one_of_a_set_is_covered_by_the_set(world: World, name: str) -> None:
+    both = Lock(f"{name}:a", f"{name}:b")
+    _, outer = steps(world, both, Lock(f"{name}:b"), lambda *_: None)
+    assert outer.remaining == 0
+    world.release(held(world, both, wait=0))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Lock, lambda name: Lock(name, f"{name}:more", wait=None)),
+        (Lock, lambda name: Semaphore(name, 2, wait=None)),
+        (lambda name: Semaphore(name, 2), lambda name: Lock(name, wait=None)),
+        (Lock, lambda name: Lock(name, wait=None, reentrant=False)),
+        (
+            lambda name: Lock(name, mode="shared"),
+            lambda name: redis_lock(name, mode="shared", wait=None, reentrant=False),
+        ),
+    ],
+    ids=["set", "permit", "permits", "not-reentrant", "not-reentrant-shared"],
+)
+def test_waiting_for_oneself_is_an_error_at_once(
+    first: Any, second: Any, world: World, name: str
+) -> None:
+    with pytest.raises(LockError, match="would wait for its own thread or task"):
+        steps(world, first(name), second(name), None)
+    world.release(held(world, Lock(name), wait=0))
+
+
+def test_each_acquire_of_a_semaphore_takes_a_permit(world: World, name: str) -> None:
+    permits, tokens = Semaphore(name, 2, wait=0), set[str]()
+    steps(world, permits, permits, lambda one, two: tokens.update((one.token, two.token)))
+    assert 2 == len(tokens)
+
+
+def test_reads_of_a_nested_hold_are_answered_now(
+    world: World, name: str, client: redis.Redis
+) -> None:
+    client.set(f"{name}:data", "now", ex=60)
+    reading = Lock(name, read=[("GET", f"{name}:data")])
+    read, _ = steps(world, Lock(name), reading, lambda _, inner: inner.read)
+    assert [b"now"] == read
+
+
+def test_a_lost_hold_does_not_help_to_take_it_again(name: str) -> None:
+    first = Lock(name, lease=0.05, renew=False).acquire(wait=0)
+    assert first
+    until(lambda: first.is_lost)
+    second = Lock(name).acquire(wait=PATIENCE)
+    assert second
+    assert first.fencing_token < second.fencing_token
+    with pytest.raises(LockLost):
+        first.release()
+    nested = Lock(name).acquire(wait=0)
+    assert nested
+    assert second.token == nested.token
+    nested.release()
+    second.release()
+
+
+def test_what_ends_the_hold_for_all_is_refused_inside(name: str, client: redis.Redis) -> None:
+    first = Lock(name).acquire(wait=0)
+    inner = Lock(name).acquire(wait=0)
+    assert first
+    assert inner
+    with pytest.raises(LockError, match="nested"):
+        first.downgrade()
+    with pytest.raises(LockError, match="nested"):
+        inner.commit(client.pipeline().set(name, 1))
+    inner.release()
+    first.downgrade()
+    first.release()
+    assert not client.exists(name)
+
+
+def test_a_hold_released_by_another_thread_is_forgotten_here(name: str) -> None:
+    hold = Lock(name).acquire(wait=0)
+    assert hold is not None
+    thread = threading.Thread(target=hold.release)
+    thread.start()
+    thread.join()
+    again = Lock(name).acquire(wait=0)
+    assert again is not None
+    assert again.fencing_token > hold.fencing_token
+    again.release()
+
+
+def test_a_dropped_hold_does_not_help_to_take_it_again(name: str) -> None:
+    with pytest.warns(ResourceWarning):
+        Lock(name, lease=0.05).acquire(wait=0)
+    again = Lock(name).acquire(wait=PATIENCE)
+    assert again is not None
+    again.release()
+
+
+def test_a_dropped_nested_hold_leaves_the_outer_one(name: str, server_side: Observer) -> None:
+    with Lock(name) as outer:
+        with pytest.warns(ResourceWarning):
+            Lock(name).acquire(wait=0)
+        outer.check()
+        assert outer.token == server_side.holder(name)
+    assert server_side.holder(name) is None
+
+
+def test_a_forked_child_has_none_of_its_parent_s_holds(name: str) -> None:
+    with Lock(name):
+        child = os.fork()
+        if not child:
+            taken = 1
+            try:
+                taken = int(Lock(name).acquire(wait=0) is not None)
+            finally:
+                os._exit(taken)
+        assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_locked_function_may_call_itself(name: str) -> None:
+    @redis_lock(name, wait=0)
+    def countdown(number: int) -> int:
+        return number and countdown(number - 1)
+
+    assert 0 == countdown(5)
+
+
+@pytest.mark.parametrize("reentrant", [None, 1, "yes"])
+def test_reentrant_is_true_or_false(reentrant: Any) -> None:
+    with pytest.raises(TypeError, match="reentrant must be True or False"):
+        Lock("x", reentrant=reentrant)

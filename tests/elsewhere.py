@@ -1,0 +1,42 @@
+"""Another party in the same process: its holds exclude the test's own thread, as anybody's do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+from redis_locks import Hold, Lock, LockLost
+
+T = TypeVar("T")
+
+
+def in_thread(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call in a new thread, and return or raise what that does."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *args, **kwargs).result()
+
+
+def is_free(name: str, **options: Any) -> bool:
+    """Whether another thread can have the lock now."""
+
+    def take() -> bool:
+        hold = Lock(name, **options).acquire(wait=0)
+        if hold is not None:
+            hold.release()
+        return hold is not None
+
+    return in_thread(take)
+
+
+@contextmanager
+def held(lock: Lock) -> Iterator[Hold]:
+    """Have another thread hold `lock`; who is in this block may release it, and lose it."""
+    hold = in_thread(lock.acquire)
+    assert hold is not None
+    try:
+        yield hold
+    finally:
+        with suppress(LockLost):
+            hold.release()
