@@ -9,7 +9,7 @@ from redis_locks.connections import resolve
 from redis_locks.drivers.asynchronous import AsyncDriver, LoopDrivers
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.keys import Keys, index_key, partition_of, set_keys
+from redis_locks.keys import Group, Keys, index_key, partition_of, set_keys
 from redis_locks.renewal import TaskRenewer, ThreadRenewer
 
 
@@ -31,8 +31,23 @@ class Backend:
             driver.renewer = TaskRenewer(driver)
         return driver, driver.renewer
 
+    def groups(self, names: tuple[str, ...]) -> list[Group]:
+        """Return the scripts' KEYS for a set of locks, with the names, those of each partition apart.
+
+        They come in the order in which every process has to acquire them.
+        """
+        if len(names) == 1 or self._partitions == 1:
+            return [(names, self.keys(*names))]
+        by_partition: dict[int, list[str]] = {}
+        for name in names:
+            by_partition.setdefault(partition_of(name, self._partitions), []).append(name)
+        return [
+            (tuple(group), set_keys(self._prefix, partition, tuple(group)))
+            for partition, group in sorted(by_partition.items())
+        ]
+
     def keys(self, *names: str) -> Keys:
-        """Return the scripts' KEYS for a set of locks.
+        """Return the scripts' KEYS for a set of locks that one script is to reach.
 
         Raises:
             ValueError: They are not in one partition.
@@ -41,8 +56,7 @@ class Backend:
         if len(partitions) > 1:
             msg = (
                 f"the locks {', '.join(map(repr, names[:5]))} are in several partitions and cannot "
-                "be acquired in one step; acquire them one by one, always in the same order, or "
-                'set REDIS_LOCKS["PARTITIONS"] to 1'
+                'be reached in one step; take them one by one, or set REDIS_LOCKS["PARTITIONS"] to 1'
             )
             raise ValueError(msg)
         return set_keys(self._prefix, partitions.pop(), names)

@@ -10,7 +10,7 @@ from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.durations import wait_seconds
 from redis_locks.exceptions import LockLost
-from redis_locks.identity import new_token
+from redis_locks.identity import new_token, session
 from redis_locks.possession import Possession
 from redis_locks.renewal import Lease
 from redis_locks.store import Refused, Request
@@ -75,7 +75,7 @@ class Convertible(Possession):
             return None
         shared = self._lease
         mode = f"upgrade:{shared.token}"
-        token = new_token(task=not isinstance(driver, BlockingDriver))
+        token = new_token(session(task=not isinstance(driver, BlockingDriver)))
         request = Request(shared.keys, token, shared.lease_ms, mode, self._who)
         shared.upgrading = True
         try:

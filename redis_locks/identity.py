@@ -80,9 +80,9 @@ def session(*, task: bool) -> Session:
         return its
 
 
-def new_token(*, task: bool = False) -> str:
-    """Return a token nobody else has: its session, which has 96 random bits, and a counter."""
-    return f"{session(task=task).name}.{next(_process.counter):x}"
+def new_token(of: Session | None = None) -> str:
+    """Return a token nobody else has: its session (None: this thread), which has 96 random bits, and a counter."""
+    return f"{(of or session(task=False)).name}.{next(_process.counter):x}"
 
 
 def note_unconfirmed(token: str) -> None:

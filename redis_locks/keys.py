@@ -21,6 +21,9 @@ MAX_SET = 1000
 Keys = tuple[bytes, ...]
 """What a script gets as KEYS: the partition's index, then the holder key of each lock of a set."""
 
+Group = tuple[tuple[str, ...], Keys]
+"""The names of locks of one partition, and the KEYS of a script that takes them."""
+
 
 class LockKeys(NamedTuple):
     """All Redis keys that one lock may have, beside its partition's index."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Literal
 
-from redis_locks import waiting
+from redis_locks import spread, waiting
 from redis_locks.backends import Backend, backend_for
 from redis_locks.blocks import OpenBlocks
 from redis_locks.conf import UNSET, Unset, get_settings
@@ -19,7 +19,7 @@ from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
 from redis_locks.identity import new_token, note_unconfirmed, session, whoami
 from redis_locks.kept import Taken
-from redis_locks.keys import validate_names
+from redis_locks.keys import Group, validate_names
 from redis_locks.reads import Command, checked, packed_reads
 from redis_locks.reentry import reenter
 from redis_locks.renewal import Lease, Renewer
@@ -36,7 +36,8 @@ class Lock:
     It holds no token; each `acquire`, `with` or `async with` makes a fresh `Hold`.
 
     Several locks are acquired all at once or not at all: while it waits, the set holds none of
-    them. Two sets never deadlock each other, whatever the order of their names.
+    them. Two sets never deadlock each other, whatever the order of their names. With more than
+    one partition (REDIS_LOCKS["PARTITIONS"]), those of each are acquired so, one after another.
 
     Args:
         name: 1 to 512 bytes of UTF-8. Equal names on the same server are the same lock.
@@ -224,13 +225,9 @@ class Lock:
         taken = Taken(backend, frozenset(self._names), self._mode)
         if transaction is not None and not self._reads and (kept := transaction.find(taken)):
             return kept
-        outcome = run_blocking(self._nest(taken, backend.driver, wait, task=False))
-        if outcome is None:
-            if transaction is not None:
-                transaction.refuse_waiting_for_itself(taken)
-            outcome = run_blocking(
-                self._acquire(backend, backend.driver, backend.renewer, wait, task=False)
-            )
+        outcome = run_blocking(
+            self._acquire(backend, backend.driver, backend.renewer, wait, task=False)
+        )
         if transaction is not None and isinstance(outcome, Hold):
             transaction.keep(outcome, taken)
         return outcome
@@ -239,29 +236,51 @@ class Lock:
         self._scope.refuse_async()
         backend = backend_for(self._using)
         driver, renewer = await backend.of_loop()
-        taken = Taken(backend, frozenset(self._names), self._mode)
-        nested = await self._nest(taken, driver, wait, task=True)
-        if nested is not None:
-            return nested
         return await self._acquire(backend, driver, renewer, wait, task=True)
-
-    async def _nest(
-        self, taken: Taken, driver: Driver, wait: float | None, *, task: bool
-    ) -> Hold | Refused | None:
-        own = session(task=task)
-        if not own.held:
-            return None
-        return await reenter(taken, own, driver, wait, self._reads, reentrant=self._reentrant)
 
     async def _acquire(
         self, backend: Backend, driver: Driver, renewer: Renewer, wait: float | None, *, task: bool
     ) -> Hold | Refused:
+        renew = get_settings().renew if self._renew is UNSET else self._renew
+        groups = backend.groups(self._names)
+        if len(groups) == 1:
+            kept = renewer if renew else None
+            return await self._acquire_group(backend, driver, kept, groups[0], wait, task=task)
+        if self._reads:
+            msg = (
+                f"the locks {self._name} are in several partitions and read= reaches only one: "
+                "read when they are held"
+            )
+            raise ValueError(msg)
+
+        async def take(group: Group, left: float | None) -> Hold | Refused:
+            return await self._acquire_group(backend, driver, renewer, group, left, task=task)
+
+        return await spread.acquire(driver, take, groups, wait, renew=renew)
+
+    async def _acquire_group(
+        self,
+        backend: Backend,
+        driver: Driver,
+        renewer: Renewer | None,
+        group: Group,
+        wait: float | None,
+        *,
+        task: bool,
+    ) -> Hold | Refused:
+        names, keys = group
+        own = session(task=task)
+        if own.held:
+            taken = Taken(backend, frozenset(names), self._mode)
+            nested = await reenter(taken, own, driver, wait, self._reads, reentrant=self._reentrant)
+            if nested is not None:
+                return nested
         settings = get_settings()
         lease = settings.lease_ms if self._lease_ms is UNSET else self._lease_ms
         # The token is chosen before the first byte is sent, so that it can be taken back.
         request = Request(
-            backend.keys(*self._names),
-            new_token(task=task),
+            keys,
+            new_token(own),
             lease,
             self._mode,
             whoami(self._label, task=task),
@@ -273,17 +292,14 @@ class Lock:
         try:
             read = checked(outcome.read)
             held = Lease(self._name, request.keys, request.token, lease, outcome.deadline)
-            renews = settings.renew if self._renew is UNSET else self._renew
-            if renews:
+            if renewer is not None:
                 renewer.add(held)
             else:
                 note_unconfirmed(held.token)  # it ends by itself: no dead end for whoever waits
-            tenure = Tenure(
-                held, outcome.fencing_token, self._mode, renewer if renews else None, self._names
-            )
+            tenure = Tenure(held, outcome.fencing_token, self._mode, renewer, names)
             hold = Hold(backend, tenure, who=request.who, read=read)
             tenure.begin(hold)
-            tenure.note(session(task=task).held, backend)
+            tenure.note(own.held, backend)
         except BaseException:
             await waiting.take_back(driver, request)
             raise

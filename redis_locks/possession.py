@@ -63,6 +63,11 @@ class Possession:
         return self._lease.token
 
     @property
+    def parts(self) -> Sequence[Possession]:
+        """What is held on the server, each with a lease of its own: this, or a hold a partition."""
+        return (self,)
+
+    @property
     def is_lost(self) -> bool:
         """Whether the lease ended, or the hold was revoked, before it was released.
 

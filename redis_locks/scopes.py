@@ -10,7 +10,6 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
-from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
 from redis_locks.kept import Kept, Taken, add, kept_in, only_of_testcase
 
@@ -115,25 +114,11 @@ class Transaction:
         Raises:
             LockLost: It is lost, and so is the transaction's work.
         """
-        for hold, its in self._all_kept():
-            if its.covers(taken):
-                hold.check()
-                return hold
+        for kept in kept_in(self.connection):
+            if kept.taken is not None and kept.taken.covers(taken):
+                kept.hold.check()
+                return kept.hold
         return None
-
-    def refuse_waiting_for_itself(self, taken: Taken) -> None:
-        """Raise LockError if what is kept excludes `taken`: another thread may have taken it."""
-        for hold, its in self._all_kept():
-            if its.excludes(taken):
-                msg = (
-                    f"Lock {', '.join(sorted(taken.names))!r} ({taken.mode}) would wait for its own "
-                    f"transaction, which keeps {hold.name!r} ({its.mode}): take them "
-                    "together, in the stronger mode, or with scope='block'"
-                )
-                raise LockError(msg)
-
-    def _all_kept(self) -> list[tuple[Hold, Taken]]:
-        return [(kept.hold, kept.taken) for kept in kept_in(self.connection) if kept.taken]
 
     def keep(self, hold: Hold, taken: Taken) -> None:
         """Release `hold` when the transaction, or the savepoint it is in now, has ended."""

@@ -161,6 +161,14 @@ async def extend(link: Link, script: Script, keys: Keys, token: str, lease_ms: i
     return extend_reply(await link.call(script, extend_call(keys, token, lease_ms)), token)
 
 
+async def raise_fence(
+    link: Link, keys: Keys, token: str, lease_ms: int, fencing_token: int
+) -> int | None:
+    """Give a hold a fencing token at least so high, and extend it; replies as `extend` does."""
+    call = (keys, (token, lease_ms, fencing_token))
+    return extend_reply(await link.call(scripts.FENCE, call), token)
+
+
 def grant_message(message: bytes) -> Granted:
     """Return the grant that a release sent to a waiter.
 

@@ -16,7 +16,7 @@ from redis_locks.exceptions import (
     AttemptsExhausted,
     LockBackendError,
 )
-from redis_locks.identity import describe_holder, new_token, whoami
+from redis_locks.identity import describe_holder, new_token, session, whoami
 from redis_locks.renewal import Lease, Renewer
 from redis_locks.run_once import scripts
 from redis_locks.run_once.attempts import Attempt
@@ -77,7 +77,7 @@ class Job:
         return Request(
             side.backend.keys(self.name),
             # Chosen before the first byte is sent, so that it can be taken back.
-            new_token(task=side.task),
+            new_token(session(task=side.task)),
             self.terms.effective_lease_ms,
             "exclusive",
             whoami(self.terms.label, task=side.task),

@@ -42,6 +42,7 @@ COMMIT = load("commit", "_modes", "_queue")
 DETECT = load("detect", "_modes", "_queue")
 DOWNGRADE = load("downgrade", "_modes", "_queue")
 EXTEND = load("extend", "_modes")
+FENCE = load("fence", "_modes")
 INSPECT = load("inspect", "_modes")
 INDEX = load("index")
 NAMES = load("names")
@@ -55,6 +56,7 @@ ALL = (
     DETECT,
     DOWNGRADE,
     EXTEND,
+    FENCE,
     INSPECT,
     INDEX,
     NAMES,

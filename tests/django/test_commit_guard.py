@@ -12,11 +12,19 @@ from django.conf import settings
 from django.db import connection, connections, transaction
 from django.db.transaction import atomic
 from django.http import HttpRequest, HttpResponse
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import path
 from django.views import View
 
-from redis_locks import Lock, LockBackendError, LockLost, RedisLockMixin, kept, redis_lock
+from redis_locks import (
+    Lock,
+    LockBackendError,
+    LockLost,
+    RedisLockMixin,
+    inspection,
+    kept,
+    redis_lock,
+)
 from redis_locks.drivers.blocking import BlockingLink
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import Observer, keys_of
@@ -278,3 +286,23 @@ def test_a_view_whose_lock_is_lost_does_not_commit_under_atomic_requests(
     with pytest.raises(LockLost):
         Client().post(f"/{kind}/{name}/")
     assert kept == values("default", name)
+
+
+def test_all_partitions_of_a_set_are_kept_and_verified(
+    database: str, name: str, client: redis.Redis
+) -> None:
+    with override_settings(REDIS_LOCKS={"PREFIX": name, "PARTITIONS": 4}):
+        spread = [f"{name}:{number}" for number in range(8)]
+        with atomic(using=database):
+            with Lock(*spread, database=database) as hold:
+                increment(database, name)
+            assert len(hold.parts) > 1
+            assert sorted(spread) == inspection.names()
+        assert [] == inspection.names()
+        with pytest.raises(LockLost, match="before COMMIT"), atomic(using=database):
+            with Lock(*spread, database=database):
+                increment(database, f"{name}:lost")
+            inspection.release(spread[3])
+        assert [] == inspection.names()
+    assert [1] == values(database, name)
+    assert [] == values(database, f"{name}:lost")

@@ -1,0 +1,35 @@
+-- Raise a hold's fencing token, and make its lease last at least so long from now. Safe to repeat.
+-- A hold of locks of several partitions has one such token, above all that any of them gave out.
+--
+-- KEYS: index holder...
+-- ARGV: token
+--   2 lease, ms
+--   3 fencing token; a higher one of the lock stays
+-- Reply: "token 1 now ends"  now and the end of the lease in ms
+--        "token 0"           the token does not hold all of the locks (any more)
+
+local fence = ARGV[3]
+
+local function raised(claim)
+  local own, rest = string.match(claim, "^(%d+)(.*)$")
+  return text(math.max(tonumber(own), tonumber(fence))) .. rest
+end
+
+for _, name in ipairs(all) do
+  if not held_until(name) then
+    return token .. " 0"
+  end
+end
+for _, name in ipairs(all) do
+  if last_fence(name) < tonumber(fence) then
+    redis.call("SET", FENCE .. name, fence, "PX", FENCE_KEPT_MS)
+  end
+  local holder, claim = exclusive(name)
+  if holder then
+    redis.call("SET", HOLDER .. name, token .. " " .. raised(claim), "KEEPTTL")
+  else
+    redis.call("HSET", CLAIMS .. name, token, raised(redis.call("HGET", CLAIMS .. name, token)))
+  end
+end
+local ends = lengthen(all, clock() + tonumber(ARGV[2]))
+return token .. " 1 " .. text(now) .. " " .. text(ends)

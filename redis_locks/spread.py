@@ -1,0 +1,237 @@
+"""Locks of several partitions: no script reaches them all, so they are acquired one after another.
+
+Every process takes partitions in the same order, so two sets never wait for each other. What
+was acquired is renewed while the rest is waited for, and given back if the rest is not to be had.
+"""
+
+# ruff: noqa: SLF001 - a hold of several partitions is made of holds
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from time import monotonic
+from typing import Any
+
+from redis_locks import store
+from redis_locks.conf import UNSET, Unset, get_settings
+from redis_locks.deadlines import bounded
+from redis_locks.drivers.base import Driver
+from redis_locks.durations import wait_seconds
+from redis_locks.exceptions import LockError, LockLost
+from redis_locks.holds import Hold
+from redis_locks.identity import note_unconfirmed, process_id
+from redis_locks.keys import Group
+from redis_locks.possession import Possession
+from redis_locks.store import Refused
+from redis_locks.tenure import Tenure
+
+Take = Callable[[Group, float | None], Coroutine[Any, Any, Hold | Refused]]
+"""Acquires the locks of one partition, waiting for so many seconds; what it returns is renewed."""
+
+
+class Deadline:
+    """Until when the locks of all partitions have to be there; `wait` as for a lock."""
+
+    def __init__(self, wait: float | None) -> None:
+        self._until = None if wait is None else monotonic() + wait
+
+    def left(self) -> float | None:
+        """Return the seconds that are left; None if it never comes."""
+        return None if self._until is None else max(0.0, self._until - monotonic())
+
+
+class SpreadHold(Hold):
+    """One possession of locks of several partitions, made of a hold of each.
+
+    Its `token` is that of the first one. Its fencing token is above that of every earlier hold
+    of each of its locks.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Sequence[Hold], fencing_token: int) -> None:
+        first = parts[0]
+        tenure = Tenure(first._lease, fencing_token, first.mode, None)
+        super().__init__(first._backend, tenure, who=first._who)
+        tenure.begin(self)
+        self._parts = tuple(parts)
+
+    @property
+    def parts(self) -> Sequence[Possession]:
+        """The holds of its partitions."""
+        return self._parts
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether one of its locks is lost; see `Hold.is_lost`."""
+        return any(part.is_lost for part in self._parts)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the first of its leases ends unless renewed; 0 when released or lost."""
+        return 0.0 if self.is_lost else min(part.remaining for part in self._parts)
+
+    async def _extend(self, driver: Driver, milliseconds: int) -> None:
+        self.check()
+        for part in self._parts:
+            await part._extend(driver, milliseconds)
+
+    async def _release(self, driver: Driver, *, repeated: bool = False) -> None:
+        if self._pid != process_id():
+            raise self._of_another_process()
+        if self._released:
+            return
+        if self.kept:
+            if self.is_lost:
+                raise self._lost()
+            return
+        failure = await _each(self._parts, lambda part: part._release(driver, repeated=repeated))
+        self._released = all(part._released for part in self._parts)
+        if failure is not None:
+            raise failure
+
+    async def _commit(self, driver: Driver, pipe: Any) -> None:  # noqa: ARG002 - as a hold's
+        msg = (
+            f"the locks {self.name} are in several partitions, and one step reaches only one of "
+            'them: send the commands by themselves, or set REDIS_LOCKS["PARTITIONS"] to 1'
+        )
+        raise ValueError(msg)
+
+    async def _upgrade(self, driver: Driver, wait: float | Unset | None) -> None:
+        if self._stays("exclusive"):
+            return
+        seconds = bounded(get_settings().wait if wait is UNSET else wait_seconds(wait))
+        deadline = Deadline(seconds)
+        try:
+            for part in self._parts:
+                await part._upgrade(driver, deadline.left())
+        except BaseException:
+            # All are exclusive, or none.
+            await driver.finish(self._all_downgrade(driver))
+            raise
+        finally:
+            self._lease = self._parts[0]._lease
+        fencing_token = await level(driver, self._parts, extend=False)
+        if fencing_token is None:
+            raise self._lost()
+        self.mode, self.fencing_token = "exclusive", fencing_token
+
+    async def _downgrade(self, driver: Driver) -> None:
+        if self._stays("shared"):
+            return
+        failure = await self._all_downgrade(driver)
+        if failure is not None:
+            raise failure
+        self._tenure.mode = "shared"
+
+    async def _all_downgrade(self, driver: Driver) -> BaseException | None:
+        return await _each(self._parts, lambda part: part._downgrade(driver))
+
+    def __del__(self) -> None:
+        # One warning is enough, and the first part's stands for all.
+        for part in getattr(self, "_parts", ())[1:]:
+            if not (part._released or part._lease.ended):
+                part._lease.ended = True
+                note_unconfirmed(part.token)
+        super().__del__()
+
+
+async def acquire(
+    driver: Driver, take: Take, groups: Sequence[Group], wait: float | None, *, renew: bool
+) -> SpreadHold | Refused:
+    """Acquire the locks of all partitions within `wait` seconds in all (None: for ever).
+
+    Without `renew` the renewal ends when all are held, each with a whole lease from then on.
+
+    Returns `Refused` when somebody else still held one of them at the end. Then, and whatever
+    goes wrong, cancellation included, nothing is held, or only until its lease ends.
+
+    Raises:
+        LockLost: One of them was lost while the others were waited for, and no time is left.
+    """
+    deadline = Deadline(wait)
+    parts: list[Hold] = []
+    try:
+        while True:
+            for group in groups:
+                outcome = await take(group, deadline.left())
+                if isinstance(outcome, Refused):
+                    await _give_back(driver, parts)
+                    return outcome
+                parts.append(outcome)
+            fencing_token = await level(driver, parts, extend=True)
+            if fencing_token is not None:
+                if not renew:
+                    _stop_renewal(parts)
+                return SpreadHold(parts, fencing_token)
+            if deadline.left() == 0:
+                msg = f"Lock {parts[0].name!r} was lost in part while the rest was acquired; use a longer lease"
+                raise LockLost(msg)
+            await _give_back(driver, parts)
+            parts.clear()
+    except BaseException:
+        await _give_back(driver, parts)
+        raise
+
+
+def _stop_renewal(parts: Sequence[Hold]) -> None:
+    for part in parts:
+        tenure = part._tenure
+        if tenure.is_shared:
+            continue  # an outer hold's
+        if tenure.renewer is not None:
+            tenure.renewer.discard(part._lease)
+            tenure.renewer = None
+        note_unconfirmed(part.token)  # it ends by itself: no dead end for whoever waits
+
+
+async def level(driver: Driver, parts: Sequence[Hold], *, extend: bool) -> int | None:
+    """Give all parts the highest of their fencing tokens; None if one is lost.
+
+    With `extend` each gets a whole lease, too.
+
+    Nodes have clocks of their own: without this, the next holder of one of the locks might get
+    a fencing token below the one that this hold shows.
+    """
+    highest = max(part.fencing_token for part in parts)
+    for part in parts:
+        milliseconds = part._lease.lease_ms if extend else 0
+        if not await _raised(driver, part, milliseconds, highest):
+            return None
+    return highest
+
+
+async def _raised(driver: Driver, part: Hold, milliseconds: int, fencing_token: int) -> bool:
+    lease = part._lease
+    sent = monotonic()
+    left, _ = await part._persist(
+        driver,
+        lambda link: store.raise_fence(link, lease.keys, lease.token, milliseconds, fencing_token),
+    )
+    if left is None or lease.is_over():
+        lease.lost = True
+        return False
+    lease.deadline = max(lease.deadline, sent + left / 1000)
+    part._tenure.fencing_token = fencing_token
+    return True
+
+
+async def _give_back(driver: Driver, parts: Sequence[Hold]) -> None:
+    failure = await _each(parts, lambda part: part._release_surely(driver))
+    if failure is not None and not isinstance(failure, LockError):
+        raise failure  # an interrupt
+
+
+async def _each(
+    parts: Sequence[Hold], action: Callable[[Hold], Awaitable[None]]
+) -> BaseException | None:
+    """Do it to every part, the last first, and return what went wrong; interrupts go first."""
+    failure: BaseException | None = None
+    for part in reversed(parts):
+        try:
+            await action(part)
+        except LockError as error:
+            failure = failure or error
+        except BaseException as interrupt:  # noqa: BLE001 - the caller raises it
+            failure = interrupt
+    return failure

@@ -1,0 +1,334 @@
+"""Sets of locks of several partitions: acquired one after another, held as one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from django.test import override_settings
+
+from redis_locks import (
+    Hold,
+    Lock,
+    LockLost,
+    LockNotAvailable,
+    LockTimeout,
+    inspection,
+    store,
+    waiting,
+)
+from redis_locks.inspection import LockInfo
+from redis_locks.keys import lock_keys, partition_of
+from tests.contract.world import PATIENCE, Tasks, World, held, until
+
+PARTITIONS = 4
+Names = tuple[str, str, str]
+
+
+@pytest.fixture(autouse=True)
+def own_partitions(name: str) -> Iterator[None]:
+    with override_settings(REDIS_LOCKS={"PREFIX": name, "PARTITIONS": PARTITIONS}):
+        yield
+
+
+@pytest.fixture
+def names() -> Names:
+    """A lock of each of the first three partitions."""
+    found = {partition_of(f"lock:{i}", PARTITIONS): f"lock:{i}" for i in range(50)}
+    return found[0], found[1], found[2]
+
+
+def info(name: str) -> LockInfo | None:
+    return inspection.lock(name)
+
+
+def until_waiters(name: str, count: int = 1) -> None:
+    def waiting() -> int:
+        found = info(name)
+        return found.waiting if found else 0
+
+    until(lambda: waiting() == count)
+
+
+def in_use() -> list[str]:
+    return [lock.name for lock in inspection.locks()]
+
+
+def lease_ends(client: redis.Redis, prefix: str, name: str) -> Any:
+    partition = partition_of(name, PARTITIONS)
+    return client.pexpiretime(lock_keys(prefix, partition, name).holder)
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+def test_the_set_is_held_and_released_as_one(world: World, names: Names, mode: Any) -> None:
+    def body(hold: Hold) -> None:
+        assert sorted(names) == in_use()
+        held_now = [holder for lock in inspection.locks(names=names) for holder in lock.holders]
+        assert [part.token for part in hold.parts] == [holder.token for holder in held_now]
+        assert [mode] * 3 == [holder.mode for holder in held_now]
+        assert {hold.fencing_token} == {holder.fencing_token for holder in held_now}
+        assert ", ".join(reversed(names)) == hold.name
+
+    world.block(Lock(*reversed(names), mode=mode), body)
+    assert [] == in_use()
+
+
+def test_locks_of_one_partition_are_still_acquired_in_one_step(world: World) -> None:
+    found = [f"lock:{i}" for i in range(50) if partition_of(f"lock:{i}", PARTITIONS) == 1][:2]
+    hold = held(world, Lock(*found))
+    assert (hold,) == hold.parts
+    world.release(hold)
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_nothing_is_held_when_one_of_them_is_not_free(
+    world: World, names: Names, taken: int
+) -> None:
+    other = held(world, Lock(names[taken]))
+    assert world.acquire(Lock(*names), wait=0) is None
+    with pytest.raises(LockNotAvailable, match="is held by"):
+        world.block(Lock(*names).hold(wait=0), lambda _: None)
+    assert [names[taken]] == in_use()
+    world.release(other)
+
+
+def test_all_its_waits_share_one_deadline(
+    world: World, names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, waits = waiting.acquire, []
+
+    async def noted(driver: Any, request: Any, wait: float, patience: float) -> Any:
+        waits.append(wait)
+        return await plain(driver, request, wait, patience)
+
+    first = held(world, Lock(names[0]))
+    monkeypatch.setattr(waiting, "acquire", noted)
+    waiter = world.start(world.acquire, Lock(*names), wait=PATIENCE)
+    until_waiters(names[0])
+    time.sleep(0.05)  # this much less is left for the others
+    world.release(first)
+    world.release(waiter.result(PATIENCE))
+    assert waits[0] <= PATIENCE
+    assert waits[2] < waits[1] < waits[0] - 0.05
+
+
+@pytest.mark.parametrize("taken", [0, 2])
+def test_it_gives_up_when_the_wait_is_over(world: World, names: Names, taken: int) -> None:
+    other = held(world, Lock(names[taken]))
+    with pytest.raises(LockTimeout, match=r"within 0\.2 s; it is held by"):
+        world.block(Lock(*names).hold(wait=0.2), lambda _: None)
+    assert [names[taken]] == in_use()
+    world.release(other)
+
+
+def test_it_is_granted_when_the_last_of_them_is_free(world: World, names: Names) -> None:
+    other = held(world, Lock(names[2]))
+    waiter = world.start(world.acquire, Lock(*names))
+    until_waiters(names[2])
+    world.release(other)
+    hold = waiter.result(PATIENCE)
+    assert hold is not None
+    assert sorted(names) == in_use()
+    world.release(hold)
+    assert [] == in_use()
+
+
+def test_sets_in_opposite_orders_do_not_deadlock(world: World, names: Names) -> None:
+    a, b, c = names
+    sets = [Lock(a, b), Lock(b, c), Lock(c, a), Lock(c, b, a), Lock(b)]
+    workers = [
+        world.start(world.block, lock.hold(wait=PATIENCE), lambda hold: hold.check())
+        for lock in sets * 4
+    ]
+    for worker in workers:
+        worker.result(PATIENCE)
+    assert [] == in_use()
+
+
+def test_a_cancelled_wait_gives_back_what_was_acquired(tasks: Tasks, names: Names) -> None:
+    other = held(tasks, Lock(names[1]))
+    task: Any = None
+
+    async def wait() -> None:
+        nonlocal task
+        task = asyncio.current_task()
+        await Lock(*names).aacquire()
+
+    waiter = tasks.submit(wait())
+    until_waiters(names[1])
+    assert sorted(names[:2]) == in_use()
+    tasks.loop.call_soon_threadsafe(task.cancel)
+    with pytest.raises(BaseException) as cancelled:  # noqa: PT011 - the executor's or asyncio's
+        waiter.result(PATIENCE)
+    assert "Cancelled" in type(cancelled.value).__name__
+    assert [names[1]] == in_use()
+    tasks.release(other)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("script", ["acquire", "raise_fence"])
+def test_an_interrupt_gives_back_what_was_acquired(
+    names: Names, monkeypatch: pytest.MonkeyPatch, script: str, when: str
+) -> None:
+    plain, calls = getattr(store, script), []
+
+    async def interrupted(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        if len(calls) < 2 or when == "after":
+            reply = await plain(*args, **options)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return reply
+
+    monkeypatch.setattr(store, script, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Lock(*names).acquire()
+    assert [] == in_use()
+
+
+def test_what_is_held_is_renewed_while_the_rest_is_waited_for(
+    world: World, name: str, names: Names, client: redis.Redis
+) -> None:
+    other = held(world, Lock(names[1]))
+    waiter = world.start(world.acquire, Lock(*names, lease=0.6, renew=False))
+    until_waiters(names[1])
+    ended = lease_ends(client, name, names[0]) + 300
+    until(lambda: lease_ends(client, name, names[0]) > ended)
+    world.release(other)
+    hold = waiter.result(PATIENCE)
+    assert hold is not None
+    assert not hold.is_lost
+    # Not renewed from here on: each has a whole lease, and it ends.
+    until(lambda: hold.is_lost)
+    with pytest.raises(LockLost):
+        world.release(hold)
+    assert [] == in_use()
+
+
+def test_it_is_lost_if_one_of_its_locks_is(world: World, names: Names) -> None:
+    hold = held(world, Lock(*names, lease=0.6))
+    until(lambda: hold.remaining < 0.4)
+    until(lambda: hold.remaining > 0.5)  # renewed, and so are all of them
+    assert 1 == inspection.release(names[1])
+    until(lambda: hold.is_lost)
+    assert 0 == hold.remaining
+    with pytest.raises(LockLost):
+        hold.check()
+    with pytest.raises(LockLost):
+        world.release(hold)
+    assert [] == in_use()
+
+
+def test_it_starts_anew_when_one_is_lost_while_the_rest_is_waited_for(
+    world: World, names: Names
+) -> None:
+    other = held(world, Lock(names[1]))
+    waiter = world.start(world.acquire, Lock(*names, lease=30))
+    until_waiters(names[1])
+    assert 1 == inspection.release(names[0])
+    thief = held(world, Lock(names[0]))
+    world.release(other)
+    until_waiters(names[0])
+    assert [names[0]] == in_use()
+    world.release(thief)
+    hold = waiter.result(PATIENCE)
+    assert hold is not None
+    assert sorted(names) == in_use()
+    world.release(hold)
+
+
+def test_it_is_lost_at_once_when_no_time_is_left_to_start_anew(
+    world: World, names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = store.raise_fence
+
+    async def after_a_force_release(*args: Any) -> Any:
+        inspection.release(names[0])
+        return await plain(*args)
+
+    monkeypatch.setattr(store, "raise_fence", after_a_force_release)
+    with pytest.raises(LockLost, match="lost in part"):
+        world.acquire(Lock(*names), wait=0)
+    assert [] == in_use()
+
+
+def test_extend_is_of_all(world: World, name: str, names: Names, client: redis.Redis) -> None:
+    hold = held(world, Lock(*names, lease=5))
+    world.extend(hold, 60)
+    assert hold.remaining > 50
+    now = time.time() * 1000
+    assert all(lease_ends(client, name, each) > now + 50_000 for each in names)
+    world.release(hold)
+    with pytest.raises(Exception, match="released already"):
+        world.extend(hold, 60)
+    world.release(hold)  # does nothing
+
+
+def test_its_fencing_token_is_above_all_earlier_and_below_all_later_ones(
+    world: World, name: str, names: Names, client: redis.Redis
+) -> None:
+    ahead = 9_000_000_000_000_000  # the clock of this partition's node is wrong
+    partition = partition_of(names[1], PARTITIONS)
+    client.set(lock_keys(name, partition, names[1]).fence, ahead, ex=3600)
+    hold = held(world, Lock(*names))
+    assert hold.fencing_token > ahead
+    world.release(hold)
+    for each in names:
+        later = held(world, Lock(each))
+        assert later.fencing_token > hold.fencing_token
+        world.release(later)
+
+
+def test_it_is_upgraded_and_downgraded_as_one(world: World, names: Names) -> None:
+    hold = held(world, Lock(*names, mode="shared"))
+    before = hold.fencing_token
+    world.do(hold, "upgrade", wait=0)
+    assert "exclusive" == hold.mode
+    assert hold.fencing_token > before
+    for lock in inspection.locks():
+        assert ["exclusive"] == [holder.mode for holder in lock.holders]
+        assert [hold.fencing_token] == [holder.fencing_token for holder in lock.holders]
+    world.do(hold, "upgrade", wait=0)  # does nothing
+    world.do(hold, "downgrade")
+    assert "shared" == hold.mode
+    other = held(world, Lock(*names, mode="shared", wait=0))
+    world.release(other)
+    world.release(hold)
+    assert [] == in_use()
+
+
+def test_an_upgrade_that_fails_leaves_all_shared(world: World, names: Names) -> None:
+    hold = held(world, Lock(*names, mode="shared"))
+    other = held(world, Lock(names[2], mode="shared"))
+    with pytest.raises(LockNotAvailable):
+        world.do(hold, "upgrade", wait=0)
+    assert "shared" == hold.mode
+    assert {"shared"} == {holder.mode for lock in inspection.locks() for holder in lock.holders}
+    hold.check()
+    world.release(other)
+    world.do(hold, "upgrade", wait=0)
+    world.release(hold)
+    assert [] == in_use()
+
+
+def test_what_needs_one_step_says_so(world: World, names: Names, client: redis.Redis) -> None:
+    hold = held(world, Lock(*names))
+    with pytest.raises(ValueError, match="in several partitions, and one step reaches only one"):
+        world.do(hold, "commit", client.pipeline())
+    world.release(hold)
+    with pytest.raises(ValueError, match="in several partitions and read= reaches only one"):
+        world.acquire(Lock(*names, read=[("GET", "x")]))
+    assert [] == in_use()
+
+
+def test_a_hold_that_is_dropped_warns_once(names: Names) -> None:
+    hold = Lock(*names, lease=0.3).acquire()
+    assert hold is not None
+    with pytest.warns(ResourceWarning, match="dropped without release") as warned:
+        del hold
+    assert 1 == len(warned)
+    until(lambda: not in_use())  # nothing renews it
