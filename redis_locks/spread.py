@@ -9,6 +9,7 @@ was acquired is renewed while the rest is waited for, and given back if the rest
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from math import inf
 from time import monotonic
 from typing import Any
 
@@ -33,11 +34,17 @@ class Deadline:
     """Until when the locks of all partitions have to be there; `wait` as for a lock."""
 
     def __init__(self, wait: float | None) -> None:
-        self._until = None if wait is None else monotonic() + wait
+        self._until = inf if wait is None else monotonic() + wait
+        # A wait that is over is still one: 0 means that there was none to begin with.
+        self._least = 0.0 if wait == 0 else 0.001
 
     def left(self) -> float | None:
         """Return the seconds that are left; None if it never comes."""
-        return None if self._until is None else max(0.0, self._until - monotonic())
+        return None if self._until == inf else max(self._least, self._until - monotonic())
+
+    def is_over(self) -> bool:
+        """Return whether no time is left."""
+        return monotonic() >= self._until
 
 
 class SpreadHold(Hold):
@@ -105,15 +112,15 @@ class SpreadHold(Hold):
         try:
             for part in self._parts:
                 await part._upgrade(driver, deadline.left())
+            fencing_token = await level(driver, self._parts, extend=False)
+            if fencing_token is None:
+                raise self._lost()
         except BaseException:
             # All are exclusive, or none.
             await driver.finish(self._all_downgrade(driver))
             raise
         finally:
             self._lease = self._parts[0]._lease
-        fencing_token = await level(driver, self._parts, extend=False)
-        if fencing_token is None:
-            raise self._lost()
         self.mode, self.fencing_token = "exclusive", fencing_token
 
     async def _downgrade(self, driver: Driver) -> None:
@@ -164,7 +171,7 @@ async def acquire(
                 if not renew:
                     _stop_renewal(parts)
                 return SpreadHold(parts, fencing_token)
-            if deadline.left() == 0:
+            if deadline.is_over():
                 msg = f"Lock {parts[0].name!r} was lost in part while the rest was acquired; use a longer lease"
                 raise LockLost(msg)
             await _give_back(driver, parts)

@@ -14,6 +14,7 @@ from django.test import override_settings
 from redis_locks import (
     Hold,
     Lock,
+    LockBackendError,
     LockLost,
     LockNotAvailable,
     LockTimeout,
@@ -313,6 +314,25 @@ def test_an_upgrade_that_fails_leaves_all_shared(world: World, names: Names) -> 
     world.do(hold, "upgrade", wait=0)
     world.release(hold)
     assert [] == in_use()
+
+
+def test_an_upgrade_whose_last_step_fails_leaves_all_shared(
+    world: World, names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = held(world, Lock(*names, mode="shared"))
+
+    async def unreachable(*args: Any) -> Any:
+        msg = "no answer"
+        raise LockBackendError(msg)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "raise_fence", unreachable)
+        with pytest.raises(LockBackendError, match="no answer"):
+            world.do(hold, "upgrade", wait=0)
+    assert {"shared"} == {holder.mode for lock in inspection.locks() for holder in lock.holders}
+    world.do(hold, "upgrade", wait=0)
+    assert "exclusive" == hold.mode
+    world.release(hold)
 
 
 def test_what_needs_one_step_says_so(world: World, names: Names, client: redis.Redis) -> None:
