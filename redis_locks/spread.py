@@ -120,8 +120,8 @@ class SpreadHold(Hold):
             await driver.finish(self._all_downgrade(driver))
             raise
         finally:
-            self._lease = self._parts[0]._lease
-        self.mode, self.fencing_token = "exclusive", fencing_token
+            self._tenure.lease = self._parts[0]._lease
+        self._tenure.mode, self._tenure.fencing_token = "exclusive", fencing_token
 
     async def _downgrade(self, driver: Driver) -> None:
         if self._stays("shared"):

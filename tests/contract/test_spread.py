@@ -352,3 +352,15 @@ def test_a_hold_that_is_dropped_warns_once(names: Names) -> None:
         del hold
     assert 1 == len(warned)
     until(lambda: not in_use())  # nothing renews it
+
+
+@pytest.mark.parametrize("renew", [True, False])
+def test_who_holds_the_set_takes_some_or_all_of_it_again(names: Names, *, renew: bool) -> None:
+    with Lock(*names, lease=60) as outer:
+        with Lock(*names, wait=0, renew=renew) as all_again, Lock(names[1], wait=0) as one:
+            assert outer.fencing_token == all_again.fencing_token == one.fencing_token
+        assert sorted(names) == in_use()
+        assert all(part._tenure.renewer for part in outer.parts)  # type: ignore[attr-defined]
+        outer.extend(90)
+        assert outer.remaining > 80
+    assert [] == in_use()
