@@ -1,7 +1,6 @@
-"""Who blocks whom: what the snapshots of locks say, joined into trees.
+"""Who blocks whom: what the snapshots of locks say, joined into trees of sessions.
 
-A session is a thread or a task of one process, told by its host, pid and name. So two
-threads of one process with the same name look like one.
+A session is a thread or a task of one process.
 """
 
 from __future__ import annotations
@@ -9,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from redis_locks import inspection
-from redis_locks.inspection import MOST_WAITERS_LISTED, HolderInfo, LockInfo, WaiterInfo
+from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +39,6 @@ class Node:
     deadlocked: bool = False
 
 
-def contended_locks(*, using: str | None = None) -> list[LockInfo]:
-    """Return the locks that somebody waits for, with up to 1000 waiters each; blocks.
-
-    Raises:
-        LockBackendError: Redis could not be asked.
-    """
-    found = []
-    for listed in inspection.locks(using=using):
-        lock: LockInfo | None = listed
-        if listed.waiting > MOST_WAITERS_LISTED:
-            lock = inspection.lock(listed.name, using=using)
-        if lock is not None and lock.waiting:
-            found.append(lock)
-    return found
-
-
 def blocked(locks: Iterable[LockInfo]) -> list[Blocked]:
     """Return each waiter with each holder of what it waits for, in queue order."""
     return [
@@ -75,21 +57,13 @@ def trees(pairs: Sequence[Blocked]) -> list[Node]:
     return _Forest(pairs).grow()
 
 
-_Session = tuple[str, ...]
-
-
-def _session(who: HolderInfo | WaiterInfo) -> _Session:
-    # Nothing is known of a claim that we cannot read: a session of its own.
-    return (who.host, str(who.pid), who.unit) if who.pid else (who.token,)
-
-
 class _Forest:
     def __init__(self, pairs: Sequence[Blocked]) -> None:
-        self._waits = {_session(pair.waiter) for pair in pairs}
-        self._pairs: dict[_Session, list[Blocked]] = {}
+        self._waits = {pair.waiter.session for pair in pairs}
+        self._pairs: dict[str, list[Blocked]] = {}
         for pair in pairs:
-            self._pairs.setdefault(_session(pair.holder), []).append(pair)
-        self._grown: set[_Session] = set()
+            self._pairs.setdefault(pair.holder.session, []).append(pair)
+        self._grown: set[str] = set()
 
     def grow(self) -> list[Node]:
         free = [session for session in self._pairs if session not in self._waits]
@@ -99,10 +73,8 @@ class _Forest:
             if session not in self._grown
         ]
 
-    def _node(
-        self, who: HolderInfo | WaiterInfo, lock: str | None, above: tuple[_Session, ...]
-    ) -> Node:
-        session = _session(who)
+    def _node(self, who: HolderInfo | WaiterInfo, lock: str | None, above: tuple[str, ...]) -> Node:
+        session = who.session
         if session in self._grown:
             return Node(who, lock, (), repeated=session in self._pairs, deadlocked=session in above)
         self._grown.add(session)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+from dataclasses import replace
 from threading import Thread
 
 import pytest
@@ -18,11 +19,11 @@ from tests.django.test_command import run
 
 
 def holder(unit: str, pid: int = 1) -> HolderInfo:
-    return HolderInfo(f"h{unit}", 1, 2.0, 3.0, "exclusive", "web-1", pid, unit, "x")
+    return HolderInfo(f"{unit}.1", 1, 2.0, 3.0, "exclusive", "web-1", pid, unit, "x")
 
 
 def waiter(unit: str, pid: int = 1) -> WaiterInfo:
-    return WaiterInfo(f"w{unit}", 1.0, "exclusive", "web-1", pid, unit, "x")
+    return WaiterInfo(f"{unit}.2", 1.0, "exclusive", "web-1", pid, unit, "x")
 
 
 def lock(name: str, held_by: str, *waited_for_by: str) -> LockInfo:
@@ -61,10 +62,12 @@ def test_trees_join_those_who_wait_below_those_they_wait_for(
     assert trees == [drawn(tree) for tree in blockers.trees(blockers.blocked(locks))]
 
 
-def test_sessions_of_which_nothing_is_known_are_not_one_session() -> None:
-    held = LockInfo("l", "exclusive", (holder("", pid=0),), (waiter("", pid=0),), 1)
-    assert 1 == len(blockers.trees(blockers.blocked([held])))
-    assert not blockers.trees(blockers.blocked([held]))[0].blocks[0].deadlocked
+def test_threads_of_one_name_are_sessions_of_their_own() -> None:
+    first, second = (replace(waiter("same"), token=f"{session}.1") for session in "ab")
+    held = LockInfo("l", "exclusive", (holder("other"),), (first, second), 2)
+    (tree,) = blockers.trees(blockers.blocked([held]))
+    assert ["a", "b"] == [node.who.session for node in tree.blocks]
+    assert not any(node.repeated for node in tree.blocks)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from django.test import override_settings
 from redis_locks import inspection, listing, scripts
 from redis_locks.backends import backend_for
 from redis_locks.drivers.base import run_blocking
+from redis_locks.inspection import reading
 from redis_locks.listing import Filter, page
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.parties import held, waited_for
@@ -67,7 +68,7 @@ def test_names_are_sorted_and_only_those_of_locks_in_use() -> None:
 def test_names_are_complete_whatever_the_size_of_the_parts(
     name: str, partitions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inspection, "_NAMES", 3)
+    monkeypatch.setattr(reading, "_NAMES", 3)
     wanted = [f"lock:{number:02}" for number in range(20)]
     settings = {"PREFIX": f"{name}-{partitions}", "PARTITIONS": partitions}
     with override_settings(REDIS_LOCKS=settings), all_held(*wanted):
@@ -77,7 +78,7 @@ def test_names_are_complete_whatever_the_size_of_the_parts(
 def test_names_are_complete_when_more_leases_end_at_once_than_fit_in_a_part(
     name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inspection, "_NAMES", 3)
+    monkeypatch.setattr(reading, "_NAMES", 3)
     wanted = [f"lock:{number:02}" for number in range(10)]
     (index,) = backend_for(None).partitions()[0]
     client.zadd(index, dict.fromkeys(wanted, 4_102_444_800_000) | {"later": 4_102_444_800_001})

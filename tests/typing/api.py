@@ -24,6 +24,7 @@ from redis_locks import (
     RunStatus,
     TooMuchContention,
     compat,
+    inspection,
     lock_timeout,
     optimistic,
     redis_lock,
@@ -163,6 +164,26 @@ async def async_transactions_lose_the_pipeline() -> None:
 
     assert_type(await adeposit(1), float)
     assert_type(await optimistic.arun(body, "key"), str)
+
+
+def rows() -> None:
+    assert_type(inspection.names(), list[str])
+    assert_type(inspection.locks(limit=10), list[inspection.LockInfo])
+    assert_type(inspection.lock("report"), inspection.LockInfo | None)
+    assert_type(inspection.contended(), list[inspection.LockInfo])
+    for waiter in inspection.waiters():
+        assert_type(waiter.lock, str)
+        assert_type(inspection.blocking(waiter.session), list[inspection.HolderInfo])
+        assert_type(inspection.cancel(waiter.lock, waiter.token), bool)
+        waiter.lock = "other"  # type: ignore[misc]
+    assert_type(inspection.release("report"), int)
+    assert_type(inspection.drain("web-3"), inspection.Parties)
+
+
+async def async_rows() -> None:
+    for waiter in await inspection.awaiters():
+        assert_type(await inspection.ablocking(waiter.session), list[inspection.HolderInfo])
+    assert_type(await inspection.adrain("web-3"), inspection.Parties)
 
 
 def errors() -> None:

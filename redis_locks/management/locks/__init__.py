@@ -5,6 +5,7 @@ from __future__ import annotations
 from redis_locks.management.locks.blocking import Blocking
 from redis_locks.management.locks.cancel import Cancel
 from redis_locks.management.locks.doctor import Doctor
+from redis_locks.management.locks.drain import Drain
 from redis_locks.management.locks.list import List
 from redis_locks.management.locks.release import Release
 from redis_locks.management.locks.run import Run
@@ -19,6 +20,7 @@ VERBS: tuple[Verb, ...] = (
     Watch(),
     Release(),
     Cancel(),
+    Drain(),
     Run(),
     Doctor(),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from redis_locks import blockers
+from redis_locks import blockers, inspection
 from redis_locks.blockers import Blocked, Node
 from redis_locks.inspection import HolderInfo
 from redis_locks.management.locks.console import Console
@@ -31,7 +31,7 @@ class Blocking(Verb):
 
     def run(self, console: Console, **options: Any) -> None:
         """Print a tree for each session that blocks others and is not blocked itself."""
-        pairs = blockers.blocked(blockers.contended_locks(using=options["using"]))
+        pairs = blockers.blocked(inspection.contended(using=options["using"]))
         rows = [_row(pair) for pair in pairs]
         console.report(
             Report(rows, _COLUMNS, rows, lambda width: _text(pairs, width)), options["format"]

@@ -1,0 +1,57 @@
+"""Locks as rows: who holds them, who waits for them, and ways to end holds and waits from outside.
+
+Each lock is read at one instant; a listing reads its locks one after the other. What is
+returned is the past, in frozen rows: to act on it, use tokens, as `release` does. Each function
+blocks, and has a twin for async code whose name begins with "a".
+"""
+
+from __future__ import annotations
+
+from redis_locks.inspection.ending import (
+    acancel,
+    adrain,
+    arelease,
+    cancel,
+    drain,
+    release,
+)
+from redis_locks.inspection.reading import alock, alocks, anames, lock, locks, names
+from redis_locks.inspection.sessions import (
+    Parties,
+    ablocking,
+    acontended,
+    aparties,
+    awaiters,
+    blocking,
+    contended,
+    parties,
+    waiters,
+)
+from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo
+
+__all__ = [
+    "HolderInfo",
+    "LockInfo",
+    "Parties",
+    "WaiterInfo",
+    "ablocking",
+    "acancel",
+    "acontended",
+    "adrain",
+    "alock",
+    "alocks",
+    "anames",
+    "aparties",
+    "arelease",
+    "awaiters",
+    "blocking",
+    "cancel",
+    "contended",
+    "drain",
+    "lock",
+    "locks",
+    "names",
+    "parties",
+    "release",
+    "waiters",
+]

@@ -1,0 +1,142 @@
+"""Everybody who holds or waits, and who blocks whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from redis_locks.backends import Backend
+from redis_locks.drivers.base import Driver
+from redis_locks.inspection.asking import async_answer, blocking_answer
+from redis_locks.inspection.reading import read_whole
+from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo, session_of
+
+
+@dataclass(frozen=True, slots=True)
+class Parties:
+    """Holds and waits, by the name of the lock; each says which lock in `lock`.
+
+    A hold of several locks, and a wait for several, comes once for each lock.
+    """
+
+    holders: tuple[HolderInfo, ...]
+    waiters: tuple[WaiterInfo, ...]
+
+    @property
+    def hosts(self) -> list[str]:
+        """The names of the hosts that they are on, sorted; without those that are not known."""
+        hosts = {party.host for party in self.holders} | {party.host for party in self.waiters}
+        return sorted(hosts - {""})
+
+    def of_host(self, host: str) -> Parties:
+        """Return those of one host, which is compared as it is."""
+        return Parties(
+            tuple(holder for holder in self.holders if holder.host == host),
+            tuple(waiter for waiter in self.waiters if waiter.host == host),
+        )
+
+
+def parties(*, using: str | None = None) -> Parties:
+    """Return everybody who holds or waits; blocks for a round trip per hundred locks or so.
+
+    Args:
+        using: The server, as for `locks`.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    return blocking_answer(using, read_parties)
+
+
+async def aparties(*, using: str | None = None) -> Parties:
+    """Return everybody who holds or waits; see `parties`."""
+    return await async_answer(using, read_parties)
+
+
+def waiters(*, using: str | None = None) -> list[WaiterInfo]:
+    """Return everybody who waits, by the name of the lock and in queue order; blocks.
+
+    Args:
+        using: The server, as for `locks`.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    return list(parties(using=using).waiters)
+
+
+async def awaiters(*, using: str | None = None) -> list[WaiterInfo]:
+    """Return everybody who waits; see `waiters`."""
+    return list((await aparties(using=using)).waiters)
+
+
+def contended(*, using: str | None = None) -> list[LockInfo]:
+    """Return the locks that somebody waits for, by name, with their whole queues; blocks.
+
+    Args:
+        using: The server, as for `locks`.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    return blocking_answer(using, _contended)
+
+
+async def acontended(*, using: str | None = None) -> list[LockInfo]:
+    """Return the locks that somebody waits for; see `contended`."""
+    return await async_answer(using, _contended)
+
+
+def blocking(session: str, *, using: str | None = None) -> list[HolderInfo]:
+    """Return the holds that a session waits for, as `pg_blocking_pids` does; blocks.
+
+    They are those of the locks in whose queues it stands, and none if it does not wait. Whoever
+    stands before it in a queue is not among them: `contended` has the queues.
+
+    Args:
+        session: A thread or task: `session` of a `HolderInfo` or `WaiterInfo`, or a token of it.
+        using: The server, as for `locks`.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+        TypeError: `session` is not a string.
+        ValueError: `session` is empty.
+    """
+    return blocking_answer(using, partial(_blocking, session=_validated(session)))
+
+
+async def ablocking(session: str, *, using: str | None = None) -> list[HolderInfo]:
+    """Return the holds that a session waits for; see `blocking`."""
+    return await async_answer(using, partial(_blocking, session=_validated(session)))
+
+
+async def read_parties(backend: Backend, driver: Driver) -> Parties:
+    """Return everybody who holds or waits."""
+    found = await read_whole(backend, driver)
+    return Parties(
+        tuple(holder for lock in found for holder in lock.holders),
+        tuple(waiter for lock in found for waiter in lock.waiters),
+    )
+
+
+async def _contended(backend: Backend, driver: Driver) -> list[LockInfo]:
+    return [lock for lock in await read_whole(backend, driver) if lock.waiting]
+
+
+async def _blocking(backend: Backend, driver: Driver, *, session: str) -> list[HolderInfo]:
+    return [
+        holder
+        for lock in await _contended(backend, driver)
+        if any(waiter.session == session for waiter in lock.waiters)
+        for holder in lock.holders
+    ]
+
+
+def _validated(session: object) -> str:
+    if not isinstance(session, str):
+        msg = f"session must be a string, not {session!r} ({type(session).__name__}); use .session of a waiter"
+        raise TypeError(msg)
+    if not session:
+        msg = "session must not be empty; use .session of a waiter"
+        raise ValueError(msg)
+    return session_of(session)

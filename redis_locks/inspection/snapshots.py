@@ -1,0 +1,115 @@
+"""What the server keeps of a lock, as frozen rows in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from redis_locks.claims import Claim, Who
+from redis_locks.store import Snapshot
+
+_UNKNOWN = Who(host="", pid=0, unit="", label="")
+
+
+@dataclass(frozen=True, slots=True)
+class HolderInfo:
+    """One hold; times in seconds. Texts are empty and numbers 0 where they are not known.
+
+    `lease` is what the holder asked for when acquiring, and what each renewal renews to.
+    `lock` is the name of what it holds.
+    """
+
+    token: str
+    fencing_token: int
+    held_for: float
+    lease_left: float
+    mode: str
+    host: str
+    pid: int
+    unit: str
+    label: str
+    lease: float = 0.0
+    lock: str = ""
+
+    def __str__(self) -> str:
+        return str(Who(self.host, self.pid, self.unit, self.label))
+
+    @property
+    def session(self) -> str:
+        """The thread or task that took it; the same in all its holds and waits."""
+        return session_of(self.token)
+
+
+@dataclass(frozen=True, slots=True)
+class WaiterInfo:
+    """One place in the queue; `waited` in seconds. Unknown details, and `lock`, as in `HolderInfo`."""
+
+    token: str
+    waited: float
+    mode: str
+    host: str
+    pid: int
+    unit: str
+    label: str
+    lock: str = ""
+
+    def __str__(self) -> str:
+        return str(Who(self.host, self.pid, self.unit, self.label))
+
+    @property
+    def session(self) -> str:
+        """The thread or task that waits; the same in all its holds and waits."""
+        return session_of(self.token)
+
+
+@dataclass(frozen=True, slots=True)
+class LockInfo:
+    """One lock: its living holders, the first of its queue in order, and how many wait in all.
+
+    `waiting` counts waiters that died, too, until the next hand-off skips them. `at` is when
+    it was read, by the server's clock, in seconds since 1970.
+    """
+
+    name: str
+    mode: str
+    holders: tuple[HolderInfo, ...]
+    waiters: tuple[WaiterInfo, ...]
+    waiting: int
+    at: float = 0.0
+
+    @classmethod
+    def of(cls, name: str, snapshot: Snapshot) -> LockInfo:
+        """Return the lock `name` as a snapshot shows it."""
+        holders = tuple(_holder(name, snapshot.at_ms, *holder) for holder in snapshot.holders)
+        waiters = tuple(_waiter(name, snapshot.at_ms, *waiter) for waiter in snapshot.waiters)
+        modes = [holder.mode for holder in holders] + [waiter.mode for waiter in waiters]
+        at = snapshot.at_ms / 1000
+        return cls(name, modes[0] if modes else "", holders, waiters, snapshot.waiting, at)
+
+
+def session_of(token: str) -> str:
+    """Return the session that a token belongs to; a session is returned as it is."""
+    return token.rpartition(".")[0] or token
+
+
+def _holder(name: str, now_ms: int, token: str, ends_ms: int, text: str) -> HolderInfo:
+    claim = _claim(text, now_ms)
+    held_for, lease_left = _seconds(now_ms - claim.since_ms), _seconds(ends_ms - now_ms)
+    who, lease = claim.who or _UNKNOWN, claim.lease_ms / 1000
+    return HolderInfo(
+        token, claim.fencing_token, held_for, lease_left, claim.mode, *who, lease, name
+    )
+
+
+def _waiter(name: str, now_ms: int, token: str, text: str) -> WaiterInfo:
+    claim = _claim(text, now_ms)
+    who = claim.who or _UNKNOWN
+    return WaiterInfo(token, _seconds(now_ms - claim.since_ms), claim.mode, *who, name)
+
+
+def _claim(text: str, now_ms: int) -> Claim:
+    return Claim.parse(text) or Claim(0, now_ms, "", None)
+
+
+def _seconds(milliseconds: int) -> float:
+    # Not below 0, should the server's clock have been set back meanwhile.
+    return max(0, milliseconds) / 1000

@@ -1,0 +1,106 @@
+"""`manage.py locks drain`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, NoReturn
+
+from django.core.management.base import CommandParser
+
+from redis_locks import inspection
+from redis_locks.inspection import HolderInfo, Parties, WaiterInfo
+from redis_locks.management.locks.console import Console, fail
+from redis_locks.management.locks.report import Report, Row
+from redis_locks.management.locks.verb import Verb
+from redis_locks.text import printable, shorten
+
+_WHO = ("lock", "mode", "host", "pid", "unit", "label", "token")
+_COLUMNS = ("ended", *_WHO)
+_MOST_HOSTS = 10
+_NOBODY = Parties((), ())
+
+
+class Drain(Verb):
+    """The end of all that one host has."""
+
+    name = "drain"
+    help = "End all holds and waits of a host that is gone or taken out of service."
+    details = "What still runs there may take locks again at once, so stop it first."
+
+    def arguments(self, parser: CommandParser) -> None:
+        """Add the host, and the consent."""
+        parser.add_argument(
+            "--host", required=True, type=_host, help="the host, as `list` shows it"
+        )
+        parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+    def run(self, console: Console, **options: Any) -> None:
+        """End the holds and waits that the host has by then, and say which."""
+        host, using = options["host"], options["using"]
+        if not options["yes"]:
+            found = inspection.parties(using=using)
+            theirs = found.of_host(host)
+            if theirs == _NOBODY:
+                _fail(host, found)
+            console.confirm(
+                f"End {_counted(theirs)} of host '{printable(host)}'?", "drain", "ended"
+            )
+        ended = inspection.drain(host, using=using)
+        if ended == _NOBODY:
+            _fail(host, inspection.parties(using=using))
+        document = {"host": host, **asdict(ended)}
+        console.report(
+            Report(document, _COLUMNS, _rows(ended), lambda width: _text(host, ended, width)),
+            options["format"],
+        )
+        if ended.holders:
+            console.note(
+                "The holders learn of it at their next renewal; until then they go on working."
+            )
+
+
+def _rows(ended: Parties) -> list[Row]:
+    return [
+        {"ended": kind, **{field: getattr(party, field) for field in _WHO}}
+        for kind, parties in (("hold", ended.holders), ("wait", ended.waiters))
+        for party in parties
+    ]
+
+
+def _text(host: str, ended: Parties, width: int | None) -> list[str]:
+    lines = [f"Released lock {_line(holder)}" for holder in ended.holders]
+    lines += [f"Cancelled the wait for lock {_line(waiter)}" for waiter in ended.waiters]
+    return [
+        *(shorten(line, width) for line in lines),
+        f"Ended {_counted(ended)} of host '{printable(host)}'.",
+    ]
+
+
+def _line(party: HolderInfo | WaiterInfo) -> str:
+    return printable(f"'{party.lock}': {party}")
+
+
+def _counted(parties: Parties) -> str:
+    return f"{_number(parties.holders, 'hold')} and {_number(parties.waiters, 'wait')}"
+
+
+def _number(rows: Sequence[object], what: str) -> str:
+    return f"{len(rows)} {what}{'' if len(rows) == 1 else 's'}"
+
+
+def _fail(host: str, found: Parties) -> NoReturn:
+    hosts = [known for known in found.hosts if known != host]
+    others = printable(", ".join(hosts[:_MOST_HOSTS])) or "none"
+    more = f" and {len(hosts) - _MOST_HOSTS} more" if len(hosts) > _MOST_HOSTS else ""
+    fail(
+        f"Host '{printable(host)}' holds no lock and waits for none. Hosts that do: {others}{more}."
+    )
+
+
+def _host(text: str) -> str:
+    if not text:
+        msg = "the host must not be empty"
+        raise ArgumentTypeError(msg)
+    return text

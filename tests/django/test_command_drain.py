@@ -1,0 +1,114 @@
+"""`manage.py locks drain`: the end of all that one host has."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from django.test import override_settings
+
+from redis_locks import Hold, LockLost, inspection
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import until
+from tests.django.command_line import Terminal
+from tests.django.parties import held, on_host, waited_for
+from tests.django.test_command import answers, fails, run
+
+HOST = "web-2.example"
+
+
+@pytest.fixture(autouse=True)
+def own_prefix(name: str) -> Iterator[None]:
+    """No host of another test has anything."""
+    with override_settings(REDIS_LOCKS={"PREFIX": name}):
+        yield
+
+
+@pytest.fixture
+def theirs() -> Iterator[Hold]:
+    """A lock that the host holds, with a waiter on the same host, beside one of another host."""
+    with ExitStack() as stack:
+        stack.enter_context(held("ours"))
+        with on_host(HOST):
+            hold = stack.enter_context(held("report", label="nightly report"))
+            told = stack.enter_context(waited_for("report", "import"))
+        yield hold
+        inspection.drain(HOST)
+        until(lambda: told)
+
+
+def test_it_says_what_it_ended(theirs: Hold) -> None:
+    out, err = run("drain", "--host", HOST, "-y", "--format", "table")
+    assert [
+        f"Released lock 'report': {HOST} pid",
+        f"Cancelled the wait for lock 'report': {HOST} pid",
+        f"Ended 1 hold and 1 wait of host '{HOST}'.",
+    ] == [line.partition(" pid")[0] + " pid" * (" pid" in line) for line in out.splitlines()]
+    assert "learn of it at their next renewal" in err
+    with pytest.raises(LockLost):
+        theirs.extend(60)
+    assert ["ours"] == inspection.names()
+
+
+def test_programs_get_each_hold_and_wait(theirs: Hold) -> None:
+    ended = json.loads(run("drain", "--host", HOST, "-y", "--json")[0])
+    assert (HOST, [theirs.token]) == (ended["host"], [h["token"] for h in ended["holders"]])
+    assert ["import"] == [waiter["label"] for waiter in ended["waiters"]]
+
+
+def test_columns_have_a_line_for_each_hold_and_wait(theirs: Hold) -> None:
+    out, _ = run("drain", "--host", HOST, "-y", "--format", "csv")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert [("hold", "report"), ("wait", "report")] == [(row["ended"], row["lock"]) for row in rows]
+
+
+def test_it_asks_first_and_says_how_many(theirs: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, lambda: "y")
+    out, err = run("drain", "--host", HOST)
+    assert err.startswith(f"End 1 hold and 1 wait of host '{HOST}'? [y/N] ")
+    assert "Ended 1 hold and 1 wait" in out
+
+
+def test_without_consent_nothing_is_ended(theirs: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, lambda: "n")
+    assert "Aborted; nothing was ended." == fails("drain", "--host", HOST)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert "--yes" in fails("drain", "--host", HOST)
+    theirs.extend(60)
+
+
+@pytest.mark.parametrize("consent", [["--yes"], []])
+def test_a_host_that_has_nothing_is_not_found_and_others_are_named(
+    theirs: Hold, consent: list[str]
+) -> None:
+    said = fails("drain", "--host", "web-2", *consent)
+    assert "Host 'web-2' holds no lock and waits for none." in said
+    assert HOST in said
+    theirs.extend(60)
+
+
+def test_an_empty_host_is_refused_and_so_is_none() -> None:
+    assert "must not be empty" in fails("drain", "--host", "", code=64)
+    assert "required: --host" in fails("drain", code=64)
+
+
+def test_a_server_that_is_down_gives_69() -> None:
+    fails("drain", "--host", HOST, "-y", "--using", "unix:///nonexistent/server.sock", code=69)
+
+
+def test_lines_fit_the_terminal(private_server: EmbeddedServer) -> None:
+    with (
+        override_settings(REDIS_LOCKS={"CONNECTION": private_server.url}),
+        on_host(HOST),
+        held("account:" + "1234567890" * 12),
+        Terminal("drain", "--host", HOST, "--yes", "--using", private_server.url) as terminal,
+    ):
+        status, shown = terminal.end()
+    lines = shown.replace("\r", "").splitlines()
+    assert (0, True) == (status, all(len(line) <= 80 for line in lines[:2]))
+    assert f"Ended 1 hold and 0 waits of host '{HOST}'." in lines
