@@ -1,22 +1,20 @@
-"""One page of the locks: filtered, sorted, and cheap when there are very many.
+"""Some of the locks: filtered, sorted, and cheap when there are very many.
 
-A page by name costs one pass over the names, which `inspection.names` makes cheap, and the
-details of the locks on it. Host, age, contention and the other orders need the details of
-every lock whose name matches; of more than `MOST_SEARCHED` only the first by name are looked
-at, and the page says how many were left out.
+A part by name costs one pass over the names, which `inspection.names` makes cheap, and the
+details of the locks in it. Host, age, contention and the other orders need the details of
+every lock whose name matches. A page of more than `MOST_SEARCHED` looks at the first by name
+only, and says how many were left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol
 
 from redis_locks import inspection
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.text import printable
-
-T = TypeVar("T")
 
 PAGE_SIZE = 100
 MOST_SEARCHED = 5000
@@ -25,16 +23,30 @@ MOST_SEARCHED = 5000
 ORDERS: dict[str, Callable[[LockInfo], Any]] = {
     # Within the same value by name, as sorting is stable and starts from the names.
     "name": lambda lock: lock.name,
-    "held": lambda lock: -_held_for(lock),
+    "held": lambda lock: -held_for(lock),
     "lease": lambda lock: min((holder.lease_left for holder in lock.holders), default=0),
     "queue": lambda lock: -lock.waiting,
 }
 """Sort keys: by name, held longest, lease ending soonest, longest queue."""
 
 
+class Matching(Protocol):
+    """Which locks to list."""
+
+    @property
+    def needs_details(self) -> bool:
+        """Whether the name alone does not tell."""
+
+    def keeps_name(self, name: str) -> bool:
+        """Whether a lock of that name can pass."""
+
+    def keeps(self, lock: LockInfo) -> bool:
+        """Whether a lock whose name passes does so by its details."""
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which locks to list; the defaults let all pass.
+    """Which locks to show to people; the defaults let all pass.
 
     Attributes:
         name: Text that the name contains, as it is or as it is shown, in upper or lower case.
@@ -67,9 +79,78 @@ class Filter:
         wanted = self.host.casefold()
         return (
             (not self.contended or lock.waiting > 0)
-            and _held_for(lock) >= self.held_for
+            and held_for(lock) >= self.held_for
             and (not wanted or any(wanted in party.host.casefold() for party in parties))
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Locks that match, in order; `len` says how many.
+
+    Attributes:
+        there: How many locks there are, whether they match or not.
+        left_out: How many locks were too many to look at.
+        names: The names of those that match, in order.
+    """
+
+    there: int
+    left_out: int
+    names: Sequence[str]
+    _known: Mapping[str, LockInfo]
+    _using: str | None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def waiting(self) -> int | None:
+        """How many wait for those that match; None if the search did not have to read it."""
+        if self.names and not self._known:
+            return None
+        return sum(lock.waiting for lock in self._known.values())
+
+    def part(self, start: int, stop: int | None) -> list[LockInfo]:
+        """Return those from one place to before another, counted from 0; None: to the end.
+
+        Blocks for some round trips if the search did not have to read them. A lock that has
+        become free meanwhile is missing then.
+
+        Raises:
+            LockBackendError: Redis could not be asked.
+        """
+        names = self.names[start:stop]
+        if self._known:
+            return [self._known[name] for name in names]
+        return inspection.locks(names=names, using=self._using)
+
+
+def search(
+    matching: Matching, *, order: str = "name", most: int | None = None, using: str | None = None
+) -> Search:
+    """Look for locks that somebody holds or waits for; blocks for some round trips.
+
+    Args:
+        matching: Which locks.
+        order: One of `ORDERS`.
+        most: Where the name does not decide, look at no more locks than this; None: at all.
+        using: The server, as for `inspection.locks`.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+        ValueError: There is no such order.
+    """
+    if order not in ORDERS:
+        msg = f"order must be one of {', '.join(ORDERS)}, not {order!r}"
+        raise ValueError(msg)
+    every = inspection.names(using=using)
+    names = [name for name in every if matching.keeps_name(name)]
+    if order == "name" and not matching.needs_details:
+        return Search(len(every), 0, names, {}, using)
+    searched = inspection.locks(names=names[:most], using=using)
+    found = sorted(filter(matching.keeps, searched), key=ORDERS[order])
+    known = {lock.name: lock for lock in found}
+    return Search(len(every), len(names) - len(names[:most]), list(known), known, using)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,30 +201,13 @@ def page(
         LockBackendError: Redis could not be asked.
         ValueError: There is no such order.
     """
-    if order not in ORDERS:
-        msg = f"order must be one of {', '.join(ORDERS)}, not {order!r}"
-        raise ValueError(msg)
-    matching = matching or Filter()
-    names = [name for name in inspection.names(using=using) if matching.keeps_name(name)]
-    if order == "name" and not matching.needs_details:
-        number, pages = _nearest(number, len(names))
-        shown = inspection.locks(names=_slice(names, number), using=using)
-        return Page(tuple(shown), number, pages, len(names), 0)
-    searched = inspection.locks(names=names[:MOST_SEARCHED], using=using)
-    found = sorted(filter(matching.keeps, searched), key=ORDERS[order])
-    number, pages = _nearest(number, len(found))
-    left_out = max(0, len(names) - MOST_SEARCHED)
-    return Page(tuple(_slice(found, number)), number, pages, len(found), left_out)
+    found = search(matching or Filter(), order=order, most=MOST_SEARCHED, using=using)
+    pages = max(1, -(-len(found) // PAGE_SIZE))
+    number = min(max(1, number), pages)
+    shown = found.part((number - 1) * PAGE_SIZE, number * PAGE_SIZE)
+    return Page(tuple(shown), number, pages, len(found), found.left_out)
 
 
-def _nearest(number: int, found: int) -> tuple[int, int]:
-    pages = max(1, -(-found // PAGE_SIZE))
-    return min(max(1, number), pages), pages
-
-
-def _slice(rows: list[T], number: int) -> list[T]:
-    return rows[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
-
-
-def _held_for(lock: LockInfo) -> float:
+def held_for(lock: LockInfo) -> float:
+    """Return for how long, in seconds, the first of its holders has held a lock; 0: nobody does."""
     return max((holder.held_for for holder in lock.holders), default=0)

@@ -26,6 +26,7 @@ from tests.contract.world import until
 from tests.django.command_line import LOCKS as COMMAND
 from tests.django.command_line import Terminal as RealTerminal
 from tests.django.command_line import environment
+from tests.django.parties import held
 
 TOKEN = 1_763_736_845_123_456
 
@@ -256,12 +257,15 @@ def test_a_limit_says_what_it_leaves_out(name: str, hold: Hold) -> None:
     assert "1 of 2 locks.\n" == err
 
 
-LOCKS = [
-    info("account:1", held_for=5, lease_left=3, host="web-2"),
-    info("report", held_for=60, lease_left=2),
-    info("account:2", waiters=3, held_for=9, lease_left=1),
-    LockInfo("waited for", "exclusive", (), info(waiters=1).waiters, 1),
-]
+LOCKS = {
+    lock.name: lock
+    for lock in (
+        info("account:1", held_for=5, lease_left=3, host="web-2"),
+        info("report", held_for=60, lease_left=2),
+        info("account:2", waiters=3, held_for=9, lease_left=1),
+        LockInfo("waited for", "exclusive", (), info(waiters=1).waiters, 1),
+    )
+}
 
 
 @pytest.mark.parametrize(
@@ -275,12 +279,44 @@ LOCKS = [
         (Selection(contended=True), ["account:2", "waited for"]),
         (Selection(contended=True, older=1), ["account:2"]),
         (Selection(sort="held"), ["report", "account:2", "account:1", "waited for"]),
-        (Selection(sort="left"), ["waited for", "account:2", "report", "account:1"]),
-        (Selection(sort="waiters"), ["account:2", "waited for", "account:1", "report"]),
+        (Selection(sort="lease"), ["waited for", "account:2", "report", "account:1"]),
+        (Selection(sort="queue"), ["account:2", "waited for", "account:1", "report"]),
     ],
 )
-def test_locks_are_filtered_and_sorted(chosen: Selection, names: list[str]) -> None:
-    assert names == [lock.name for lock in chosen.apply(LOCKS)]
+def test_locks_are_filtered_and_sorted(
+    chosen: Selection, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspection, "names", lambda **_: sorted(LOCKS))
+    monkeypatch.setattr(inspection, "locks", lambda *, names, **_: [LOCKS[name] for name in names])
+    found = chosen.search(None)
+    assert names == [lock.name for lock in found.part(0, None)]
+    assert names[:1] == [lock.name for lock in found.part(0, 1)]
+    assert (len(names), 4) == (len(found), found.there)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [
+        (["--limit", "1"], ["a"]),
+        (["b*"], ["b"]),
+        (["b*", "--sort", "held"], ["b"]),
+        (["--sort", "held", "--limit", "1"], ["a", "b", "c"]),
+    ],
+)
+def test_only_locks_that_may_be_shown_are_read(
+    arguments: list[str], read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    really = inspection.locks
+
+    def locks(*, names: list[str], using: str | None) -> list[LockInfo]:
+        asked.extend(names)
+        return really(names=names, using=using)
+
+    monkeypatch.setattr(inspection, "locks", locks)
+    with held("a"), held("b"), held("c"):
+        run("list", *arguments)
+    assert read == asked
 
 
 @pytest.mark.parametrize("wanted", ["table", "plain", "csv", "json", "jsonl"])

@@ -37,10 +37,10 @@ def test_sigterm_gives_the_terminal_back_too() -> None:
     assert shown.endswith(LEFT)
 
 
-def test_a_full_screen_says_how_many_lines_are_missing(name: str) -> None:
+def test_a_full_screen_says_how_many_locks_there_are(name: str) -> None:
     held = [Lock(f"{name}:{i}", lease=60, renew=False).acquire() for i in range(10)]
-    with Terminal("watch", f"{name}*", rows=8) as terminal:
-        shown = terminal.until("more lines")
+    with Terminal("watch", f"{name}*", "--sort", "name", rows=8) as terminal:
+        shown = terminal.until("and more")
         terminal.type("\x03")
         terminal.end()
     for hold in held:
@@ -48,18 +48,19 @@ def test_a_full_screen_says_how_many_lines_are_missing(name: str) -> None:
         hold.release()
     frame = shown.partition("\x1b[H")[2].partition("\x1b[J")[0]
     assert 8 == len(frame.split("\n"))
-    # Clock, blank, header and four locks.
-    assert "and 6 more lines" in frame
+    assert "and more, of 10 locks" in frame
+    # Who waits for those that don't fit was not looked at.
+    assert "10 locks  " in frame
 
 
 def test_a_server_that_goes_and_comes_back_is_watched_on(private_server: EmbeddedServer) -> None:
     with Terminal("watch", "--interval", "0.1", "--using", private_server.url) as terminal:
-        terminal.until("0 held, 0 waiting")
+        terminal.until("0 locks, 0 waiting")
         private_server.kill()
         terminal.until("cannot be reached")
         private_server.restart()
-        drawn = terminal.shown.count("0 held, 0 waiting")
-        terminal.until("0 held, 0 waiting", times=drawn + 1)
+        drawn = terminal.shown.count("0 locks, 0 waiting")
+        terminal.until("0 locks, 0 waiting", times=drawn + 1)
         terminal.type("\x03")
         assert 0 == terminal.end()[0]
 

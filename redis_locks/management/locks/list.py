@@ -8,7 +8,6 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from redis_locks import inspection
 from redis_locks.inspection import LockInfo
 from redis_locks.management.locks import selection
 from redis_locks.management.locks.console import Console
@@ -34,17 +33,16 @@ class List(Verb):
     def run(self, console: Console, **options: Any) -> None:
         """Print the locks; tab-separated when stdout is not a terminal."""
         chosen = Selection(**{field: options[field] for field in Selection.__slots__})
-        every = inspection.locks(using=options["using"])
-        found = chosen.apply(every)
-        shown = found[: chosen.limit]
+        found = chosen.search(options["using"])
+        shown = found.part(0, chosen.limit)
         console.report(_report(shown, console), options["format"], piped="plain")
         if options["format"] in FOR_PROGRAMS:
             return
-        if not every:
+        if not found.there:
             console.note("No lock is held or waited for.")
-        elif not found:
-            console.note(f"None of the {len(every)} locks matches.")
-        elif len(shown) < len(found):
+        elif not shown:
+            console.note(f"None of the {found.there} locks matches.")
+        elif chosen.limit is not None and chosen.limit < len(found):
             console.note(f"{len(shown)} of {len(found)} locks.")
 
 

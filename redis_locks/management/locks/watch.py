@@ -8,11 +8,11 @@ import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from os import terminal_size
 from typing import Any, NoReturn
 
 from django.core.management.base import CommandParser
 
-from redis_locks import inspection
 from redis_locks.backends import backend_for
 from redis_locks.exceptions import LockBackendError
 from redis_locks.management.locks import selection
@@ -40,7 +40,7 @@ class Watch(Verb):
 
     def arguments(self, parser: CommandParser) -> None:
         """Add those of `list`, and the pause."""
-        selection.add_arguments(parser, sort="waiters")
+        selection.add_arguments(parser, sort="queue")
         parser.add_argument(
             "--interval",
             type=_interval,
@@ -58,27 +58,30 @@ class Watch(Verb):
         with suppress(KeyboardInterrupt), _screen(console):
             while True:
                 size = shutil.get_terminal_size()
-                lines = _frame(options["using"], chosen, console, size.columns)
-                if len(lines) > size.lines:
-                    more = len(lines) - size.lines + 1
-                    lines[size.lines - 1 :] = [f"and {more} more lines"]
-                _draw(console, lines)
+                _draw(console, _frame(options["using"], chosen, console, size))
                 time.sleep(options["interval"])
 
 
-def _frame(using: str | None, chosen: Selection, console: Console, columns: int) -> list[str]:
+def _frame(
+    using: str | None, chosen: Selection, console: Console, size: terminal_size
+) -> list[str]:
     clock = time.strftime("%H:%M:%S")
     server = printable(backend_for(using).description)
     try:
-        locks = inspection.locks(using=using)
+        found = chosen.search(using)
+        # More locks than there are lines cannot be shown, so they need not be read.
+        most = size.lines if chosen.limit is None else min(chosen.limit, size.lines)
+        locks = found.part(0, most)
     except LockBackendError as error:
         # It may come back, and then the watcher should not have to start again.
-        return [clock, "", *textwrap.wrap(printable(str(error)), columns)]
-    held = sum(bool(lock.holders) for lock in locks)
-    waiting = sum(lock.waiting for lock in locks)
-    summary = f"{clock}  {held} held, {waiting} waiting  {server}"
-    header, *lines = table(chosen.apply(locks)[: chosen.limit], columns)
-    return [shorten(summary, columns), "", console.style.MIGRATE_LABEL(header), *lines]
+        return [clock, "", *textwrap.wrap(printable(str(error)), size.columns)]
+    waiting = "" if found.waiting is None else f", {found.waiting} waiting"
+    summary = f"{clock}  {len(found)} locks{waiting}  {server}"
+    header, *lines = table(locks, size.columns)
+    lines = [shorten(summary, size.columns), "", console.style.MIGRATE_LABEL(header), *lines]
+    if len(lines) > size.lines:
+        lines[size.lines - 1 :] = [f"and more, of {len(found)} locks"]
+    return lines
 
 
 def _draw(console: Console, lines: Sequence[str]) -> None:
