@@ -1,4 +1,4 @@
-"""What people type in: which locks to list, and why a hold is ended."""
+"""What people type in: which locks to list, and why a hold or a wait is ended."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class FilterForm(forms.Form):
         )
 
 
-class ReleaseForm(forms.Form):
-    """Why a hold is ended: the admin's log keeps it."""
+class EndForm(forms.Form):
+    """Why a hold or a wait is ended: the admin's log keeps it."""
 
     reason = forms.CharField(
         label="Reason",

@@ -1,4 +1,4 @@
-"""The admin of locks: a live list, a page for each lock, and force-release."""
+"""The admin of locks: a live list, a page for each lock, force-release and cancel."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from redis_locks.admin.forms import FilterForm, ReleaseForm
+from redis_locks.admin.ending import Cancel, Ending, Release, end_shown, existing
+from redis_locks.admin.forms import EndForm, FilterForm
 from redis_locks.admin.paths import from_path, lock_url
-from redis_locks.admin.releasing import existing, release_shown
-from redis_locks.admin.rows import HolderRow
 from redis_locks.admin.screens import Screen, list_screen, lock_screen
 from redis_locks.exceptions import LockBackendError
 from redis_locks.listing import ORDERS, page
@@ -29,6 +28,7 @@ else:
     _ModelAdmin = admin.ModelAdmin
 
 TEMPLATES = "admin/redis_locks/lock"
+_ENDINGS: tuple[Ending[Any], ...] = (Release(), Cancel())
 
 
 class LockAdmin(_ModelAdmin):
@@ -46,10 +46,9 @@ class LockAdmin(_ModelAdmin):
         """What is ended is a hold, which has a page and a permission of its own."""
         return False
 
-    def has_release_permission(self, request: HttpRequest) -> bool:
-        """Whether the user may end holds."""
-        allowed = request.user.has_perm("redis_locks.release_lock")
-        return allowed and self.has_view_permission(request)
+    def may_end(self, request: HttpRequest, ending: Ending[Any]) -> bool:
+        """Whether the user may end holds, or waits."""
+        return request.user.has_perm(ending.permission) and self.has_view_permission(request)
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
@@ -58,12 +57,13 @@ class LockAdmin(_ModelAdmin):
         return Lock(name=object_id)
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the addresses of the live data and of force-release."""
+        """Add the addresses of the live data, of force-release and of cancel."""
         view = self.admin_site.admin_view
         own = [
             path("data/", view(self.list_data), name="redis_locks_lock_data"),
             path("<path:object_id>/live/", view(self.lock_data), name="redis_locks_lock_live"),
             path("<path:object_id>/release/", view(self.release), name="redis_locks_lock_release"),
+            path("<path:object_id>/cancel/", view(self.cancel), name="redis_locks_lock_cancel"),
         ]
         return own + super().get_urls()
 
@@ -105,28 +105,37 @@ class LockAdmin(_ModelAdmin):
 
     def release(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Ask for a reason by GET; end the holds that were shown by POST."""
-        if not self.has_release_permission(request):
+        return self._end(request, from_path(object_id), Release())
+
+    def cancel(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Ask for a reason by GET; end the wait with that token by POST."""
+        return self._end(request, from_path(object_id), Cancel())
+
+    def _end(self, request: HttpRequest, name: str, ending: Ending[Any]) -> HttpResponse:
+        if not self.may_end(request, ending):
             raise PermissionDenied
-        name = from_path(object_id)
-        form = ReleaseForm(request.POST or None)
+        form = EndForm(request.POST or None)
+        asked = request.POST if request.method == "POST" else request.GET
+        tokens = asked.getlist("token")
         try:
             if request.method == "POST" and form.is_valid():
-                reason, shown = form.cleaned_data["reason"], request.POST.getlist("token")
-                release_shown(self, request, name, reason, shown)
+                end_shown(ending, self, request, name, form.cleaned_data["reason"], tokens)
                 return redirect(lock_url(self.admin_site, "change", name))
             lock = existing(name)
         except LockBackendError as error:
             messages.error(request, f"Redis cannot be reached: {error}")
             return redirect(lock_url(self.admin_site, "change", name))
-        if lock is None or not lock.holders:
-            messages.warning(request, "Nobody holds this lock: there is nothing to release.")
+        parties = ending.choose(lock, tokens) if lock else []
+        if lock is None or not parties:
+            messages.warning(request, ending.nothing)
             return redirect(lock_url(self.admin_site, "change", name))
         context = self._lock_context(name) | {
             "form": form,
-            "holders": [HolderRow.of(holder, lock.at) for holder in lock.holders],
+            "tokens": [party.token for party in parties],
+            "parties": [ending.row(party, lock.at) for party in parties],
             "waiting": lock.waiting,
         }
-        return self._respond(request, "release", context)
+        return self._respond(request, ending.view, context)
 
     def _list(self, request: HttpRequest) -> Screen:
         matching, order = FilterForm(request.GET).filter(), _order(request)
@@ -135,8 +144,8 @@ class LockAdmin(_ModelAdmin):
         return list_screen(found, self.admin_site, filtered=filtered, order=order)
 
     def _lock(self, request: HttpRequest, name: str) -> Screen:
-        may_release = self.has_release_permission(request)
-        return lock_screen(name, existing(name), self.admin_site, may_release=may_release)
+        may = {f"may_{ending.view}": self.may_end(request, ending) for ending in _ENDINGS}
+        return lock_screen(name, existing(name), self.admin_site, may)
 
     def _lock_context(self, name: str) -> dict[str, Any]:
         return {

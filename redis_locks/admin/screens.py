@@ -77,8 +77,16 @@ def list_screen(page: Page, site: AdminSite, *, filtered: bool, order: str) -> S
     )
 
 
-def lock_screen(name: str, lock: LockInfo | None, site: AdminSite, *, may_release: bool) -> Screen:
+def lock_screen(
+    name: str, lock: LockInfo | None, site: AdminSite, may: Mapping[str, bool]
+) -> Screen:
     """Return the screen of one lock; blocks for some round trips if somebody waits for it.
+
+    Args:
+        name: The lock.
+        lock: What is known of it; None: nobody holds it or waits for it.
+        site: Where its pages are.
+        may: What the user may end, as "may_release" and "may_cancel".
 
     Raises:
         LockBackendError: Redis could not be asked.
@@ -91,7 +99,7 @@ def lock_screen(name: str, lock: LockInfo | None, site: AdminSite, *, may_releas
         now=lock.at if lock else time.time(),
         state=fingerprint(
             name,
-            may_release,
+            sorted(may.items()),
             row and (row.state, [holder.lease.ends for holder in row.holders]),
             [waiter.token for waiter in queue],
             facts,
@@ -103,7 +111,8 @@ def lock_screen(name: str, lock: LockInfo | None, site: AdminSite, *, may_releas
             "more": lock.waiting - len(queue) if lock else 0,
             "tree": tree,
             "whole": whole,
-            "may_release": may_release,
+            **may,
+            "cancel_url": lock_url(site, "cancel", name),
             "release_url": lock_url(site, "release", name),
             "history_url": lock_url(site, "history", name),
         },

@@ -209,24 +209,46 @@ def test_force_release_reaches_a_holder_in_another_process(
     assert "stuck since the deployment" in page.inner_text("#change-history")
 
 
+def test_cancel_reaches_a_waiter_in_another_process(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    holder, waiter = hire(), hire()
+    holder.ask("acquire", name=name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.click("[data-rows] a")
+    # The button comes with the news, as the waiter does, and is reached by keyboard.
+    waiter.tell("acquire", name=name, lease=60)
+    page.focus("text=Cancel…")
+    page.keyboard.press("Enter")
+    page.fill("#id_reason", "the import can run tomorrow")
+    page.click("input[value='Cancel the wait']")
+    page.wait_for_selector(".messagelist .success")
+    assert "cancelled" in waiter.answer()["message"]
+    page.wait_for_selector("text=Nobody waits.")
+    page.click("text=History")
+    assert "the import can run tomorrow" in page.inner_text("#change-history")
+
+
 def test_who_may_only_look_has_no_button_and_a_forged_post_fails(
     visit: Visit, hire: Callable[[], Worker], name: str
 ) -> None:
     token = hire().ask("acquire", name=name, lease=60)["token"]
+    hire().tell("acquire", name=name, lease=60)
     page = visit.open(f"{LOCKS}?q={name}", user="viewer")
     page.click("[data-rows] a")
-    page.wait_for_selector("text=Held by")
-    assert 0 == page.locator("text=Force-release").count()
+    page.wait_for_selector("#queue-title >> xpath=..//tbody/tr")
+    assert 0 == page.locator("text=/Force-release|Cancel/").count()
     cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
-    response = page.request.post(
-        page.url.replace("/change/", "/release/"),
-        form={
-            "reason": "because I can",
-            "token": token,
-            "csrfmiddlewaretoken": cookies["csrftoken"],
-        },
-    )
-    assert 403 == response.status
+    for view in ("release", "cancel"):
+        response = page.request.post(
+            page.url.replace("/change/", f"/{view}/"),
+            form={
+                "reason": "because I can",
+                "token": token,
+                "csrfmiddlewaretoken": cookies["csrftoken"],
+            },
+        )
+        assert 403 == response.status
     page.wait_for_selector("text=Held by")
 
 
@@ -282,6 +304,10 @@ def test_axe_finds_no_serious_violation(
     page.click("[data-rows] a")
     page.wait_for_selector("text=Who blocks whom")
     found += serious(page)
+    page.click("text=Cancel…")
+    page.wait_for_selector("#id_reason")
+    found += serious(page)
+    page.go_back()
     page.click("text=Force-release…")
     page.wait_for_selector("#id_reason")
     found += serious(page)
@@ -315,6 +341,10 @@ def test_nothing_is_wider_than_the_screen(
     page.click("[data-rows] a")
     page.wait_for_selector("text=Who blocks whom")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.click("text=Cancel…")
+    page.wait_for_selector("#id_reason")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.go_back()
     page.click("text=Force-release…")
     page.wait_for_selector("#id_reason")
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -116,13 +116,13 @@ def test_only_the_hold_that_was_shown_is_ended(operator: Client, name: str) -> N
     with held(name) as successor:
         response = operator.post(url_of(name), {"reason": WHY, "token": first.token}, follow=True)
         successor.check()
-    assert "nothing was released" in response.content.decode()
+    assert "nothing was force-released" in response.content.decode()
     assert not LogEntry.objects.exists()
 
 
 def test_a_post_without_a_token_releases_nothing(operator: Client, name: str, hold: Hold) -> None:
     response = operator.post(url_of(name), {"reason": WHY}, follow=True)
-    assert "nothing was released" in response.content.decode()
+    assert "nothing was force-released" in response.content.decode()
     assert inspection.lock(name)
 
 
@@ -142,7 +142,7 @@ def test_a_hold_that_ends_in_the_last_moment_is_logged_as_not_released(
 
     monkeypatch.setattr(inspection, "release", too_late)
     response = operator.post(url_of(name), {"reason": WHY, "token": hold.token}, follow=True)
-    assert "nothing was released" in response.content.decode()
+    assert "nothing was force-released" in response.content.decode()
     assert "the hold ended by itself" in LogEntry.objects.get().get_change_message()
 
 
