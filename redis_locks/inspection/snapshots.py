@@ -10,8 +10,28 @@ from redis_locks.store import Snapshot
 _UNKNOWN = Who(host="", pid=0, unit="", label="")
 
 
+class _Party:
+    """What holders and waiters have in common."""
+
+    __slots__ = ()
+
+    token: str
+    host: str
+    pid: int
+    unit: str
+    label: str
+
+    def __str__(self) -> str:
+        return str(Who(self.host, self.pid, self.unit, self.label))
+
+    @property
+    def session(self) -> str:
+        """The thread or task that holds or waits; the same in all its holds and waits."""
+        return session_of(self.token)
+
+
 @dataclass(frozen=True, slots=True)
-class HolderInfo:
+class HolderInfo(_Party):
     """One hold; times in seconds. Texts are empty and numbers 0 where they are not known.
 
     `lease` is what the holder asked for when acquiring, and what each renewal renews to.
@@ -30,17 +50,9 @@ class HolderInfo:
     lease: float = 0.0
     lock: str = ""
 
-    def __str__(self) -> str:
-        return str(Who(self.host, self.pid, self.unit, self.label))
-
-    @property
-    def session(self) -> str:
-        """The thread or task that took it; the same in all its holds and waits."""
-        return session_of(self.token)
-
 
 @dataclass(frozen=True, slots=True)
-class WaiterInfo:
+class WaiterInfo(_Party):
     """One place in the queue; `waited` in seconds. Unknown details, and `lock`, as in `HolderInfo`."""
 
     token: str
@@ -51,14 +63,6 @@ class WaiterInfo:
     unit: str
     label: str
     lock: str = ""
-
-    def __str__(self) -> str:
-        return str(Who(self.host, self.pid, self.unit, self.label))
-
-    @property
-    def session(self) -> str:
-        """The thread or task that waits; the same in all its holds and waits."""
-        return session_of(self.token)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from django.contrib.admin.models import CHANGE, LogEntry
-from django.test import Client, override_settings
+from django.test import Client
 from django.urls import reverse
 
 from redis_locks import Hold, LockBackendError, LockError, inspection
@@ -16,15 +16,9 @@ from tests.contract.world import until
 from tests.django.parties import held, waited_for
 from tests.django.test_admin_release import login, said, url_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
 
 WHY = "the import can run tomorrow"
-
-
-@pytest.fixture(autouse=True)
-def own_prefix(name: str) -> Iterator[None]:
-    with override_settings(REDIS_LOCKS={"PREFIX": name}):
-        yield
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -19,7 +18,7 @@ from redis_locks.admin.rows import mode_text
 from tests import elsewhere
 from tests.django.parties import held, waited_for
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
 
 LIST = "admin:redis_locks_lock_changelist"
 DATA = "admin:redis_locks_lock_data"
@@ -35,13 +34,6 @@ HOSTILE = [
     "add",
     "data",
 ]
-
-
-@pytest.fixture(autouse=True)
-def own_prefix(name: str) -> Iterator[None]:
-    """No lock of another test is listed."""
-    with override_settings(REDIS_LOCKS={"PREFIX": name}):
-        yield
 
 
 def staff(*codenames: str) -> Client:

@@ -15,15 +15,9 @@ from redis_locks import Hold, LockBackendError, LockLost, inspection
 from redis_locks.admin.paths import to_path
 from tests.django.parties import held
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
 
 WHY = "stuck since the deployment"
-
-
-@pytest.fixture(autouse=True)
-def own_prefix(name: str) -> Iterator[None]:
-    with override_settings(REDIS_LOCKS={"PREFIX": name}):
-        yield
 
 
 @pytest.fixture

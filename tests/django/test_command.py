@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockError, LockLost, inspection, text
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
@@ -28,19 +27,14 @@ from tests.django.command_line import Terminal as RealTerminal
 from tests.django.command_line import environment
 from tests.django.parties import held
 
+pytestmark = pytest.mark.usefixtures("own_prefix")
+
 TOKEN = 1_763_736_845_123_456
 
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture(autouse=True)
-def own_prefix(name: str) -> Iterator[None]:
-    """No lock of another test is listed."""
-    with override_settings(REDIS_LOCKS={"PREFIX": name}):
-        yield
 
 
 @pytest.fixture

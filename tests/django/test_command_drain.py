@@ -19,14 +19,9 @@ from tests.django.command_line import Terminal
 from tests.django.parties import held, on_host, waited_for
 from tests.django.test_command import answers, fails, run
 
+pytestmark = pytest.mark.usefixtures("own_prefix")
+
 HOST = "web-2.example"
-
-
-@pytest.fixture(autouse=True)
-def own_prefix(name: str) -> Iterator[None]:
-    """No host of another test has anything."""
-    with override_settings(REDIS_LOCKS={"PREFIX": name}):
-        yield
 
 
 @pytest.fixture

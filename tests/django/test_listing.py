@@ -18,16 +18,11 @@ from redis_locks.listing import Filter, page
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.parties import held, waited_for
 
+pytestmark = pytest.mark.usefixtures("own_prefix")
+
 MANY = 100_000
 FOREIGN = 1_000_000
 POPULATE = "for i = ARGV[1], ARGV[2] do redis.call('SET', 'cache:' .. i, 'x') end"
-
-
-@pytest.fixture(autouse=True)
-def own_prefix(name: str) -> Iterator[None]:
-    """No lock of another test is listed."""
-    with override_settings(REDIS_LOCKS={"PREFIX": name}):
-        yield
 
 
 @contextmanager

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
 from contextlib import ExitStack
 from threading import Thread
 from typing import Any
 
 import pytest
-from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockBackendError, LockLost, Semaphore, inspection
 from redis_locks.inspection import ending, reading
 from tests.contract.world import until
 from tests.django.parties import held, on_host, waited_for
 
+pytestmark = pytest.mark.usefixtures("own_prefix")
+
 HOST = socket.gethostname()
 DOWN = "unix:///nonexistent/server.sock"
-
-
-@pytest.fixture(autouse=True)
-def own_prefix(name: str) -> Iterator[None]:
-    """Nobody of another test holds or waits."""
-    with override_settings(REDIS_LOCKS={"PREFIX": name}):
-        yield
 
 
 def test_parties_are_all_holders_and_waiters_by_lock_and_in_queue_order() -> None:
