@@ -19,6 +19,7 @@ from redis_locks.exceptions import (
 )
 from redis_locks.holds import Hold
 from redis_locks.locks import Lock
+from redis_locks.observing import LockEvent
 from redis_locks.optimistic.decorator import optimistic
 from redis_locks.run_once import Attempt, RunEvent, RunStatus, run_once
 from redis_locks.semaphores import Semaphore
@@ -35,6 +36,7 @@ __all__ = [
     "Lock",
     "LockBackendError",
     "LockError",
+    "LockEvent",
     "LockLost",
     "LockNotAvailable",
     "LockNotHeld",

@@ -7,7 +7,7 @@ from django.core import checks
 
 
 class RedisLocksConfig(AppConfig):
-    """Puts the system checks of REDIS_LOCKS in place."""
+    """Puts the system checks of REDIS_LOCKS in place, and its signals and log."""
 
     name = "redis_locks"
     verbose_name = "Redis locks"
@@ -15,8 +15,10 @@ class RedisLocksConfig(AppConfig):
 
     def ready(self) -> None:
         """Register what can only be imported once Django is set up."""
+        from redis_locks import telling
         from redis_locks.checks import check_settings
         from redis_locks.integrations.celery import check_task_order
 
         checks.register(check_settings, "redis_locks")
         checks.register(check_task_order, "redis_locks")
+        telling.start()

@@ -51,6 +51,7 @@ class Settings:
     lease: float = 10.0
     renew: bool = True
     deadlock_timeout: float | None = 1.0
+    log_lock_waits: bool = True
     partitions: int = 1
     conflict_status: int = 423
 
@@ -118,7 +119,7 @@ def _lease(value: object, entry: str) -> float:
     return lease_ms(value, argument=entry) / 1000
 
 
-def _renew(value: object, entry: str) -> bool:
+def _flag(value: object, entry: str) -> bool:
     if not isinstance(value, bool):
         msg = f"{entry} must be True or False, not {value!r}"
         raise TypeError(msg)
@@ -159,11 +160,16 @@ _ENTRIES: Mapping[str, _Entry] = {
         "Give seconds, 0 to not wait at all, or None to wait for ever.",
     ),
     "LEASE": _Entry("lease", _lease, "Give seconds greater than 0, such as 10.0."),
-    "RENEW": _Entry("renew", _renew, "True renews holds in the background."),
+    "RENEW": _Entry("renew", _flag, "True renews holds in the background."),
     "DEADLOCK_TIMEOUT": _Entry(
         "deadlock_timeout",
         _deadlock_timeout,
         "Give the seconds after which a wait looks for a deadlock, or None to never look.",
+    ),
+    "LOG_LOCK_WAITS": _Entry(
+        "log_lock_waits",
+        _flag,
+        "True warns in the log of each wait that lasts longer than DEADLOCK_TIMEOUT.",
     ),
     "PARTITIONS": _Entry(
         "partitions",

@@ -13,7 +13,7 @@ from redis_locks.exceptions import LockLost
 from redis_locks.identity import new_token, session
 from redis_locks.possession import Possession
 from redis_locks.renewal import Lease
-from redis_locks.store import Refused, Request
+from redis_locks.store import Refused
 
 
 class Convertible(Possession):
@@ -76,7 +76,7 @@ class Convertible(Possession):
         shared = self._lease
         mode = f"upgrade:{shared.token}"
         token = new_token(session(task=not isinstance(driver, BlockingDriver)))
-        request = Request(shared.keys, token, shared.lease_ms, mode, self._who)
+        request = shared.request._replace(token=token, mode=mode, reads=())
         shared.upgrading = True
         try:
             outcome = await waiting.acquire(
@@ -90,18 +90,15 @@ class Convertible(Possession):
         if isinstance(outcome, Refused):
             return outcome
         shared.ended = True
-        lease = Lease(
-            shared.name,
-            shared.keys,
-            request.token,
-            shared.lease_ms,
-            max(outcome.deadline, shared.deadline),  # the script never shortens it
-        )
+        deadline = max(outcome.deadline, shared.deadline)  # the script never shortens it
+        lease = Lease(request, deadline, outcome.fencing_token, mode="exclusive")
+        # One hold goes on: it began once and ends once.
+        lease.since, lease.untold = shared.since, shared.untold
         tenure = self._tenure
         if tenure.renewer is not None:
             tenure.renewer.discard(shared)
             tenure.renewer.add(lease)
-        tenure.lease, tenure.mode, tenure.fencing_token = lease, "exclusive", outcome.fencing_token
+        tenure.lease = lease
         return None
 
     async def _downgrade(self, driver: Driver) -> None:
@@ -115,7 +112,7 @@ class Convertible(Possession):
         if not held:
             lease.lost = True
             raise self._lost()
-        self._tenure.mode = "shared"
+        lease.mode = "shared"
 
     def _stays(self, mode: str) -> bool:
         """Return whether there is nothing to change; raise if it cannot be changed."""

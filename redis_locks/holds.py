@@ -15,8 +15,9 @@ from redis_locks.commits import queued_commands
 from redis_locks.conversions import Convertible
 from redis_locks.drivers.base import Driver, Link, run_blocking
 from redis_locks.durations import lease_ms
-from redis_locks.exceptions import LockBackendError, LockError
+from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.identity import note_unconfirmed, process_id
+from redis_locks.renewal import tell_lost, tell_released
 
 logger = logging.getLogger("redis_locks")
 
@@ -147,12 +148,14 @@ class Hold(Convertible):
         )
         if failure is None:
             lease.lost = True
+            await tell_lost(driver, lease)
             raise self._lost()
         self._released = True
         self._tenure.leave(self)
         if self._tenure.renewer is not None:
             self._tenure.renewer.discard(lease)
         pipe.command_stack.clear()
+        await tell_released(driver, lease)
         if failure:
             raise ResponseError(failure)
 
@@ -160,11 +163,16 @@ class Hold(Convertible):
         """Release; once more if an interrupt or a cancellation leaves it open whether it happened."""
         try:
             await self._release(driver)
+        except LockLost:
+            await tell_lost(driver, self._lease)
+            raise
         except LockError:
             raise
         except BaseException:
             with suppress(LockError):
                 await driver.finish(self._release(driver, repeated=True))
+            if self._lease.lost and self._pid == process_id():
+                await driver.finish(tell_lost(driver, self._lease))
             raise
 
     async def _release(self, driver: Driver, *, repeated: bool = False) -> None:
@@ -191,6 +199,7 @@ class Hold(Convertible):
         if was_lost or not (held or again or repeated):
             lease.lost = True
             raise self._lost()
+        await tell_released(driver, lease)
 
     async def _ask_to_release(self, driver: Driver, *, was_lost: bool) -> tuple[bool, bool]:
         lease = self._lease

@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Literal
 
-from redis_locks import spread, waiting
+from redis_locks import observing, spread, waiting
 from redis_locks.backends import Backend, backend_for
 from redis_locks.blocks import OpenBlocks
 from redis_locks.conf import UNSET, Unset, get_settings
@@ -22,7 +22,7 @@ from redis_locks.kept import Taken
 from redis_locks.keys import Group, validate_names
 from redis_locks.reads import Command, checked, packed_reads
 from redis_locks.reentry import reenter
-from redis_locks.renewal import Lease, Renewer
+from redis_locks.renewal import Lease, Renewer, tell_acquired
 from redis_locks.scopes import Scope, ScopeName
 from redis_locks.store import Refused, Request
 from redis_locks.tenure import Tenure
@@ -93,6 +93,9 @@ class Lock:
         self._set_options(wait, lease, renew, using, label)
         self._scope = Scope(scope, database, commit_guard)
         self._reentrant = checked_reentrant(reentrant)
+
+    _template: str | None = None
+    """What the names were made from; see `LockEvent.template`."""
 
     def _set_names(self, names: Iterable[object]) -> None:
         self._names = validate_names(names)
@@ -285,19 +288,23 @@ class Lock:
             self._mode,
             whoami(self._label, task=task),
             self._reads,
+            names,
+            self._template,
         )
         outcome = await waiting.acquire(driver, request, wait, settings.deadlock_timeout)
         if isinstance(outcome, Refused):
             return outcome
         try:
             read = checked(outcome.read)
-            held = Lease(self._name, request.keys, request.token, lease, outcome.deadline)
+            held = Lease(request, outcome.deadline, outcome.fencing_token)
             if renewer is not None:
                 renewer.add(held)
             else:
                 note_unconfirmed(held.token)  # it ends by itself: no dead end for whoever waits
-            tenure = Tenure(held, outcome.fencing_token, self._mode, renewer, names)
-            hold = Hold(backend, tenure, who=request.who, read=read)
+            if observing.listens("acquired"):
+                await tell_acquired(driver, held, wait=wait, waited=outcome.waited)
+            tenure = Tenure(held, renewer)
+            hold = Hold(backend, tenure, read=read)
             tenure.begin(hold)
             tenure.note(own.held, backend)
         except BaseException:

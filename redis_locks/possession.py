@@ -23,16 +23,13 @@ _TRIES = 5
 class Possession:
     """What a hold knows about itself, and how it asks Redis. Callers get a `Hold`."""
 
-    __slots__ = ("_backend", "_pid", "_released", "_tenure", "_who", "kept", "read")
+    __slots__ = ("_backend", "_pid", "_released", "_tenure", "kept", "read")
 
-    def __init__(
-        self, backend: Backend, tenure: Tenure, *, who: str = "", read: Sequence[Any] = ()
-    ) -> None:
+    def __init__(self, backend: Backend, tenure: Tenure, *, read: Sequence[Any] = ()) -> None:
         self._backend = backend
         self._pid = process_id()
         self._released = False
         self._tenure = tenure
-        self._who = who
         self.read = read
         """Replies to the commands that the lock was given to `read`: bytes, numbers, None, lists."""
         self.kept = False
@@ -50,12 +47,12 @@ class Possession:
     @property
     def mode(self) -> str:
         """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
-        return self._tenure.mode
+        return self._lease.mode
 
     @property
     def fencing_token(self) -> int:
         """A number above that of every earlier hold of this lock, for the resource to check."""
-        return self._tenure.fencing_token
+        return self._lease.fencing_token
 
     @property
     def token(self) -> str:

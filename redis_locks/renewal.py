@@ -14,15 +14,16 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from math import inf
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
-from redis_locks import scripts, store
+from redis_locks import observing, scripts, store
 from redis_locks.drivers.base import Driver, LinkBroken, run_blocking
 from redis_locks.exceptions import LockBackendError
-from redis_locks.keys import Keys
 from redis_locks.scripts import Script
+from redis_locks.store import Request
 
 logger = logging.getLogger("redis_locks")
 
@@ -41,28 +42,38 @@ class Lease:
         "deadline",
         "due",
         "ended",
+        "fencing_token",
         "keys",
         "lease_ms",
         "lost",
+        "mode",
         "name",
+        "request",
         "script",
+        "since",
         "token",
+        "untold",
         "upgrading",
+        "why_lost",
     )
 
     def __init__(
         self,
-        name: str,
-        keys: Keys,
-        token: str,
-        lease_ms: int,
+        request: Request,
         deadline: float,
+        fencing_token: int,
+        *,
+        mode: str | None = None,
         script: Script = scripts.EXTEND,
     ) -> None:
-        self.name = name
-        self.keys = keys
-        self.token = token
-        self.lease_ms = lease_ms
+        self.request = request
+        """What it was granted to."""
+        self.name = request.name
+        self.keys = request.keys
+        self.token = request.token
+        self.lease_ms = request.lease_ms
+        self.fencing_token = fencing_token
+        self.mode = mode or request.mode
         self.script = script
         """What extends it: takes the arguments of `extend.lua` and replies as it does."""
         self.lost = False
@@ -70,6 +81,10 @@ class Lease:
         """Whether it is being turned into another lease: "not held" may mean just that."""
         self.ended = False
         """Whether its hold was released or dropped: a renewal under way no longer tells anything."""
+        self.since = deadline - request.lease_ms / 1000
+        self.untold = [True]
+        """Empty once somebody was told how the hold ended. Shared by the leases of one hold."""
+        self.why_lost = "its lease ended before it could be renewed"
         self.renewed_until(deadline)
 
     def renewed_until(self, deadline: float) -> None:
@@ -82,6 +97,45 @@ class Lease:
         if not self.lost and monotonic() >= self.deadline:
             self.lost = True
         return self.lost
+
+    def first_told(self) -> bool:
+        """Return True once: to whoever is to tell how the hold ended."""
+        try:
+            return self.untold.pop()  # whole even if two threads come at once
+        except IndexError:
+            return False
+
+
+async def tell(driver: Driver, kind: observing.Kind, lease: Lease, **details: Any) -> None:
+    """Tell what became of a hold; raises no Exception. Takes as long as those who listen."""
+    hold: dict[str, Any] = {
+        "mode": lease.mode,
+        "fencing_token": lease.fencing_token,
+        "since": lease.since,
+    }
+    await observing.tell(driver, kind, lease.request, **hold, **details)
+
+
+async def tell_acquired(driver: Driver, lease: Lease, *, wait: float | None, waited: float) -> None:
+    """Tell that a hold began; and that it ended, if the caller is interrupted and gives it back."""
+    try:
+        await tell(driver, "acquired", lease, wait=wait, waited=waited)
+    except BaseException:
+        await driver.finish(tell_released(driver, lease))
+        raise
+
+
+async def tell_released(driver: Driver, lease: Lease) -> None:
+    """Tell, if somebody listens, that the hold was released."""
+    if lease.first_told() and observing.listens("released"):
+        await tell(driver, "released", lease, held=monotonic() - lease.since)
+
+
+async def tell_lost(driver: Driver, lease: Lease) -> None:
+    """Tell, unless that was done, that the hold is lost."""
+    if lease.first_told() and observing.listens("lost"):
+        held = min(monotonic(), lease.deadline) - lease.since
+        await tell(driver, "lost", lease, held=held, reason=lease.why_lost)
 
 
 async def renew(driver: Driver, leases: list[Lease]) -> None:
@@ -127,16 +181,17 @@ def _note(lease: Lease, reply: object, sent: float) -> None:
             lease.due = monotonic() + lease.lease_ms / 10_000
             return
         lease.lost = True
-        logger.warning("Lock %r is lost: Redis does not know our hold any more", lease.name)
+        lease.why_lost = "Redis does not know our hold any more"
     elif not lease.is_over():
         lease.renewed_until(sent + left / 1000)
 
 
 class _Registry:
-    """The leases to renew, and which of them are due."""
+    """The leases to renew, and which of them are due. `on_lost` is called when one is found lost."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_lost: Callable[[Lease], object]) -> None:
         self._leases: dict[str, weakref.ref[Lease]] = {}
+        self._on_lost = on_lost
 
     def add(self, lease: Lease) -> None:
         self._leases[lease.token] = weakref.ref(lease)
@@ -151,13 +206,11 @@ class _Registry:
         next_due = now + IDLE
         for token, reference in self._leases.copy().items():
             lease = reference()
-            if lease is None or lease.lost or lease.ended:
+            if lease is None or lease.ended:
                 self._leases.pop(token, None)
             elif lease.is_over():
                 self._leases.pop(token, None)
-                logger.warning(
-                    "Lock %r is lost: its lease ended before it could be renewed", lease.name
-                )
+                self._on_lost(lease)
             elif lease.due <= now:
                 due.append(lease)
                 next_due = now
@@ -179,7 +232,7 @@ class ThreadRenewer:
 
     def _reset(self) -> None:
         """Start empty; after a fork the holds and the thread are the parent's."""
-        self._registry = _Registry()
+        self._registry = _Registry(self._tell_lost)
         self._changed = threading.Condition()
         self._running = False
         # When the thread looks next at the latest; infinite when there is none.
@@ -228,13 +281,25 @@ class ThreadRenewer:
                 time.sleep(ERROR_PAUSE)
             del due  # else a finished hold would live until the next turn
 
+    def _tell_lost(self, lease: Lease) -> None:
+        # Whoever listens may take long, and other holds need their renewal meanwhile.
+        try:
+            threading.Thread(
+                target=lambda: run_blocking(tell_lost(self._driver, lease)),
+                name="redis_locks-lost",
+                daemon=True,
+            ).start()
+        except RuntimeError:  # no thread to be had; the end of its block may tell
+            logger.exception("Cannot tell that lock %r is lost", lease.name)
+
 
 class TaskRenewer:
     """Renews the holds of one event loop from one task."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._registry = _Registry()
+        self._registry = _Registry(self._tell_lost)
+        self._telling: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._wakes_at = 0.0
@@ -272,6 +337,14 @@ class TaskRenewer:
             except TimeoutError:
                 if not len(self._registry):
                     return
+
+    def _tell_lost(self, lease: Lease) -> None:
+        # Whoever listens may take long, and other holds need their renewal meanwhile.
+        task = asyncio.get_running_loop().create_task(
+            tell_lost(self._driver, lease), name="redis_locks-lost"
+        )
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
 
 
 Renewer = ThreadRenewer | TaskRenewer

@@ -1,7 +1,27 @@
 """The signals, sent robustly: an error in a receiver is logged and changes nothing.
 
-Each is sent with the class of the description as ``sender`` (`run_once`, or a class derived from it)
-and one frozen payload, ``event``.
+Those of locks are sent with `LockEvent` as ``sender`` and one frozen payload, ``event``, which is
+only made if a receiver is connected, in the process where it happens and after the fact.
+
+| signal | sent when |
+|---|---|
+| ``lock_acquired`` | a hold has begun |
+| ``lock_released`` | a hold has ended: by its release, its commit, or the end of its transaction |
+| ``lock_lost`` | this process finds a hold lost; each hold is told of as released or lost, once |
+| ``lock_contended`` | an acquire finds the lock held by somebody else, and will wait unless ``event.wait`` is 0 |
+| ``lock_timed_out`` | it was still held at the end of a wait |
+| ``deadlock_detected`` | a wait was ended for the others in ``event.circle`` to go on |
+
+A hold that is dropped without release, or whose release could not be told to Redis, ends with its
+lease and without a signal; so does a wait that is cancelled. In a set of locks one signal is for all.
+
+A receiver runs where the lock is used and delays that, so it should be quick; of
+``lock_acquired`` it runs while the lock is held. In async code a plain receiver runs in the
+event loop, not in a thread as with Django's own signals, so it must not block there; one that
+does I/O should be ``async def``. ``lock_lost`` may come in a thread or task of its own.
+
+The signals of jobs are sent with the class of the description as ``sender`` (`run_once`, or a class
+derived from it) and one frozen payload, ``event``.
 
 | signal | event | sent when |
 |---|---|---|
@@ -15,7 +35,74 @@ and one frozen payload, ``event``.
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
 from django.dispatch import Signal
+
+from redis_locks.observing import Kind, LockEvent
+
+__all__ = [
+    "LockEvent",
+    "LockSignal",
+    "deadlock_detected",
+    "lock_acquired",
+    "lock_contended",
+    "lock_lost",
+    "lock_released",
+    "lock_timed_out",
+    "run_acquired",
+    "run_done",
+    "run_error",
+    "run_exhausted",
+    "run_locked",
+    "run_reacquired",
+]
+
+logger = logging.getLogger("redis_locks")
+
+
+class LockSignal(Signal):
+    """A signal whose plain receivers run in the event loop's thread when sent in async code.
+
+    In a thread, as Django would have it, a receiver could wait for one that waits for this lock.
+    """
+
+    async def asend_robust(self, sender: Any, **named: Any) -> list[tuple[Any, Any]]:
+        """Call all receivers, the async ones together; return each one's answer or error."""
+        plain, coroutines = self._live_receivers(sender)
+        answers = [await self._answer(receiver, sender, named) for receiver in plain]
+        answers += await asyncio.gather(
+            *(self._answer(receiver, sender, named) for receiver in coroutines)
+        )
+        return list(zip([*plain, *coroutines], answers, strict=True))
+
+    async def _answer(self, receiver: Any, sender: Any, named: dict[str, Any]) -> Any:
+        try:
+            answer = receiver(signal=self, sender=sender, **named)
+            return await answer if asyncio.iscoroutine(answer) else answer
+        except Exception as error:
+            logger.exception("Receiver %r of a lock's signal failed", receiver)
+            return error
+
+
+lock_acquired = LockSignal()
+lock_released = LockSignal()
+lock_contended = LockSignal()
+lock_lost = LockSignal()
+lock_timed_out = LockSignal()
+deadlock_detected = LockSignal()
+
+LOCK_SIGNALS: Final[Mapping[Kind, LockSignal]] = {
+    "acquired": lock_acquired,
+    "released": lock_released,
+    "contended": lock_contended,
+    "lost": lock_lost,
+    "timed_out": lock_timed_out,
+    "deadlock": deadlock_detected,
+}
 
 run_acquired = Signal()
 run_reacquired = Signal()

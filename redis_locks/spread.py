@@ -56,12 +56,17 @@ class SpreadHold(Hold):
 
     __slots__ = ("_parts",)
 
-    def __init__(self, parts: Sequence[Hold], fencing_token: int) -> None:
+    def __init__(self, parts: Sequence[Hold]) -> None:
         first = parts[0]
-        tenure = Tenure(first._lease, fencing_token, first.mode, None)
-        super().__init__(first._backend, tenure, who=first._who)
+        tenure = Tenure(first._lease, None)
+        super().__init__(first._backend, tenure)
         tenure.begin(self)
         self._parts = tuple(parts)
+
+    @property
+    def name(self) -> str:
+        """The names of the locks, joined with commas, those of each partition together."""
+        return ", ".join(part.name for part in self._parts)
 
     @property
     def parts(self) -> Sequence[Possession]:
@@ -112,8 +117,7 @@ class SpreadHold(Hold):
         try:
             for part in self._parts:
                 await part._upgrade(driver, deadline.left())
-            fencing_token = await level(driver, self._parts, extend=False)
-            if fencing_token is None:
+            if not await level(driver, self._parts, extend=False):
                 raise self._lost()
         except BaseException:
             # All are exclusive, or none.
@@ -121,7 +125,6 @@ class SpreadHold(Hold):
             raise
         finally:
             self._tenure.lease = self._parts[0]._lease
-        self._tenure.mode, self._tenure.fencing_token = "exclusive", fencing_token
 
     async def _downgrade(self, driver: Driver) -> None:
         if self._stays("shared"):
@@ -129,7 +132,6 @@ class SpreadHold(Hold):
         failure = await self._all_downgrade(driver)
         if failure is not None:
             raise failure
-        self._tenure.mode = "shared"
 
     async def _all_downgrade(self, driver: Driver) -> BaseException | None:
         return await _each(self._parts, lambda part: part._downgrade(driver))
@@ -166,11 +168,10 @@ async def acquire(
                     await _give_back(driver, parts)
                     return outcome
                 parts.append(outcome)
-            fencing_token = await level(driver, parts, extend=True)
-            if fencing_token is not None:
+            if await level(driver, parts, extend=True):
                 if not renew:
                     _stop_renewal(parts)
-                return SpreadHold(parts, fencing_token)
+                return SpreadHold(parts)
             if deadline.is_over():
                 msg = f"Lock {parts[0].name!r} was lost in part while the rest was acquired; use a longer lease"
                 raise LockLost(msg)
@@ -192,8 +193,8 @@ def _stop_renewal(parts: Sequence[Hold]) -> None:
         note_unconfirmed(part.token)  # it ends by itself: no dead end for whoever waits
 
 
-async def level(driver: Driver, parts: Sequence[Hold], *, extend: bool) -> int | None:
-    """Give all parts the highest of their fencing tokens; None if one is lost.
+async def level(driver: Driver, parts: Sequence[Hold], *, extend: bool) -> bool:
+    """Give all parts the highest of their fencing tokens; False if one is lost.
 
     With `extend` each gets a whole lease, too.
 
@@ -204,8 +205,8 @@ async def level(driver: Driver, parts: Sequence[Hold], *, extend: bool) -> int |
     for part in parts:
         milliseconds = part._lease.lease_ms if extend else 0
         if not await _raised(driver, part, milliseconds, highest):
-            return None
-    return highest
+            return False
+    return True
 
 
 async def _raised(driver: Driver, part: Hold, milliseconds: int, fencing_token: int) -> bool:
@@ -219,7 +220,7 @@ async def _raised(driver: Driver, part: Hold, milliseconds: int, fencing_token: 
         lease.lost = True
         return False
     lease.deadline = max(lease.deadline, sent + left / 1000)
-    part._tenure.fencing_token = fencing_token
+    lease.fencing_token = fencing_token
     return True
 
 

@@ -14,7 +14,10 @@ from redis_locks.scripts import Script
 
 
 class Request(NamedTuple):
-    """What one token asks for: all locks of a set, or none. `mode` as `_prelude.lua` says."""
+    """What one token asks for: all locks of a set, or none. `mode` as `_prelude.lua` says.
+
+    `names` and the `template` they were made from, if any, are for messages only.
+    """
 
     keys: Keys
     token: str
@@ -23,6 +26,13 @@ class Request(NamedTuple):
     who: str
     reads: tuple[bytes, ...] = ()
     """Packed commands to run as soon as the locks are held."""
+    names: tuple[str, ...] = ()
+    template: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the lock; those of a set are joined with commas."""
+        return ", ".join(self.names)
 
 
 class Granted(NamedTuple):

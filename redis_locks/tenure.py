@@ -21,30 +21,27 @@ class Tenure:
         "_held",
         "_open",
         "_server",
-        "fencing_token",
         "lease",
-        "mode",
-        "names",
         "renewer",
     )
 
-    def __init__(
-        self,
-        lease: Lease,
-        fencing_token: int,
-        mode: str,
-        renewer: Renewer | None,
-        names: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, lease: Lease, renewer: Renewer | None) -> None:
         self.lease = lease
-        self.fencing_token = fencing_token
-        self.mode = mode
         self.renewer = renewer
         """Who renews the lease, if anybody."""
-        self.names = names
         self._open: set[int] = set()
         self._server: object = None
         self._held: Held = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its locks."""
+        return self.lease.request.names
+
+    @property
+    def mode(self) -> str:
+        """How it has them: "exclusive", "shared" or "permit:CAPACITY"."""
+        return self.lease.mode
 
     def note(self, held: Held, server: object) -> None:
         """Let later acquires of the thread or task that has `held` find it."""

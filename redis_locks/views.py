@@ -167,7 +167,7 @@ class RedisLockMixin(View):
             return await sync_to_async(self.get_lock_name)()
 
     def _lock_of(self, name: str) -> Lock:
-        return _described(
+        lock = _described(
             name,
             self.lock_mode,
             self.lock_capacity,
@@ -176,6 +176,9 @@ class RedisLockMixin(View):
             using=self.lock_using,
             label=label_of(self.request),
         )
+        view = type(self)
+        lock._template = self.lock_name or f"{view.__module__}.{view.__qualname__}"  # noqa: SLF001 - one package
+        return lock
 
 
 def _described(name: str, mode: Mode, capacity: int | None, **options: Any) -> Lock:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import random
 from math import inf
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from redis_locks import store
+from redis_locks import observing, store
 from redis_locks.claims import parse_who
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable
 from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockError, Wait
-from redis_locks.identity import caller, note_unconfirmed, unconfirmed
+from redis_locks.identity import caller, describe_holder, note_unconfirmed, unconfirmed
 from redis_locks.store import Granted, Refused, Request
 
 RECHECK = 2.0
@@ -32,12 +32,14 @@ _SNAG = 0.25
 class Won(NamedTuple):
     """A hold: its fencing token, and when its lease ends on this process's monotonic clock.
 
-    `read` are the replies to what was asked to be read as soon as it was held.
+    `read` are the replies to what was asked to be read as soon as it was held; `waited` are the
+    seconds in the queue.
     """
 
     fencing_token: int
     deadline: float
     read: list[Any]
+    waited: float = 0.0
 
 
 async def acquire(
@@ -57,13 +59,47 @@ async def acquire(
     try:
         won = await attempt.run()
         attempt.close()  # here, so that an interrupt meanwhile takes back what was won
-    except BaseException:
+    except BaseException as error:
         if attempt.sent:
             await _abandon(driver, attempt)
+        if isinstance(error, DeadlockDetected):
+            attempt.close()
+            await tell_deadlock(driver, request, error, wait=wait, waited=attempt.waited())
         raise
     finally:
         attempt.close()
+    if isinstance(won, Refused) and wait != 0:
+        await tell_refused(driver, "timed_out", request, won, wait=wait, waited=attempt.waited())
     return won
+
+
+async def tell_refused(
+    driver: Driver,
+    kind: Literal["contended", "waiting", "timed_out"],
+    request: Request,
+    refused: Refused,
+    *,
+    wait: float | None,
+    waited: float = 0.0,
+) -> None:
+    """Tell, if somebody listens, that somebody else has the lock."""
+    if observing.listens(kind):
+        holder = describe_holder(refused.claim)
+        await observing.tell(driver, kind, request, wait=wait, waited=waited, holder=holder)
+
+
+async def tell_deadlock(
+    driver: Driver,
+    request: Request,
+    error: DeadlockDetected,
+    *,
+    wait: float | None,
+    waited: float,
+) -> None:
+    """Tell, if somebody listens, that a wait was ended for others to go on."""
+    if observing.listens("deadlock"):
+        details: Any = {"wait": wait, "waited": waited, "circle": error.circle}
+        await observing.tell(driver, "deadlock", request, **details)
 
 
 async def take_back(driver: Driver, request: Request) -> None:
@@ -95,11 +131,14 @@ class _Attempt:
         self._driver = driver
         self._request = request
         self.token = request.token
+        self._wait = wait
         self._wait_for_ever = wait is None
         self._nowait = wait == 0
         self._started = monotonic()
         self._until = self._started + (wait or 0.0)
         self._suspicious_at = inf if patience is None else self._started + patience
+        self._long_at = self._suspicious_at
+        self._uncontended = True
         self._link: Link | None = None
         self._queued = False
         self._failures = 0
@@ -116,7 +155,9 @@ class _Attempt:
                 reply = await store.acquire(link, self._request, self._wait_ms(left), first=first)
                 if isinstance(reply, Granted):
                     deadline = sent + self._request.lease_ms / 1000
-                    return Won(reply.fencing_token, deadline, reply.read or [])
+                    waited = self.waited() if self._queued else 0.0
+                    return Won(reply.fencing_token, deadline, reply.read or [], waited)
+                await self._tell(reply)
                 if self._nowait:
                     return reply
                 self._queued = True
@@ -131,6 +172,21 @@ class _Attempt:
                     await self._look_for_deadlock(link)
             except LinkBroken as error:
                 await self._reconnect(error)
+
+    def waited(self) -> float:
+        """Return the seconds since it began."""
+        return monotonic() - self._started
+
+    async def _tell(self, refused: Refused) -> None:
+        """Tell once that there is contention, and once that the wait has become a long one."""
+        driver, request, wait = self._driver, self._request, self._wait
+        if self._uncontended:
+            self._uncontended = False
+            await tell_refused(driver, "contended", request, refused, wait=wait)
+        elif monotonic() >= self._long_at:
+            self._long_at = inf
+            waited = self.waited()
+            await tell_refused(driver, "waiting", request, refused, wait=wait, waited=waited)
 
     async def _open(self) -> Link:
         self._link = link = await self._driver.checkout()
@@ -172,7 +228,8 @@ class _Attempt:
         if deadline <= heard:
             return None  # stopped between grant and wake-up: it is over, ask again
         reads = self._request.reads
-        return Won(granted.fencing_token, deadline, await link.read(reads) if reads else [])
+        read = await link.read(reads) if reads else []
+        return Won(granted.fencing_token, deadline, read, self.waited())
 
     async def _look_for_deadlock(self, link: Link) -> None:
         self._suspicious_at = monotonic() + RECHECK

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from redis_locks import waiting
+from redis_locks import observing, waiting
 from redis_locks.backends import Backend, backend_for
 from redis_locks.conf import UNSET, Unset
 from redis_locks.contention import not_available
@@ -17,7 +17,7 @@ from redis_locks.exceptions import (
     LockBackendError,
 )
 from redis_locks.identity import describe_holder, new_token, session, whoami
-from redis_locks.renewal import Lease, Renewer
+from redis_locks.renewal import Lease, Renewer, tell_acquired, tell_released
 from redis_locks.run_once import scripts
 from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.beginning import Started, begin, look
@@ -81,6 +81,7 @@ class Job:
             self.terms.effective_lease_ms,
             "exclusive",
             whoami(self.terms.label, task=side.task),
+            names=(self.name,),
         )
 
     async def acquire(self, side: Side, wait: float | None) -> Attempt:
@@ -99,6 +100,10 @@ class Job:
         async def on_locked(locked: Locked) -> None:
             holder = describe_holder(locked.claim)
             await self._tell(side, "locked", attempt=locked.attempt, holder=holder)
+            if wait == 0:  # else the wait tells
+                await waiting.tell_refused(
+                    side.driver, "contended", request, _refused(locked), wait=wait
+                )
 
         try:
             outcome = await begin(side.driver, request, self.terms, wait, on_locked)
@@ -106,26 +111,26 @@ class Job:
             await self._tell(side, "error", attempt=0, error=error)
             raise
         if isinstance(outcome, Started):
-            return await self._start(side, request, outcome)
+            return await self._start(side, request, outcome, wait)
         if isinstance(outcome, Exhausted):
             last_error = outcome.last_error or None
             await self._tell(side, "exhausted", attempt=outcome.attempt, last_error=last_error)
             raise self._exhausted(outcome)
         if isinstance(outcome, Done):
             raise self._already_done(outcome)
-        refused = Refused(outcome.at_ms, outcome.ends_ms, outcome.claim)
-        raise not_available(self.name, refused, wait)
+        raise not_available(self.name, _refused(outcome), wait)
 
-    async def _start(self, side: Side, request: Request, started: Started) -> Attempt:
+    async def _start(
+        self, side: Side, request: Request, started: Started, wait: float | None
+    ) -> Attempt:
         begun = started.begun
         renewer = side.renewer if self.terms.renews else None
-        lease = Lease(
-            *(self.name, request.keys, request.token, request.lease_ms, started.deadline),
-            script=scripts.EXTEND,
-        )
+        lease = Lease(request, started.deadline, begun.fencing_token, script=scripts.EXTEND)
         try:
             if renewer is not None:
                 renewer.add(lease)
+            if observing.listens("acquired"):
+                await tell_acquired(side.driver, lease, wait=wait, waited=started.waited)
             attempt = Attempt(side.backend, lease, begun, renewer, request, self.terms, self.events)
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
             if begun.attempt > 1:
@@ -137,6 +142,7 @@ class Job:
             # dropped without release.
             lease.ended = lease.lost = True
             await waiting.take_back(side.driver, request)
+            await side.driver.finish(tell_released(side.driver, lease))
             raise
         return attempt
 
@@ -155,3 +161,7 @@ class Job:
         times = "once" if attempts == 1 else f"{attempts} times"
         msg = f"Job {self.name!r} has failed {times} and is not tried again; the last time: {why}"
         return AttemptsExhausted(msg, self.name, attempts, last_error)
+
+
+def _refused(locked: Locked) -> Refused:
+    return Refused(locked.at_ms, locked.ends_ms, locked.claim)

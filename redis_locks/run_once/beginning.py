@@ -25,10 +25,11 @@ _SNAG = 0.25
 
 
 class Started(NamedTuple):
-    """An attempt, and when its lease ends on this process's monotonic clock."""
+    """An attempt, when its lease ends on this process's monotonic clock, and the seconds in the queue."""
 
     begun: Begun
     deadline: float
+    waited: float = 0.0
 
 
 async def begin(
@@ -44,25 +45,28 @@ async def begin(
     goes wrong, cancellation included, leaves neither hold nor queue entry behind, or raises
     `LockBackendError`; then the lease ends what is there. An attempt that was begun counts.
     """
-    until = float("inf") if wait is None else monotonic() + wait
+    asked = monotonic()
+    until = float("inf") if wait is None else asked + wait
     try:
         outcome, sent = await _begin(driver, request, terms)
+        queued = isinstance(outcome, Locked)
         if isinstance(outcome, Locked):
             await on_locked(outcome)
         while isinstance(outcome, Locked):
             left = until - monotonic()
             if left <= 0:
                 break
-            queued = await waiting.acquire(
+            granted = await waiting.acquire(
                 driver, request, None if wait is None else left, get_settings().deadlock_timeout
             )
-            if not isinstance(queued, waiting.Won):
+            if not isinstance(granted, waiting.Won):
                 # Time is up. A stopped process at the head of the queue may hide what is known.
                 known = await look(driver, request)
                 return _at_last(known, outcome, terms)
             outcome, sent = await _begin(driver, request, terms)
         if isinstance(outcome, Begun):
-            return Started(outcome, sent + request.lease_ms / 1000)
+            deadline = sent + request.lease_ms / 1000
+            return Started(outcome, deadline, monotonic() - asked if queued else 0.0)
     except BaseException as error:
         # Unless there is nobody to give anything back to.
         if not isinstance(error.__cause__, Unreachable):

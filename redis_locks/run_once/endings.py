@@ -32,7 +32,7 @@ class HoldWithVerdict(Hold):
         terms: Terms,
         events: RunEvents,
     ) -> None:
-        tenure = Tenure(lease, begun.fencing_token, "exclusive", renewer)
+        tenure = Tenure(lease, renewer)
         super().__init__(backend, tenure)
         tenure.begin(self)
         self.number = begun.attempt

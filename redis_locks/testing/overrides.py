@@ -64,4 +64,7 @@ async def _acquire(
     driver: Driver, request: Request, wait: float | None, _patience: float | None = None
 ) -> Won | Refused:
     outcome: Won | Refused = await driver.acquire(request, wait)  # type: ignore[attr-defined]
+    if isinstance(outcome, Refused):
+        for kind in ("contended", "timed_out") if wait != 0 else ("contended",):
+            await waiting.tell_refused(driver, kind, request, outcome, wait=wait)
     return outcome

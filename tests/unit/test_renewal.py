@@ -11,6 +11,7 @@ import pytest
 from redis_locks.drivers.base import LinkBroken
 from redis_locks.keys import set_keys
 from redis_locks.renewal import IDLE, Lease, _note, _Registry
+from redis_locks.store import Request
 
 
 class Clock:
@@ -29,11 +30,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
 
 
 def lease_of(seconds: float, deadline: float, name: str = "x") -> Lease:
-    return Lease(name, set_keys("p", 0, (name,)), f"token-{name}", int(seconds * 1000), deadline)
+    keys = set_keys("p", 0, (name,))
+    request = Request(keys, f"token-{name}", int(seconds * 1000), "exclusive", "", names=(name,))
+    return Lease(request, deadline, fencing_token=1)
 
 
 def test_a_lease_is_due_a_third_of_its_length_after_the_last_renewal(clock: Clock) -> None:
-    registry = _Registry()
+    registry = _Registry([].append)
     lease = lease_of(9, clock.now + 9)
     registry.add(lease)
     due, pause = registry.take_due()
@@ -43,7 +46,7 @@ def test_a_lease_is_due_a_third_of_its_length_after_the_last_renewal(clock: Cloc
 
 
 def test_the_earliest_lease_sets_the_alarm_and_nothing_to_do_means_idle(clock: Clock) -> None:
-    registry = _Registry()
+    registry = _Registry([].append)
     assert ([], IDLE) == registry.take_due()
     leases = [lease_of(seconds, clock.now + seconds, str(seconds)) for seconds in (9, 3, 6)]
     for lease in leases:
@@ -52,19 +55,21 @@ def test_the_earliest_lease_sets_the_alarm_and_nothing_to_do_means_idle(clock: C
 
 
 def test_a_lease_that_ended_is_lost_for_good_and_forgotten(clock: Clock) -> None:
-    registry = _Registry()
+    lost: list[Lease] = []
+    registry = _Registry(lost.append)
     lease = lease_of(3, clock.now + 3)
     registry.add(lease)
     clock.now += 3
     assert [] == registry.take_due()[0]
     assert lease.lost
+    assert [lease] == lost
     assert 0 == len(registry)
     _note(lease, f"{lease.token} 1 1000 9000".encode(), clock.now)
     assert lease.lost
 
 
 def test_a_lease_nobody_refers_to_is_forgotten(clock: Clock) -> None:
-    registry = _Registry()
+    registry = _Registry([].append)
     registry.add(lease_of(3, clock.now + 3))
     gc.collect()
     assert [] == registry.take_due()[0]
@@ -72,7 +77,7 @@ def test_a_lease_nobody_refers_to_is_forgotten(clock: Clock) -> None:
 
 
 def test_a_lease_whose_hold_was_released_is_forgotten(clock: Clock) -> None:
-    registry = _Registry()
+    registry = _Registry([].append)
     lease = lease_of(3, clock.now + 3)
     registry.add(lease)
     lease.ended = True

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from redis_locks.signals import LOCK_SIGNALS, LockEvent
+from tests.contract.conftest import server_side, tasks, world
+
+__all__ = ["Connect", "Heard", "connect", "heard", "server_side", "tasks", "world"]
+
+Connect = Callable[..., None]
+
+
+class Heard(list[LockEvent]):
+    """The events of one test's locks, in the order in which they came."""
+
+    @property
+    def kinds(self) -> list[str]:
+        return [event.kind for event in self]
+
+    def only(self, kind: str) -> LockEvent:
+        (event,) = [event for event in self if event.kind == kind]
+        return event
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Connect a receiver to one of the signals until the test ends."""
+    connected: list[tuple[Any, Any]] = []
+
+    def connect(kind: str, receiver: Any) -> None:
+        signal = LOCK_SIGNALS[kind]  # type: ignore[index]
+        signal.connect(receiver, weak=False)
+        connected.append((signal, receiver))
+
+    yield connect
+    for signal, receiver in connected:
+        assert signal.disconnect(receiver)
+
+
+@pytest.fixture
+def heard(connect: Connect, name: str) -> Heard:
+    """What is told of the locks whose names begin with `name`, from now on."""
+    events = Heard()
+
+    def receive(event: LockEvent, **_: object) -> None:
+        if event.name.startswith(name):
+            events.append(event)
+
+    for kind in LOCK_SIGNALS:
+        connect(kind, receive)
+    return events

@@ -1,0 +1,99 @@
+"""What the log says: levels, and lines that cannot mislead."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from redis_locks import DeadlockDetected, Lock, LockLost
+from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Any:
+    """(level, text) of each line, at all levels."""
+    caplog.set_level(logging.DEBUG, "redis_locks")
+    return lambda: [
+        (record.levelname, record.getMessage())
+        for record in caplog.records
+        if record.name == "redis_locks"
+    ]
+
+
+def test_each_kind_of_event_has_its_level(world: World, name: str, lines: Any) -> None:
+    first = held(world, Lock(name, label="the first"))
+    assert world.acquire(Lock(name), wait=0.01) is None
+    world.release(first)
+    levels, texts = zip(*lines(), strict=True)
+    assert ("DEBUG", "INFO", "WARNING", "DEBUG") == levels
+    assert all(repr(name) in text for text in texts)
+    assert "(the first)" in texts[1]
+    assert "did not become free within 0.01 s" in texts[2]
+    assert f"fencing token {first.fencing_token}" in texts[0]
+
+
+def test_a_lost_hold_is_an_error_told_once(
+    world: World, name: str, lines: Any, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name, lease=0.6, renew=True))
+    server_side.client.delete(keys_of(name).holder)
+    until(lambda: "ERROR" in dict(lines()))
+    with pytest.raises(LockLost):
+        world.release(hold)
+    (text,) = [text for level, text in lines() if level == "ERROR"]
+    assert "Redis does not know our hold any more" in text
+
+
+def test_a_deadlock_is_a_warning_with_all_who_are_in_it(
+    name: str, lines: Any, redis_server: object, settings: Any
+) -> None:
+    settings.REDIS_LOCKS = {"DEADLOCK_TIMEOUT": 0.1}
+    with Lock(name, label="itself"), pytest.raises(DeadlockDetected):
+        Lock(name, wait=PATIENCE, label="itself").acquire()
+    (text,) = [text for level, text in lines() if level == "WARNING"]
+    assert text.startswith("Deadlock")
+    assert __file__ in text.splitlines()[1]
+
+
+def test_a_long_wait_is_told_once_with_waiter_holder_and_lock(
+    world: World, name: str, lines: Any, settings: Any
+) -> None:
+    settings.REDIS_LOCKS = {"DEADLOCK_TIMEOUT": 0.1}
+    first = held(world, Lock(name, label="the first"))
+    waiter = world.start(world.acquire, Lock(name, label="the second"), wait=PATIENCE)
+    until(lambda: any("has been waiting" in text for _, text in lines()))
+    world.release(first)
+    world.release(waiter.result(PATIENCE))
+    (text,) = [text for _, text in lines() if "has been waiting" in text]
+    waiter, _, holder = text.partition("held by")
+    assert "(the second) has been waiting for 0." in waiter
+    assert repr(name) in waiter
+    assert "(the first)" in holder
+    assert ("WARNING", text) in lines()
+
+
+@pytest.mark.parametrize(
+    "entries", [{"DEADLOCK_TIMEOUT": 0.1, "LOG_LOCK_WAITS": False}, {"DEADLOCK_TIMEOUT": None}]
+)
+def test_long_waits_are_not_told_if_the_settings_say_so(
+    world: World, name: str, lines: Any, settings: Any, entries: dict[str, object]
+) -> None:
+    settings.REDIS_LOCKS = entries
+    first = held(world, Lock(name))
+    assert world.start(world.acquire, Lock(name), wait=0.3).result(PATIENCE) is None
+    world.release(first)
+    assert ["INFO", "WARNING"] == [level for level, _ in lines() if level != "DEBUG"]
+
+
+def test_control_characters_and_bidirectional_marks_are_escaped(
+    world: World, name: str, lines: Any
+) -> None:
+    evil = f"{name}\r\nERROR forged \x1b[2J\u202e"
+    hold = held(world, Lock(evil, label=evil))
+    assert world.acquire(Lock(evil, label=evil), wait=0.01) is None
+    world.release(hold)
+    texts = [text for _, text in lines()]
+    assert 4 == len(texts)
+    assert all(text.isprintable() and "forged" in text for text in texts)
