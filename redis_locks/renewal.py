@@ -54,7 +54,6 @@ class Lease:
         "token",
         "untold",
         "upgrading",
-        "why_lost",
     )
 
     def __init__(
@@ -84,7 +83,6 @@ class Lease:
         self.since = deadline - request.lease_ms / 1000
         self.untold = [True]
         """Empty once somebody was told how the hold ended. Shared by the leases of one hold."""
-        self.why_lost = "its lease ended before it could be renewed"
         self.renewed_until(deadline)
 
     def renewed_until(self, deadline: float) -> None:
@@ -117,7 +115,7 @@ async def tell(driver: Driver, kind: observing.Kind, lease: Lease, **details: An
 
 
 async def tell_acquired(driver: Driver, lease: Lease, *, wait: float | None, waited: float) -> None:
-    """Tell that a hold began; and that it ended, if the caller is interrupted and gives it back."""
+    """Tell that a hold began; and that it ended, if the caller is interrupted and so gives it back."""
     try:
         await tell(driver, "acquired", lease, wait=wait, waited=waited)
     except BaseException:
@@ -134,8 +132,10 @@ async def tell_released(driver: Driver, lease: Lease) -> None:
 async def tell_lost(driver: Driver, lease: Lease) -> None:
     """Tell, unless that was done, that the hold is lost."""
     if lease.first_told() and observing.listens("lost"):
-        held = min(monotonic(), lease.deadline) - lease.since
-        await tell(driver, "lost", lease, held=held, reason=lease.why_lost)
+        end = min(monotonic(), lease.deadline)
+        over = end == lease.deadline
+        reason = "its lease ended" if over else "Redis does not know our hold any more"
+        await tell(driver, "lost", lease, held=end - lease.since, reason=reason)
 
 
 async def renew(driver: Driver, leases: list[Lease]) -> None:
@@ -181,7 +181,6 @@ def _note(lease: Lease, reply: object, sent: float) -> None:
             lease.due = monotonic() + lease.lease_ms / 10_000
             return
         lease.lost = True
-        lease.why_lost = "Redis does not know our hold any more"
     elif not lease.is_over():
         lease.renewed_until(sent + left / 1000)
 
@@ -283,6 +282,8 @@ class ThreadRenewer:
 
     def _tell_lost(self, lease: Lease) -> None:
         # Whoever listens may take long, and other holds need their renewal meanwhile.
+        if not observing.listens("lost"):
+            return
         try:
             threading.Thread(
                 target=lambda: run_blocking(tell_lost(self._driver, lease)),

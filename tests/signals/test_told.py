@@ -135,6 +135,7 @@ def test_a_hold_that_is_not_renewed_is_told_as_lost_when_its_holder_finds_out(
             world.release(hold)
     assert ["acquired", "lost"] == heard.kinds
     assert 0.05 == pytest.approx(heard[1].held)
+    assert "its lease ended" == heard[1].reason
 
 
 def test_a_loss_found_at_the_release_is_told_once(
@@ -145,6 +146,7 @@ def test_a_loss_found_at_the_release_is_told_once(
     with pytest.raises(LockLost):
         world.release(hold)
     assert ["acquired", "lost"] == heard.kinds
+    assert "does not know" in heard[1].reason
 
 
 def test_a_commit_is_told_as_the_release_that_it_is(
