@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from redis_locks import DeadlockDetected, Lock
 from redis_locks.signals import LOCK_SIGNALS, LockEvent
 from tests.contract.conftest import server_side, tasks, world
+from tests.contract.world import PATIENCE
 
-__all__ = ["Connect", "Heard", "connect", "heard", "server_side", "tasks", "world"]
+__all__ = ["Connect", "Heard", "connect", "deadlocked", "heard", "server_side", "tasks", "world"]
 
 Connect = Callable[..., None]
 
@@ -23,6 +27,24 @@ class Heard(list[LockEvent]):
     def only(self, kind: str) -> LockEvent:
         (event,) = [event for event in self if event.kind == kind]
         return event
+
+
+def deadlocked(name: str) -> DeadlockDetected:
+    """Have two threads wait for each other; how the wait of one of them was ended."""
+    both_hold = threading.Barrier(2)
+
+    def party(first: str, second: str) -> DeadlockDetected | None:
+        with Lock(f"{name}:{first}", wait=PATIENCE):
+            both_hold.wait(PATIENCE)
+            try:
+                with Lock(f"{name}:{second}", wait=PATIENCE):
+                    return None
+            except DeadlockDetected as error:
+                return error
+
+    with ThreadPoolExecutor(2) as pool:
+        (victim,) = filter(None, pool.map(party, "ab", "ba"))
+        return victim
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from redis_locks import DeadlockDetected, Lock, LockLost
+from redis_locks import Lock, LockLost
 from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until
+from tests.signals.conftest import deadlocked
 
 
 @pytest.fixture
@@ -50,11 +51,10 @@ def test_a_deadlock_is_a_warning_with_all_who_are_in_it(
     name: str, lines: Any, redis_server: object, settings: Any
 ) -> None:
     settings.REDIS_LOCKS = {"DEADLOCK_TIMEOUT": 0.1}
-    with Lock(name, label="itself"), pytest.raises(DeadlockDetected):
-        Lock(name, wait=PATIENCE, label="itself").acquire()
-    (text,) = [text for level, text in lines() if level == "WARNING"]
-    assert text.startswith("Deadlock")
-    assert __file__ in text.splitlines()[1]
+    victim = deadlocked(name)
+    (text,) = [text for _, text in lines() if text.startswith("Deadlock")]
+    assert ("WARNING", text) in lines()
+    assert [f"  {wait}" for wait in victim.circle] == text.splitlines()[1:]
 
 
 def test_a_long_wait_is_told_once_with_waiter_holder_and_lock(

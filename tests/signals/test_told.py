@@ -14,7 +14,6 @@ import pytest
 from django.db.transaction import atomic
 
 from redis_locks import (
-    DeadlockDetected,
     Lock,
     LockLost,
     LockNotAvailable,
@@ -27,7 +26,7 @@ from redis_locks import (
 from redis_locks.signals import LockEvent
 from redis_locks.testing import override_locks
 from tests.contract.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
-from tests.signals.conftest import Connect, Heard
+from tests.signals.conftest import Connect, Heard, deadlocked
 
 
 def test_a_hold_is_told_as_acquired_and_then_as_released(
@@ -203,11 +202,11 @@ def test_a_deadlock_is_told_with_its_circle(
     name: str, heard: Heard, redis_server: object, settings: Any
 ) -> None:
     settings.REDIS_LOCKS = {"DEADLOCK_TIMEOUT": 0.1}
-    with Lock(name), pytest.raises(DeadlockDetected) as caught:
-        Lock(name, wait=PATIENCE).acquire()
-    assert ["acquired", "contended", "deadlock", "released"] == heard.kinds
-    assert caught.value.circle == heard[2].circle != ()
-    assert 0.1 < heard[2].waited < PATIENCE
+    victim = deadlocked(name)
+    told = heard.only("deadlock")
+    assert victim.circle == told.circle
+    assert 2 == len(told.circle)
+    assert 0.1 < told.waited < PATIENCE
 
 
 def test_a_kept_hold_is_told_as_released_when_its_transaction_has_ended(
@@ -219,6 +218,14 @@ def test_a_kept_hold_is_told_as_released_when_its_transaction_has_ended(
         with redis_lock(name):
             pass
         assert ["acquired"] == heard.kinds
+    assert ["acquired", "released"] == heard.kinds
+
+
+def test_nested_holds_are_told_as_the_one_that_they_are(
+    name: str, heard: Heard, redis_server: object
+) -> None:
+    with Lock(name), Lock(name):
+        pass
     assert ["acquired", "released"] == heard.kinds
 
 

@@ -16,7 +16,8 @@ from redis_locks.store import Request
 
 class Clock:
     def __init__(self) -> None:
-        self.now = 1000.0
+        # From the real time on: the thread that renews this process's holds reads this clock too.
+        self.now = monotonic()
 
     def __call__(self) -> float:
         return self.now
