@@ -91,7 +91,7 @@ class Convertible(Possession):
             return outcome
         shared.ended = True
         deadline = max(outcome.deadline, shared.deadline)  # the script never shortens it
-        lease = Lease(request, deadline, outcome.fencing_token, mode="exclusive")
+        lease = Lease(request, deadline, outcome.fencing_token, name=shared.name, mode="exclusive")
         # One hold goes on: it began once and ends once.
         lease.since, lease.untold = shared.since, shared.untold
         tenure = self._tenure

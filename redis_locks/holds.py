@@ -163,19 +163,21 @@ class Hold(Convertible):
         """Release; once more if an interrupt or a cancellation leaves it open whether it happened."""
         try:
             await self._release(driver)
-        except LockLost:
-            await tell_lost(driver, self._lease)
-            raise
         except LockError:
             raise
         except BaseException:
             with suppress(LockError):
                 await driver.finish(self._release(driver, repeated=True))
-            if self._lease.lost and self._pid == process_id():
-                await driver.finish(tell_lost(driver, self._lease))
             raise
 
     async def _release(self, driver: Driver, *, repeated: bool = False) -> None:
+        try:
+            await self._let_go(driver, repeated=repeated)
+        except LockLost:
+            await tell_lost(driver, self._lease)
+            raise
+
+    async def _let_go(self, driver: Driver, *, repeated: bool) -> None:
         if self._pid != process_id():
             raise self._of_another_process()
         lease = self._lease

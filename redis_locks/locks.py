@@ -296,7 +296,7 @@ class Lock:
             return outcome
         try:
             read = checked(outcome.read)
-            held = Lease(request, outcome.deadline, outcome.fencing_token)
+            held = Lease(request, outcome.deadline, outcome.fencing_token, name=self._name)
             if renewer is not None:
                 renewer.add(held)
             else:

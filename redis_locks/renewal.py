@@ -62,12 +62,14 @@ class Lease:
         deadline: float,
         fencing_token: int,
         *,
+        name: str | None = None,
         mode: str | None = None,
         script: Script = scripts.EXTEND,
     ) -> None:
         self.request = request
         """What it was granted to."""
-        self.name = request.name
+        self.name = name or request.name
+        """The name of the hold's locks; `request` may be for those of one partition only."""
         self.keys = request.keys
         self.token = request.token
         self.lease_ms = request.lease_ms

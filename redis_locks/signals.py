@@ -13,7 +13,8 @@ only made if a receiver is connected, in the process where it happens and after 
 | ``deadlock_detected`` | a wait was ended for the others in ``event.circle`` to go on |
 
 A hold that is dropped without release, or whose release could not be told to Redis, ends with its
-lease and without a signal; so does a wait that is cancelled. In a set of locks one signal is for all.
+lease and without a signal; so does a wait that is cancelled. One signal is for all locks of a set, or,
+of a set in several partitions, for those of one partition.
 
 A receiver runs where the lock is used and delays that, so it should be quick; of
 ``lock_acquired`` it runs while the lock is held. In async code a plain receiver runs in the

@@ -54,7 +54,7 @@ class SpreadHold(Hold):
     of each of its locks.
     """
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_mode", "_parts")
 
     def __init__(self, parts: Sequence[Hold]) -> None:
         first = parts[0]
@@ -62,11 +62,12 @@ class SpreadHold(Hold):
         super().__init__(first._backend, tenure)
         tenure.begin(self)
         self._parts = tuple(parts)
+        self._mode = first.mode
 
     @property
-    def name(self) -> str:
-        """The names of the locks, joined with commas, those of each partition together."""
-        return ", ".join(part.name for part in self._parts)
+    def mode(self) -> str:
+        """How all of its locks are held; the parts may differ when a change of it has failed."""
+        return self._mode
 
     @property
     def parts(self) -> Sequence[Possession]:
@@ -125,6 +126,7 @@ class SpreadHold(Hold):
             raise
         finally:
             self._tenure.lease = self._parts[0]._lease
+        self._mode = "exclusive"
 
     async def _downgrade(self, driver: Driver) -> None:
         if self._stays("shared"):
@@ -132,6 +134,7 @@ class SpreadHold(Hold):
         failure = await self._all_downgrade(driver)
         if failure is not None:
             raise failure
+        self._mode = "shared"
 
     async def _all_downgrade(self, driver: Driver) -> BaseException | None:
         return await _each(self._parts, lambda part: part._downgrade(driver))

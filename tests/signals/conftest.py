@@ -12,7 +12,20 @@ from redis_locks.signals import LOCK_SIGNALS, LockEvent
 from tests.contract.conftest import server_side, tasks, world
 from tests.contract.world import PATIENCE
 
-__all__ = ["Connect", "Heard", "connect", "deadlocked", "heard", "server_side", "tasks", "world"]
+__all__ = [
+    "IMPATIENT",
+    "Connect",
+    "Heard",
+    "connect",
+    "deadlocked",
+    "heard",
+    "server_side",
+    "tasks",
+    "world",
+]
+
+IMPATIENT: dict[str, object] = {"DEADLOCK_TIMEOUT": 0.1, "PREFIX": "impatient"}
+"""Settings with which a wait is a long one soon; what it notes is in nobody's way."""
 
 Connect = Callable[..., None]
 

@@ -9,7 +9,7 @@ import pytest
 
 from redis_locks import Lock, LockLost
 from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until
-from tests.signals.conftest import deadlocked
+from tests.signals.conftest import IMPATIENT, deadlocked
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_a_lost_hold_is_an_error_told_once(
 def test_a_deadlock_is_a_warning_with_all_who_are_in_it(
     name: str, lines: Any, redis_server: object, settings: Any
 ) -> None:
-    settings.REDIS_LOCKS = {"DEADLOCK_TIMEOUT": 0.1}
+    settings.REDIS_LOCKS = IMPATIENT
     victim = deadlocked(name)
     (text,) = [text for _, text in lines() if text.startswith("Deadlock")]
     assert ("WARNING", text) in lines()
@@ -60,7 +60,7 @@ def test_a_deadlock_is_a_warning_with_all_who_are_in_it(
 def test_a_long_wait_is_told_once_with_waiter_holder_and_lock(
     world: World, name: str, lines: Any, settings: Any
 ) -> None:
-    settings.REDIS_LOCKS = {"DEADLOCK_TIMEOUT": 0.1}
+    settings.REDIS_LOCKS = IMPATIENT
     first = held(world, Lock(name, label="the first"))
     waiter = world.start(world.acquire, Lock(name, label="the second"), wait=PATIENCE)
     until(lambda: any("has been waiting" in text for _, text in lines()))
@@ -75,7 +75,7 @@ def test_a_long_wait_is_told_once_with_waiter_holder_and_lock(
 
 
 @pytest.mark.parametrize(
-    "entries", [{"DEADLOCK_TIMEOUT": 0.1, "LOG_LOCK_WAITS": False}, {"DEADLOCK_TIMEOUT": None}]
+    "entries", [IMPATIENT | {"LOG_LOCK_WAITS": False}, {"DEADLOCK_TIMEOUT": None}]
 )
 def test_long_waits_are_not_told_if_the_settings_say_so(
     world: World, name: str, lines: Any, settings: Any, entries: dict[str, object]

@@ -26,7 +26,7 @@ from redis_locks import (
 from redis_locks.signals import LockEvent
 from redis_locks.testing import override_locks
 from tests.contract.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
-from tests.signals.conftest import Connect, Heard, deadlocked
+from tests.signals.conftest import IMPATIENT, Connect, Heard, deadlocked
 
 
 def test_a_hold_is_told_as_acquired_and_then_as_released(
@@ -201,7 +201,7 @@ def test_a_permit_is_told_with_its_capacity(world: World, name: str, heard: Hear
 def test_a_deadlock_is_told_with_its_circle(
     name: str, heard: Heard, redis_server: object, settings: Any
 ) -> None:
-    settings.REDIS_LOCKS = {"DEADLOCK_TIMEOUT": 0.1}
+    settings.REDIS_LOCKS = IMPATIENT
     victim = deadlocked(name)
     told = heard.only("deadlock")
     assert victim.circle == told.circle
