@@ -10,7 +10,7 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from redis_locks import store
+from redis_locks import observing, store
 from redis_locks.commits import queued_commands
 from redis_locks.conversions import Convertible
 from redis_locks.drivers.base import Driver, Link, run_blocking
@@ -201,7 +201,8 @@ class Hold(Convertible):
         if was_lost or not (held or again or repeated):
             lease.lost = True
             raise self._lost()
-        await tell_released(driver, lease)
+        if observing.listens("released"):
+            await tell_released(driver, lease)
 
     async def _ask_to_release(self, driver: Driver, *, was_lost: bool) -> tuple[bool, bool]:
         lease = self._lease

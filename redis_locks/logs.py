@@ -32,13 +32,10 @@ _LINES: Mapping[Kind, str] = {
 }
 
 
-def listens(kind: Kind) -> bool:
-    """Return whether the log takes events of this kind."""
-    return logger.isEnabledFor(LEVELS[kind])
-
-
 def log(event: LockEvent, **_: object) -> None:
     """Write the event's line; a receiver of the signals. Control characters are escaped."""
+    if not logger.isEnabledFor(LEVELS[event.kind]):
+        return
     values = {
         "name": repr(event.name),
         "mode": event.mode,

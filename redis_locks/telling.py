@@ -18,14 +18,13 @@ class Teller:
     def listens(self, kind: Kind) -> bool:
         """Return whether a receiver is connected or the log takes events of this kind."""
         if kind == "waiting":  # for the log only
-            return get_settings().log_lock_waits and logs.listens(kind)
-        return bool(LOCK_SIGNALS[kind].receivers) or logs.listens(kind)
+            return get_settings().log_lock_waits and logger.isEnabledFor(logs.LEVELS[kind])
+        return bool(LOCK_SIGNALS[kind].receivers) or logger.isEnabledFor(logs.LEVELS[kind])
 
     async def tell(self, event: LockEvent, *, task: bool) -> None:
         """Log the event and send its signal. Suspends only if `task`; raises no Exception."""
         try:
-            if logs.listens(event.kind):
-                logs.log(event)
+            logs.log(event)
             signal = LOCK_SIGNALS.get(event.kind)
             if signal is None:
                 return
