@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from types import TracebackType
 from typing import Literal
 
@@ -15,7 +14,6 @@ from redis_locks.contention import not_available
 from redis_locks.deadlines import bounded
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.durations import lease_ms, wait_seconds
-from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
 from redis_locks.identity import new_token, note_unconfirmed, session, whoami
 from redis_locks.kept import Taken
@@ -194,7 +192,7 @@ class Lock:
         traceback: TracebackType | None,
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless the body raised already."""
-        _leave(self._blocks.pop(), exc)
+        self._blocks.pop().__exit__(exc_type, exc, traceback)
 
     async def __aenter__(self) -> Hold:
         """Acquire, or raise; see `__enter__`."""
@@ -318,18 +316,6 @@ class Lock:
         raise not_available(self._name, outcome, wait)
 
 
-def _leave(hold: Hold, error: BaseException | None) -> None:
-    try:
-        run_blocking(hold.leave(error))
-    except LockError:
-        raise
-    except BaseException:
-        # Interrupted, perhaps before the release had begun.
-        with suppress(LockError):
-            hold.release()
-        raise
-
-
 def checked_reentrant(reentrant: object) -> bool:
     """Return `reentrant` if it is True or False; raises TypeError."""
     if not isinstance(reentrant, bool):
@@ -372,7 +358,7 @@ class HoldContext:
     def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         hold, self._hold = self._hold, None
         if hold is not None:
-            _leave(hold, exc)
+            hold.__exit__(None, exc, None)
 
     async def __aenter__(self) -> Hold:
         self._hold = await self._unused()._aenter(self._wait)  # noqa: SLF001 - as above

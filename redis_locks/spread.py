@@ -110,6 +110,13 @@ class SpreadHold(Hold):
         )
         raise ValueError(msg)
 
+    async def _detach(self, driver: Driver, lease: float | Unset) -> str:  # noqa: ARG002 - as a hold's
+        msg = (
+            f"the locks {self.name} are in several partitions, and no one step could adopt them: "
+            "detach holds of one lock each"
+        )
+        raise LockError(msg)
+
     async def _upgrade(self, driver: Driver, wait: float | Unset | None) -> None:
         if self._stays("exclusive"):
             return

@@ -109,6 +109,20 @@ async def release(link: Link, keys: Keys, token: str) -> bool:
     return echoed(reply, token, 1)[1] == "1"
 
 
+class Adopted(NamedTuple):
+    """What is left of the lease, in ms, of a hold that has another token now."""
+
+    left_ms: int
+    fencing_token: int
+
+
+async def adopt(link: Link, heir: Request, token: str) -> Adopted | None:
+    """Give the hold of `token` the token of `heir`, its lease and who it is; None if there is none."""
+    call = (heir.keys, (token, heir.token, heir.lease_ms, heir.who))
+    words = echoed(await link.call(scripts.ADOPT, call), token, 5)
+    return Adopted(int(words[3]) - int(words[2]), int(words[4])) if words[1] == "1" else None
+
+
 async def cancel(link: Link, keys: Keys, token: str) -> bool:
     """End somebody's wait and tell it; False if the token does not wait for the lock."""
     return echoed(await link.call(scripts.CANCEL, (keys, (token,))), token, 1)[1] == "1"

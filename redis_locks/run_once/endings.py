@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from redis_locks.backends import Backend
+from redis_locks.conf import Unset
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
@@ -99,6 +100,10 @@ class HoldWithVerdict(Hold):
 
     async def _commit(self, driver: Driver, pipe: Any) -> None:  # noqa: ARG002 - refused
         msg = f"an attempt at job {self.name!r} ends with done() or fail(), not with commit()"
+        raise TypeError(msg)
+
+    async def _detach(self, driver: Driver, lease: float | Unset) -> str:  # noqa: ARG002 - refused
+        msg = f"an attempt at job {self.name!r} cannot be given away; end it with done() or fail()"
         raise TypeError(msg)
 
     async def _downgrade(self, driver: Driver) -> None:  # noqa: ARG002 - refused

@@ -37,6 +37,7 @@ def load(name: str, *shared: str, package: str = __name__) -> Script:
 ACQUIRE = load("acquire", "_acquire_fast", "_modes", "_queue")
 RELEASE = load("release", "_release_fast", "_modes", "_queue")
 ABANDON = load("abandon", "_modes", "_queue")
+ADOPT = load("adopt", "_modes")
 CANCEL = load("cancel", "_modes", "_queue")
 COMMIT = load("commit", "_modes", "_queue")
 DETECT = load("detect", "_modes", "_queue")
@@ -51,6 +52,7 @@ ALL = (
     ACQUIRE,
     RELEASE,
     ABANDON,
+    ADOPT,
     CANCEL,
     COMMIT,
     DETECT,

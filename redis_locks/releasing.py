@@ -1,0 +1,195 @@
+"""Extend a hold and let go of it, surely and once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine
+from contextlib import suppress
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+from redis_locks import observing, store
+from redis_locks.conversions import Convertible
+from redis_locks.drivers.base import Driver, Link, run_blocking
+from redis_locks.durations import lease_ms
+from redis_locks.exceptions import LockBackendError, LockError, LockLost
+from redis_locks.identity import note_unconfirmed, process_id
+from redis_locks.renewal import tell_lost, tell_released
+
+logger = logging.getLogger("redis_locks")
+
+
+class Releasable(Convertible):
+    """A hold with a lease that can be extended, and an end."""
+
+    __slots__ = ()
+
+    def extend(self, seconds: float) -> None:
+        """Make the lease last at least `seconds` from now; a longer one is left as it is.
+
+        Raises:
+            TypeError: `seconds` is not a number.
+            ValueError: `seconds` is not between 0.01 and one year.
+            LockLost: The hold is lost.
+            LockNotHeld: It was released, or belongs to another process.
+            LockBackendError: Redis could not be asked; the lease ends when it would have.
+        """
+        run_blocking(self._extend(self._backend.driver, lease_ms(seconds, argument="seconds")))
+
+    async def aextend(self, seconds: float) -> None:
+        """Make the lease last at least `seconds` from now; see `extend`."""
+        milliseconds = lease_ms(seconds, argument="seconds")
+        driver, _ = await self._backend.of_loop()
+        await self._extend(driver, milliseconds)
+
+    def release(self) -> None:
+        """Release the lock and hand it to the first waiter. Doing it again does nothing.
+
+        Of nested holds the last one to be released, the outermost as a rule, releases the lock. A hold that a transaction keeps is released when the transaction has ended.
+
+        Raises:
+            LockLost: The hold was lost before.
+            LockNotHeld: It belongs to another process (this one was forked from it).
+            LockBackendError: Redis could not be told; the lock becomes free with the lease.
+        """
+        run_blocking(self._release_surely(self._backend.driver))
+
+    async def arelease(self) -> None:
+        """Release the lock; see `release`. Cancellation does not keep it from being released."""
+        driver, _ = await self._backend.of_loop()
+        await self._release_surely(driver)
+
+    def __enter__(self) -> Self:
+        """This hold: as a block, one that is acquired, or adopted, already."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release. Raises LockLost if the hold was lost, unless the body raised already."""
+        try:
+            run_blocking(self.leave(exc))
+        except LockError:
+            raise
+        except BaseException:
+            # Interrupted, perhaps before the release had begun.
+            with suppress(LockError):
+                self.release()
+            raise
+
+    async def __aenter__(self) -> Self:
+        """This hold; see `__enter__`."""
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release; see `__exit__`."""
+        await self.aleave(exc)
+
+    async def leave(self, error: BaseException | None) -> None:
+        """Release at the end of a `with` block that ended with `error`."""
+        await self._leave(self._release_surely(self._backend.driver), error)
+
+    async def aleave(self, error: BaseException | None) -> None:
+        """Release at the end of an `async with` block that ended with `error`."""
+        await self._leave(self.arelease(), error)
+
+    async def _leave(
+        self, releasing: Coroutine[Any, Any, None], error: BaseException | None
+    ) -> None:
+        if self._pid != process_id():
+            # A child that leaves its parent's block: the hold is not ours to touch.
+            releasing.close()
+            return
+        try:
+            await releasing
+        except LockError as ours:
+            if error is None:
+                raise
+            # The body's error always wins; ours must not be forgotten over it.
+            error.add_note(f"redis_locks: {ours}")
+            logger.warning("%s (the block had raised %s already)", ours, type(error).__name__)
+
+    async def _extend(self, driver: Driver, milliseconds: int) -> None:
+        self._require_held()
+        if self.is_lost:
+            raise self._lost()
+        lease = self._lease
+        sent = monotonic()
+        left, _ = await self._persist(
+            driver,
+            lambda link: store.extend(link, lease.script, lease.keys, lease.token, milliseconds),
+        )
+        if left is None:
+            lease.lost = True
+            raise self._lost()
+        if lease.is_over():
+            raise self._lost()  # longer on the server, but the answer came too late
+        lease.deadline = max(lease.deadline, sent + left / 1000)
+
+    async def _release_surely(self, driver: Driver) -> None:
+        """Release; once more if an interrupt or a cancellation leaves it open whether it happened."""
+        try:
+            await self._release(driver)
+        except LockError:
+            raise
+        except BaseException:
+            with suppress(LockError):
+                await driver.finish(self._release(driver, repeated=True))
+            raise
+
+    async def _release(self, driver: Driver, *, repeated: bool = False) -> None:
+        try:
+            await self._let_go(driver, repeated=repeated)
+        except LockLost:
+            await tell_lost(driver, self._lease)
+            raise
+
+    async def _let_go(self, driver: Driver, *, repeated: bool) -> None:
+        if self._pid != process_id():
+            raise self._of_another_process()
+        lease = self._lease
+        if self._released:
+            return
+        was_lost = lease.is_over()
+        if self.kept or not self._tenure.leave(self):
+            # A transaction, or others of this thread or task, hold it still.
+            self._released = not self.kept
+            if was_lost:
+                raise self._lost()
+            return
+        # After a commit or a release of which nobody knows whether it was applied.
+        repeated = repeated or lease.ended
+        lease.ended = True
+        if self._tenure.renewer is not None:
+            self._tenure.renewer.discard(lease)
+        held, again = await self._ask_to_release(driver, was_lost=was_lost)
+        self._released = True
+        # A repeated release that finds nothing most likely is the one whose reply was lost.
+        if was_lost or not (held or again or repeated):
+            lease.lost = True
+            raise self._lost()
+        if observing.listens("released"):
+            await tell_released(driver, lease)
+
+    async def _ask_to_release(self, driver: Driver, *, was_lost: bool) -> tuple[bool, bool]:
+        lease = self._lease
+        try:
+            return await self._persist(driver, self._end)
+        except LockBackendError:
+            note_unconfirmed(lease.token)
+            if was_lost:
+                raise self._lost() from None
+            raise
+
+    async def _end(self, link: Link) -> bool:
+        """Run the script that ends the hold; False if the token did not hold the lock."""
+        return await store.release(link, self._lease.keys, self._lease.token)

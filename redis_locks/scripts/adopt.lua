@@ -1,0 +1,54 @@
+-- Turn a hold into one of another token: of another thread, process or machine. Safe to repeat.
+-- Lock, mode and fencing token stay; nobody can come in between.
+--
+-- KEYS: index holder...
+-- ARGV: token, of the hold as it is
+--   2 the token that it gets
+--   3 lease, ms; never shortens what is left
+--   4 who, JSON for people
+-- Reply: "token 1 now ends fence"  now and the end of the lease in ms
+--        "token 0"                 the token does not hold all of the locks (any more)
+
+local heir, lease, who = ARGV[2], tonumber(ARGV[3]), ARGV[4]
+
+-- The claim of a hold, and when its lease ends (ms).
+local function of(name, holder)
+  local alone, claim = exclusive(name)
+  if alone then
+    return alone == holder and claim, redis.call("PEXPIRETIME", HOLDER .. name)
+  end
+  if not shares(name, holder) then
+    return nil
+  end
+  return redis.call("HGET", CLAIMS .. name, holder), tonumber(redis.call("ZSCORE", SHARERS .. name, holder))
+end
+
+local function all_of(holder)
+  for _, name in ipairs(all) do
+    if not of(name, holder) then
+      return false
+    end
+  end
+  return true
+end
+
+local moved = all_of(heir)
+if not moved and not all_of(token) then
+  return token .. " 0"
+end
+local claim
+local soonest, latest = math.huge, clock() + lease
+for _, name in ipairs(all) do
+  local its, ends = of(name, moved and heir or token)
+  claim, soonest, latest = its, math.min(soonest, ends), math.max(latest, ends)
+end
+local fence, _, mode, _, channel = string.match(claim, CLAIM)
+if not moved then
+  soonest = latest
+  for _, name in ipairs(all) do
+    let_go(name)
+    keep_index(name, latest)
+  end
+  hold(all, heir, fence, mode, latest - now, channel, who)
+end
+return token .. " 1 " .. text(now) .. " " .. text(soonest) .. " " .. fence

@@ -1,0 +1,194 @@
+"""A hold that is given away as text and goes on in another thread, task or process."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import redis
+from django.conf import settings
+from django.core import signing
+from django.test import override_settings
+
+from redis_locks import Hold, Lock, LockError, LockLost, LockNotHeld, Semaphore, inspection
+from redis_locks.transit import SALT
+from tests.contract.world import PATIENCE, Observer, Tasks, World, held, until
+
+KEY = "SECRET_KEY"
+
+
+def adopt(world: World, text: str, **options: Any) -> Hold:
+    if isinstance(world, Tasks):
+        return world.run(Hold.aadopt(text, **options))
+    return Hold.adopt(text, **options)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        Lock,
+        lambda name: Lock(name, mode="shared"),
+        lambda name: Lock(name, f"{name}:more"),
+        lambda name: Semaphore(name, 3),
+    ],
+    ids=["exclusive", "shared", "set", "permit"],
+)
+def test_the_same_hold_goes_on_under_another_token(
+    world: World, name: str, made: Any, server_side: Observer
+) -> None:
+    hold = held(world, made(name))
+    text = world.do(hold, "detach")
+    adopted = adopt(world, text, label="the worker")
+    assert (hold.fencing_token, hold.mode) == (adopted.fencing_token, adopted.mode)
+    assert hold.token != adopted.token
+    info = inspection.lock(name)
+    assert info
+    assert [(adopted.token, "the worker")] == [(h.token, h.label) for h in info.holders]
+    assert world.acquire(Lock(name), wait=0) is None
+    world.extend(adopted, 30)
+    assert adopted.remaining > 25
+    world.release(adopted)
+    assert set() == server_side.left_of(name) - {"index"}
+
+
+def test_what_was_given_away_is_no_hold_any_more(world: World, name: str) -> None:
+    hold = held(world, Lock(name))
+    text = world.do(hold, "detach")
+    world.release(hold)  # nothing to do
+    assert (0.0, False) == (hold.remaining, hold.is_lost)
+    for verb, arguments in (("extend", [5]), ("detach", [])):
+        with pytest.raises(LockNotHeld):
+            world.do(hold, verb, *arguments)
+    with pytest.raises(LockNotHeld):
+        hold.check()
+    assert world.acquire(Lock(name), wait=0) is None
+    world.release(adopt(world, text))
+
+
+def test_one_adopts_it_and_the_others_are_told(world: World, name: str) -> None:
+    text = world.do(held(world, Lock(name)), "detach")
+    adopted = adopt(world, text)
+    with pytest.raises(LockLost, match="adopted already"):
+        adopt(world, text)
+    world.release(adopted)
+    with pytest.raises(LockLost):
+        adopt(world, text)
+
+
+def test_lost_on_its_way_it_ends_with_its_lease_and_is_not_renewed(world: World, name: str) -> None:
+    text = world.do(held(world, Lock(name, lease=0.2)), "detach", lease=0.4)
+    successor = world.acquire(Lock(name), wait=PATIENCE)
+    assert successor
+    with pytest.raises(LockLost):
+        adopt(world, text)
+    world.release(successor)
+
+
+def test_adopted_it_is_renewed(world: World, name: str) -> None:
+    text = world.do(held(world, Lock(name, lease=0.3)), "detach", lease=5)
+    adopted = adopt(world, text)
+    end = adopted._lease.deadline
+    until(lambda: adopted._lease.deadline > end)
+    world.release(adopted)
+
+
+def test_it_is_the_adopters_own_and_can_be_taken_again(name: str) -> None:
+    lock = Lock(name, wait=0)
+    with Hold.adopt(lock.acquire().detach()) as adopted, lock as nested:  # type: ignore[union-attr]
+        assert adopted.token == nested.token
+        with pytest.raises(LockError, match="nested"):
+            adopted.detach()
+    assert adopted.remaining == 0
+
+
+def test_in_transit_it_is_nobodys_and_no_part_of_a_deadlock(name: str) -> None:
+    """Who gave it away waits for somebody who waits for it: a third one may release it."""
+    one, other = Lock(f"{name}:1"), Lock(f"{name}:2", wait=PATIENCE)
+    texts: list[str] = []
+
+    def giver() -> None:
+        hold = one.acquire(wait=0)
+        assert hold
+        texts.append(hold.detach())
+        until(lambda: getattr(inspection.lock(f"{name}:1"), "waiting", 0))
+        with other:
+            pass
+
+    def taker() -> None:
+        with other:
+            until(lambda: texts)
+            with Lock(f"{name}:1", wait=PATIENCE):
+                pass
+
+    with ThreadPoolExecutor(2) as pool:
+        parties = [pool.submit(taker), pool.submit(giver)]
+        waits = "redis_locks{0}:waits"
+        client = redis.Redis.from_url(settings.REDIS_URL)
+        until(lambda: client.hlen(waits) >= 2)  # both have looked for a deadlock
+        Hold.adopt(texts[0]).release()
+        assert [None, None] == [each.result(PATIENCE) for each in parties]
+
+
+def test_the_other_process_may_be_any(name: str, server_side: Observer) -> None:
+    """The one that took it is killed; the one that adopted it holds on."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.write(write, Lock(name).acquire().detach().encode())  # type: ignore[union-attr]
+            signal.pause()
+        finally:
+            os._exit(1)
+    text = os.read(read, 10_000).decode()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with Hold.adopt(text) as adopted:
+        assert adopted.token == server_side.holder(name)
+
+
+def test_what_cannot_be_given_away_says_so(name: str, transactional_db: None) -> None:
+    from django.db.transaction import atomic
+
+    with atomic():
+        hold = Lock(name).acquire(wait=0)
+        assert hold
+        with pytest.raises(LockError, match="scope='block'"):
+            hold.detach()
+        assert hold.remaining
+
+
+def test_text_that_is_not_ours_is_refused() -> None:
+    for text in ("", "x", "a:b:c", signing.dumps({"names": ["a"]})):
+        with pytest.raises(ValueError, match=r"not what Hold\.detach"):
+            Hold.adopt(text)
+
+
+def test_another_secret_key_is_refused_and_an_old_one_is_not(name: str) -> None:
+    with override_settings(**{KEY: "old"}):
+        text = Lock(name).acquire(wait=0).detach()  # type: ignore[union-attr]
+    with override_settings(**{KEY: "new"}), pytest.raises(ValueError, match="SECRET_KEY"):
+        Hold.adopt(text)
+    with override_settings(**{KEY: "new", f"{KEY}_FALLBACKS": ["old"]}):
+        Hold.adopt(text).release()
+
+
+def test_text_older_than_its_lease_is_refused_unasked(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = Lock(name).acquire(wait=0).detach()  # type: ignore[union-attr]
+    now = signing.time.time()
+    monkeypatch.setattr(signing.time, "time", lambda: now + 100)
+    with pytest.raises(LockLost, match=r"within its lease of 10 s"):
+        Hold.adopt(text)
+    monkeypatch.undo()
+    Hold.adopt(text).release()
+    assert "token" in signing.loads(text, salt=SALT)
+
+
+@pytest.mark.parametrize(("argument", "error"), [(5, TypeError), (None, TypeError)])
+def test_text_is_a_string(argument: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="text must be"):
+        Hold.adopt(argument)

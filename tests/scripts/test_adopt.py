@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from redis_locks import scripts
+from tests.scripts.bench import Bench
+
+HEIR = '{"host":"worker-1","pid":7,"unit":"thread MainThread","label":"celery worker"}'
+
+
+def adopted(
+    bench: Bench, token: str, heir: str, lease: int = 60_000, names: tuple[str, ...] = ()
+) -> list[str]:
+    return bench.words(scripts.ADOPT, token, heir, lease, HEIR, names=names)
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared", "permit:3"])
+def test_the_hold_gets_another_token_and_stays_what_it_is(bench: Bench, mode: str) -> None:
+    fence = bench.acquire("a", mode=mode, lease=100)[1]
+    bench.listen("waiter")
+    bench.queue_up("waiter")
+    done, now, ends, same = adopted(bench, "a", "b")
+    assert ("1", fence, 60_000) == (done, same, int(ends) - int(now))
+    assert ["b"] == bench.holders()
+    assert f" {mode} " in bench.holder_claim()
+    assert "worker-1" in bench.holder_claim()
+    assert not bench.release("a")
+    assert bench.release("b")
+    assert "waiter" == bench.holder()
+
+
+def test_adopted_again_after_a_lost_reply_it_is_the_same(bench: Bench) -> None:
+    bench.acquire("a")
+    first = adopted(bench, "a", "b")
+    again = adopted(bench, "a", "b", lease=600_000)
+    assert ["1", first[2], first[3]] == [again[0], again[2], again[3]]
+
+
+def test_only_one_adopts(bench: Bench) -> None:
+    bench.acquire("a")
+    assert "1" == adopted(bench, "a", "b")[0]
+    assert ["0"] == adopted(bench, "a", "c")
+    assert "b" == bench.holder()
+
+
+def test_a_longer_lease_is_left(bench: Bench) -> None:
+    bench.acquire("a", lease=60_000)
+    adopted(bench, "a", "b", lease=100)
+    assert bench.lease_left() > 50_000
+
+
+def test_other_sharers_stay(bench: Bench) -> None:
+    bench.acquire("a", mode="shared")
+    bench.acquire("other", mode="shared")
+    assert "1" == adopted(bench, "a", "b")[0]
+    assert {"b", "other"} == set(bench.holders())
+
+
+def test_a_set_is_adopted_whole_or_not_at_all(bench: Bench) -> None:
+    names = ("x", "y")
+    bench.acquire("a", names=names)
+    assert "1" == adopted(bench, "a", "b", names=names)[0]
+    assert [["b"], ["b"]] == [bench.holders(name) for name in names]
+    assert ["0"] == adopted(bench, "b", "c", names=("x", "y", "z"))
+    assert [["b"], ["b"], []] == [bench.holders(name) for name in ("x", "y", "z")]
+    assert bench.release("b", names=names)
+
+
+def test_what_ended_is_not_adopted_and_nothing_is_left(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.release("a")
+    assert ["0"] == adopted(bench, "a", "b")
+    assert [] == bench.holders()
