@@ -9,7 +9,8 @@ from redis_locks.connections import resolve
 from redis_locks.drivers.asynchronous import AsyncDriver, LoopDrivers
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.keys import Group, Keys, index_key, partition_of, set_keys
+from redis_locks.identity import process_of
+from redis_locks.keys import Group, Keys, holder_channel, index_key, partition_of, set_keys
 from redis_locks.renewal import TaskRenewer, ThreadRenewer
 
 
@@ -60,6 +61,10 @@ class Backend:
             )
             raise ValueError(msg)
         return set_keys(self._prefix, partitions.pop(), names)
+
+    def holder_channel(self, token: str) -> str:
+        """Return the channel on which the process that a token belongs to hears of its end."""
+        return holder_channel(self._prefix, process_of(token))
 
     def partitions(self) -> list[Keys]:
         """Return the KEYS of each partition's index."""

@@ -94,10 +94,11 @@ class Convertible(Possession):
         lease = Lease(request, deadline, outcome.fencing_token, name=shared.name, mode="exclusive")
         # One hold goes on: it began once and ends once.
         lease.since, lease.untold = shared.since, shared.untold
+        lease.on_lost = shared.on_lost
         tenure = self._tenure
-        if tenure.renewer is not None:
-            tenure.renewer.discard(shared)
-            tenure.renewer.add(lease)
+        tenure.renewer.discard(shared)
+        lease.renews_if(shared.renews)
+        tenure.renewer.add(lease)
         tenure.lease = lease
         return None
 

@@ -40,7 +40,7 @@ async def _verify(backend: Backend, holds: list[Possession]) -> None:
     async def ask(link: Link) -> list[int | None]:
         calls = [
             store.extend_call(lease.keys, lease.token, lease.lease_ms if renewed else 0)
-            for lease, renewed in ((hold._lease, hold._tenure.renewer) for hold in holds)  # noqa: SLF001 - as above
+            for lease, renewed in ((hold._lease, hold._lease.renews) for hold in holds)  # noqa: SLF001 - as above
         ]
         replies = await link.call_many(scripts.EXTEND, calls)
         return [_left(hold, reply) for hold, reply in zip(holds, replies, strict=True)]

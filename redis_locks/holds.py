@@ -68,8 +68,7 @@ class Hold(Movable):
             raise self._lost()
         self._released = True
         self._tenure.leave(self)
-        if self._tenure.renewer is not None:
-            self._tenure.renewer.discard(lease)
+        self._tenure.renewer.discard(lease)
         pipe.command_stack.clear()
         await tell_released(driver, lease)
         if failure:

@@ -64,6 +64,16 @@ def process_id() -> int:
     return _process.pid
 
 
+def process_name() -> str:
+    """Return what the tokens of this process start with."""
+    return _process.prefix
+
+
+def process_of(token: str) -> str:
+    """Return the name of the process that a token belongs to."""
+    return token[: len(_process.prefix)]
+
+
 def session(*, task: bool) -> Session:
     """Return this thread, or the running task, as what waits and holds as one."""
     process = _process

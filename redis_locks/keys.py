@@ -128,6 +128,11 @@ def grant_channel(prefix: str, listener: str) -> str:
     return f"{prefix}:grants:{listener}"
 
 
+def holder_channel(prefix: str, process: str) -> str:
+    """Return the channel on which a process hears which of its holds somebody else ended."""
+    return f"{prefix}:holders:{process}"
+
+
 class CompatKeys(NamedTuple):
     """The keys of one compat lock: redis-py's own, taken literally, and its companions."""
 

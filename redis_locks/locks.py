@@ -205,7 +205,7 @@ class Lock:
         traceback: TracebackType | None,
     ) -> None:
         """Release; see `__exit__`."""
-        await self._blocks.pop().aleave(exc)
+        await self._blocks.pop().__aexit__(exc_type, exc, traceback)
 
     def _enter(self, wait: float | Unset | None) -> Hold:
         seconds = self._effective_wait(wait)
@@ -213,7 +213,8 @@ class Lock:
 
     async def _aenter(self, wait: float | Unset | None) -> Hold:
         seconds = self._effective_wait(wait)
-        return self._granted(await self._acquire_async(seconds), seconds)
+        hold = self._granted(await self._acquire_async(seconds), seconds)
+        return await hold.__aenter__()
 
     def _effective_wait(self, wait: float | Unset | None) -> float | None:
         if wait is not UNSET:
@@ -245,8 +246,9 @@ class Lock:
         renew = get_settings().renew if self._renew is UNSET else self._renew
         groups = backend.groups(self._names)
         if len(groups) == 1:
-            kept = renewer if renew else None
-            return await self._acquire_group(backend, driver, kept, groups[0], wait, task=task)
+            return await self._acquire_group(
+                backend, driver, renewer, groups[0], wait, renew=renew, task=task
+            )
         if self._reads:
             msg = (
                 f"the locks {self._name} are in several partitions and read= reaches only one: "
@@ -255,7 +257,9 @@ class Lock:
             raise ValueError(msg)
 
         async def take(group: Group, left: float | None) -> Hold | Refused:
-            return await self._acquire_group(backend, driver, renewer, group, left, task=task)
+            return await self._acquire_group(
+                backend, driver, renewer, group, left, renew=True, task=task
+            )
 
         return await spread.acquire(driver, take, groups, wait, renew=renew)
 
@@ -263,10 +267,11 @@ class Lock:
         self,
         backend: Backend,
         driver: Driver,
-        renewer: Renewer | None,
+        renewer: Renewer,
         group: Group,
         wait: float | None,
         *,
+        renew: bool,
         task: bool,
     ) -> Hold | Refused:
         names, keys = group
@@ -295,9 +300,9 @@ class Lock:
         try:
             read = checked(outcome.read)
             held = Lease(request, outcome.deadline, outcome.fencing_token, name=self._name)
-            if renewer is not None:
-                renewer.add(held)
-            else:
+            held.renews_if(renew)
+            renewer.add(held)
+            if not renew:
                 note_unconfirmed(held.token)  # it ends by itself: no dead end for whoever waits
             if observing.listens("acquired"):
                 await tell_acquired(driver, held, wait=wait, waited=outcome.waited)
@@ -369,4 +374,4 @@ class HoldContext:
     ) -> None:
         hold, self._hold = self._hold, None
         if hold is not None:
-            await hold.aleave(exc)
+            await hold.__aexit__(None, exc, None)

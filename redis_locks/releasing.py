@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from redis_locks import observing, store
+from redis_locks.cancelling import CancelledByLoss
 from redis_locks.conversions import Convertible
 from redis_locks.drivers.base import Driver, Link, run_blocking
 from redis_locks.durations import lease_ms
@@ -23,7 +24,9 @@ logger = logging.getLogger("redis_locks")
 class Releasable(Convertible):
     """A hold with a lease that can be extended, and an end."""
 
-    __slots__ = ()
+    __slots__ = ("_cancelled",)
+
+    _cancelled: CancelledByLoss | None
 
     def extend(self, seconds: float) -> None:
         """Make the lease last at least `seconds` from now; a longer one is left as it is.
@@ -82,7 +85,8 @@ class Releasable(Convertible):
             raise
 
     async def __aenter__(self) -> Self:
-        """This hold; see `__enter__`."""
+        """This hold; see `__enter__`. If it is lost inside the block, the task is cancelled there."""
+        self._cancelled = CancelledByLoss(part._lease for part in self.parts)  # noqa: SLF001
         return self
 
     async def __aexit__(
@@ -91,8 +95,9 @@ class Releasable(Convertible):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Release; see `__exit__`."""
-        await self.aleave(exc)
+        """Release; see `__exit__`. A cancellation for the loss of the hold becomes LockLost."""
+        cancelled, self._cancelled = self._cancelled, None
+        await self.aleave(await cancelled.end(exc) if cancelled else exc)
 
     async def leave(self, error: BaseException | None) -> None:
         """Release at the end of a `with` block that ended with `error`."""
@@ -169,8 +174,7 @@ class Releasable(Convertible):
         # After a commit or a release of which nobody knows whether it was applied.
         repeated = repeated or lease.ended
         lease.ended = True
-        if self._tenure.renewer is not None:
-            self._tenure.renewer.discard(lease)
+        self._tenure.renewer.discard(lease)
         held, again = await self._ask_to_release(driver, was_lost=was_lost)
         self._released = True
         # A repeated release that finds nothing most likely is the one whose reply was lost.

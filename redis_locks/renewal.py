@@ -17,10 +17,11 @@ import weakref
 from collections.abc import Callable
 from math import inf
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from redis_locks import observing, scripts, store
-from redis_locks.drivers.base import Driver, LinkBroken, run_blocking
+from redis_locks.drivers.base import Call, Driver, LinkBroken, run_blocking
+from redis_locks.ears import Ear, HearingLink
 from redis_locks.exceptions import LockBackendError
 from redis_locks.scripts import Script
 from redis_locks.store import Request
@@ -29,6 +30,9 @@ logger = logging.getLogger("redis_locks")
 
 IDLE: Final = 5.0
 """Seconds the renewal thread or task stays when there is nothing to renew."""
+
+YOUNG: Final = 0.05
+"""Seconds that a hold lasts before this process listens whether somebody else ends it."""
 
 ERROR_PAUSE: Final = 0.1
 """Seconds to pause after an error nobody foresaw: the other holds still need their renewal."""
@@ -48,6 +52,8 @@ class Lease:
         "lost",
         "mode",
         "name",
+        "on_lost",
+        "renews",
         "request",
         "script",
         "since",
@@ -83,6 +89,10 @@ class Lease:
         self.ended = False
         """Whether its hold was released or dropped: a renewal under way no longer tells anything."""
         self.since = deadline - request.lease_ms / 1000
+        self.renews = True
+        """Whether it is renewed; else it ends at its deadline."""
+        self.on_lost: Callable[[], None] | None = None
+        """Is called once when it is found lost by whoever renews or hears, in their thread."""
         self.untold = [True]
         """Empty once somebody was told how the hold ended. Shared by the leases of one hold."""
         self.renewed_until(deadline)
@@ -90,7 +100,12 @@ class Lease:
     def renewed_until(self, deadline: float) -> None:
         """Note that the lease ends at `deadline`, and when to renew it next."""
         self.deadline = deadline
-        self.due = deadline - self.lease_ms / 1000 * 2 / 3
+        self.due = deadline - self.lease_ms / 1000 * 2 / 3 if self.renews else deadline
+
+    def renews_if(self, renews: bool) -> None:  # noqa: FBT001 - a verb's object
+        """Say whether it is renewed; else it ends at its deadline."""
+        if not renews:
+            self.renews, self.due = False, self.deadline
 
     def is_over(self) -> bool:
         """Return whether the hold is lost. Once true it stays true, whatever arrives later."""
@@ -151,20 +166,30 @@ async def renew(driver: Driver, leases: list[Lease]) -> None:
 
 async def _renew_alike(driver: Driver, script: Script, leases: list[Lease]) -> None:
     sent = monotonic()
+    calls = [store.extend_call(lease.keys, lease.token, lease.lease_ms) for lease in leases]
     try:
-        link = await driver.checkout()
-        try:
-            replies = await link.call_many(
-                script,
-                [store.extend_call(lease.keys, lease.token, lease.lease_ms) for lease in leases],
-            )
-        finally:
-            driver.checkin(link)
-    except (LinkBroken, LockBackendError) as error:
+        replies = await _call_many(driver, script, calls)
+    except LinkBroken:
         driver.drop_idle()
+        sent = monotonic()
+        try:
+            # The link may have died long ago, while nobody used it.
+            replies = await _call_many(driver, script, calls)
+        except (LinkBroken, LockBackendError) as error:
+            driver.drop_idle()
+            replies = [error] * len(leases)
+    except LockBackendError as error:
         replies = [error] * len(leases)
     for lease, reply in zip(leases, replies, strict=True):
         _note(lease, reply, sent)
+
+
+async def _call_many(driver: Driver, script: Script, calls: list[Call]) -> list[Any]:
+    link = await driver.checkout()
+    try:
+        return await link.call_many(script, calls)
+    finally:
+        driver.checkin(link)
 
 
 def _note(lease: Lease, reply: object, sent: float) -> None:
@@ -193,6 +218,8 @@ class _Registry:
     def __init__(self, on_lost: Callable[[Lease], object]) -> None:
         self._leases: dict[str, weakref.ref[Lease]] = {}
         self._on_lost = on_lost
+        self.oldest = inf
+        """Since when the oldest of them is held, as of the last look."""
 
     def add(self, lease: Lease) -> None:
         self._leases[lease.token] = weakref.ref(lease)
@@ -205,28 +232,64 @@ class _Registry:
         now = monotonic()
         due: list[Lease] = []
         next_due = now + IDLE
+        oldest = inf
         for token, reference in self._leases.copy().items():
             lease = reference()
             if lease is None or lease.ended:
                 self._leases.pop(token, None)
             elif lease.is_over():
-                self._leases.pop(token, None)
-                self._on_lost(lease)
-            elif lease.due <= now:
-                due.append(lease)
-                next_due = now
+                self._lose(lease)
             else:
-                next_due = min(next_due, lease.due)
+                oldest = min(oldest, lease.since)
+                next_due = min(next_due, max(lease.due, now))
+                if lease.due <= now:
+                    due.append(lease)
+        self.oldest = oldest
         return due, next_due - now
+
+    def revoke(self, token: str) -> None:
+        """Note that somebody else ended the hold of `token`."""
+        reference = self._leases.get(token)
+        lease = reference() if reference is not None else None
+        if lease is not None and not lease.ended:
+            lease.lost = True
+            self._lose(lease)
+
+    def renew_all(self) -> None:
+        """Let all that are renewed be due."""
+        for reference in self._leases.copy().values():
+            lease = reference()
+            if lease is not None and lease.renews:
+                lease.due = 0.0
+
+    def _lose(self, lease: Lease) -> None:
+        if self._leases.pop(lease.token, None) is not None:
+            if lease.on_lost is not None:
+                lease.on_lost()
+            self._on_lost(lease)
 
     def __len__(self) -> int:
         return len(self._leases)
 
 
+class EarDriver(Driver, Protocol):
+    """A driver with connections that one thread uses at a time."""
+
+    def open_ear(self) -> HearingLink:
+        """Return a connection that hears which holds of this process somebody else has ended."""
+
+
+class HearingDriver(Driver, Protocol):
+    """A driver whose connection hears everything."""
+
+    heard: Callable[[str], None]
+    """Gets each token of this process whose hold somebody else has ended."""
+
+
 class ThreadRenewer:
     """Renews the holds of all threads of this process from one daemon thread."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: EarDriver) -> None:
         self._driver = driver
         self._reset()
         _THREAD_RENEWERS.add(self)
@@ -234,24 +297,28 @@ class ThreadRenewer:
     def _reset(self) -> None:
         """Start empty; after a fork the holds and the thread are the parent's."""
         self._registry = _Registry(self._tell_lost)
+        self._ear = Ear(self._driver.open_ear, self._registry.revoke, self._was_deaf)
+        self._added = False
         self._changed = threading.Condition()
         self._running = False
         # When the thread looks next at the latest; infinite when there is none.
         self._wakes_at = inf
 
     def add(self, lease: Lease) -> None:
-        """Renew `lease` until it is discarded, lost or garbage."""
+        """Renew `lease`, or watch it end, until it is discarded, lost or garbage."""
         self._registry.add(lease)
+        self._added = True
+        by = lease.due if self._ear.is_open else min(lease.due, lease.since + YOUNG)
         # Most leases come after the thread looks anyway: no mutex, no wake-up for them.
-        if lease.due < self._wakes_at:
+        if by < self._wakes_at:
             with self._changed:
                 if not self._running:
                     self._running = True
                     threading.Thread(
                         target=self._run, name="redis_locks-renewal", daemon=True
                     ).start()
-                elif lease.due < self._wakes_at:
-                    self._wakes_at = lease.due
+                elif by < self._wakes_at:
+                    self._wakes_at = by
                     self._changed.notify()
 
     def discard(self, lease: Lease) -> None:
@@ -265,22 +332,49 @@ class ThreadRenewer:
                     # A lease added from here on waits for the mutex; one added before is seen.
                     self._wakes_at = inf
                 due, pause = self._registry.take_due()
-                if not due:
+                listen, pause = self._ear_due(pause)
+                if not (due or listen):
                     # Woken early, for a lease that may be gone already, it keeps that time:
                     # the next lease would only wake it again.
                     self._wakes_at = min(self._wakes_at, monotonic() + pause)
                     if not self._changed.wait(self._wakes_at - monotonic()):
                         self._wakes_at = inf
-                        if not len(self._registry):
+                        if pause >= IDLE and not len(self._registry):
                             self._running = False
+                            self._ear.close()
                             return
                     continue
+            if listen:
+                self._ear.try_to_open()
+                self._registry.renew_all()  # somebody may have ended one before
             try:
                 run_blocking(renew(self._driver, due))
             except Exception:
                 logger.exception("Renewal failed; trying again")
                 time.sleep(ERROR_PAUSE)
             del due  # else a finished hold would live until the next turn
+
+    def _ear_due(self, pause: float) -> tuple[bool, float]:
+        """Return whether to listen from now on for holds that somebody else ends, and when to look again.
+
+        Holds are mostly short, and nobody ends those: they are worth no connection.
+        """
+        now, oldest = monotonic(), self._registry.oldest
+        if self._ear.is_open:
+            return False, pause
+        if oldest + YOUNG <= now:
+            left = self._ear.retry_at - now
+            return left <= 0, min(pause, max(left, 0.0))
+        # As long as locks are acquired it looks again, so that no acquire has to wake it.
+        added, self._added = self._added, False
+        return False, min(pause, max(oldest + YOUNG - now, 0.0), YOUNG if added else pause)
+
+    def _was_deaf(self) -> None:
+        """Renew all: somebody may have ended a hold meanwhile."""
+        with self._changed:
+            self._registry.renew_all()
+            self._wakes_at = 0.0
+            self._changed.notify()
 
     def _tell_lost(self, lease: Lease) -> None:
         # Whoever listens may take long, and other holds need their renewal meanwhile.
@@ -299,9 +393,10 @@ class ThreadRenewer:
 class TaskRenewer:
     """Renews the holds of one event loop from one task."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: HearingDriver) -> None:
         self._driver = driver
         self._registry = _Registry(self._tell_lost)
+        driver.heard = self._registry.revoke
         self._telling: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None

@@ -58,7 +58,7 @@ class SpreadHold(Hold):
 
     def __init__(self, parts: Sequence[Hold]) -> None:
         first = parts[0]
-        tenure = Tenure(first._lease, None)
+        tenure = Tenure(first._lease, first._tenure.renewer)
         super().__init__(first._backend, tenure)
         tenure.begin(self)
         self._parts = tuple(parts)
@@ -194,12 +194,9 @@ async def acquire(
 
 def _stop_renewal(parts: Sequence[Hold]) -> None:
     for part in parts:
-        tenure = part._tenure
-        if tenure.is_shared:
+        if part._tenure.is_shared:
             continue  # an outer hold's
-        if tenure.renewer is not None:
-            tenure.renewer.discard(part._lease)
-            tenure.renewer = None
+        part._lease.renews_if(False)  # noqa: FBT003 - as there
         note_unconfirmed(part.token)  # it ends by itself: no dead end for whoever waits
 
 

@@ -25,10 +25,10 @@ class Tenure:
         "renewer",
     )
 
-    def __init__(self, lease: Lease, renewer: Renewer | None) -> None:
+    def __init__(self, lease: Lease, renewer: Renewer) -> None:
         self.lease = lease
         self.renewer = renewer
-        """Who renews the lease, if anybody."""
+        """Who renews the lease, or at least watches it end."""
         self._open: set[int] = set()
         self._server: object = None
         self._held: Held = {}

@@ -113,8 +113,7 @@ class Movable(Releasable):
         # Whatever happens from here on is not this hold's business any more.
         self._released = held.ended = True
         self._tenure.leave(self)
-        if self._tenure.renewer is not None:
-            self._tenure.renewer.discard(held)
+        self._tenure.renewer.discard(held)
         note_unconfirmed(
             held.token
         )  # nobody who waits is to be told that this thread is in the way
@@ -154,7 +153,7 @@ class Movable(Releasable):
         renews = get_settings().renew if renew is UNSET else renew
         sent = monotonic()
         lease = Lease(request, sent + request.lease_ms / 1000, 0)
-        hold = cls(backend, Tenure(lease, renewer if renews else None))
+        hold = cls(backend, Tenure(lease, renewer))
         hold._tenure.begin(hold)
         try:
             adopted, _ = await hold._persist(
@@ -171,9 +170,9 @@ class Movable(Releasable):
             raise LockLost(msg)
         lease.fencing_token = adopted.fencing_token
         lease.renewed_until(sent + adopted.left_ms / 1000)
-        if renews:
-            renewer.add(lease)
-        else:
+        lease.renews_if(renews)
+        renewer.add(lease)
+        if not renews:
             note_unconfirmed(lease.token)
         hold._tenure.note(own.held, backend)
         return hold

@@ -6,7 +6,7 @@ import asyncio
 import os
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any, TypeVar, cast
@@ -19,7 +19,8 @@ from redis_locks.drivers.errors import connection_error, reply_error, unknown_sc
 from redis_locks.drivers.inheritance import not_inherited
 from redis_locks.drivers.resp import ErrorReply, Parser, ProtocolError, Push
 from redis_locks.drivers.wire import pack_call, pack_command
-from redis_locks.keys import grant_channel
+from redis_locks.identity import process_name
+from redis_locks.keys import grant_channel, holder_channel
 from redis_locks.scripts import Script
 
 T = TypeVar("T")
@@ -48,9 +49,13 @@ class AsyncLink(asyncio.Protocol):
     redis-py opens it (address, TLS, credentials, database); the bytes after that are ours.
     """
 
-    def __init__(self, endpoint: Endpoint, prefix: str) -> None:
+    def __init__(
+        self, endpoint: Endpoint, prefix: str, heard: Callable[[str], None] = lambda _: None
+    ) -> None:
         self.channel = grant_channel(prefix, os.urandom(8).hex())
         self.broken = False
+        self._ear = holder_channel(prefix, process_name()).encode()
+        self._heard = heard
         self._endpoint = endpoint
         self._parser = Parser()
         self._writer: asyncio.StreamWriter | None = None
@@ -67,8 +72,8 @@ class AsyncLink(asyncio.Protocol):
             async with asyncio.timeout(self._endpoint.connect_timeout):
                 await connection.connect()
             self._take_over(connection)
-            (subscribed,) = await self._round_trip(
-                (pack_command(b"SUBSCRIBE", self.channel.encode()),)
+            subscribed, _ = await self._round_trip(
+                [pack_command(b"SUBSCRIBE", each) for each in (self.channel.encode(), self._ear)]
             )
         except (redis_errors.RedisError, OSError, TimeoutError) as error:
             self.close()
@@ -108,7 +113,9 @@ class AsyncLink(asyncio.Protocol):
                     future.set_result(reply)
 
     def _keep(self, push: Push) -> None:
-        if push[0] == b"message":
+        if push[0] == b"message" and push[1] == self._ear:
+            self._heard(push[2].decode(errors="replace"))
+        elif push[0] == b"message":
             mailbox = self._mailboxes.get(push[2].split(b" ", 1)[0])
             if mailbox is not None:
                 mailbox.message = push[2]
@@ -244,6 +251,8 @@ class AsyncDriver:
         self.description = endpoint.description
         self.renewer: Any = None
         """Whoever renews over this driver leaves itself here, to end with the loop."""
+        self.heard: Callable[[str], None] = lambda _: None
+        """Gets each token of this process whose hold was ended by somebody else."""
         self._endpoint = endpoint
         self._prefix = prefix
         self._link: AsyncLink | None = None
@@ -256,7 +265,7 @@ class AsyncDriver:
             return link
         async with self._opening:
             if self._link is None or self._link.broken:
-                link = AsyncLink(self._endpoint, self._prefix)
+                link = AsyncLink(self._endpoint, self._prefix, self.heard)
                 await link.open()
                 self._link = link
             return self._link

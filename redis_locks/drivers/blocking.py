@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 import weakref
 from collections import deque
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 
 from redis import exceptions as redis_errors
@@ -18,7 +19,8 @@ from redis_locks.drivers.errors import connection_error, reply_error, unknown_sc
 from redis_locks.drivers.inheritance import not_inherited
 from redis_locks.drivers.resp import ErrorReply, Parser, ProtocolError, Push
 from redis_locks.drivers.wire import pack_call, pack_command
-from redis_locks.keys import grant_channel
+from redis_locks.identity import process_name
+from redis_locks.keys import grant_channel, holder_channel
 from redis_locks.scripts import Script
 
 T = TypeVar("T")
@@ -44,9 +46,9 @@ class BlockingLink:
         "channel",
     )
 
-    def __init__(self, endpoint: Endpoint, prefix: str) -> None:
-        """Connect and subscribe. Raises Unreachable, LinkBroken or LockBackendError."""
-        self.channel = grant_channel(prefix, os.urandom(8).hex())
+    def __init__(self, endpoint: Endpoint, channel: str) -> None:
+        """Connect and subscribe to `channel`. Raises Unreachable, LinkBroken or LockBackendError."""
+        self.channel = channel
         self.broken = False
         self._description = endpoint.description
         self._timeout = endpoint.reply_timeout
@@ -184,6 +186,37 @@ class BlockingLink:
         self._connection.disconnect()
 
 
+class EarLink(BlockingLink):
+    """A connection that only listens."""
+
+    __slots__ = ("_heard",)
+
+    def __init__(self, endpoint: Endpoint, channel: str) -> None:
+        """Connect and subscribe to `channel`; see `BlockingLink`."""
+        self._heard: list[str] = []
+        super().__init__(endpoint, channel)
+
+    def _keep(self, push: Push) -> None:
+        if push[0] == b"message":
+            self._heard.append(push[2].decode(errors="replace"))
+
+    def hear(self, heard: Callable[[str], None]) -> None:
+        """Call `heard` with each message, until the connection breaks: raises LinkBroken."""
+        with self._guarded():
+            self._socket.settimeout(None)
+            while True:
+                for push in self._read():
+                    self._keep(push)
+                while self._heard:
+                    heard(self._heard.pop(0))
+
+    def close(self) -> None:
+        """Close the connection; wakes the thread that listens."""
+        with suppress(OSError, AttributeError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        super().close()
+
+
 class BlockingDriver:
     """A pool of links for all threads of a process.
 
@@ -203,7 +236,12 @@ class BlockingDriver:
         try:
             return self._idle.pop()
         except IndexError:
-            return BlockingLink(self._endpoint, self._prefix)
+            channel = grant_channel(self._prefix, os.urandom(8).hex())
+            return BlockingLink(self._endpoint, channel)
+
+    def open_ear(self) -> EarLink:
+        """Return a link that hears which holds of this process were ended by somebody else."""
+        return EarLink(self._endpoint, holder_channel(self._prefix, process_name()))
 
     def checkin(self, link: Link) -> None:
         """Give a link back; a broken one is dropped."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from functools import partial
 
 from redis_locks import store
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver
+from redis_locks.drivers.wire import pack_command
+from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.asking import ask, async_answer, blocking_answer
 from redis_locks.inspection.reading import read_lock
 from redis_locks.inspection.sessions import Parties, read_parties
@@ -17,7 +20,8 @@ from redis_locks.keys import validate_name
 def release(name: str, *, using: str | None = None, tokens: Collection[str] | None = None) -> int:
     """Force-release a lock, hand it on, and return how many holds were ended; blocks.
 
-    A holder that is cut off learns of it at its next renewal; until then it goes on working.
+    A holder learns of it at once, if it has held for more than 0.05 s; one that cannot be reached, from its
+    next renewal. Async code is cancelled in its ``async with`` block; other code asks `Hold.is_lost`.
     Whoever holds the lock next, even a moment later, is never touched.
 
     Args:
@@ -98,8 +102,17 @@ async def _release(
     keys = backend.keys(validate_name(name))
     ended = 0
     for token in tokens:
-        ended += await ask(backend, driver, partial(store.release, keys=keys, token=token))
+        if await ask(backend, driver, partial(store.release, keys=keys, token=token)):
+            ended += 1
+            await _tell(backend, driver, token)
     return ended
+
+
+async def _tell(backend: Backend, driver: Driver, token: str) -> None:
+    """Tell the holder. If that fails, or nobody listens, it learns of it from its next renewal."""
+    told = pack_command(b"PUBLISH", backend.holder_channel(token).encode(), token.encode())
+    with suppress(LockBackendError):
+        await ask(backend, driver, lambda link: link.read([told]))
 
 
 async def _cancel(backend: Backend, driver: Driver, *, name: str, token: str) -> bool:

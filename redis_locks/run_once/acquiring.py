@@ -124,14 +124,15 @@ class Job:
         self, side: Side, request: Request, started: Started, wait: float | None
     ) -> Attempt:
         begun = started.begun
-        renewer = side.renewer if self.terms.renews else None
         lease = Lease(request, started.deadline, begun.fencing_token, script=scripts.EXTEND)
         try:
-            if renewer is not None:
-                renewer.add(lease)
+            lease.renews_if(self.terms.renews)
+            side.renewer.add(lease)
             if observing.listens("acquired"):
                 await tell_acquired(side.driver, lease, wait=wait, waited=started.waited)
-            attempt = Attempt(side.backend, lease, begun, renewer, request, self.terms, self.events)
+            attempt = Attempt(
+                side.backend, lease, begun, side.renewer, request, self.terms, self.events
+            )
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
             if begun.attempt > 1:
                 last_error = begun.last_error or None

@@ -28,7 +28,7 @@ class HoldWithVerdict(Hold):
         backend: Backend,
         lease: Lease,
         begun: store.Begun,
-        renewer: Renewer | None,
+        renewer: Renewer,
         request: Request,
         terms: Terms,
         events: RunEvents,

@@ -222,13 +222,14 @@ class _BlockingMemory(_Memory, BlockingDriver):  # type: ignore[misc]  # the lin
 
 
 class _Renewed:
-    """A renewer that renews each hold at once for as long as any test lasts."""
+    """A renewer that renews each hold at once for as long as any test lasts, if it is to be renewed."""
 
     def __init__(self, memory: _Memory) -> None:
         self._memory = memory
 
     def add(self, lease: Lease) -> None:
-        self._memory.keep(lease)
+        if lease.renews:
+            self._memory.keep(lease)
 
     def discard(self, lease: Lease) -> None:
         pass

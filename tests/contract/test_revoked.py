@@ -1,0 +1,202 @@
+"""A holder learns at once that somebody else ended its hold."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+import redis
+
+from redis_locks import Lock, LockLost, Semaphore, inspection
+from redis_locks.renewal import YOUNG
+from tests.contract.world import PATIENCE, Tasks, World, held, until
+
+SOON = 2.0
+"""Far below the third of a lease after which it is renewed; nearly always it takes milliseconds."""
+
+
+def listening(client: redis.Redis) -> bool:
+    """Whether this process listens for the end of its holds."""
+    return bool(client.pubsub_channels("redis_locks:holders:*"))
+
+
+@pytest.mark.parametrize("age", [0.0, YOUNG * 3], ids=["young", "older"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        Lock,
+        lambda name, **options: Lock(name, mode="shared", **options),
+        lambda name, **options: Lock(name, f"{name}:more", **options),
+        lambda name, **options: Semaphore(name, 3, **options),
+    ],
+    ids=["exclusive", "shared", "set", "permit"],
+)
+@pytest.mark.parametrize("renew", [True, False])
+def test_a_holder_is_told_at_once(
+    world: World, name: str, made: Any, age: float, *, renew: bool
+) -> None:
+    hold = held(world, made(name, lease=60, renew=renew))
+    time.sleep(age)
+    assert 1 == inspection.release(name)
+    until(lambda: hold.is_lost, within=SOON)
+    with pytest.raises(LockLost):
+        world.release(hold)
+
+
+def test_all_holds_of_a_host_are_told(world: World, name: str) -> None:
+    holds = [held(world, Lock(f"{name}:{number}", lease=60)) for number in range(3)]
+    host = inspection.lock(f"{name}:0").holders[0].host  # type: ignore[union-attr]
+    inspection.drain(host)
+    until(lambda: all(hold.is_lost for hold in holds), within=SOON)
+    for hold in holds:
+        with pytest.raises(LockLost):
+            world.release(hold)
+
+
+def test_other_holds_go_on(world: World, name: str) -> None:
+    lost, kept = held(world, Lock(f"{name}:lost")), held(world, Lock(f"{name}:kept"))
+    inspection.release(f"{name}:lost")
+    until(lambda: lost.is_lost, within=SOON)
+    kept.check()
+    world.release(kept)
+
+
+def test_short_holds_open_no_connection_of_their_own(name: str, client: redis.Redis) -> None:
+    until(lambda: not listening(client), within=PATIENCE)  # an earlier test's
+    for _ in range(200):
+        with Lock(name):
+            pass
+    assert not listening(client)
+
+
+def test_who_was_deaf_for_a_while_looks(name: str, client: redis.Redis) -> None:
+    with Lock(f"{name}:kept", lease=60) as kept:
+        hold = Lock(name, lease=60).acquire(wait=0)
+        assert hold
+        until(lambda: listening(client))
+        # Neither the message nor the connection: as if both were lost in a broken network.
+        client.delete(f"redis_locks{{0}}:holder:{name}")
+        client.client_kill_filter(_type="pubsub", skipme=True)
+        until(lambda: hold.is_lost, within=SOON)
+        until(lambda: listening(client))
+        kept.check()
+    with pytest.raises(LockLost):
+        hold.release()
+
+
+def test_it_listens_no_more_when_nothing_is_held(
+    name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redis_locks.renewal.IDLE", 0.2)
+    with Lock(name):
+        until(lambda: listening(client))
+    until(lambda: not listening(client))
+
+
+# The task in the block is cancelled
+
+
+async def wait_in(lock: Any, entered: asyncio.Event, seen: list[BaseException]) -> None:
+    async with lock:
+        entered.set()
+        try:
+            await asyncio.sleep(PATIENCE)
+        except BaseException as error:
+            seen.append(error)
+            raise
+
+
+@pytest.mark.parametrize("how", ["lock", "hold", "nested"])
+def test_the_task_in_the_block_is_cancelled_and_the_block_raises_lock_lost(
+    tasks: Tasks, name: str, how: str
+) -> None:
+    async def run() -> None:
+        entered, seen = asyncio.Event(), list[BaseException]()
+        lock = Lock(name, lease=60)
+
+        async def nested() -> None:
+            async with lock:
+                await wait_in(lock, entered, seen)
+
+        body = (
+            nested()
+            if how == "nested"
+            else wait_in(lock.hold() if how == "hold" else lock, entered, seen)
+        )
+        task = asyncio.create_task(body)
+        await entered.wait()
+        assert 1 == await inspection.arelease(name)
+        with pytest.raises(LockLost):
+            await asyncio.wait_for(task, SOON)
+        assert isinstance(seen[0], asyncio.CancelledError)
+        assert 0 == task.cancelling()
+
+    tasks.run(run())
+
+
+def test_a_lease_that_is_not_renewed_ends_the_block_at_its_end(tasks: Tasks, name: str) -> None:
+    async def run() -> None:
+        with pytest.raises(LockLost):
+            await wait_in(Lock(name, lease=0.2, renew=False), asyncio.Event(), [])
+
+    tasks.run(run())
+
+
+def test_a_cancellation_by_others_stays_one(tasks: Tasks, name: str) -> None:
+    async def run() -> None:
+        entered = asyncio.Event()
+        task = asyncio.create_task(wait_in(Lock(name), entered, []))
+        await entered.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    tasks.run(run())
+    until(lambda: inspection.lock(name) is None)
+
+
+def test_both_cancellations_at_once_leave_the_others(tasks: Tasks, name: str) -> None:
+    async def run() -> None:
+        entered = asyncio.Event()
+        task = asyncio.create_task(wait_in(Lock(name, lease=60), entered, []))
+        await entered.wait()
+        await inspection.arelease(name)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await task
+        assert "lost" in "".join(raised.value.__notes__)
+
+    tasks.run(run())
+
+
+def test_a_block_that_ends_by_itself_meanwhile_raises_lock_lost_and_nothing_else(
+    tasks: Tasks, name: str
+) -> None:
+    async def run() -> str:
+        async def block() -> None:
+            async with Lock(name, lease=60) as hold:
+                hold._lease.lost = True
+                hold._lease.on_lost()  # type: ignore[misc]
+
+        with pytest.raises(LockLost):
+            await block()
+        await asyncio.sleep(0)
+        return "went on"
+
+    assert "went on" == tasks.run(run())
+    inspection.release(name)
+
+
+def test_code_that_awaits_in_no_block_asks_for_itself(tasks: Tasks, name: str) -> None:
+    async def run() -> bool:
+        hold = await Lock(name, lease=60).aacquire()
+        assert hold
+        await inspection.arelease(name)
+        await asyncio.to_thread(until, lambda: hold.is_lost)
+        with pytest.raises(LockLost):
+            await hold.arelease()
+        return True
+
+    assert tasks.run(run())
