@@ -190,6 +190,9 @@ class _Memory:
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         return [await self.call(script, call) for call in calls]
 
+    async def read(self, reads: Sequence[bytes]) -> list[Any]:
+        return [None for _ in reads]
+
     def listen(self, token: str) -> None:
         pass
 
