@@ -150,8 +150,8 @@ _ENTRIES: Mapping[str, _Entry] = {
     "CONNECTION": _Entry(
         "connection",
         _connection,
-        "Give a CACHES alias, a redis://, rediss:// or unix:// URL, or the dotted path "
-        "of a callable that returns a redis.Redis.",
+        "Give a CACHES alias, a redis://, rediss://, unix:// or redis+sentinel:// URL, or the "
+        "dotted path of a callable that returns a redis.Redis.",
     ),
     "PREFIX": _Entry("prefix", _prefix, 'Use a short word such as "redis_locks".'),
     "WAIT": _Entry(

@@ -18,9 +18,10 @@ from django_redis.cache import RedisCache as PackageRedisCache
 from redis.sentinel import SentinelConnectionPool
 
 from redis_locks.conf import get_settings
+from redis_locks.drivers import sentinel_url
 from redis_locks.drivers.endpoint import Endpoint
 
-SCHEMES = ("redis", "rediss", "unix")
+SCHEMES = ("redis", "rediss", "unix", *sentinel_url.SCHEMES)
 
 
 class _Found(NamedTuple):
@@ -48,8 +49,8 @@ def resolve(using: str | None = None) -> Endpoint:
 
     Args:
         using: A CACHES alias (django-redis or Django's own Redis cache), a URL with the
-            scheme redis, rediss or unix, or the dotted path of a callable that returns
-            a ``redis.Redis``.
+            scheme redis, rediss, unix, redis+sentinel or rediss+sentinel, or the dotted path
+            of a callable that returns a ``redis.Redis``.
 
     Raises:
         ImproperlyConfigured: ``using`` names nothing that can hold locks.
@@ -99,7 +100,7 @@ def _build(spec: str) -> redis.Redis:
     msg = (
         f"redis_locks: there is no cache {spec!r} in CACHES (there are: "
         f"{', '.join(sorted(caches.settings))}). Add it, or give a URL "
-        "(redis://, rediss://, unix://) or the dotted path of a callable."
+        "(redis://, rediss://, unix://, redis+sentinel://) or the dotted path of a callable."
     )
     raise ImproperlyConfigured(msg)
 
@@ -109,11 +110,13 @@ def _from_url(url: str) -> redis.Redis:
     if scheme not in SCHEMES:
         msg = (
             f"redis_locks: {_without_password(url)!r} has the scheme {scheme!r}; use "
-            "redis, rediss or unix."
+            f"{', '.join(SCHEMES[:-1])} or {SCHEMES[-1]}."
         )
         raise ImproperlyConfigured(msg)
+    through_sentinel = scheme in sentinel_url.SCHEMES
     try:
-        client = redis.Redis.from_url(url)
+        from_url = sentinel_url.client_of_url if through_sentinel else redis.Redis.from_url
+        client = from_url(url)
         # Not connected, but it refuses unknown options.
         Endpoint.from_client(client).blocking_connection()
     except (TypeError, ValueError, redis.RedisError):
@@ -122,6 +125,8 @@ def _from_url(url: str) -> redis.Redis:
             f"redis_locks: {_without_password(url)!r} is not a usable URL. Check host, "
             "port, database and options, and quote special characters in the password."
         )
+        if through_sentinel:
+            msg += f" It looks like {sentinel_url.FORM}."
         raise ImproperlyConfigured(msg) from None
     return client
 
@@ -208,10 +213,11 @@ def single_server(client: object, origin: str) -> redis.Redis:
         ImproperlyConfigured: It is no client, or one of several servers.
     """
     if isinstance(client, redis.Redis):
-        if isinstance(client.connection_pool, SentinelConnectionPool):
+        pool = client.connection_pool
+        if isinstance(pool, SentinelConnectionPool) and not pool.is_master:
             msg = (
-                f"redis_locks: {origin} finds its server through Sentinel, which is not "
-                "supported yet. Give the URL of the primary."
+                f"redis_locks: {origin} is for reading from replicas (slave_for). Give what "
+                "Sentinel.master_for() returns."
             )
             raise ImproperlyConfigured(msg)
         return client

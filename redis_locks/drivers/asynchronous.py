@@ -15,7 +15,7 @@ from redis import exceptions as redis_errors
 
 from redis_locks.drivers.base import Call, Link, LinkBroken
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.errors import connection_error, reply_error, unknown_script
+from redis_locks.drivers.errors import Demoted, connection_error, reply_error, unknown_script
 from redis_locks.drivers.inheritance import not_inherited
 from redis_locks.drivers.resp import ErrorReply, Parser, ProtocolError, Push
 from redis_locks.drivers.wire import pack_call, pack_command
@@ -77,7 +77,7 @@ class AsyncLink(asyncio.Protocol):
             )
         except (redis_errors.RedisError, OSError, TimeoutError) as error:
             self.close()
-            raise connection_error(error, self._endpoint.description) from error
+            raise connection_error(error, self._endpoint) from error
         except BaseException:
             self.close()
             raise
@@ -86,7 +86,7 @@ class AsyncLink(asyncio.Protocol):
                 await connection.disconnect(nowait=True)  # nothing left to close after take-over
         if isinstance(subscribed, ErrorReply):
             self.close()
-            raise reply_error(subscribed, self._endpoint.description)
+            raise reply_error(subscribed, self._endpoint)
 
     def _take_over(self, connection: Any) -> None:
         # The only way to its transport. The writer is kept: it closes the transport when it goes.
@@ -179,7 +179,7 @@ class AsyncLink(asyncio.Protocol):
         if unknown_script(reply):
             reply, *rest = await self._round_trip((pack_call(script, call, whole=True), *reads))
         if isinstance(reply, ErrorReply):
-            raise reply_error(reply, self._endpoint.description)
+            raise self._refusal(reply)
         return reply, rest
 
     async def read(self, reads: Sequence[bytes]) -> list[Any]:
@@ -195,11 +195,14 @@ class AsyncLink(asyncio.Protocol):
             if not any(map(unknown_script, replies)):
                 break
         return [
-            reply_error(reply, self._endpoint.description)
-            if isinstance(reply, ErrorReply)
-            else reply
-            for reply in replies
+            self._refusal(reply) if isinstance(reply, ErrorReply) else reply for reply in replies
         ]
+
+    def _refusal(self, reply: ErrorReply) -> Exception:
+        error = reply_error(reply, self._endpoint)
+        if isinstance(error, Demoted):
+            self._break(error)
+        return error
 
     def listen(self, token: str) -> None:
         """Keep messages for `token` from now on."""

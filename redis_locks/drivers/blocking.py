@@ -15,7 +15,7 @@ from redis import exceptions as redis_errors
 
 from redis_locks.drivers.base import Call, Link, LinkBroken
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.errors import connection_error, reply_error, unknown_script
+from redis_locks.drivers.errors import Demoted, connection_error, reply_error, unknown_script
 from redis_locks.drivers.inheritance import not_inherited
 from redis_locks.drivers.resp import ErrorReply, Parser, ProtocolError, Push
 from redis_locks.drivers.wire import pack_call, pack_command
@@ -37,7 +37,7 @@ class BlockingLink:
     __slots__ = (
         "__weakref__",
         "_connection",
-        "_description",
+        "_endpoint",
         "_messages",
         "_parser",
         "_socket",
@@ -50,7 +50,7 @@ class BlockingLink:
         """Connect and subscribe to `channel`. Raises Unreachable, LinkBroken or LockBackendError."""
         self.channel = channel
         self.broken = False
-        self._description = endpoint.description
+        self._endpoint = endpoint
         self._timeout = endpoint.reply_timeout
         self._messages: dict[bytes, bytes] = {}
         self._parser = Parser()
@@ -59,7 +59,7 @@ class BlockingLink:
             self._connection.connect()
         except (redis_errors.RedisError, OSError) as error:
             self.close()
-            raise connection_error(error, self._description) from error
+            raise connection_error(error, endpoint) from error
         except BaseException:
             self.close()
             raise
@@ -71,7 +71,7 @@ class BlockingLink:
                 pass
         if isinstance(replies[0], ErrorReply):
             self.close()
-            raise reply_error(replies[0], self._description)
+            raise reply_error(replies[0], endpoint)
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -129,7 +129,7 @@ class BlockingLink:
             packed = pack_call(script, call, whole=True)
             reply, *rest = self._round_trip((packed, *reads), expected)
         if isinstance(reply, ErrorReply):
-            raise reply_error(reply, self._description)
+            raise self._refusal(reply)
         return reply, rest
 
     async def read(self, reads: Sequence[bytes]) -> list[Any]:
@@ -144,9 +144,14 @@ class BlockingLink:
             if not any(map(unknown_script, replies)):
                 break
         return [
-            reply_error(reply, self._description) if isinstance(reply, ErrorReply) else reply
-            for reply in replies
+            self._refusal(reply) if isinstance(reply, ErrorReply) else reply for reply in replies
         ]
+
+    def _refusal(self, reply: ErrorReply) -> Exception:
+        error = reply_error(reply, self._endpoint)
+        if isinstance(error, Demoted):
+            self.close()
+        return error
 
     def listen(self, token: str) -> None:
         """Keep messages for `token` from now on."""

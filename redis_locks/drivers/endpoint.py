@@ -8,6 +8,7 @@ from typing import Any
 
 import redis
 import redis.asyncio as aioredis
+from redis.asyncio import sentinel as async_sentinel
 from redis.backoff import NoBackoff
 from redis.connection import (
     AbstractConnection,
@@ -18,6 +19,13 @@ from redis.connection import (
 )
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
+from redis.sentinel import (
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+)
+
+from redis_locks.drivers.sentinel import Sentinels
 
 # Options of a client that make no sense for our connections, or differ between the two worlds.
 _NOT_TAKEN_OVER = frozenset({
@@ -29,10 +37,14 @@ _NOT_TAKEN_OVER = frozenset({
 })  # fmt: skip
 
 _ASYNC_TWIN: dict[type[Any], type[Any]] = {
+    SentinelManagedSSLConnection: async_sentinel.SentinelManagedSSLConnection,
+    SentinelManagedConnection: async_sentinel.SentinelManagedConnection,
     SSLConnection: aioredis.SSLConnection,
     UnixDomainSocketConnection: aioredis.UnixDomainSocketConnection,
     Connection: aioredis.Connection,
 }
+
+_SENTINEL_POOLS = (SentinelConnectionPool, async_sentinel.SentinelConnectionPool)
 
 DEFAULT_TIMEOUT = 5.0
 """Seconds until an unanswered connect or command counts as failed, unless the client says otherwise."""
@@ -73,7 +85,22 @@ class Endpoint:
             for key, value in pool.connection_kwargs.items()
             if key not in _NOT_TAKEN_OVER
         }
+        if isinstance(pool, _SENTINEL_POOLS):
+            kwargs = {key: kwargs[key] for key in kwargs if key not in {"host", "port"}}
+            kwargs["connection_pool"] = Sentinels.of_pool(pool)
         return cls(pool.connection_class, kwargs, _describe(pool.connection_class, kwargs))
+
+    @property
+    def sentinels(self) -> Sentinels | None:
+        """Who is asked for the address before each connection; None: it is a fixed one."""
+        found = self.kwargs.get("connection_pool")
+        return found if isinstance(found, Sentinels) else None
+
+    @property
+    def async_kwargs(self) -> Mapping[str, Any]:
+        """The arguments of asyncio connections."""
+        sentinels = self.sentinels
+        return {**self.kwargs, "connection_pool": sentinels.in_loop} if sentinels else self.kwargs
 
     @property
     def connect_timeout(self) -> float:
@@ -114,7 +141,7 @@ class Endpoint:
         if twin is None:
             msg = f"{self.connection_class.__name__} of {self.description} has no asyncio twin; use a plain URL"
             raise TypeError(msg)
-        kwargs = {**self.kwargs, **self._common(), "socket_timeout": None}
+        kwargs = {**self.async_kwargs, **self._common(), "socket_timeout": None}
         return twin(**kwargs)
 
     def _common(self) -> dict[str, Any]:
@@ -131,4 +158,7 @@ def _describe(connection_class: type[Any], kwargs: Mapping[str, Any]) -> str:
         return f"unix://{kwargs['path']}?db={db}"
     encrypted = issubclass(connection_class, SSLConnection | aioredis.SSLConnection)
     scheme = "rediss" if encrypted else "redis"
+    sentinels = kwargs.get("connection_pool")
+    if isinstance(sentinels, Sentinels):
+        return f"{scheme}+sentinel://{sentinels.where}/{sentinels.service_name}/{db}"
     return f"{scheme}://{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}/{db}"

@@ -5,18 +5,31 @@ from __future__ import annotations
 from redis import exceptions as redis_errors
 
 from redis_locks.drivers.base import LinkBroken, Unreachable
+from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.resp import ErrorReply
+from redis_locks.drivers.sentinel import SentinelsSilent, UnknownService
 from redis_locks.exceptions import LockBackendError
 
 # A server that is starting, electing a primary or busy answers so for a moment.
 _PASSING = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ")
 
 
-def connection_error(error: BaseException, description: str) -> LinkBroken | LockBackendError:
+class Demoted(LinkBroken):
+    """The server is not the primary any more: the next link must ask Sentinels where that is."""
+
+
+def connection_error(error: BaseException, endpoint: Endpoint) -> LinkBroken | LockBackendError:
     """Return what to raise when connecting to the server failed."""
+    description = endpoint.description
     if isinstance(error, redis_errors.AuthenticationError | redis_errors.NoPermissionError):
         return _no_permission(str(error), description)
-    return Unreachable(f"{description} cannot be reached: {error}")
+    if isinstance(error, UnknownService):
+        return LockBackendError(f"{description}: {error}")
+    failure = f"{description} cannot be reached: {error}"
+    if endpoint.sentinels is None or isinstance(error, SentinelsSilent):
+        return Unreachable(failure)
+    # A primary that is gone will soon have a successor: for whoever may wait, worth to try on.
+    return LinkBroken(failure)
 
 
 def _no_permission(text: str, description: str) -> LockBackendError:
@@ -31,9 +44,11 @@ def unknown_script(reply: object) -> bool:
     return isinstance(reply, ErrorReply) and reply.text.startswith("NOSCRIPT")
 
 
-def reply_error(reply: ErrorReply, description: str) -> LinkBroken | LockBackendError:
+def reply_error(reply: ErrorReply, endpoint: Endpoint) -> LinkBroken | LockBackendError:
     """Return what to raise for an error reply."""
-    text = reply.text
+    text, description = reply.text, endpoint.description
+    if endpoint.sentinels is not None and ("READONLY" in text or text.startswith("MASTERDOWN")):
+        return Demoted(f"{description} has another primary now ({text})")
     if text.startswith(_PASSING):
         return LinkBroken(text)
     if "WRONGTYPE" in text:
@@ -49,4 +64,9 @@ def reply_error(reply: ErrorReply, description: str) -> LinkBroken | LockBackend
         )
     if text.startswith("OOM") or "OOM " in text:
         return LockBackendError(f"{description} is out of memory and takes no locks ({text})")
+    if "NOREPLICAS" in text:
+        return LockBackendError(
+            f"{description} has too few replicas that keep up, and so takes no locks; see its "
+            f"min-replicas-to-write ({text})"
+        )
     return LockBackendError(f"{description} refused: {text}")

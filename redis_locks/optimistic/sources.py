@@ -65,7 +65,6 @@ class Server:
         self.reply_timeout = endpoint.reply_timeout
         self._endpoint = endpoint
         self._options: dict[str, Any] = {
-            **endpoint.kwargs,
             **{option: given[option] for option in _SHAPE if option in given},
             "socket_timeout": endpoint.reply_timeout,
             "socket_connect_timeout": endpoint.connect_timeout,
@@ -74,15 +73,18 @@ class Server:
         }
         self._client = redis.Redis.from_pool(
             redis.ConnectionPool(
-                endpoint.connection_class, retry=Retry(NoBackoff(), 0), **self._options
+                endpoint.connection_class,
+                retry=Retry(NoBackoff(), 0),
+                **{**endpoint.kwargs, **self._options},
             )
         )
         self._async_clients = PerLoop(self._async_client, aioredis.Redis.aclose)
 
     def _async_client(self) -> aioredis.Redis:
         kind = type(self._endpoint.async_connection())
+        options = {**self._endpoint.async_kwargs, **self._options}
         return aioredis.Redis.from_pool(
-            aioredis.ConnectionPool(kind, retry=AsyncRetry(NoBackoff(), 0), **self._options)
+            aioredis.ConnectionPool(kind, retry=AsyncRetry(NoBackoff(), 0), **options)
         )
 
     def require_one_slot(self, keys: tuple[str, ...]) -> None:

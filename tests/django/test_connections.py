@@ -122,13 +122,18 @@ def test_an_alias_with_a_dot_is_an_alias() -> None:
     [
         ("nowhere", "no cache 'nowhere' in CACHES .there are: default"),
         ("http://host", "scheme 'http'"),
-        ("redis+sentinel://host", r"scheme 'redis\+sentinel'"),
+        ("redis+sentinel://host", r"not a usable URL.*looks like redis\+sentinel://"),
+        ("redis+sentinel://a,,b/bank", "not a usable URL"),
+        ("redis+sentinel://host/bank/one", "not a usable URL"),
+        ("redis+sentinel://host:port/bank", "not a usable URL"),
+        ("redis+sentinel://host/bank?no_such_option=1", "not a usable URL"),
         ("redis://h/?no_such_option=1", "not a usable URL"),
         ("no.such.path", "cannot be imported"),
         (f"{__name__}.calls", "must be a callable"),
         (f"{__name__}.async_client", r"asyncio.*redis\.Redis of one primary"),
         (f"{__name__}.cluster_client", "cluster client"),
         (f"{__name__}.failing_client", "KeyError"),
+        (f"{__name__}.replica_client", r"slave_for.*master_for"),
     ],
 )
 def test_what_is_no_server_is_refused(spec: str, text: str) -> None:
@@ -171,7 +176,14 @@ def test_a_cache_that_cannot_be_built_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["redis://:pa/secret@host:12", "http://u:secret@host", "redis://u:secret@h:port"]
+    "url",
+    [
+        "redis://:pa/secret@host:12",
+        "http://u:secret@host",
+        "redis://u:secret@h:port",
+        "redis+sentinel://u:secret@h,g",
+        "redis+sentinel://h/bank/x?sentinel_password=secret",
+    ],
 )
 def test_no_refusal_shows_a_password(url: str) -> None:
     with pytest.raises(ImproperlyConfigured) as raised:
@@ -180,11 +192,62 @@ def test_no_refusal_shows_a_password(url: str) -> None:
     assert raised.value.__cause__ is None
 
 
-def test_a_client_that_goes_through_sentinel_is_refused_by_name() -> None:
-    """Sentinel is not supported, and the error says so instead of failing at the first lock."""
-    with pytest.raises(ImproperlyConfigured, match="Sentinel"):
-        resolve(f"{__name__}.sentinel_client")
+@pytest.mark.parametrize(
+    ("url", "description"),
+    [
+        ("redis+sentinel://h/bank", "redis+sentinel://h:26379/bank/0"),
+        ("redis+sentinel://u:pw@b:2,a:1/bank/3", "redis+sentinel://a:1,b:2/bank/3"),
+        ("rediss+sentinel://h:1/the%20bank", "rediss+sentinel://h:1/the bank/0"),
+        ("redis+sentinel://[::1]:5/bank", "redis+sentinel://::1:5/bank/0"),
+    ],
+)
+def test_a_sentinel_url_names_the_sentinels_and_what_they_watch(url: str, description: str) -> None:
+    assert description == resolve(url).description
+
+
+def test_the_options_of_a_sentinel_url_are_the_primary_s_and_those_of_sentinels_have_a_prefix() -> (
+    None
+):
+    endpoint = resolve(
+        "rediss+sentinel://u:p%40w@h/bank/3?socket_timeout=3&ssl_cert_reqs=none"
+        "&sentinel_username=s&sentinel_password=x%40y"
+    )
+    kwargs = endpoint.kwargs
+    assert ("u", "p@w", 3) == (kwargs["username"], kwargs["password"], kwargs["db"])
+    assert (3, "none") == (endpoint.reply_timeout, kwargs["ssl_cert_reqs"])
+    assert endpoint.sentinels is not None
+    asked = endpoint.sentinels._options
+    assert ("s", "x@y") == (asked["username"], asked["password"])
+    assert (True, "none") == (asked["ssl"], asked["ssl_cert_reqs"])
+
+
+def test_a_client_that_goes_through_sentinel_is_followed() -> None:
+    endpoint = resolve(f"{__name__}.sentinel_client")
+    assert "redis+sentinel://127.0.0.1:1/bank/2" == endpoint.description
+    assert "pw" == endpoint.kwargs["password"]
+
+
+def test_a_cache_that_goes_through_sentinel_is_followed() -> None:
+    options = {
+        "CLIENT_CLASS": "django_redis.client.SentinelClient",
+        "CONNECTION_FACTORY": "django_redis.pool.SentinelConnectionFactory",
+        "SENTINELS": [("one", 1), ("two", 2)],
+        "SENTINEL_KWARGS": {"password": "theirs", "socket_timeout": 9},
+        "PASSWORD": "ours",
+    }
+    with with_cache(BACKEND=PACKAGE, LOCATION="redis://bank/4", OPTIONS=options):
+        endpoint = resolve("c")
+    assert "redis+sentinel://one:1,two:2/bank/4" == endpoint.description
+    assert "ours" == endpoint.kwargs["password"]
+    assert endpoint.sentinels is not None
+    asked = endpoint.sentinels._options
+    # The next Sentinel knows as well: none is waited for as long as that.
+    assert ("theirs", 1.0) == (asked["password"], asked["socket_timeout"])
 
 
 def sentinel_client() -> redis.Redis:
-    return Sentinel([("127.0.0.1", 1)]).master_for("bank")
+    return Sentinel([("127.0.0.1", 1)]).master_for("bank", db=2, password="pw")
+
+
+def replica_client() -> redis.Redis:
+    return Sentinel([("127.0.0.1", 1)]).slave_for("bank")

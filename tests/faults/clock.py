@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from redis_locks.testing.server import EmbeddedServer, find_binary
+from redis_locks.testing.server import EmbeddedServer
+from tests.faults.programs import started_by
 
 SOURCE = Path(__file__).with_name("clock.c")
 
@@ -49,21 +49,11 @@ def server_with_a_clock(options: tuple[str, ...] = ()) -> Iterator[tuple[Embedde
         assert compiler is not None, "see why_not()"
         subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", library, SOURCE], check=True)
         offset.write_bytes(bytes(8))
-        program.write_text(
-            f'#!/bin/sh\nLD_PRELOAD={library} STEPPED_CLOCK={offset} exec {find_binary()} "$@"\n'
-        )
-        program.chmod(0o700)
         with offset.open("r+b") as file, mmap.mmap(file.fileno(), 8) as memory:
             server = EmbeddedServer(options, use_environment=False)
-            usual = os.environ.get("REDIS_LOCKS_SERVER")
-            os.environ["REDIS_LOCKS_SERVER"] = str(program)
-            try:
+            preload = f"LD_PRELOAD={library} STEPPED_CLOCK={offset}"
+            with started_by(program, f'{preload} exec {{server}} "$@"'):
                 server.start()
-            finally:
-                if usual is None:
-                    del os.environ["REDIS_LOCKS_SERVER"]
-                else:
-                    os.environ["REDIS_LOCKS_SERVER"] = usual
             try:
                 yield server, Clock(memory)
             finally:

@@ -101,6 +101,17 @@ def test_a_replica_is_named_as_such(
         world.acquire(Lock(name, using=private_server.url, wait=0))
 
 
+def test_a_primary_that_wants_more_replicas_is_named_as_such(
+    world: World, name: str, private_server: EmbeddedServer, control: redis.Redis
+) -> None:
+    lock = Lock(name, using=private_server.url, wait=0)
+    control.config_set("min-replicas-to-write", 1)
+    with pytest.raises(LockBackendError, match="too few replicas that keep up"):
+        world.acquire(lock)
+    control.config_set("min-replicas-to-write", 0)
+    world.release(held(world, lock))
+
+
 def test_a_replica_refuses_and_nothing_is_half_written(
     world: World, name: str, private_server: EmbeddedServer, control: redis.Redis
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,14 +13,7 @@ from redis_locks.optimistic import sources
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import until
 from tests.optimistic.sides import Adding, Side
-
-
-def free_ports(count: int) -> list[int]:
-    with_each = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in with_each]
-    for each in with_each:
-        each.close()
-    return ports
+from tests.ports import free_ports
 
 
 @pytest.fixture(scope="module")

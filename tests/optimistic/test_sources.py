@@ -89,9 +89,9 @@ def test_what_names_no_server_is_refused(side: Side, name: str) -> None:
         side.run(no_body, name, using="nowhere")
     with pytest.raises(TypeError, match="using must be"):
         side.run(no_body, name, using=7)
-    sentinel = redis.sentinel.Sentinel([("127.0.0.1", 1)]).master_for("bank")
-    with pytest.raises(ImproperlyConfigured, match="Sentinel"):
-        side.run(no_body, name, using=sentinel)
+    replicas = redis.sentinel.Sentinel([("127.0.0.1", 1)]).slave_for("bank")
+    with pytest.raises(ImproperlyConfigured, match="master_for"):
+        side.run(no_body, name, using=replicas)
 
 
 def test_more_transactions_at_once_than_the_clients_pool_has_connections(

@@ -1,0 +1,63 @@
+"""Addresses of a primary that Sentinels watch: redis+sentinel://host:port,host:port/service/db."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import redis
+from redis.connection import parse_url
+from redis.sentinel import Sentinel
+
+from redis_locks.drivers.sentinel import Address
+
+SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
+"""Each with the scheme of the connection to the primary."""
+
+FORM = "redis+sentinel://user:password@host:port,host:port/service/db"
+"""What such a URL looks like. User, password, ports and db may be left out."""
+
+SENTINEL_PORT = 26379
+
+
+def client_of_url(url: str) -> redis.Redis:
+    """Return a client of the primary. Connects to nothing.
+
+    User, password and options are those of the primary, but for the options `sentinel_username` and
+    `sentinel_password`. With rediss+sentinel://, Sentinels are talked to over TLS as well.
+
+    Raises:
+        ValueError: The URL has another form.
+        TypeError: redis-py does not know one of its options.
+    """
+    split = urlsplit(url)
+    credentials, at, hosts = split.netloc.rpartition("@")
+    service, _, db = split.path.strip("/").partition("/")
+    if not hosts or not service or (db and not db.isdecimal()):
+        msg = f"the form is {FORM}"
+        raise ValueError(msg)
+    scheme = SCHEMES[split.scheme]
+    plain = (scheme, f"{credentials}{at}primary", f"/{db or 0}", split.query, "")
+    options: dict[str, Any] = parse_url(urlunsplit(plain))  # type: ignore[no-untyped-call]
+    del options["host"]
+    options.pop("connection_class", None)
+    of_sentinels = {
+        option: options.pop(f"sentinel_{option}")
+        for option in ("username", "password")
+        if f"sentinel_{option}" in options
+    }
+    if scheme == "rediss":
+        options["ssl"] = True
+        of_sentinels |= {name: value for name, value in options.items() if name.startswith("ssl")}
+    addresses = [_address(host) for host in hosts.split(",")]
+    sentinel = Sentinel(addresses, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
+    client: redis.Redis = sentinel.master_for(unquote(service), **options)  # type: ignore[no-untyped-call]
+    return client
+
+
+def _address(text: str) -> Address:
+    split = urlsplit(f"//{text}")
+    if not split.hostname:
+        msg = f"the form is {FORM}"
+        raise ValueError(msg)
+    return unquote(split.hostname), split.port or SENTINEL_PORT

@@ -1,0 +1,169 @@
+"""A primary that Sentinels watch dies, or is demoted: its successor is found, and what that knows counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import monotonic
+
+import pytest
+import redis
+
+from redis_locks import Hold, Lock, LockBackendError, LockLost
+from redis_locks.drivers.sentinel import Sentinels
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
+from tests.faults.sentinels import Watched
+from tests.ports import free_ports
+
+PRIMARY = {"is_master": True, "is_sdown": False, "is_odown": False, "num-other-sentinels": 0}
+
+
+@pytest.fixture
+def pair() -> Iterator[Watched]:
+    """Two servers and a Sentinel that only says which one is the primary."""
+    with Watched(sentinels=1, down_after_ms=60_000) as watched:
+        yield watched
+
+
+@pytest.fixture
+def both() -> Iterator[list[World]]:
+    """Both worlds at once, because a fail-over takes its time."""
+    worlds: list[World] = [Threads(), Tasks()]
+    yield worlds
+    for world in worlds:
+        world.close()
+
+
+def test_a_killed_primary_has_a_successor_for_holders_waiters_and_newcomers(
+    both: list[World], name: str
+) -> None:
+    with Watched() as watched:
+
+        def lock(what: str, world: World) -> Lock:
+            return Lock(f"{name}:{what}:{world.kind}", using=watched.url, wait=PATIENCE, lease=60)
+
+        kept = [held(world, lock("kept", world)) for world in both]
+        lost = [held(world, lock("lost", world)) for world in both]
+        waiters = [world.start(world.acquire, lock("kept", world)) for world in both]
+        with watched.a_writable_replica() as replica:
+            for hold in (*kept, *lost):
+                until(lambda name=hold.name: Observer(replica).holder(name))  # type: ignore[misc]
+            for hold in kept:
+                Observer(replica).until_waiters(hold.name, 1)
+            replica.delete(*(keys_of(hold.name).holder for hold in lost))
+        watched.primary.kill()
+        newcomers = [world.start(world.acquire, lock("new", world)) for world in both]
+        watched.until_replaced()
+        with watched.client() as client:
+            for world, hold in zip(both, lost, strict=True):
+                _is_told(world, hold)
+                _next_holder(hold, held(world, lock("lost", world)), world)
+            for world, hold, waiter in zip(both, kept, waiters, strict=True):
+                assert hold.token == Observer(client).holder(hold.name)
+                world.release(hold)
+                _next_holder(hold, waiter.result(PATIENCE), world)
+            for world, newcomer in zip(both, newcomers, strict=True):
+                world.release(newcomer.result(PATIENCE))
+            for hold in (*kept, *lost):
+                assert set() == Observer(client).left_of(hold.name)
+
+
+def _is_told(world: World, hold: Hold) -> None:
+    with pytest.raises(LockLost):
+        world.extend(hold, 60)
+    assert hold.is_lost
+    with pytest.raises(LockLost):
+        world.release(hold)
+
+
+def _next_holder(hold: Hold, successor: Hold, world: World) -> None:
+    assert successor.fencing_token > hold.fencing_token
+    successor.check()
+    world.release(successor)
+
+
+def test_a_primary_that_became_read_only_is_not_the_one_that_is_asked_again(
+    world: World, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports = free_ports(2)
+
+    async def ask(*_: object) -> dict[str, dict[str, object]]:
+        return {"bank": {**PRIMARY, "ip": "127.0.0.1", "port": ports[0]}}
+
+    monkeypatch.setattr(Sentinels, "_ask", ask)
+    monkeypatch.setattr(Sentinels, "_ask_in_loop", ask)
+    options = [("--port", str(port), "--bind", "127.0.0.1") for port in ports]
+    lock = Lock(name, using="redis+sentinel://127.0.0.1:1/bank", wait=PATIENCE)
+    with (
+        EmbeddedServer(options[0], use_environment=False) as first,
+        EmbeddedServer(options[1], use_environment=False) as second,
+        first.client() as old,
+        second.client() as new,
+    ):
+        world.release(held(world, lock))
+        old.execute_command("REPLICAOF", "127.0.0.1", "1")
+        ports.reverse()
+        hold = held(world, lock)
+        assert hold.token == Observer(new).holder(name)
+        assert None is Observer(old).holder(name)
+        new.execute_command("REPLICAOF", "127.0.0.1", "1")
+        old.execute_command("REPLICAOF", "NO", "ONE")
+        ports.reverse()
+        with pytest.raises(LockLost):
+            world.extend(hold, 5)
+        with pytest.raises(LockLost):
+            world.release(hold)
+
+
+@pytest.mark.long
+def test_a_demoted_primary_is_left_for_its_successor_on_release(
+    world: World, pair: Watched, name: str
+) -> None:
+    """Its connections stay open, and answer that it is read-only."""
+    hold = held(world, Lock(name, using=pair.url))
+    pair.demote()
+    world.release(hold)
+    with pair.client() as client:
+        assert set() == Observer(client).left_of(name)
+
+
+@pytest.mark.long
+def test_a_demoted_primary_is_left_for_its_successor_by_renewal_and_waiters(
+    world: World, pair: Watched, name: str
+) -> None:
+    lock = Lock(name, using=pair.url, wait=PATIENCE, lease=0.9)
+    hold = held(world, lock)
+    waiter = world.start(world.acquire, lock)
+    with pair.client() as client:
+        Observer(client).until_waiters(name, 1)
+        before = _claims(client, name)
+    pair.demote()
+    renewed = hold._lease.deadline
+    until(lambda: hold._lease.deadline > renewed)
+    world.extend(hold, 60)
+    with pair.client() as client:
+        until(lambda: _claims(client, name) != before)  # it listens at the new primary
+        world.release(hold)
+        served = waiter.result(PATIENCE)
+        assert served.token == Observer(client).holder(name)
+        world.release(served)
+
+
+def _claims(client: redis.Redis, name: str) -> object:
+    return client.hvals(keys_of(name).claims)
+
+
+@pytest.mark.long
+def test_a_service_that_no_sentinel_watches_is_named(
+    world: World, pair: Watched, name: str
+) -> None:
+    with pytest.raises(LockBackendError, match="watch no service 'shop', but bank"):
+        world.acquire(Lock(name, using=pair.url.replace("/bank", "/shop"), wait=None))
+
+
+def test_without_any_sentinel_acquire_fails_at_once(world: World, name: str) -> None:
+    hosts = ",".join(f"127.0.0.1:{port}" for port in free_ports(3))
+    started = monotonic()
+    with pytest.raises(LockBackendError, match=r"no Sentinel answers: .*Error"):
+        world.acquire(Lock(name, using=f"redis+sentinel://{hosts}/bank", wait=None))
+    assert monotonic() < started + PATIENCE / 2
