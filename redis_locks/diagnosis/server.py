@@ -8,12 +8,14 @@ from redis import exceptions as redis_errors
 
 from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
+from redis_locks.drivers import sentinel_url
 from redis_locks.keys import index_key
 
 OLDEST = (7, 0)
 """The first Redis with PEXPIRETIME and PEXPIREAT GT, which the scripts use."""
 
 _NEARLY_FULL = 0.9
+_THROUGH_SENTINEL = f"Set REDIS_LOCKS['CONNECTION'] to {sentinel_url.FORM}"
 
 
 def reachable(probe: Probe) -> Verdict:
@@ -31,7 +33,7 @@ def reachable(probe: Probe) -> Verdict:
             "Start the server, or correct REDIS_LOCKS['CONNECTION'].",
         )
     if mode == "sentinel":
-        return error(f"{where} is a Sentinel, which keeps no locks.", "Give the primary's address.")
+        return error(f"{where} is a Sentinel, which keeps no locks.", _THROUGH_SENTINEL)
     return ok(f"{where} answers.")
 
 
@@ -144,12 +146,13 @@ def cluster(probe: Probe) -> Verdict:
 
 def sentinel(probe: Probe) -> Verdict:
     """Check whether a fail-over may leave us behind."""
+    if probe.endpoint.sentinels is not None:
+        return ok("The primary is found through Sentinel, before and after a fail-over.")
     _, watchers = probe.client.execute_command("PUBSUB", "NUMSUB", "__sentinel__:hello")
     if not watchers:
         return ok("No Sentinel watches the server.")
     return warning(
         f"{watchers} Sentinels watch the server; after a fail-over CONNECTION still names the old "
         "primary.",
-        "Give an address that follows the primary, such as a proxy's, and have resources check "
-        "fencing tokens.",
+        f"{_THROUGH_SENTINEL}, and have resources check fencing tokens.",
     )

@@ -13,6 +13,15 @@ from redis_locks.exceptions import LockBackendError
 # A server that is starting, electing a primary or busy answers so for a moment.
 _PASSING = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ")
 
+_PROBLEMS = {
+    "WRONGTYPE": "a key of another type stands where {server} should keep this lock; delete it or choose "
+    "another REDIS_LOCKS['PREFIX']",
+    "READONLY": "{server} is a read-only replica; point CONNECTION at the primary, or at its Sentinels",
+    "OOM ": "{server} is out of memory and takes no locks",
+    "NOREPLICAS": "{server} has too few replicas that keep up, and so takes no locks; see its "
+    "min-replicas-to-write",
+}
+
 
 class Demoted(LinkBroken):
     """The server is not the primary any more: the next link must ask Sentinels where that is."""
@@ -51,22 +60,9 @@ def reply_error(reply: ErrorReply, endpoint: Endpoint) -> LinkBroken | LockBacke
         return Demoted(f"{description} has another primary now ({text})")
     if text.startswith(_PASSING):
         return LinkBroken(text)
-    if "WRONGTYPE" in text:
-        return LockBackendError(
-            f"a key of another type stands where {description} should keep this lock; "
-            f"delete it or choose another REDIS_LOCKS['PREFIX'] ({text})"
-        )
     if text.startswith("NOPERM"):
         return _no_permission(text, description)
-    if "READONLY" in text:
-        return LockBackendError(
-            f"{description} is a read-only replica; point CONNECTION at the primary ({text})"
-        )
-    if text.startswith("OOM") or "OOM " in text:
-        return LockBackendError(f"{description} is out of memory and takes no locks ({text})")
-    if "NOREPLICAS" in text:
-        return LockBackendError(
-            f"{description} has too few replicas that keep up, and so takes no locks; see its "
-            f"min-replicas-to-write ({text})"
-        )
+    for code, problem in _PROBLEMS.items():
+        if code in text:
+            return LockBackendError(f"{problem.format(server=description)} ({text})")
     return LockBackendError(f"{description} refused: {text}")

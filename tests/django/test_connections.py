@@ -246,7 +246,7 @@ def test_a_cache_that_goes_through_sentinel_is_followed() -> None:
 
 
 def sentinel_client() -> redis.Redis:
-    return Sentinel([("127.0.0.1", 1)]).master_for("bank", db=2, password="pw")
+    return Sentinel([("127.0.0.1", 1)]).master_for("bank", db=2, password="pw")  # noqa: S106 - nobody's
 
 
 def replica_client() -> redis.Redis:

@@ -15,6 +15,7 @@ import pytest
 from django.test import override_settings
 
 from redis_locks import diagnosis, scripts
+from redis_locks.connections import resolve
 from redis_locks.diagnosis import Finding, Level, client, rights, server
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import until
@@ -206,6 +207,17 @@ def test_watching_sentinels_are_a_warning(private_server: EmbeddedServer) -> Non
         finding = found(private_server.url)["sentinel"]
     assert Level.WARNING is finding.level
     assert finding.message.startswith("1 Sentinels watch")
+
+
+def test_a_primary_that_is_found_through_sentinel_is_followed() -> None:
+    probe = SimpleNamespace(endpoint=resolve("redis+sentinel://h/bank"))
+    assert Level.OK is server.sentinel(probe).level  # type: ignore[arg-type]
+
+
+def test_sentinels_that_do_not_answer_are_an_error() -> None:
+    (finding,) = diagnosis.diagnose(using=f"redis+sentinel://127.0.0.1:{free_port()}/bank")
+    assert ("server", Level.ERROR) == (finding.check, finding.level)
+    assert "no Sentinel answers" in finding.message
 
 
 @pytest.mark.parametrize(

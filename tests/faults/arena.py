@@ -23,6 +23,7 @@ from tests.faults.clock import Clock, server_with_a_clock
 from tests.faults.counts import Counts, Diary, count_falling, count_overlaps
 from tests.faults.ledger import Ledger, new_account
 from tests.faults.proxy import Proxy
+from tests.faults.sentinels import Watched
 
 if TYPE_CHECKING:
     from tests.faults.scenarios import Scenario
@@ -100,7 +101,10 @@ class Arena:
     def __enter__(self) -> Self:
         with self._resources:
             scenario = self._scenario
-            if scenario.sets_the_clock:
+            self.server: EmbeddedServer | Watched
+            if scenario.is_watched:
+                self.server = self.watched = self._resources.enter_context(Watched())
+            elif scenario.sets_the_clock:
                 self.server, self.clock = self._resources.enter_context(
                     server_with_a_clock(scenario.options)
                 )
@@ -109,7 +113,9 @@ class Arena:
                     EmbeddedServer(scenario.options, use_environment=False)
                 )
             self.control = self._resources.enter_context(self.server.client(socket_timeout=5))
-            self.proxy = self._resources.enter_context(Proxy(self.server.url))
+            # Whatever it is for, it stands in front of a server: of Sentinels there are several.
+            if not scenario.is_watched:
+                self.proxy = self._resources.enter_context(Proxy(self.server.url))
             self._bank = self._resources.enter_context(EmbeddedServer(use_environment=False))
             self._bank_client = self._resources.enter_context(self._bank.client())
             self._account = new_account()

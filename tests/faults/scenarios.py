@@ -27,6 +27,7 @@ class Scenario:
         keeps_promise: Whether mutual exclusion is promised: the server keeps its data, clocks run alike.
         errors: The kinds of errors that may reach a caller meanwhile.
         others_have_a_lease: False to run a lock that knows locks without a lease without one.
+        is_watched: Whether there is a replica and Sentinels, and `CONNECTION` names these.
         redis_py_fails: Whether redis-py's lock must fail here, which shows that the check can.
     """
 
@@ -43,6 +44,7 @@ class Scenario:
     through_proxy: bool = False
     half_through_proxy: bool = False
     sets_the_clock: bool = False
+    is_watched: bool = False
     others_have_a_lease: bool = True
     redis_py_fails: bool = False
 
@@ -88,6 +90,12 @@ def _pause(*, inside: bool, leases: float) -> Callable[[Arena], None]:
 def _restart(arena: Arena) -> None:
     arena.server.kill()
     arena.server.restart()
+
+
+def _fail_over(arena: Arena) -> None:
+    killed = arena.watched.kill()
+    arena.watched.until_replaced(killed)
+    arena.watched.mend(killed)
 
 
 def _lose_replies(arena: Arena, seconds: float) -> None:
@@ -192,6 +200,10 @@ SCENARIOS = {
         Scenario(
             "restarted-empty", "server killed and restarted empty",
             _again_and_again(_restart, 0.5), body=(0.01, 0.05), keeps_promise=False, errors=CONNECTION,
+        ),
+        Scenario(
+            "failed-over", "primary killed, Sentinel promotes its replica", _again_and_again(_fail_over, 0.5),
+            body=(0.01, 0.05), keeps_promise=False, is_watched=True, errors=CONNECTION,
         ),
         Scenario(
             "flushed", "FLUSHALL every 50 ms", _again_and_again(lambda a: a.control.flushall(), 0.05),

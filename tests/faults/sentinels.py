@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import redis
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from redis_locks.testing.server import EmbeddedServer
@@ -17,7 +19,10 @@ from tests.faults.programs import started_by
 from tests.ports import free_ports
 
 SERVICE = "bank"
-DOWN_AFTER_MS = 300
+# Sentinels break the connections of a server when they change its role.
+_RETRY = Retry(ConstantBackoff(0.1), 5)
+
+DOWN_AFTER_MS = 1000
 """How long a primary is silent until Sentinels replace it."""
 
 # A full synchronisation would wait for 5 s for more replicas.
@@ -48,8 +53,10 @@ class Watched:
     def __enter__(self) -> Self:
         with self._resources:
             first, second, *_ = self._ports
-            self.primary = self._server(first)
-            self.replica = self._server(second, "--replicaof", f"127.0.0.1 {first}")
+            self._servers = {
+                first: self._server(first),
+                second: self._server(second, "--replicaof", f"127.0.0.1 {first}"),
+            }
             folder = self._resources.enter_context(
                 tempfile.TemporaryDirectory(prefix="rl-sentinel-", dir="/tmp")
             )
@@ -90,12 +97,31 @@ class Watched:
 
     def client(self, **options: Any) -> redis.Redis:
         """Return a client of whoever is the primary."""
-        found: redis.Redis = self._manager.master_for(SERVICE, **options)
+        found: redis.Redis = self._manager.master_for(SERVICE, retry=_RETRY, **options)
         return found
+
+    @property
+    def primary(self) -> EmbeddedServer:
+        """The server that the Sentinels take for the primary."""
+        return self._servers[self._primary_port()]
+
+    @property
+    def replica(self) -> EmbeddedServer:
+        """The other one."""
+        (port,) = self._servers.keys() - {self._primary_port()}
+        return self._servers[port]
+
+    def _primary_port(self) -> int:
+        until(lambda: len(self._named()) == 1)
+        (port,) = self._named()
+        return port
+
+    def _named(self) -> set[int]:
+        return {sentinel.sentinel_masters()[SERVICE]["port"] for sentinel in self.sentinels}
 
     def is_complete(self) -> bool:
         """Return whether the replica has everything, and every Sentinel sees all others."""
-        with self.replica.client() as client:
+        with self.replica.client(retry=_RETRY) as client:
             follows = client.info("replication").get("master_link_status") == "up"
         return follows and all(self._sees_all(sentinel) for sentinel in self.sentinels)
 
@@ -111,25 +137,29 @@ class Watched:
             )
         )
 
-    def until_replaced(self) -> None:
-        """Wait until all Sentinels say that the replica is the primary, which was killed."""
-        self.primary, self.replica = self.replica, self.primary
-        port = self._port_of(self.primary)
-        until(lambda: all(self._is_primary(sentinel, port) for sentinel in self.sentinels))
+    def kill(self) -> int:
+        """Kill the primary; return its port."""
+        port = self._primary_port()
+        self._servers[port].kill()
+        return port
 
-    def mend(self) -> None:
-        """Start what was killed, and wait until it follows the new primary."""
-        self.replica.restart()
+    def until_replaced(self, killed: int) -> None:
+        """Wait until all Sentinels say that the other server is the primary."""
+        until(lambda: self._named() == self._servers.keys() - {killed})
+
+    def mend(self, killed: int) -> None:
+        """Start what was killed, and wait until one follows the other."""
+        self._servers[killed].restart()
         until(self.is_complete)
 
     def demote(self) -> None:
         """Exchange the two by hand; unlike Sentinels, leave the connections of clients alone."""
-        with self.primary.client() as old, self.replica.client() as new:
+        primary, replica = self._primary_port(), self.replica
+        (port,) = self._servers.keys() - {primary}
+        with self._servers[primary].client() as old, replica.client() as new:
             until(lambda: _offset(old) == _offset(new))
             new.execute_command("REPLICAOF", "NO", "ONE")
-            port = self._port_of(self.replica)
             old.execute_command("REPLICAOF", "127.0.0.1", port)
-        self.primary, self.replica = self.replica, self.primary
         for sentinel in self.sentinels:
             sentinel.execute_command("SENTINEL REMOVE", SERVICE)
             sentinel.execute_command("SENTINEL MONITOR", SERVICE, "127.0.0.1", port, 1)
@@ -141,16 +171,6 @@ class Watched:
             client.config_set("replica-read-only", "no")
             yield client
             client.config_set("replica-read-only", "yes")
-
-    @staticmethod
-    def _is_primary(sentinel: redis.Redis, port: int) -> bool:
-        state = sentinel.sentinel_masters()[SERVICE]
-        return bool(state["port"] == port and not state["is_sdown"])
-
-    @staticmethod
-    def _port_of(server: EmbeddedServer) -> int:
-        with server.client() as client:
-            return int(client.config_get("port")["port"])
 
 
 def _offset(client: redis.Redis) -> int:

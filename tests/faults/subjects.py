@@ -95,7 +95,12 @@ class RedisPy:
     def __init__(self, url: str, name: str, *, lease: float | None) -> None:
         import redis
 
-        self._client = redis.Redis.from_url(url, socket_timeout=5)
+        from redis_locks.drivers.sentinel_url import client_of_url
+
+        if "+sentinel" in url:
+            self._client = client_of_url(f"{url}?socket_timeout=5")
+        else:
+            self._client = redis.Redis.from_url(url, socket_timeout=5)
         self._name = name
         self._lease = lease
 

@@ -29,7 +29,13 @@ def test_the_same_check_finds_a_lock_at_fault_that_has_neither_tokens_nor_deadli
     assert {"overlaps", "lost_updates", "drift", "stuck", "orphaned"} & set(failures)
 
 
-@pytest.mark.parametrize("key", SCENARIOS)
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(key, marks=[pytest.mark.long] if each.is_watched else [])
+        for key, each in SCENARIOS.items()
+    ],
+)
 def test_nothing_is_lost_doubled_stuck_or_left_behind(key: str) -> None:
     scenario = SCENARIOS[key]
     if scenario.sets_the_clock and (reason := clock.why_not()):

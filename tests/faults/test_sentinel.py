@@ -51,9 +51,9 @@ def test_a_killed_primary_has_a_successor_for_holders_waiters_and_newcomers(
             for hold in kept:
                 Observer(replica).until_waiters(hold.name, 1)
             replica.delete(*(keys_of(hold.name).holder for hold in lost))
-        watched.primary.kill()
+        killed = watched.kill()
         newcomers = [world.start(world.acquire, lock("new", world)) for world in both]
-        watched.until_replaced()
+        watched.until_replaced(killed)
         with watched.client() as client:
             for world, hold in zip(both, lost, strict=True):
                 _is_told(world, hold)
