@@ -11,9 +11,11 @@ import redis.asyncio
 from django.core.cache import caches
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
+from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.sentinel import Sentinel
 
 from redis_locks.connections import resolve
+from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.testing.server import EmbeddedServer
 
 PACKAGE = "django_redis.cache.RedisCache"
@@ -243,6 +245,13 @@ def test_a_cache_that_goes_through_sentinel_is_followed() -> None:
     asked = endpoint.sentinels._options
     # The next Sentinel knows as well: none is waited for as long as that.
     assert ("theirs", 1.0) == (asked["password"], asked["socket_timeout"])
+
+
+def test_clients_of_the_same_primary_are_known_as_such_whatever_sentinel_answered_last() -> None:
+    one, other = [("a", 1), ("b", 2)], [("b", 2), ("a", 1)]
+    blocking = Sentinel(one).master_for("bank").connection_pool
+    in_loop = AsyncSentinel(other).master_for("bank").connection_pool
+    assert Endpoint.from_pool(blocking).description == Endpoint.from_pool(in_loop).description
 
 
 def sentinel_client() -> redis.Redis:

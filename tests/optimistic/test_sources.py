@@ -11,6 +11,7 @@ from django.test import override_settings
 
 from redis_locks.optimistic.sources import source_of
 from redis_locks.testing.server import EmbeddedServer
+from tests.faults.sentinels import Watched
 from tests.optimistic.sides import Adding, Pipe, Side
 
 DJANGO = "django.core.cache.backends.redis.RedisCache"
@@ -82,6 +83,14 @@ def test_a_source_is_made_once_and_forgotten_with_the_settings() -> None:
     assert found is source_of("redis://h:1")
     with override_settings(REDIS_LOCKS={}):
         assert found is not source_of("redis://h:1")
+
+
+@pytest.mark.long
+def test_a_primary_that_sentinels_watch_is_followed(side: Side, name: str) -> None:
+    with Watched(sentinels=1, down_after_ms=60_000) as watched:
+        assert 1 == side.run(Adding(name), name, using=watched.url)
+        watched.demote()
+        assert 2 == side.run(Adding(name), name, using=watched.url)
 
 
 def test_what_names_no_server_is_refused(side: Side, name: str) -> None:
