@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from redis.exceptions import NoPermissionError
 
 from redis_locks import scripts
-from redis_locks.diagnosis.findings import Verdict, error, ok, reason
+from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
-from redis_locks.keys import grant_channel, lock_keys
+from redis_locks.keys import conflicts_key, grant_channel, lock_keys
+from redis_locks.run_once.scripts import ALL as RUN_ONCE
 
 # The first argument may choose: redis.call(first and "LPUSH" or "RPUSH", key, ...); a second
 # one in quotes is a subcommand, as our keys are never spelled out.
@@ -17,6 +19,15 @@ _CALLED = re.compile(rb'redis\.p?call\(([^,)]*)(?:, *"(\w+)")?')
 _NAMED = re.compile(rb'"(\w+)"')
 
 _CHANNELS = re.compile("PUBLISH|SUBSCRIBE|PUBSUB")
+_PLAIN = frozenset({"EXEC", "MULTI", "TIME", "UNWATCH"})
+
+_OUTSIDE_SCRIPTS = ("EVAL", "EVALSHA", "SUBSCRIBE")
+
+# What `optimistic` sends over redis-py's pipelines; a test runs it with just these rights.
+_TRANSACTIONS = frozenset({
+    "EXEC", "EXPIRE", "GET", "MULTI", "SET", "UNWATCH", "WATCH", "ZINCRBY", "ZREMRANGEBYRANK",
+    "ZREVRANGE",
+})  # fmt: skip
 
 # A script may ask what its user may do, so it needs no right to ask but that to EVAL.
 _ASK = """
@@ -36,45 +47,84 @@ return refused
 
 def used_commands() -> list[str]:
     """Return what the locks use, inside scripts and outside: commands, or `COMMAND|SUBCOMMAND`."""
-    called = {
-        b"|".join(filter(None, (name, subcommand))).decode()
-        for script in scripts.ALL
-        for argument, subcommand in _CALLED.findall(script.text)
-        for name in _NAMED.findall(argument)
+    return sorted({*_called(scripts.ALL), *_OUTSIDE_SCRIPTS})
+
+
+def further_commands() -> dict[str, list[str]]:
+    """Return what else a part of the package uses that can be left alone: by part, commands."""
+    locks = set(used_commands())
+    return {
+        "run_once": sorted(_called(RUN_ONCE) - locks),
+        "optimistic": sorted(_TRANSACTIONS - locks),
     }
-    return sorted(called | {"EVAL", "EVALSHA", "SUBSCRIBE"})
+
+
+def rule(prefix: str, *, database: int = 0) -> str:
+    """Return an ACL rule with just the rights that all of the package needs.
+
+    It is a selector, which adds to whatever a user may do already and takes nothing away. The
+    keys that `optimistic`, `read=` and `Hold.commit` are given, and what is done to them, are
+    not part of it.
+
+    Args:
+        prefix: REDIS_LOCKS["PREFIX"].
+        database: The number of the database; any but 0 has to be selected.
+    """
+    further = (command for commands in further_commands().values() for command in commands)
+    needed = {*used_commands(), *further, *(["SELECT"] if database else [])}
+    commands = " ".join(f"+{command.lower()}" for command in sorted(needed))
+    return f"(~{prefix}{{* ~{prefix}:* &{prefix}:* {commands})"
 
 
 def rights(probe: Probe) -> Verdict:
     """Check the rights of our user to each command with our keys and channels."""
     prefix = probe.settings.prefix
     user = probe.user
-    needed = used_commands()
-    # A selector adds to whatever the user may do already, and takes nothing away.
-    fix = (
-        f"ACL SETUSER {user} (~{prefix}{{* &{prefix}:* "
-        f"{' '.join('+' + command.lower() for command in needed)})"
-    )
+    needed, further = used_commands(), further_commands()
+    database = int(probe.endpoint.kwargs.get("db") or 0)
+    fix = f"ACL SETUSER {user} {rule(prefix, database=database)}"
+    with_ours = f"with the keys {prefix}{{* and {prefix}:*, and the channels {prefix}:*"
     try:
-        refused = probe.client.eval(_ASK, 0, *(_example(name, prefix) for name in needed))
+        refused = _refused(probe, needed)
+        lacking = {part: _refused(probe, commands) for part, commands in further.items()}
     except NoPermissionError as refusal:
         return error(f"User '{user}' may not run scripts: {reason(refusal)}.", fix)
     if refused:
-        return error(
-            f"User '{user}' lacks the right to {', '.join(refused)} with the keys {prefix}{{* and "
-            f"the channels {prefix}:*.",
+        return error(f"User '{user}' lacks the right to {', '.join(refused)} {with_ours}.", fix)
+    parts = [f"{part} ({', '.join(commands)})" for part, commands in lacking.items() if commands]
+    if parts:
+        return warning(
+            f"User '{user}' can use locks, but lacks rights for {' and '.join(parts)} {with_ours}.",
             fix,
         )
-    return ok(f"User '{user}' may use all {len(needed)} commands, with our keys and channels.")
+    count = len(needed) + sum(map(len, further.values()))
+    return ok(f"User '{user}' may use all {count} commands, with our keys and channels.")
+
+
+def _called(loaded: Iterable[scripts.Script]) -> set[str]:
+    return {
+        b"|".join(filter(None, (name, subcommand))).decode()
+        for script in loaded
+        for argument, subcommand in _CALLED.findall(script.text)
+        for name in _NAMED.findall(argument)
+    }
+
+
+def _refused(probe: Probe, commands: Iterable[str]) -> list[str]:
+    prefix = probe.settings.prefix
+    refused = probe.client.eval(_ASK, 0, *(_example(command, prefix) for command in commands))
+    return [str(command) for command in refused]
 
 
 def _example(command: str, prefix: str) -> str:
-    """Return a call as the locks make it."""
+    """Return a call as it is made."""
     key, channel = lock_keys(prefix, 0, "x").holder.decode(), grant_channel(prefix, "x")
-    if command == "TIME":
+    if command in _PLAIN:
         return command
     if command.startswith("EVAL"):
         return f"{command} x 1 {key}"
+    if command in _TRANSACTIONS and command not in used_commands():
+        key = conflicts_key(prefix)
     # As often as a command may want it: what is no key is a value, and may be anything.
     argument = channel if _CHANNELS.search(command) else key
     return " ".join([*command.split("|"), *[argument] * 4])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from redis import exceptions as redis_errors
 
 from redis_locks.drivers.base import LinkBroken, Unreachable
@@ -9,6 +11,9 @@ from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.sentinel import SentinelsSilent, UnknownService
 from redis_locks.exceptions import LockBackendError
+
+# How servers word a missing right: of a command, and of one within a script.
+_DENIED = ("NOPERM", "ACL failure in script", "user executing the script can't")
 
 # A server that is starting, electing a primary or busy answers so for a moment.
 _PASSING = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ")
@@ -22,6 +27,10 @@ _PROBLEMS = {
     "min-replicas-to-write",
 }
 
+# What answers HELLO 3: a server that is too old, or a proxy.
+_NO_RESP3 = re.compile("HELLO|NOPROTO|protocol version", re.IGNORECASE)
+
+
 
 class Demoted(LinkBroken):
     """The server is not the primary any more: the next link must ask Sentinels where that is."""
@@ -30,10 +39,19 @@ class Demoted(LinkBroken):
 def connection_error(error: BaseException, endpoint: Endpoint) -> LinkBroken | LockBackendError:
     """Return what to raise when connecting to the server failed."""
     description = endpoint.description
-    if isinstance(error, redis_errors.AuthenticationError | redis_errors.NoPermissionError):
+    if isinstance(error.__cause__, redis_errors.RedisError):
+        error = error.__cause__  # redis-py's asyncio connection wraps what the server answered
+    if isinstance(error, redis_errors.NoPermissionError):
         return _no_permission(str(error), description)
+    if isinstance(error, redis_errors.AuthenticationError):
+        return LockBackendError(f"{description} refused our credentials: {error}")
     if isinstance(error, UnknownService):
         return LockBackendError(f"{description}: {error}")
+    if isinstance(error, redis_errors.ResponseError) and _NO_RESP3.search(str(error)):
+        return LockBackendError(
+            f"{description} does not speak RESP3, in which grants arrive: {error}. Use Redis 7.0 or "
+            "later, or Valkey, and no proxy in between that knows RESP2 only"
+        )
     failure = f"{description} cannot be reached: {error}"
     if endpoint.sentinels is None or isinstance(error, SentinelsSilent):
         return Unreachable(failure)
@@ -43,8 +61,9 @@ def connection_error(error: BaseException, endpoint: Endpoint) -> LinkBroken | L
 
 def _no_permission(text: str, description: str) -> LockBackendError:
     return LockBackendError(
-        f"{description} refused our credentials: {text}; the user needs the commands "
-        "of the lock scripts and the channels PREFIX:*"
+        f"{description} denies our user a right: {text}. Locks need the keys PREFIX{{*, the "
+        "channels PREFIX:* and some commands: `manage.py locks doctor` says which are missing, "
+        "and prints the ACL rule that grants them"
     )
 
 
@@ -60,7 +79,7 @@ def reply_error(reply: ErrorReply, endpoint: Endpoint) -> LinkBroken | LockBacke
         return Demoted(f"{description} has another primary now ({text})")
     if text.startswith(_PASSING):
         return LinkBroken(text)
-    if text.startswith("NOPERM"):
+    if any(words in text for words in _DENIED):
         return _no_permission(text, description)
     for code, problem in _PROBLEMS.items():
         if code in text:

@@ -1,0 +1,182 @@
+"""Checks of locks in a process that gevent has patched; `test_greenlets.py` runs them and reads what is printed."""
+
+from __future__ import annotations
+
+from gevent import monkey
+
+monkey.patch_all()
+
+import json  # noqa: E402 - only what is imported from here on is patched
+import os  # noqa: E402
+import sys  # noqa: E402
+import threading  # noqa: E402
+import traceback  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from typing import Any  # noqa: E402
+
+import django  # noqa: E402
+import gevent  # noqa: E402
+from django.conf import settings  # noqa: E402
+
+settings.configure(
+    REDIS_LOCKS={"CONNECTION": os.environ["REDIS_LOCKS_TEST_URL"], "DEADLOCK_TIMEOUT": 0.1},
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+    INSTALLED_APPS=["redis_locks"],
+)
+django.setup()
+
+from django.db import transaction  # noqa: E402
+
+from redis_locks import DeadlockDetected, Lock, LockLost, inspection, lock_timeout  # noqa: E402
+
+PATIENCE = 20.0
+
+
+def waiting(name: str) -> int:
+    found = inspection.lock(name)
+    return found.waiting if found else 0
+
+
+def until(happened: Callable[[], Any]) -> None:
+    with gevent.Timeout(PATIENCE):
+        while not happened():
+            gevent.sleep(0.002)
+
+
+def others_run_while_one_waits_and_a_release_wakes_it(name: str) -> None:
+    lock = Lock(name, wait=PATIENCE)
+    ticks = 0
+    with lock:
+        waiters = [gevent.spawn(lambda: lock.acquire().release()) for _ in range(20)]  # type: ignore[union-attr]
+        until(lambda: waiting(name) == 20)
+        for _ in range(20):
+            gevent.sleep(0)
+            ticks += 1
+    gevent.joinall(waiters, timeout=PATIENCE, raise_error=True)
+    assert ticks == 20
+    assert inspection.lock(name) is None
+
+
+def updates_are_not_lost(name: str) -> None:
+    lock, total = Lock(name, wait=PATIENCE), 0
+
+    def add() -> None:
+        nonlocal total
+        for _ in range(10):
+            with lock:
+                seen = total
+                gevent.sleep(0)
+                total = seen + 1
+
+    gevent.joinall([gevent.spawn(add) for _ in range(20)], timeout=PATIENCE, raise_error=True)
+    assert total == 200
+
+
+def a_lease_is_renewed_and_its_loss_is_told(name: str) -> None:
+    hold = Lock(name, lease=0.6).acquire()
+    assert hold is not None
+    ends = hold._lease.deadline
+    until(lambda: hold._lease.deadline > ends)
+    inspection.release(name)
+    until(lambda: hold.is_lost)
+    try:
+        hold.release()
+    except LockLost:
+        return
+    raise AssertionError("the loss was not told")
+
+
+def each_greenlet_is_a_holder_of_its_own(name: str) -> None:
+    """So a deadlock of two greenlets is found, and one that waits for a third is none."""
+    met = threading.Barrier(2)
+
+    def cross(first: str, second: str) -> str:
+        with Lock(first):
+            met.wait(PATIENCE)
+            try:
+                with Lock(second, wait=PATIENCE):
+                    return "got both"
+            except DeadlockDetected:
+                return "ended"
+
+    a, b = f"{name}:a", f"{name}:b"
+    pair = [gevent.spawn(cross, a, b), gevent.spawn(cross, b, a)]
+    gevent.joinall(pair, timeout=PATIENCE, raise_error=True)
+    assert sorted(each.value for each in pair) == ["ended", "got both"]
+
+
+def a_greenlet_killed_while_it_waits_leaves_nothing(name: str) -> None:
+    lock = Lock(name, wait=PATIENCE)
+    with lock:
+        for end in (gevent.Timeout(), gevent.GreenletExit()):
+            waiter = gevent.spawn(lock.acquire)
+            until(lambda: waiting(name) == 1)
+            waiter.kill(end)
+            until(lambda: waiting(name) == 0)
+    assert inspection.lock(name) is None
+
+
+def a_greenlet_killed_while_it_holds_releases(name: str) -> None:
+    def hold() -> None:
+        with Lock(name):
+            gevent.sleep(PATIENCE)
+
+    holder = gevent.spawn(hold)
+    until(lambda: inspection.lock(name))
+    holder.kill()
+    assert inspection.lock(name) is None
+
+
+def bounds_are_each_greenlet_s_own(name: str) -> None:
+    with Lock(name), lock_timeout(0):
+        patient = gevent.spawn(lambda: Lock(name, wait=PATIENCE).acquire())
+        until(lambda: waiting(name) == 1)
+    hold = patient.get(timeout=PATIENCE)
+    assert hold is not None
+    hold.release()
+
+
+def a_hold_is_kept_until_its_own_transaction_ends(name: str) -> None:
+    go_on = threading.Event()
+
+    def write() -> None:
+        with transaction.atomic():
+            with Lock(name):
+                pass
+            go_on.wait(PATIENCE)
+
+    writer = gevent.spawn(write)
+    until(lambda: inspection.lock(name))
+    waiter = gevent.spawn(Lock(name, wait=PATIENCE).acquire)
+    until(lambda: waiting(name) == 1)
+    go_on.set()
+    writer.get(timeout=PATIENCE)
+    hold = waiter.get(timeout=PATIENCE)
+    assert hold is not None
+    hold.release()
+
+
+CHECKS = (
+    others_run_while_one_waits_and_a_release_wakes_it,
+    updates_are_not_lost,
+    a_lease_is_renewed_and_its_loss_is_told,
+    each_greenlet_is_a_holder_of_its_own,
+    a_greenlet_killed_while_it_waits_leaves_nothing,
+    a_greenlet_killed_while_it_holds_releases,
+    bounds_are_each_greenlet_s_own,
+    a_hold_is_kept_until_its_own_transaction_ends,
+)
+
+
+def run(check: Callable[[str], None], name: str) -> str:
+    """Return what went wrong, or nothing."""
+    try:
+        check(f"{name}:{check.__name__}")
+    except BaseException:  # noqa: BLE001 - reported
+        return traceback.format_exc()
+    return ""
+
+
+if __name__ == "__main__":
+    results = {check.__name__: run(check, sys.argv[1]) for check in CHECKS}
+    sys.stdout.write(json.dumps(results))

@@ -1,0 +1,36 @@
+"""Locks in a process that gevent has patched, as `gunicorn --worker-class gevent` does."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from redis_locks.testing.server import EmbeddedServer
+
+SCRIPT = Path(__file__).with_name("greenlets.py")
+CHECKS = re.findall(r"^def (\w+)\(name: str\) -> None:", SCRIPT.read_text(), re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def found(redis_server: EmbeddedServer) -> dict[str, str]:
+    """What went wrong, by check; empty where nothing did."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.servers.greenlets", "greenlets"],
+        cwd=SCRIPT.parents[2],
+        capture_output=True,
+        timeout=50,
+        check=False,
+    )
+    assert 0 == ran.returncode, ran.stderr.decode()
+    results: dict[str, str] = json.loads(ran.stdout)
+    return results
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_in_a_process_patched_by_gevent(found: dict[str, str], check: str) -> None:
+    assert "" == found[check]

@@ -1,0 +1,99 @@
+"""Our own connections speak RESP3, whatever the protocol of the user's client."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from django.core.cache import cache
+from django.test import override_settings
+
+from redis_locks import Lock, LockBackendError
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import Observer, World, held
+from tests.optimistic.sides import Adding, Side
+
+DJANGO = "django.core.cache.backends.redis.RedisCache"
+PACKAGE = "django_redis.cache.RedisCache"
+
+
+def configured(server: EmbeddedServer, protocol: int, backend: str | None) -> Any:
+    """Settings that ask for a protocol, in the URL or in the options of a cache."""
+    url = f"{server.url}?protocol={protocol}"
+    if backend is None:
+        return override_settings(REDIS_LOCKS={"CONNECTION": url})
+    options = {"protocol": protocol}
+    if backend == PACKAGE:
+        options = {"CONNECTION_POOL_KWARGS": options}  # type: ignore[dict-item]
+    cache = {"BACKEND": backend, "LOCATION": server.url, "OPTIONS": options}
+    return override_settings(CACHES={"default": cache}, REDIS_LOCKS={"CONNECTION": "default"})
+
+
+@pytest.mark.parametrize("backend", [None, DJANGO, PACKAGE])
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_a_wait_ends_with_a_message_whatever_protocol_the_user_s_client_speaks(
+    world: World,
+    redis_server: EmbeddedServer,
+    client: redis.Redis,
+    name: str,
+    protocol: int,
+    backend: str | None,
+) -> None:
+    server_side = Observer(client)
+    with configured(redis_server, protocol, backend):
+        hold = held(world, Lock(name))
+        waiter = world.start(world.acquire, Lock(name, wait=20))
+        server_side.until_waiters(name, 1)
+        before = scripts_run(client)
+        world.release(hold)
+        world.release(waiter.result(20))
+        # The releases, and no question by the waiter: it was told.
+        assert 2 == scripts_run(client) - before
+        ours = {c["resp"] for c in client.client_list() if int(c["sub"])}
+        assert {"3"} == ours
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+@pytest.mark.parametrize("backend", [None, PACKAGE])
+def test_what_runs_on_the_user_s_own_client_keeps_its_protocol(
+    side: Side, redis_server: EmbeddedServer, name: str, protocol: int, backend: str | None
+) -> None:
+    with configured(redis_server, protocol, backend):
+        assert 1 == side.run(Adding(name), name, operation_id=name)
+        assert 1 == side.run(Adding(name), name, operation_id=name)
+        if backend:
+            cache.set(name, "kept")
+            assert "kept" == cache.get(name)
+
+
+def scripts_run(client: redis.Redis) -> int:
+    return client.info("commandstats")["cmdstat_evalsha"]["calls"]
+
+
+class _OldServer(socketserver.StreamRequestHandler):
+    """Answers as a server or a proxy that knows RESP2 only."""
+
+    def handle(self) -> None:
+        while line := self.rfile.readline():
+            if b"HELLO" in line.upper():
+                self.wfile.write(b"-ERR unknown command 'HELLO'\r\n")
+
+
+@pytest.fixture
+def old_server(tmp_path: Path) -> Iterator[str]:
+    path = str(tmp_path / "s")
+    with socketserver.ThreadingUnixStreamServer(path, _OldServer) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"unix://{path}"
+        server.shutdown()
+
+
+def test_a_server_without_resp3_is_a_clear_error(world: World, old_server: str, name: str) -> None:
+    with pytest.raises(LockBackendError, match=r"does not speak RESP3.*HELLO.*Use Redis 7\.0"):
+        world.acquire(Lock(name, using=old_server))

@@ -1,0 +1,237 @@
+"""A user of Redis with just the documented rights, and users that lack one of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from django.test import override_settings
+
+from redis_locks import (
+    AlreadyDone,
+    DeadlockDetected,
+    Lock,
+    LockBackendError,
+    LockError,
+    LockLost,
+    LockNotAvailable,
+    Semaphore,
+    compat,
+    inspection,
+    run_once,
+)
+from redis_locks.compat import calls
+from redis_locks.diagnosis import rights
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.test_deadlock import Meeting, party
+from tests.contract.world import Observer, Threads, World, held, keys_of, until
+from tests.optimistic.sides import Adding, Side
+from tests.run_once.world import Workers, begun
+
+OWN = ("(~data:* +get +incr +incrby)", "(~data:* ~redis_locks:* +watch)")
+"""What the application does itself, in `read=`, `Hold.commit` and `optimistic`."""
+
+
+def user_url(server: EmbeddedServer, *rules: str, name: str = "app") -> str:
+    """The address for a user with these rights and no others."""
+    with server.client() as admin:
+        admin.execute_command("ACL", "SETUSER", name, "reset", "on", ">secret", *rules)
+    return server.url.replace("unix://", f"unix://{name}:secret@")
+
+
+@pytest.fixture(scope="module")
+def least(own_server: EmbeddedServer) -> Iterator[str]:
+    """The address for a user with the documented rights; at the end nothing was denied to it."""
+    url = user_url(own_server, rights.rule("redis_locks"), *OWN)
+    yield url
+    with own_server.client() as admin:
+        denied = {entry["object"] for entry in admin.acl_log() if entry["username"] == "app"}
+    # Whoever opens a connection tells the name of its library, and does without if it may not.
+    assert {"client|setinfo"} >= denied
+
+
+@pytest.fixture
+def app(least: str, own_server: EmbeddedServer) -> Iterator[Observer]:
+    """Locks are on a server where our user has just the documented rights; the observer has all."""
+    configured = {"CONNECTION": least, "DEADLOCK_TIMEOUT": 0.1}
+    with override_settings(REDIS_LOCKS=configured), own_server.client() as admin:
+        yield Observer(admin)
+
+
+def test_a_lock_is_waited_for_and_handed_off(world: World, app: Observer, name: str) -> None:
+    hold = held(world, Lock(name))
+    with pytest.raises(LockNotAvailable):
+        world.block(Lock(name, wait=0), lambda _: None)
+    waiter = world.start(world.acquire, Lock(name, wait=20))
+    app.until_waiters(name, 1)
+    world.release(hold)
+    world.release(waiter.result(20))
+    assert set() == app.left_of(name)
+
+
+def test_a_lease_is_renewed(world: World, app: Observer, name: str) -> None:
+    hold = held(world, Lock(name, lease=0.3))
+    ends = app.client.pexpiretime(keys_of(name).holder)
+    until(lambda: app.client.pexpiretime(keys_of(name).holder) > ends)
+    world.extend(hold, 5)
+    world.release(hold)
+
+
+def test_modes_sets_and_permits(world: World, app: Observer, name: str) -> None:
+    first, second = held(world, Lock(name, mode="shared")), held(world, Lock(name, mode="shared"))
+    world.release(second)
+    world.do(first, "upgrade", wait=0)
+    world.do(first, "downgrade")
+    pair = world.start(world.acquire, Lock(name, f"{name}:2", wait=20))
+    app.until_waiters(name, 1)
+    world.release(first)
+    world.release(pair.result(20))
+    permits = [held(world, Semaphore(name, 2)) for _ in range(2)]
+    third = world.start(world.acquire, Semaphore(name, 2, wait=20))
+    app.until_waiters(name, 1)
+    world.release(permits[0])
+    world.release(third.result(20))
+    world.release(permits[1])
+    assert set() == app.left_of(name)
+
+
+def test_deadlocks_are_found(world: World, app: Observer, name: str) -> None:
+    first, second = Lock(name, wait=20), Lock(f"{name}:2", wait=20)
+    meeting = Meeting(2)
+    parties = [party(world, first, second, meeting), party(world, second, first, meeting)]
+    errors = [future.exception(20) for future in parties]
+    assert [DeadlockDetected] == [type(error) for error in errors if error is not None]
+    assert set() == app.left_of(name)
+
+
+def test_reads_and_commits_need_the_application_s_own_rights_besides(
+    world: World, app: Observer, name: str, least: str
+) -> None:
+    hold = held(world, Lock(name, read=[("GET", f"data:{name}")]))
+    assert [None] == hold.read
+    with redis.Redis.from_url(least) as client:
+        pipe = client.pipeline()
+        pipe.incr(f"data:{name}")
+        world.do(hold, "commit", pipe)
+    assert b"1" == app.client.get(f"data:{name}")
+
+
+def test_operators_see_release_and_cancel(world: World, app: Observer, name: str) -> None:
+    hold = held(world, Lock(name))
+    waiter = world.start(world.acquire, Lock(name, wait=20))
+    app.until_waiters(name, 1)
+    assert name in [info.name for info in inspection.locks()]
+    info = inspection.lock(name)
+    assert info is not None
+    assert inspection.cancel(name, info.waiters[0].token)
+    with pytest.raises(LockError, match="cancelled"):
+        waiter.result(20)
+    assert inspection.release(name)
+    with pytest.raises(LockLost):
+        world.release(hold)
+
+
+def test_run_once_fails_and_is_done(workers: Workers, app: Observer, name: str) -> None:
+    job = run_once(name, store_result=True)
+    workers.fail(begun(workers, job), "no luck")
+    attempt = begun(workers, job)
+    assert "running" == workers.status(job).state
+    workers.done(attempt, {"sent": 1})
+    with pytest.raises(AlreadyDone):
+        workers.block(job, lambda _: None)
+
+
+def test_optimistic_transactions_need_just_the_commands_listed(
+    side: Side, app: Observer, name: str
+) -> None:
+    app.client.config_resetstat()
+    key = f"data:{name}"
+    body = Adding(key, 1, lambda attempt: app.client.incr(key) if attempt < 2 else None)
+    assert 2 == side.run(body, key, escalate_to=name, escalate_after=1)
+    assert key in [rate.key for rate in side.conflicts()]
+    side.run(Adding(key), key, operation_id=name)
+
+    async def nothing(pipe: Any) -> None:
+        await pipe.read("get", key)
+
+    side.run(nothing, key)
+    sent = {command.removeprefix("cmdstat_") for command in app.client.info("commandstats")}
+    assert {command.lower() for command in rights._TRANSACTIONS} <= sent
+
+
+def test_compat_locks_need_no_further_commands(
+    app: Observer, own_server: EmbeddedServer, name: str
+) -> None:
+    assert rights._called(calls.ALL) <= set(rights.used_commands())
+    rule = rights.rule("redis_locks").replace("(", f"(~{name} ~{name}:redis_locks:* ")
+    url = user_url(own_server, rule, name="old")
+    with redis.Redis.from_url(url) as client:
+        lock = client.lock(name, lock_class=compat.Lock)
+        assert lock.acquire()
+        waiter = Threads().start(client.lock(name, lock_class=compat.Lock).acquire)
+        until(lambda: app.client.llen(f"{name}:redis_locks:queue"))
+        lock.release()
+        assert waiter.result(20)
+
+
+def test_the_rule_gives_no_more_than_that(app: Observer, own_server: EmbeddedServer) -> None:
+    app.client.set("other", 1)
+    url = user_url(own_server, rights.rule("redis_locks"), name="curious")
+    commands = ("GET other", "SET other 2", "FLUSHDB", "KEYS *", "PUBLISH news 1", "CONFIG GET *")
+    with redis.Redis.from_url(url) as client:
+        for command in commands:
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                client.execute_command(*command.split())
+        with pytest.raises(redis.exceptions.ResponseError, match=r"ACL|can't|permission"):
+            client.eval("return redis.call('GET', 'other')", 0)
+
+
+def test_a_database_other_than_0_needs_select(
+    world: World, own_server: EmbeddedServer, name: str
+) -> None:
+    rule = rights.rule("redis_locks", database=1)
+    url = f"{user_url(own_server, rule, name='one')}?db=1"
+    world.release(held(world, Lock(name, using=url)))
+    without = f"{user_url(own_server, rights.rule('redis_locks'), name='none')}?db=1"
+    with pytest.raises(LockBackendError, match="denies our user a right"):
+        world.acquire(Lock(name, using=without))
+
+
+@pytest.mark.parametrize(
+    ("lacking", "named"),
+    [
+        (("-subscribe",), "subscribe|permission"),
+        (("-zadd",), "zadd|can't run this command"),
+        (("resetchannels", "&other"), "channel"),
+        (("resetkeys", "~other"), "key"),
+    ],
+)
+def test_a_missing_right_is_an_error_that_names_it_and_the_fix(
+    world: World, own_server: EmbeddedServer, name: str, lacking: tuple[str, ...], named: str
+) -> None:
+    url = user_url(own_server, "+@all", "~*", "&*", *lacking, name=f"lacking-{lacking[-1][1:]}")
+    with pytest.raises(LockBackendError) as caught:
+        world.acquire(Lock(name, using=url))
+    assert re.search(named, str(caught.value))
+    assert "manage.py locks doctor" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_wrong_credentials_are_told_from_an_absent_server(
+    world: World, own_server: EmbeddedServer, name: str
+) -> None:
+    url = user_url(own_server, "+@all", name="someone").replace("secret", "guess")
+    with pytest.raises(LockBackendError, match="refused our credentials") as caught:
+        world.acquire(Lock(name, using=url))
+    assert "guess" not in str(caught.value)
+
+
+def test_the_documented_rule_is_the_one_that_the_doctor_gives() -> None:
+    text = (Path(__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
+    printed = re.search(r"ACL SETUSER app on '>…' \((.*?)\)", text, re.DOTALL)
+    assert printed is not None
+    assert rights.rule("redis_locks") == f"({' '.join(printed[1].split())})"
