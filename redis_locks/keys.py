@@ -18,6 +18,9 @@ MAX_NAME_BYTES = 512
 MAX_SET = 1000
 """Most locks that one hold can have."""
 
+MOST_KEPT = 4
+"""Most keys of one call that a process remembers; the keys of large sets would fill its memory."""
+
 Keys = tuple[bytes, ...]
 """What a script gets as KEYS: the partition's index, then the holder key of each lock of a set."""
 
@@ -90,11 +93,18 @@ def lock_keys(prefix: str, partition: int, name: str) -> LockKeys:
     )
 
 
-@lru_cache(maxsize=4096)
 def set_keys(prefix: str, partition: int, names: tuple[str, ...]) -> Keys:
     """Return KEYS of a script for the locks `names` of one partition."""
+    spell = _kept_keys if len(names) < MOST_KEPT else _spell_keys
+    return spell(prefix, partition, names)
+
+
+def _spell_keys(prefix: str, partition: int, names: tuple[str, ...]) -> Keys:
     holders = (lock_keys(prefix, partition, name).holder for name in names)
     return (index_key(prefix, partition), *holders)
+
+
+_kept_keys = lru_cache(maxsize=4096)(_spell_keys)
 
 
 def index_key(prefix: str, partition: int) -> bytes:

@@ -19,6 +19,9 @@ MESSAGE = "Somebody else is changing this at the moment. Please try again."
 MAX_RETRY_AFTER = 60
 """Longest Retry-After, in seconds; most holds end long before their lease does."""
 
+MAX_LABEL = 200
+"""Characters of a request that its hold or wait keeps in Redis."""
+
 
 def note_queue(error: LockNotAvailable, names: Sequence[str], using: str | None) -> None:
     """Complete ``error`` with how many wait in the longest of the queues; blocks for a round trip.
@@ -78,5 +81,5 @@ def request_of(args: tuple[object, ...]) -> HttpRequest | None:
 
 
 def label_of(request: HttpRequest) -> str:
-    """What a holder that serves this request does, for people."""
-    return f"{request.method} {request.path}"
+    """What a holder that serves this request does, for people; the client may have written a lot."""
+    return f"{request.method} {request.path}"[:MAX_LABEL]

@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from redis_locks.drivers.base import Arg, Call
+from redis_locks.keys import MOST_KEPT
 from redis_locks.scripts import Script
+
+_LONGEST_KEPT = 256
+"""Bytes, or characters, of the longest argument that is kept packed."""
 
 
 def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
@@ -15,11 +19,17 @@ def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
     packed = [
         b"*%d\r\n" % (3 + len(keys) + len(argv)),
         _packed_start(script, whole),
-        _packed_keys(keys),
+        _packed_keys(keys) if len(keys) <= MOST_KEPT else _pack_keys(keys),
     ]
-    # The first argument is the token, new each time; the others mostly come back.
+    # The first argument is the token, new each time; the others mostly come back. Not the long
+    # ones: what a user commits may be of any size, and would fill the memory of the process.
     packed.append(_packed_arg(argv[0]))
-    packed += map(_packed_again, argv[1:])
+    packed += [
+        _packed_again(arg)
+        if isinstance(arg, int) or len(arg) <= _LONGEST_KEPT
+        else _packed_arg(arg)
+        for arg in argv[1:]
+    ]
     return b"".join(packed)
 
 
@@ -48,6 +58,8 @@ def _packed_start(script: Script, whole: bool) -> bytes:  # noqa: FBT001 - priva
     return _packed((b"EVAL", script.text) if whole else (b"EVALSHA", script.sha))
 
 
-@lru_cache(maxsize=4096)
-def _packed_keys(keys: Sequence[bytes]) -> bytes:
+def _pack_keys(keys: Sequence[bytes]) -> bytes:
     return _packed((b"%d" % len(keys), *keys))
+
+
+_packed_keys = lru_cache(maxsize=4096)(_pack_keys)
