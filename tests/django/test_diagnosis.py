@@ -137,6 +137,18 @@ def test_a_user_who_lacks_rights_gets_the_rule_that_gives_them() -> None:
         assert {} == levels(using)
 
 
+def test_rights_that_only_some_parts_need_are_a_warning(private_server: EmbeddedServer) -> None:
+    rules = ("+@all", "-hmget", "-watch", "~redis_locks{*", "&redis_locks:*")
+    using = as_user(private_server, *rules)
+    finding = found(using)["rights"]
+    assert Level.WARNING is finding.level
+    assert "can use locks, but lacks rights for run_once (HMGET) and optimistic" in finding.message
+    assert Level.OK is found(using)["locking"].level
+    with private_server.client() as admin:
+        admin.execute_command(*finding.fix.split())
+    assert Level.OK is found(using)["rights"].level
+
+
 @pytest.mark.parametrize(
     "rules",
     [("+@all", "~*"), ("+@all", "&*"), ("+@all", "~redis_locks{*", "&redis_locks:other")],
