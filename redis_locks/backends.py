@@ -9,7 +9,7 @@ from redis_locks.connections import resolve
 from redis_locks.drivers.asynchronous import AsyncDriver, LoopDrivers
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.identity import process_of
+from redis_locks.identity import process_name, process_of
 from redis_locks.keys import Group, Keys, holder_channel, index_key, partition_of, set_keys
 from redis_locks.renewal import TaskRenewer, ThreadRenewer
 
@@ -65,6 +65,11 @@ class Backend:
     def holder_channel(self, token: str) -> str:
         """Return the channel on which the process that a token belongs to hears of its end."""
         return holder_channel(self._prefix, process_of(token))
+
+    @property
+    def own_channel(self) -> str:
+        """The channel to which this process listens while it holds."""
+        return holder_channel(self._prefix, process_name())
 
     def partitions(self) -> list[Keys]:
         """Return the KEYS of each partition's index."""

@@ -13,7 +13,7 @@ from redis_locks.calls import for_calls_of
 from redis_locks.conf import ERROR_STATUSES, UNSET, Unset
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.holds import Hold
-from redis_locks.locks import Lock, Mode, checked_reentrant, validate_mode
+from redis_locks.locks import Lock, Mode, checked_crash_release, checked_flag, validate_mode
 from redis_locks.reads import Command, packed_reads
 from redis_locks.responses import conflict_response
 from redis_locks.scopes import Scope, ScopeName
@@ -59,6 +59,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         commit_guard: Whether a hold kept by a transaction is verified just before COMMIT.
         reentrant: Whether a thread or task that holds the lock may take it again; see `Lock`. With
             True, a locked function may call itself.
+        crash_release: Whether the lock is free half a second after the holder's process has ended; see `Lock`.
         on_conflict: What a call does when somebody else holds the lock. "raise": raise
             LockNotAvailable or LockTimeout. "skip": return None without calling the
             function. "retry": in a Celery task, queue the task again with a growing, jittered
@@ -90,6 +91,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         database: str = "default",
         commit_guard: bool = True,
         reentrant: bool = True,
+        crash_release: bool = False,
         on_conflict: OnConflict | None = None,
         conflict_status: int | None = None,
         read: Iterable[Command] = (),
@@ -102,12 +104,13 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         self._mode = validate_mode(mode)
         self._set_options(wait, lease, renew, using, label)
         self._scope = Scope(scope, database, commit_guard)
-        self._reentrant = checked_reentrant(reentrant)
+        self._reentrant = checked_flag("reentrant", reentrant)
+        self._crash_release = checked_crash_release(crash_release, self._mode)
         _check_name_callable(name)
         _check_conflict(on_conflict, conflict_status)
         self._options = {"wait": wait, "lease": lease, "renew": renew, "using": using}
         self._options |= {"scope": scope, "database": database, "commit_guard": commit_guard}
-        self._options |= {"reentrant": reentrant}
+        self._options |= {"reentrant": reentrant, "crash_release": crash_release}
         self._on_conflict = on_conflict
         self._conflict_status = conflict_status
 

@@ -46,6 +46,8 @@ class Ear:
         self._heard = heard
         self._deaf = deaf
         self._link: HearingLink | None = None
+        self.pins = 0
+        """How many need it open: it is not closed meanwhile."""
         self.retry_at = 0.0
         """When to try to open it at the earliest."""
         self._closing = threading.Event()
@@ -75,7 +77,9 @@ class Ear:
             self.retry_at = monotonic() + PAUSES[-1]
 
     def close(self) -> None:
-        """Listen no more; the thread ends."""
+        """Listen no more, unless `pinned`; the thread ends."""
+        if self.pins:
+            return
         link, self._link = self._link, None
         self._closing.set()
         if link is not None:

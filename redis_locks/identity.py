@@ -105,27 +105,28 @@ def unconfirmed() -> str:
     return " ".join(_process.unconfirmed)
 
 
-def whoami(label: str | None, *, task: bool) -> str:
-    """Return JSON that tells people who asks: host, pid, thread or task, and what it runs."""
+def whoami(label: str | None, *, task: bool, ear: str | None = None) -> str:
+    """Return JSON that tells people who asks: host, pid, thread or task, and what it runs.
+
+    `ear` is for scripts: a channel to which this process listens for as long as it lives.
+    """
     if task:
         current = asyncio.current_task()
         unit = f"task {current.get_name()}" if current else "task"
     else:
         unit = f"thread {threading.current_thread().name}"
-    return _who(_process.pid, unit, label)
+    return _who(_process.pid, unit, label, ear)
 
 
 @lru_cache(maxsize=1024)
-def _who(pid: int, unit: str, label: str | None) -> str:
-    return json.dumps(
-        {
-            "host": socket.gethostname(),
-            "pid": pid,
-            "unit": unit,
-            "label": label or _command(),
-        },
-        separators=(",", ":"),
-    )
+def _who(pid: int, unit: str, label: str | None, ear: str | None) -> str:
+    who = {
+        "host": socket.gethostname(),
+        "pid": pid,
+        "unit": unit,
+        "label": label or _command(),
+    }
+    return json.dumps(who | ({"ear": ear} if ear else {}), separators=(",", ":"))
 
 
 @lru_cache(maxsize=1)

@@ -14,7 +14,8 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf
 from time import monotonic
 from typing import Any, Final, Protocol
@@ -325,6 +326,26 @@ class ThreadRenewer:
         """Stop renewing `lease`."""
         self._registry.discard(lease)
 
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Listen from now on, and until everything that was added in this block has ended.
+
+        Raises:
+            LockBackendError: The server cannot be reached.
+        """
+        with self._changed:
+            self._ear.pins += 1
+        try:
+            with self._changed:
+                try:
+                    self._ear.open()
+                except LinkBroken as error:
+                    raise LockBackendError(str(error)) from error
+            yield
+        finally:
+            with self._changed:
+                self._ear.pins -= 1
+
     def _run(self) -> None:
         while True:
             with self._changed:
@@ -415,6 +436,11 @@ class TaskRenewer:
     def discard(self, lease: Lease) -> None:
         """Stop renewing `lease`."""
         self._registry.discard(lease)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Do nothing: the connection of the loop listens whenever it is there."""
+        yield
 
     async def _run(self) -> None:
         while True:

@@ -123,6 +123,16 @@ async def adopt(link: Link, heir: Request, token: str) -> Adopted | None:
     return Adopted(int(words[3]) - int(words[2]), int(words[4])) if words[1] == "1" else None
 
 
+def may_be_buried(claim: str) -> bool:
+    """Return whether the holder is to lose the lock when its process is gone."""
+    return '"ear":' in claim
+
+
+async def bury(link: Link, keys: Keys, token: str) -> int:
+    """End the holds of processes that are gone, of those that may be; return how many."""
+    return int(echoed(await link.call(scripts.BURY, (keys, (token,))), token, 1)[1])
+
+
 async def cancel(link: Link, keys: Keys, token: str) -> bool:
     """End somebody's wait and tell it; False if the token does not wait for the lock."""
     return echoed(await link.call(scripts.CANCEL, (keys, (token,))), token, 1)[1] == "1"

@@ -17,7 +17,7 @@ from redis_locks.exceptions import LockError, LockLost
 from redis_locks.identity import new_token, note_unconfirmed, session, whoami
 from redis_locks.releasing import Releasable
 from redis_locks.renewal import Lease, Renewer
-from redis_locks.store import Request
+from redis_locks.store import Request, may_be_buried
 from redis_locks.tenure import Tenure
 
 SALT: Final = "redis_locks.detached hold"
@@ -41,8 +41,8 @@ class Movable(Releasable):
         Raises:
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
-            LockError: A transaction keeps the hold, others are nested with it, or its locks are in
-                several partitions.
+            LockError: A transaction keeps the hold, others are nested with it, its locks are in
+                several partitions, or it is one with `crash_release`.
             LockBackendError: Redis could not be asked; it is still this hold.
             TypeError: `lease` is not a number.
             ValueError: `lease` is not between 0.01 and one year.
@@ -108,6 +108,9 @@ class Movable(Releasable):
             msg = f"Lock {self.name!r} is kept until its transaction ends; take it with scope='block' to detach it"
             raise LockError(msg)
         held = self._lease
+        if may_be_buried(held.request.who):
+            msg = f"Lock {self.name!r} is to be released when its process ends (crash_release): it cannot be given away"
+            raise LockError(msg)
         milliseconds = held.lease_ms if lease is UNSET else lease_ms(lease)
         await self._extend(driver, milliseconds)
         # Whatever happens from here on is not this hold's business any more.

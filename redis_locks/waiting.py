@@ -22,6 +22,9 @@ from redis_locks.store import Granted, Refused, Request
 RECHECK = 2.0
 """Seconds between two signs of life of a waiter."""
 
+BURIAL = 0.25
+"""Seconds between two looks at a holder that is to lose the lock when its process is gone."""
+
 _EXPIRY_SLACK = 0.005
 _TRIES = 5
 _BACKOFF = 0.25
@@ -157,21 +160,33 @@ class _Attempt:
                     deadline = sent + self._request.lease_ms / 1000
                     waited = self.waited() if self._queued else 0.0
                     return Won(reply.fencing_token, deadline, reply.read or [], waited)
+                self._queued = not self._nowait
+                if await self._buried(link, reply):
+                    continue
                 await self._tell(reply)
                 if self._nowait:
                     return reply
-                self._queued = True
                 self._failures = 0
-                won = await self._listen(link, reply, sent)
-                if won is not None:
-                    return won
-                now = monotonic()
-                if self._left(now) <= 0:
-                    return await self.abandon()
-                if now >= self._suspicious_at:
-                    await self._look_for_deadlock(link)
+                outcome = await self._stand(link, reply, sent)
+                if outcome is not None:
+                    return outcome
             except LinkBroken as error:
                 await self._reconnect(error)
+
+    async def _stand(self, link: Link, reply: Refused, sent: float) -> Won | Refused | None:
+        """Stand in the queue until granted, out of time, or (None) until it is time to ask again."""
+        won = await self._listen(link, reply, sent)
+        now = monotonic()
+        if won is None and self._left(now) <= 0:
+            return await self.abandon()
+        if won is None and now >= self._suspicious_at:
+            await self._look_for_deadlock(link)
+        return won
+
+    async def _buried(self, link: Link, refused: Refused) -> bool:
+        """Whether who was in the way was gone, and is in the way no more."""
+        gone = store.may_be_buried(refused.claim)
+        return gone and await store.bury(link, self._request.keys, self.token) > 0
 
     def waited(self) -> float:
         """Return the seconds since it began."""
@@ -205,7 +220,8 @@ class _Attempt:
         """Wait for the grant, or until it is time to ask again."""
         holder_left = max(0.0, (reply.ends_ms - reply.at_ms) / 1000) + _EXPIRY_SLACK
         now = monotonic()
-        pause = min(self._left(now), holder_left, RECHECK, self._suspicious_at - now)
+        recheck = BURIAL if store.may_be_buried(reply.claim) else RECHECK
+        pause = min(self._left(now), holder_left, recheck, self._suspicious_at - now)
         message = await link.receive(self._request.token, max(pause, 0.0))
         if message is None:
             return None

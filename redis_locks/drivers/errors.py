@@ -31,7 +31,6 @@ _PROBLEMS = {
 _NO_RESP3 = re.compile("HELLO|NOPROTO|protocol version", re.IGNORECASE)
 
 
-
 class Demoted(LinkBroken):
     """The server is not the primary any more: the next link must ask Sentinels where that is."""
 

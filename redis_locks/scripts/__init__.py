@@ -38,6 +38,7 @@ ACQUIRE = load("acquire", "_acquire_fast", "_modes", "_queue")
 RELEASE = load("release", "_release_fast", "_modes", "_queue")
 ABANDON = load("abandon", "_modes", "_queue")
 ADOPT = load("adopt", "_modes")
+BURY = load("bury", "_modes", "_queue")
 CANCEL = load("cancel", "_modes", "_queue")
 COMMIT = load("commit", "_modes", "_queue")
 DETECT = load("detect", "_modes", "_queue")
@@ -53,6 +54,7 @@ ALL = (
     RELEASE,
     ABANDON,
     ADOPT,
+    BURY,
     CANCEL,
     COMMIT,
     DETECT,

@@ -1,0 +1,20 @@
+-- End the exclusive holds of processes that are gone, and hand the locks on. Safe to repeat.
+-- Only holders that asked for it (`crash_release`) name their process's channel, as "ear" in who.
+--
+-- KEYS: index holder...
+-- ARGV: token, of whoever asks
+-- Reply: "token buried"  how many holds were ended
+
+local buried = 0
+for _, name in ipairs(all) do
+  local holder, claim = exclusive(name)
+  local ear = holder and holder ~= token and string.match(claim, '"ear":"([^"]+)"')
+  if ear and redis.call("PUBSUB", "NUMSUB", ear)[2] == 0 then
+    redis.call("DEL", HOLDER .. name)
+    buried = buried + 1
+  end
+end
+if buried > 0 then
+  settle(all)
+end
+return token .. " " .. buried

@@ -1,0 +1,126 @@
+"""A lock with crash_release is free soon after its holder's process has ended, whatever its lease."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Any
+
+import pytest
+import redis
+
+from redis_locks import Lock, LockError, Semaphore
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import PATIENCE, Observer, Threads, World, held, until
+from tests.elsewhere import in_thread
+from tests.faults.processes import Crew
+
+
+@pytest.mark.parametrize("renew", [True, False])
+def test_a_waiter_has_the_lock_of_a_killed_holder_within_half_a_second(
+    crew: Crew, name: str, *, renew: bool
+) -> None:
+    late = []
+    for turn in range(3):
+        lock = f"{name}:{turn}"
+        holder, first, second = crew.hire(3)
+        holder.ask("acquire", name=lock, lease=60, crash_release=True, renew=renew)
+        for place, worker in enumerate((first, second), start=1):
+            worker.tell("acquire", name=lock)
+            crew.server_side.until_waiters(lock, place)
+        killed = time.monotonic()
+        holder.kill()
+        granted = first.answer()
+        assert granted["granted"]
+        late.append(granted["at"] - killed)
+        first.ask("release")
+        assert second.answer()["granted"]
+        second.ask("release")
+    assert median(late) <= 0.5
+    assert max(late) <= 3
+
+
+def test_who_comes_later_and_does_not_wait_has_it_too(crew: Crew, name: str, world: World) -> None:
+    (holder,) = crew.hire(1)
+    holder.ask("acquire", name=name, lease=60, crash_release=True)
+    assert world.acquire(Lock(name), wait=0) is None
+    holder.kill()
+    hold = None
+    deadline = time.monotonic() + PATIENCE
+    while hold is None and time.monotonic() < deadline:
+        hold = world.acquire(Lock(name), wait=0)
+    assert hold
+    world.release(hold)
+
+
+def test_a_holder_that_was_handed_the_lock_is_watched_too(crew: Crew, name: str) -> None:
+    first, second, third = crew.hire(3)
+    options = {"name": name, "lease": 60, "crash_release": True}
+    first.ask("acquire", **options)
+    for place, worker in enumerate((second, third), start=1):
+        worker.tell("acquire", **options)
+        crew.server_side.until_waiters(name, place)
+    first.ask("release")
+    assert second.answer()["granted"]
+    second.kill()
+    assert third.answer()["granted"]
+
+
+def test_without_it_the_lease_counts(crew: Crew, name: str) -> None:
+    (holder,) = crew.hire(1)
+    holder.ask("acquire", name=name, lease=60)
+    holder.kill()
+    assert Lock(name, crash_release=True).acquire(wait=0.6) is None
+
+
+def test_a_holder_that_lives_keeps_it(world: World, name: str, server_side: Observer) -> None:
+    """Longer than any look at it, and through a hold that ended before."""
+    lock = Lock(name, lease=60, crash_release=True)
+    world.release(held(world, lock))
+    hold = held(world, lock)
+    assert world.acquire(Lock(name), wait=0.8) is None
+    assert hold.token == server_side.holder(name)
+    world.release(hold)
+
+
+def test_it_listens_before_it_holds_and_while_it_waits(
+    name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redis_locks.renewal.IDLE", 0.1)
+    other = in_thread(Lock(name, renew=False, lease=60).acquire)
+    assert other
+    waiter = Threads().start(Lock(name, lease=60, crash_release=True).acquire, wait=PATIENCE)
+    until(lambda: client.pubsub_channels("redis_locks:holders:*"))
+    time.sleep(0.5)  # several times as long as the connection stays without need
+    assert client.pubsub_channels("redis_locks:holders:*")
+    other.release()
+    held_by_waiter = waiter.result(PATIENCE)
+    assert held_by_waiter
+    assert in_thread(Lock(name).acquire, wait=0.6) is None
+    held_by_waiter.release()
+
+
+def test_it_cannot_be_given_away(name: str) -> None:
+    with Lock(name, crash_release=True) as hold, pytest.raises(LockError, match="crash_release"):
+        hold.detach()
+
+
+def test_it_needs_the_server_to_listen(name: str) -> None:
+    with EmbeddedServer(use_environment=False) as server:
+        url = server.url
+    with pytest.raises(LockError):
+        Lock(name, using=url, crash_release=True, wait=0).acquire()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"crash_release": 1}, TypeError, "True or False"),
+        ({"crash_release": True, "mode": "shared"}, ValueError, "exclusive locks"),
+    ],
+)
+def test_it_is_for_exclusive_locks(options: Any, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        Lock("x", **options)
+    with pytest.raises(TypeError):
+        Semaphore("x", 3, crash_release=True)  # type: ignore[call-arg]
