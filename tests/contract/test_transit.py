@@ -127,7 +127,9 @@ def test_in_transit_it_is_nobodys_and_no_part_of_a_deadlock(name: str) -> None:
         parties = [pool.submit(taker), pool.submit(giver)]
         waits = "redis_locks{0}:waits"
         client = redis.Redis.from_url(settings.REDIS_URL)
-        until(lambda: client.hlen(waits) >= 2)  # both have looked for a deadlock
+        # Both have looked for a deadlock, and neither was ended.
+        until(lambda: client.hlen(waits) >= 2 or any(each.done() for each in parties))
+        assert [False, False] == [each.done() for each in parties]
         Hold.adopt(texts[0]).release()
         assert [None, None] == [each.result(PATIENCE) for each in parties]
 
