@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
 
 import redis
 
@@ -23,6 +25,13 @@ class UnknownAccount(TransferError):
 
 class InsufficientFunds(TransferError):
     """The sender's balance is lower than the amount."""
+
+    @classmethod
+    def of(cls, sender: str, balance: int, cents: int) -> Self:
+        """The error that names the account and both amounts."""
+        return cls(
+            f"Account {sender!r} holds {balance} cents, which is less than the {cents} cents asked for."
+        )
 
 
 class TooMuchContention(TransferError):
@@ -67,6 +76,21 @@ def read_balances(conn: redis.Redis, account_ids: Iterable[str]) -> dict[str, in
     }
 
 
+@dataclass(frozen=True)
+class Books:
+    """Where accounts are kept: how to create, read and remove them there.
+
+    The functions take a client of the Redis server, which accounts kept elsewhere have no use for.
+    """
+
+    seed: Callable[[redis.Redis, Mapping[str, int]], None]
+    read: Callable[[redis.Redis, Iterable[str]], dict[str, int]]
+    delete: Callable[[redis.Redis, Iterable[str]], None]
+
+
+REDIS_BOOKS = Books(seed_accounts, read_balances, delete_accounts)
+
+
 def parse_balance(account_id: str, reply: bytes | str | None) -> int:
     """A balance in cents from the server's reply, which is bytes or text depending on the client.
 
@@ -105,6 +129,4 @@ def check_funds(sender: str, balance: int, cents: int) -> None:
         InsufficientFunds: The balance is lower than the amount.
     """
     if balance < cents:
-        raise InsufficientFunds(
-            f"Account {sender!r} holds {balance} cents, which is less than the {cents} cents asked for."
-        )
+        raise InsufficientFunds.of(sender, balance, cents)

@@ -61,7 +61,7 @@ def setnx_lock(
         LockTimeout: Somebody else held the lock for ``wait`` seconds.
         LockLost: The lease ended before the block did.
     """
-    with _hold(conn, name, wait, lease, _try_setnx, _release_setnx) as hold:
+    with _hold(conn, name, wait, lease, try_setnx, release_setnx) as hold:
         yield hold
 
 
@@ -75,7 +75,7 @@ def lua_lock(
         LockTimeout: Somebody else held the lock for ``wait`` seconds.
         LockLost: The lease ended before the block did.
     """
-    with _hold(conn, name, wait, lease, _try_lua, _release_lua) as hold:
+    with _hold(conn, name, wait, lease, try_lua, release_lua) as hold:
         yield hold
 
 
@@ -108,7 +108,8 @@ def _acquire(conn: redis.Redis, key: str, wait: float, seconds: int, attempt: Tr
         time.sleep(POLL_SECONDS)
 
 
-def _try_setnx(conn: redis.Redis, key: str, token: bytes, seconds: int) -> bool:
+def try_setnx(conn: redis.Redis, key: str, token: bytes, seconds: int) -> bool:
+    """Ask once for the lock; two round trips if it is free."""
     if conn.setnx(key, token):
         conn.expire(key, seconds)
         return True
@@ -118,7 +119,8 @@ def _try_setnx(conn: redis.Redis, key: str, token: bytes, seconds: int) -> bool:
     return False
 
 
-def _release_setnx(conn: redis.Redis, key: str, token: bytes) -> bool:
+def release_setnx(conn: redis.Redis, key: str, token: bytes) -> bool:
+    """Delete the lock if the token is still in it."""
     with conn.pipeline(transaction=True) as pipe:
         while True:
             try:
@@ -135,9 +137,11 @@ def _release_setnx(conn: redis.Redis, key: str, token: bytes) -> bool:
             return True
 
 
-def _try_lua(conn: redis.Redis, key: str, token: bytes, seconds: int) -> bool:
+def try_lua(conn: redis.Redis, key: str, token: bytes, seconds: int) -> bool:
+    """Ask once for the lock, in one round trip."""
     return bool(conn.register_script(ACQUIRE)(keys=[key], args=[seconds, token]))
 
 
-def _release_lua(conn: redis.Redis, key: str, token: bytes) -> bool:
+def release_lua(conn: redis.Redis, key: str, token: bytes) -> bool:
+    """Delete the lock if the token is still in it."""
     return bool(conn.register_script(RELEASE)(keys=[key], args=[token]))

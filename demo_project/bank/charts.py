@@ -20,7 +20,7 @@ def charts_of(measurements: Iterable[Measurement]) -> list[dict[str, Any]]:
     charts = []
     for accounts, title in TITLES.items():
         found = {
-            (row.get_strategy_display(), row.workers): row.transfers_per_second
+            (row.strategy_label, row.workers): row.transfers_per_second
             for row in rows
             if row.accounts == accounts
         }

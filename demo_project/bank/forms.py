@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 
 from .compare.plan import DEFAULT_SECONDS, MAX_SECONDS, MAX_WORKERS, WORKERS, Plan
-from .transfers import LABELS
+from .strategies import STRATEGIES, available
 
 LEAST_SECONDS = 0.1
 
@@ -30,8 +30,8 @@ class ComparisonForm(forms.Form):
         widget=forms.CheckboxSelectMultiple,
     )
     strategies = forms.MultipleChoiceField(
-        choices=list(LABELS.items()),
-        initial=list(LABELS),
+        choices=lambda: [(name, STRATEGIES[name].label) for name in available()],
+        initial=available,
         widget=forms.CheckboxSelectMultiple,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
-from .transfers import LABELS
+from .strategies import label_of
 
 
 class Comparison(models.Model):
@@ -18,6 +18,7 @@ class Comparison(models.Model):
         FINISHED = "finished"
         FAILED = "failed"
         INTERRUPTED = "interrupted"
+        CANCELLED = "cancelled"
 
     parameters = models.JSONField()
     versions = models.JSONField(default=dict)
@@ -30,6 +31,8 @@ class Comparison(models.Model):
     measured = models.PositiveIntegerField(default=0)
     planned = models.PositiveIntegerField()
     error = models.TextField(blank=True)
+    # Who asked for the end of the run, which looks here while it works; empty: nobody.
+    cancelled_by = models.CharField(max_length=150, blank=True)
 
     class Meta:
         ordering = ("-started", "-pk")
@@ -44,7 +47,7 @@ class Comparison(models.Model):
 
 
 class Measurement(models.Model):
-    """What one strategy did with one number of workers on one kind of accounts."""
+    """What one strategy did in one round with one number of workers on one kind of accounts."""
 
     class Accounts(models.TextChoices):
         """How likely it is that two workers meet."""
@@ -55,9 +58,12 @@ class Measurement(models.Model):
     comparison = models.ForeignKey(
         Comparison, on_delete=models.CASCADE, related_name="measurements"
     )
-    strategy = models.CharField(max_length=20, choices=list(LABELS.items()))
+    strategy = models.CharField(
+        max_length=20,
+    )
     workers = models.PositiveSmallIntegerField()
     accounts = models.CharField(max_length=6, choices=Accounts)
+    round = models.PositiveSmallIntegerField(default=1)
     seconds = models.FloatField()
     transfers = models.PositiveIntegerField()
     refused = models.PositiveIntegerField()
@@ -70,18 +76,27 @@ class Measurement(models.Model):
     fairness = models.FloatField()
     missing_cents = models.BigIntegerField()
     overdrawn = models.PositiveIntegerField()
+    # Transfers that asked for more than the whole bank has; each must be refused.
+    overdrafts = models.PositiveIntegerField(default=0)
+    # To the Redis server, for each transfer; None where earlier versions did not count them.
+    round_trips = models.FloatField(null=True)
 
     class Meta:
         ordering = ("pk",)
         constraints = (
             models.UniqueConstraint(
-                fields=("comparison", "strategy", "workers", "accounts"),
+                fields=("comparison", "strategy", "workers", "accounts", "round"),
                 name="bank_one_measurement_per_combination",
             ),
         )
 
     def __str__(self) -> str:
-        return f"{self.get_strategy_display()}, {self.workers} workers, {self.accounts} accounts"
+        return f"{self.strategy_label}, {self.workers} workers, {self.accounts} accounts"
+
+    @property
+    def strategy_label(self) -> str:
+        """The strategy as the page names it."""
+        return label_of(self.strategy)
 
     @property
     def conserved(self) -> bool:

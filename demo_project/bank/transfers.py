@@ -1,14 +1,11 @@
-"""Five ways to move money between two accounts, from unprotected to locked."""
+"""Ways to move money between two accounts of the bank on Redis, from unprotected to locked."""
 
 from __future__ import annotations
 
 import random
 import time
-import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import partial
 
 import redis
 
@@ -19,15 +16,14 @@ from .accounts import (
     TooMuchContention,
     account_key,
     check_funds,
-    check_request,
     parse_balance,
 )
-from .book_locks import BookHold, lua_lock, setnx_lock
+from .book_locks import BookHold
 from .writing import (
     APPLIED,
-    MARKER_SECONDS,
     REPEATED,
     Order,
+    Receipt,
     is_due,
     is_still_due,
     move_money,
@@ -40,60 +36,6 @@ WAIT_SECONDS = 10.0
 _FIRST_PAUSE = 0.0005
 # About as long as a few transfers take: longer pauses starve those who pause, shorter ones collide again.
 _LONGEST_PAUSE = 0.002
-
-
-@dataclass(frozen=True)
-class Receipt:
-    """What became of a transfer.
-
-    Attributes:
-        operation_id: Hand it in again to repeat the call safely after an error whose outcome is unknown.
-        retries: How often the strategy had to start again or ask again before it succeeded.
-        moved: False when an earlier call with this operation id had moved the money already.
-    """
-
-    operation_id: str
-    retries: int
-    moved: bool
-
-
-Strategy = Callable[[redis.Redis, Order], Receipt]
-
-
-def transfer_funds(
-    conn: redis.Redis,
-    sender: str,
-    recipient: str,
-    cents: int,
-    *,
-    strategy: str = "redis_lock",
-    operation_id: str | None = None,
-    marker_seconds: int = MARKER_SECONDS,
-) -> Receipt:
-    """Move ``cents`` from one account to the other, by one of ``STRATEGIES``.
-
-    Args:
-        conn: Client of the bank's server.
-        sender: Account id.
-        recipient: Account id.
-        cents: Amount, at least 1.
-        strategy: A key of ``STRATEGIES``.
-        operation_id: Names this transfer; a second call with the same one moves nothing. None: a new one.
-        marker_seconds: How long the bank remembers the operation id.
-
-    Raises:
-        InvalidTransfer: Amount or accounts make no sense.
-        UnknownAccount: One of the accounts does not exist.
-        InsufficientFunds: The sender's balance is lower than the amount.
-        TooMuchContention: Others kept the accounts changing or locked for too long; nothing was moved.
-        LockLost: The lease of a lock ended before the write, so nothing was moved.
-        ValueError: There is no such strategy.
-    """
-    check_request(sender, recipient, cents)
-    if strategy not in STRATEGIES:
-        raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, not {strategy!r}.")
-    order = Order(sender, recipient, cents, operation_id or uuid.uuid4().hex, marker_seconds)
-    return STRATEGIES[strategy](conn, order)
 
 
 def optimistic(conn: redis.Redis, order: Order) -> Receipt:
@@ -175,20 +117,3 @@ def _contended(order: Order) -> TooMuchContention:
     return TooMuchContention(
         f"Accounts {order.sender!r} and {order.recipient!r} stayed locked for {WAIT_SECONDS:.0f} s."
     )
-
-
-STRATEGIES: dict[str, Strategy] = {
-    "unprotected": unprotected,
-    "optimistic": optimistic,
-    "book_setnx": partial(book_lock, setnx_lock),
-    "book_lua": partial(book_lock, lua_lock),
-    "redis_lock": explicit_lock,
-}
-
-LABELS = {
-    "unprotected": "No locking (unsafe)",
-    "optimistic": "Optimistic (WATCH)",
-    "book_setnx": "Book: SETNX lock",
-    "book_lua": "Book: Lua lock",
-    "redis_lock": "redis_lock",
-}

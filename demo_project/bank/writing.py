@@ -52,6 +52,21 @@ class Order:
         return f"operation:{self.operation_id}"
 
 
+@dataclass(frozen=True)
+class Receipt:
+    """What became of a transfer.
+
+    Attributes:
+        operation_id: Hand it in again to repeat the call safely after an error whose outcome is unknown.
+        retries: How often the strategy had to start again or ask again before it succeeded.
+        moved: False when an earlier call with this operation id had moved the money already.
+    """
+
+    operation_id: str
+    retries: int
+    moved: bool
+
+
 def questions(order: Order) -> list[tuple[str, ...]]:
     """Return the commands whose answers `is_due` wants."""
     return [

@@ -106,7 +106,7 @@ def color_of(page: Page) -> str:
 def test_a_comparison_is_started_followed_and_drawn(browser: Browser, site: Site) -> None:
     problems: list[str] = []
     page = open_page(browser, site, problems)
-    assert page.locator(".bank-figures tbody tr").count() == 10
+    assert page.locator(".bank-figures tbody tr").count() == 12
 
     for box in page.locator("input[name=workers]").all():
         box.set_checked(box.get_attribute("value") in {"1", "2"})
@@ -120,16 +120,16 @@ def test_a_comparison_is_started_followed_and_drawn(browser: Browser, site: Site
     page.wait_for_selector("#latest-title >> text=Comparison 2", timeout=60_000)
     page.wait_for_selector("html[data-charts-drawn='2']")
     assert page.locator("#running").count() == 0
-    assert page.locator(".bank-figures tbody tr").count() == 20
+    assert page.locator(".bank-figures tbody tr").count() == 24
     assert page.locator("#result_list tbody tr").count() == 2
     shape = "[Chart.getChart('chart-hot').data.labels, Chart.getChart('chart-hot').data.datasets.length]"
-    assert page.evaluate(shape) == [[1, 2], 5]
+    assert page.evaluate(shape) == [[1, 2], 6]
     label = page.locator("#chart-spread").get_attribute("aria-label") or ""
     assert "redis_lock" in label
 
     page.click("#latest-title a")
     page.wait_for_selector("html[data-charts-drawn='2']")
-    assert page.locator(".bank-figures tbody tr").count() == 20
+    assert page.locator(".bank-figures tbody tr").count() == 24
     assert problems == []
 
 

@@ -87,7 +87,7 @@ def test_compare_prints_json_that_a_program_can_read(migrated: dict[str, str]) -
     result = manage(migrated, "compare", "--json", *SHORT)
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
-    assert len(report["measurements"]) == 5
+    assert len(report["measurements"]) == 6
     for row in report["measurements"]:
         assert row["transfers"] > 0
         assert row["strategy"] == "unprotected" or row["conserved"]

@@ -82,4 +82,4 @@ def test_a_plan_out_of_bounds_is_refused(arguments: dict[str, Any], message: str
 def test_the_full_plan_covers_every_combination_once() -> None:
     plan = Plan()
     cells = list(plan.cells())
-    assert len(plan) == len(set(cells)) == len(cells) == 40
+    assert len(plan) == len(set(cells)) == len(cells) == 8 * len(plan.strategies)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from demo_project.bank.transfers import STRATEGIES
+from demo_project.bank.strategies import STRATEGIES, available
 
 ACCOUNTS = {"hot": 2, "spread": 1000}
 WORKERS = (1, 2, 5, 10)
@@ -36,7 +36,7 @@ class Plan:
 
     seconds: float = DEFAULT_SECONDS
     workers: tuple[int, ...] = WORKERS
-    strategies: tuple[str, ...] = field(default_factory=lambda: tuple(STRATEGIES))
+    strategies: tuple[str, ...] = field(default_factory=lambda: tuple(available()))
     accounts: tuple[str, ...] = tuple(ACCOUNTS)
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ from django_redis import get_redis_connection
 
 from demo_project.bank.accounts import TooMuchContention, TransferError
 from demo_project.bank.compare.statistics import WorkerReport
-from demo_project.bank.transfers import transfer_funds
+from demo_project.bank.strategies import transfer_funds
 from redis_locks import LockLost
 
 LARGEST_AMOUNT = 100

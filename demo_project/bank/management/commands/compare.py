@@ -24,7 +24,7 @@ from demo_project.bank.compare.recording import AlreadyRunning, run_comparison
 from demo_project.bank.models import Comparison
 from demo_project.bank.report import print_table, progress_bar
 from demo_project.bank.server import bank_server
-from demo_project.bank.transfers import STRATEGIES
+from demo_project.bank.strategies import STRATEGIES, available
 from redis_locks import LockBackendError
 
 
@@ -44,7 +44,7 @@ def add_plan_arguments(parser: ArgumentParser, workers: tuple[int, ...], seconds
         metavar="N",
         help=f"numbers of worker processes, 1 to {MAX_WORKERS} (default: {' '.join(map(str, workers))})",
     )
-    parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=list(STRATEGIES))
+    parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=available())
     parser.add_argument("--accounts", nargs="+", choices=ACCOUNTS, default=list(ACCOUNTS))
 
 
