@@ -1,4 +1,4 @@
-"""The comparison page: start a run, watch it, read its figures; earlier runs stay listed."""
+"""The comparison page: start a run, watch or cancel it, read its story; earlier runs stay listed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 
 from redis_locks import LockBackendError
 
-from .charts import charts_of
-from .compare.recording import AlreadyRunning, settle_interrupted, start_comparison
+from .compare.export import as_json, write_csv
+from .compare.progress import progress_of
+from .compare.recording import (
+    AlreadyRunning,
+    cancel_comparison,
+    settle_interrupted,
+    start_comparison,
+)
 from .forms import ComparisonForm
 from .models import Comparison
-from .report import describe_money
+from .story import story_of
 
 if TYPE_CHECKING:
     # Django's class is generic for type checkers only.
@@ -53,27 +59,39 @@ class ComparisonAdmin(_ModelAdmin):
         return False
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the start and progress addresses to the admin's own."""
+        """Add the addresses of a run's beginning, course and export to the admin's own."""
+        own = (
+            ("start/", self.start_view, "start"),
+            ("<int:pk>/progress/", self.progress_view, "progress"),
+            ("<int:pk>/cancel/", self.cancel_view, "cancel"),
+            ("<int:pk>/comparison.json", self.json_view, "json"),
+            ("<int:pk>/comparison.csv", self.csv_view, "csv"),
+        )
         view = self.admin_site.admin_view
-        own = [
-            path("start/", view(self.start_view), name="bank_comparison_start"),
-            path("<int:pk>/progress/", view(self.progress_view), name="bank_comparison_progress"),
+        paths = [
+            path(route, view(call), name=f"bank_comparison_{name}") for route, call, name in own
         ]
-        return own + super().get_urls()
+        return paths + super().get_urls()
 
     def add_view(self, *_args: Any, **_kwargs: Any) -> HttpResponse:
         """The form to start a run is on the list page."""
         return redirect(LIST_PAGE)
 
     def start_view(self, request: HttpRequest) -> HttpResponse:
-        """Start a run; POST only, because it changes something."""
+        """By POST, start a run; by GET, show the form filled in from the address and start nothing."""
         if not self.has_add_permission(request):
             raise PermissionDenied
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        form = ComparisonForm(request.POST)
-        if not form.is_valid():
-            return self.changelist_view(request, {"form": form})
+        if request.method == "POST":
+            form = ComparisonForm(request.POST)
+            if form.is_valid():
+                return self._start(request, form)
+        else:
+            form = ComparisonForm(request.GET or None)
+        # The list below the form takes parameters for filters of its own, and a POST for an action.
+        request.GET, request.method = QueryDict(), "GET"
+        return self.changelist_view(request, {"form": form, "form_first": True})
+
+    def _start(self, request: HttpRequest, form: ComparisonForm) -> HttpResponse:
         try:
             start_comparison(form.plan(), request.user)  # type: ignore[arg-type]
         except (AlreadyRunning, LockBackendError) as error:
@@ -82,38 +100,61 @@ class ComparisonAdmin(_ModelAdmin):
             messages.success(request, "The comparison has started.")
         return redirect(LIST_PAGE)
 
+    def cancel_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """End a run; POST only, for those who may start one."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if cancel_comparison(pk, request.user.get_username()):
+            messages.success(request, "The comparison is being cancelled.")
+        else:
+            messages.warning(request, "That comparison is not running any more.")
+        return redirect(LIST_PAGE)
+
     def progress_view(self, request: HttpRequest, pk: int) -> JsonResponse:
         """How far a run has come, as JSON for the page's script."""
+        return JsonResponse(progress_of(self._find(request, pk)))
+
+    def json_view(self, request: HttpRequest, pk: int) -> JsonResponse:
+        """Everything that is known of a run."""
+        comparison = self._find(request, pk)
+        headers = _as_file(comparison, "json")
+        options = {"indent": 2}
+        return JsonResponse(as_json(comparison), json_dumps_params=options, headers=headers)
+
+    def csv_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Each measurement of a run."""
+        comparison = self._find(request, pk)
+        headers = _as_file(comparison, "csv")
+        response = HttpResponse(content_type="text/csv; charset=utf-8", headers=headers)
+        write_csv(response, comparison)
+        return response
+
+    def _find(self, request: HttpRequest, pk: int) -> Comparison:
         if not self.has_view_permission(request):
             raise PermissionDenied
         _settle(request)
-        comparison = get_object_or_404(Comparison, pk=pk)
-        return JsonResponse(
-            {
-                "status": comparison.status,
-                "measured": comparison.measured,
-                "planned": comparison.planned,
-            }
-        )
+        return get_object_or_404(Comparison, pk=pk)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """The list of runs, above it the form and the run under way or the latest figures."""
+        """The run under way, the story of the latest one, the form, and the list of all runs."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
         _settle(request)
+        newest = Comparison.objects.first()
         running = Comparison.objects.filter(status=Comparison.Status.RUNNING).first()
         latest = Comparison.objects.filter(status=Comparison.Status.FINISHED).first()
         context = {
             "title": "Compare transfer strategies",
             "form": ComparisonForm() if self.has_add_permission(request) else None,
             "running": running,
-            **_figures(latest),
+            "progress": progress_of(running) if running else None,
+            "ended": newest if newest not in (running, latest) else None,
+            **story_of(latest),
         }
-        if request.method == "POST" and request.path == reverse("admin:bank_comparison_start"):
-            # Show the refused form by the admin's list, which takes a POST for an action of its own.
-            request.method = "GET"
         return super().changelist_view(request, context | (extra_context or {}))
 
     def change_view(
@@ -126,19 +167,16 @@ class ComparisonAdmin(_ModelAdmin):
         """One run with all its figures."""
         _settle(request)
         found = Comparison.objects.filter(pk=object_id).first() if object_id.isdigit() else None
-        context = {"subtitle": None, **_figures(found)}
+        context = {"subtitle": None, **story_of(found)}
         if found:
             context["title"] = str(found)
         return super().change_view(request, object_id, form_url, context | (extra_context or {}))
 
 
-def _figures(comparison: Comparison | None) -> dict[str, Any]:
-    rows = list(comparison.measurements.all()) if comparison else []
-    return {
-        "comparison": comparison,
-        "rows": [(row, describe_money(row)) for row in rows],
-        "charts": charts_of(rows),
-    }
+def _as_file(comparison: Comparison, kind: str) -> dict[str, str]:
+    """The header that has a browser save the answer."""
+    name = f"comparison-{comparison.pk}.{kind}"
+    return {"Content-Disposition": f'attachment; filename="{name}"'}
 
 
 def _settle(request: HttpRequest) -> None:

@@ -1,20 +1,48 @@
-"""The form that starts a comparison."""
+"""The form that starts a comparison; an address can fill it in, so that a run can be repeated by a link."""
 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
+from django.urls import reverse
 
-from .compare.plan import DEFAULT_SECONDS, MAX_SECONDS, MAX_WORKERS, WORKERS, Plan
+from .charts import ACCOUNTS_LABELS
+from .compare.plan import (
+    DEFAULT_ROUNDS,
+    DEFAULT_SECONDS,
+    MAX_ROUNDS,
+    MAX_SECONDS,
+    MAX_WORKERS,
+    WORKERS,
+    Plan,
+)
 from .strategies import STRATEGIES, available
 
 LEAST_SECONDS = 0.1
+# The page may not be used to keep the machine occupied for hours.
+LONGEST_RUN_SECONDS = 900
 
 
 class ComparisonForm(forms.Form):
-    """Bounded numbers only: the page may not be used to keep the machine occupied for hours."""
+    """What to measure, within bounds."""
 
+    strategies = forms.MultipleChoiceField(
+        choices=lambda: [(name, STRATEGIES[name].label) for name in available()],
+        initial=available,
+        widget=forms.CheckboxSelectMultiple,
+    )
+    accounts = forms.MultipleChoiceField(
+        choices=list(ACCOUNTS_LABELS.items()),
+        initial=list(ACCOUNTS_LABELS),
+        widget=forms.CheckboxSelectMultiple,
+    )
+    workers = forms.CharField(
+        label="Worker processes",
+        initial=" ".join(map(str, WORKERS)),
+        help_text=f"Numbers from 1 to {MAX_WORKERS}, with spaces between.",
+    )
     seconds = forms.FloatField(
         label="Seconds for each measurement",
         min_value=LEAST_SECONDS,
@@ -22,24 +50,44 @@ class ComparisonForm(forms.Form):
         initial=DEFAULT_SECONDS,
         help_text=f"From {LEAST_SECONDS} to {MAX_SECONDS:.0f}.",
     )
-    workers = forms.TypedMultipleChoiceField(
-        label="Worker processes",
-        coerce=int,
-        choices=[(count, str(count)) for count in WORKERS if count <= MAX_WORKERS],
-        initial=list(WORKERS),
-        widget=forms.CheckboxSelectMultiple,
+    rounds = forms.IntegerField(
+        min_value=1,
+        max_value=MAX_ROUNDS,
+        initial=DEFAULT_ROUNDS,
+        help_text="How often all of it is measured, in turn, to tell differences from noise.",
     )
-    strategies = forms.MultipleChoiceField(
-        choices=lambda: [(name, STRATEGIES[name].label) for name in available()],
-        initial=available,
-        widget=forms.CheckboxSelectMultiple,
-    )
+
+    def clean_workers(self) -> tuple[int, ...]:
+        """The numbers; whether they are in bounds is for the plan to say."""
+        try:
+            return tuple(map(int, self.cleaned_data["workers"].replace(",", " ").split()))
+        except ValueError as error:
+            raise forms.ValidationError("Whole numbers only, such as 1 2 5 10.") from error
+
+    def clean(self) -> dict[str, Any]:
+        """Make the plan of it."""
+        data: dict[str, Any] = super().clean() or {}
+        if not self.errors:
+            try:
+                plan = Plan.from_dict({**data, "workers": list(data["workers"])})
+            except ValueError as error:
+                raise forms.ValidationError(str(error)) from error
+            if plan.estimated_seconds > LONGEST_RUN_SECONDS:
+                minutes = plan.estimated_seconds / 60
+                raise forms.ValidationError(
+                    f"This would take {minutes:.0f} minutes, and {LONGEST_RUN_SECONDS // 60} are the most here. "
+                    "Take fewer rounds, or run it by manage.py compare."
+                )
+            data["plan"] = plan
+        return data
 
     def plan(self) -> Plan:
         """The plan that valid input describes."""
-        data: dict[str, Any] = self.cleaned_data
-        return Plan(
-            seconds=data["seconds"],
-            workers=tuple(data["workers"]),
-            strategies=tuple(data["strategies"]),
-        )
+        plan: Plan = self.cleaned_data["plan"]
+        return plan
+
+
+def link_to_repeat(parameters: dict[str, Any]) -> str:
+    """The address of the form filled in with the parameters of a run."""
+    fields = {**parameters, "workers": " ".join(map(str, parameters.get("workers", [])))}
+    return f"{reverse('admin:bank_comparison_start')}?{urlencode(fields, doseq=True)}"

@@ -41,9 +41,9 @@ class Comparison(models.Model):
         return f"Comparison {self.pk}"
 
     @property
-    def progress(self) -> int:
-        """Per cent of the planned measurements that are done."""
-        return 100 * self.measured // self.planned if self.planned else 0
+    def busy_percent(self) -> float:
+        """How busy other programs kept the processors when the run began; 0 where nobody looked."""
+        return float(self.versions.get("busy_percent", 0))
 
 
 class Measurement(models.Model):
@@ -76,8 +76,9 @@ class Measurement(models.Model):
     fairness = models.FloatField()
     missing_cents = models.BigIntegerField()
     overdrawn = models.PositiveIntegerField()
-    # Transfers that asked for more than the whole bank has; each must be refused.
+    # Transfers that asked for more than the whole bank has, and how many of these were refused.
     overdrafts = models.PositiveIntegerField(default=0)
+    prevented = models.PositiveIntegerField(default=0)
     # To the Redis server, for each transfer; None where earlier versions did not count them.
     round_trips = models.FloatField(null=True)
 

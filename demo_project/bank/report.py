@@ -1,87 +1,123 @@
-"""The comparison in a terminal: a table and a progress bar, or plain lines where nobody watches."""
+"""The comparison in a terminal: tables, what they mean, and a progress bar where somebody watches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import groupby
+from textwrap import fill
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
-from .models import Measurement
-
-COLUMNS = (
-    "accounts",
-    "workers",
-    "strategy",
-    "per s",
-    "retries",
-    "p50 ms",
-    "p99 ms",
-    "max ms",
-    "Jain",
-    "money",
+from .compare.findings import findings_of
+from .compare.plan import Cell, Plan
+from .compare.summaries import (
+    FAIRNESS,
+    OK,
+    P50,
+    P99,
+    RETRIES,
+    ROUND_TRIPS,
+    THROUGHPUT,
+    Summary,
+    summarise_rounds,
 )
+from .models import Comparison
+
+COLUMNS = ("strategy", "per s", "±%", "retries", "trips", "p50 ms", "p99 ms", "Jain", "money")
+LINE = 80
+_PLAIN_BAR_COLUMNS = 34
 
 
-def cells_of(measurement: Measurement) -> tuple[str, ...]:
+def cells_of(summary: Summary) -> tuple[str, ...]:
     """One row of the table, as text."""
+    spread = summary.spread(THROUGHPUT)
+    figures = (
+        metric.show(summary.median(metric)) for metric in (RETRIES, ROUND_TRIPS, P50, P99, FAIRNESS)
+    )
     return (
-        measurement.accounts,
-        str(measurement.workers),
-        measurement.strategy,
-        f"{measurement.transfers_per_second:,.0f}",
-        f"{measurement.retries_per_transfer:.2f}",
-        f"{measurement.p50_ms:.1f}",
-        f"{measurement.p99_ms:.1f}",
-        f"{measurement.max_ms:.0f}",
-        f"{measurement.fairness:.2f}",
-        describe_money(measurement),
+        summary.strategy,
+        THROUGHPUT.show(summary.median(THROUGHPUT)),
+        "-" if spread is None else f"{spread:.0f}",
+        *figures,
+        str(summary.money),
     )
 
 
-def describe_money(measurement: Measurement) -> str:
-    """Whether the money was conserved, in a few words."""
-    if measurement.overdrawn:
-        return f"{measurement.overdrawn} overdrawn"
-    if measurement.missing_cents > 0:
-        return f"{measurement.missing_cents / 100:,.2f} lost"
-    if measurement.missing_cents < 0:
-        return f"{-measurement.missing_cents / 100:,.2f} made up"
-    return "ok"
+def print_report(stream: TextIO, comparison: Comparison, *, color: bool) -> None:
+    """Medians of the rounds, a table for each number of workers, and the main findings in words."""
+    summaries = summarise_rounds(comparison.measurements.all())
+    widths = _widths(cells_of(summary) for summary in summaries.values())
+    by_workers = groupby(summaries.values(), key=lambda found: (found.accounts, found.workers))
+    for (accounts, workers), group in by_workers:
+        title = f"{accounts} accounts, {workers} worker{'s' * (workers != 1)}"
+        _print_table(stream, title, [cells_of(found) for found in group], widths, color=color)
+    for finding in findings_of(summaries, comparison.busy_percent):
+        if finding.main:
+            stream.write(fill(f"- {finding.text}", LINE, subsequent_indent="  ") + "\n")
 
 
-def print_table(stream: TextIO, measurements: Iterable[Measurement], *, color: bool) -> None:
+def _widths(rows: Iterable[tuple[str, ...]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
+
+
+def _print_table(
+    stream: TextIO, title: str, rows: list[tuple[str, ...]], widths: list[int], *, color: bool
+) -> None:
     """A drawn table on a terminal; aligned plain columns anywhere else."""
-    rows = [cells_of(measurement) for measurement in measurements]
     if stream.isatty():
-        table = Table(*COLUMNS)
+        table = Table(title=title, title_justify="left", padding=0)
+        for name, width in zip(COLUMNS, widths, strict=True):
+            justify = "left" if name in {"strategy", "money"} else "right"
+            table.add_column(name, justify=justify, min_width=width)  # type: ignore[arg-type]
         for row in rows:
-            table.add_row(*row, style=None if row[-1] == "ok" else "red")
+            table.add_row(*row, style=None if row[-1] == OK else "red")
         Console(file=stream, no_color=not color).print(table)
         return
-    widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
+    stream.write(title + "\n")
     for row in (COLUMNS, *rows):
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        stream.write("  ".join(cells).rstrip() + "\n")
+        first, *middle = (
+            cell.ljust(width) if name in {"strategy", "money"} else cell.rjust(width)
+            for name, cell, width in zip(COLUMNS, row, widths, strict=True)
+        )
+        stream.write("  ".join((f"  {first}", *middle)).rstrip() + "\n")
+    stream.write("\n")
 
 
 @contextmanager
-def progress_bar(
-    stream: TextIO, total: int, *, color: bool
-) -> Iterator[Callable[[Measurement], None]]:
-    """Yield what to call with each measurement: it moves a bar on a terminal and does nothing elsewhere."""
+def progress_bar(stream: TextIO, plan: Plan, *, color: bool) -> Iterator[Callable[[], None]]:
+    """Yield what to call after each measurement: it moves a bar on a terminal and does nothing elsewhere."""
     if not stream.isatty():
-        yield lambda _: None
+        yield lambda: None
         return
-    columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(None),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
     console = Console(file=stream, no_color=not color)
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
-        task = progress.add_task("Starting the workers", total=total)
+    cells = plan.cells()
+    with Progress(*columns, console=console, transient=True, expand=True) as progress:
+        task = progress.add_task(_describe(next(cells), plan), total=len(plan))
 
-        def advance(measurement: Measurement) -> None:
-            progress.update(task, advance=1, description=str(measurement)[:34])
+        def advance() -> None:
+            upcoming = next(cells, None)
+            description = _describe(upcoming, plan) if upcoming else "Done"
+            progress.update(task, advance=1, description=description)
 
         yield advance
+
+
+def _describe(cell: Cell, plan: Plan) -> str:
+    text = f"{cell.round}/{plan.rounds} {cell.accounts} {cell.workers:>2} {cell.strategy}"
+    return text[:_PLAIN_BAR_COLUMNS].ljust(_PLAIN_BAR_COLUMNS)

@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+import html
+import re
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
+import redis
 from django.contrib.auth.models import Permission, User
+from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
+from demo_project.bank.accounts import account_key, seed_accounts
 from demo_project.bank.compare import recording
+from demo_project.bank.compare.measuring import account_ids
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.pool import WorkerError
+from demo_project.bank.compare.progress import progress_of
 from demo_project.bank.compare.recording import AlreadyRunning, run_comparison, start_comparison
+from demo_project.bank.forms import ComparisonForm
 from demo_project.bank.models import Comparison
 from redis_locks import Lock
 from redis_locks.testing import override_locks
+from tests.demo.runs import finished_run
 from tests.elsewhere import held
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("demo_project.urls")]
 
-TINY = Plan(seconds=0.05, workers=(2,), accounts=("hot",))
-FORM = {"seconds": "0.1", "workers": ["1"], "strategies": ["redis_lock"]}
+TINY = Plan(seconds=0.05, workers=(2,), accounts=("hot",), rounds=1)
+FORM = {
+    "strategies": ["redis_lock"],
+    "accounts": ["hot", "spread"],
+    "workers": "1",
+    "seconds": "0.1",
+    "rounds": "1",
+}
 LIST = "admin:bank_comparison_changelist"
 START = "admin:bank_comparison_start"
+CANCEL = "admin:bank_comparison_cancel"
 
 
 @pytest.fixture
@@ -71,9 +89,25 @@ def test_without_the_add_permission_there_is_no_form_and_no_start(staff: Client)
     assert not Comparison.objects.exists()
 
 
-def test_a_run_cannot_be_started_by_get(staff: Client) -> None:
-    assert staff.get(reverse(START), FORM).status_code == 405
+def test_a_link_fills_the_form_in_and_starts_nothing(staff: Client) -> None:
+    values = {**FORM, "workers": "3 7", "rounds": "4", "strategies": ["script", "optimistic"]}
+    page = staff.get(reverse(START), values).content.decode()
+    assert 'value="3 7"' in page
+    assert 'name="rounds" value="4"' in page
+    assert page.index('id="start-form"') < page.index("question-title")
+    chosen = re.findall(r'name="strategies" value="(\w+)"[^>]*checked', page)
+    assert ["optimistic", "script"] == chosen
     assert not Comparison.objects.exists()
+
+
+def test_the_link_of_a_run_makes_the_same_plan_again(staff: Client) -> None:
+    plan = Plan(seconds=0.2, workers=(3, 7), strategies=("script",), accounts=("hot",), rounds=2)
+    run = finished_run({("hot", 3, "script"): [100]}, parameters=plan.as_dict())
+    page = staff.get(reverse("admin:bank_comparison_change", args=[run.pk])).content.decode()
+    link = html.unescape(re.search(r'id="repeat" href="([^"]+)"', page)[1])  # type: ignore[index]
+    form = ComparisonForm(QueryDict(link.partition("?")[2]))
+    assert form.is_valid(), form.errors
+    assert plan == form.plan()
 
 
 def test_starting_needs_the_csrf_token(staff: Client) -> None:
@@ -88,8 +122,12 @@ def test_starting_needs_the_csrf_token(staff: Client) -> None:
         {"seconds": "0"},
         {"seconds": "nan"},
         {"seconds": "999"},
-        {"workers": ["77"]},
-        {"workers": []},
+        {"workers": "77"},
+        {"workers": "2 2"},
+        {"workers": "some"},
+        {"workers": ""},
+        {"rounds": "0"},
+        {"seconds": "10", "rounds": "20", "workers": "1 2 3 4 5"},
     ],
 )
 def test_numbers_out_of_bounds_come_back_with_the_form(
@@ -111,7 +149,13 @@ def test_a_start_runs_in_the_background_and_its_figures_are_shown(staff: Client)
     assert 'id="chart-data"' in page
     assert 'role="img"' in page
     progress = staff.get(reverse("admin:bank_comparison_progress", args=[run.pk])).json()
-    assert progress == {"status": "finished", "measured": 2, "planned": 2}
+    assert progress == {
+        "status": "finished",
+        "measured": 2,
+        "planned": 2,
+        "seconds_left": None,
+        "text": "2 of 2 measurements",
+    }
     detail = staff.get(reverse("admin:bank_comparison_change", args=[run.pk])).content.decode()
     assert "redis_lock" in detail
     assert "Valkey" in detail or "Redis" in detail
@@ -146,6 +190,82 @@ def test_a_run_that_is_alive_stays_running(staff: Client, other_run: None) -> No
     assert alive.status == Comparison.Status.RUNNING
 
 
+def test_a_run_that_died_leaves_no_accounts_behind(staff: Client, client: redis.Redis) -> None:
+    dead = Comparison.objects.create(parameters={}, planned=40, measured=3)
+    left = account_ids(f"comparison-{dead.pk}", 2)
+    seed_accounts(client, dict.fromkeys(left, 100))
+    staff.get(reverse(LIST))
+    assert not client.exists(*map(account_key, left))
+
+
+def test_the_progress_tells_what_is_measured_and_how_long_it_will_take() -> None:
+    plan = Plan(workers=(2,), accounts=("hot",), strategies=("optimistic", "script"), rounds=3)
+    run = Comparison(parameters=plan.as_dict(), planned=6, started=timezone.now())
+    assert progress_of(run)["seconds_left"] == round(plan.estimated_seconds)
+    run.measured, run.started = 3, timezone.now() - timedelta(seconds=75)
+    assert progress_of(run) == {
+        "status": "running",
+        "measured": 3,
+        "planned": 6,
+        "seconds_left": 75,
+        "text": "3 of 6 measurements; about 1 min 15 s left; "
+        "round 2 of 3: One Lua script, 2 workers, hot accounts",
+    }
+
+
+def test_the_progress_of_another_version_s_run_is_still_counted() -> None:
+    run = Comparison(parameters={"strategies": ["gone"]}, planned=6, measured=2)
+    assert progress_of(run)["text"] == "2 of 6 measurements"
+
+
+def test_a_run_is_cancelled_wherever_it_runs(staff: Client, client: redis.Redis) -> None:
+    plan = Plan(seconds=10, workers=(2,), accounts=("hot",), strategies=("script",), rounds=1)
+    pk = start_comparison(plan)
+    wait_until_money_moves(client, pk)
+    page = staff.post(reverse(CANCEL, args=[pk]), follow=True).content.decode()
+    assert "being cancelled" in page
+    run = wait_until_finished(pk)
+    assert (run.status, run.error, run.measured) == ("cancelled", "Cancelled by staff.", 0)
+    # No worker is left that could bring the accounts back.
+    assert not client.exists(*map(account_key, account_ids(f"comparison-{pk}", 2)))
+    assert "ended as cancelled" in staff.get(reverse(LIST)).content.decode()
+
+
+def wait_until_money_moves(client: redis.Redis, pk: int) -> None:
+    first = account_key(account_ids(f"comparison-{pk}", 1)[0])
+    deadline = time.monotonic() + 30
+    while client.hget(first, "money") in (None, b"10000"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_cancelling_is_for_those_who_may_start_a_run_and_by_post_only(
+    staff: Client, other_run: None
+) -> None:
+    alive = Comparison.objects.create(parameters={}, planned=40)
+    assert staff.get(reverse(CANCEL, args=[alive.pk])).status_code == 405
+    User.objects.get().user_permissions.remove(Permission.objects.get(codename="add_comparison"))
+    assert staff.post(reverse(CANCEL, args=[alive.pk])).status_code == 403
+    alive.refresh_from_db()
+    assert alive.cancelled_by == ""
+
+
+def test_a_run_that_has_ended_cannot_be_cancelled(staff: Client) -> None:
+    run = finished_run({("hot", 3, "script"): [100]})
+    page = staff.post(reverse(CANCEL, args=[run.pk]), follow=True).content.decode()
+    assert "not running any more" in page
+    run.refresh_from_db()
+    assert run.cancelled_by == ""
+
+
+def test_round_trips_are_those_that_the_strategies_are_known_for() -> None:
+    strategies = ("unprotected", "redis_lock", "script")
+    plan = Plan(seconds=0.1, workers=(1,), accounts=("hot",), strategies=strategies, rounds=1)
+    rows = run_comparison(plan).measurements.all()
+    found = {row.strategy: round(row.round_trips or 0) for row in rows}
+    assert {"unprotected": 4, "redis_lock": 2, "script": 1} == found
+
+
 def test_a_failed_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_args: Any) -> Any:
         raise WorkerError("Worker process 7 failed: out of money")
@@ -166,11 +286,12 @@ def test_only_one_of_two_starts_runs() -> None:
 
 
 def test_the_safe_strategies_conserve_the_money_between_processes() -> None:
-    run = run_comparison(Plan(seconds=0.2, workers=(2, 5), accounts=("hot",)))
+    run = run_comparison(Plan(seconds=0.2, workers=(4,), accounts=("hot",), rounds=1))
     for row in run.measurements.exclude(strategy="unprotected"):
         assert row.transfers > 0, row
         assert row.conserved, row
         assert not row.overdrawn, row
+        assert row.prevented == row.overdrafts, row
 
 
 def test_runs_are_not_added_or_changed_by_hand(staff: Client) -> None:

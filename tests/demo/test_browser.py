@@ -43,7 +43,18 @@ class Site:
 def site(tmp_path: Path) -> Iterator[Site]:
     """The demo as a user starts it, after its first, very short comparison."""
     kept = {k: v for k, v in os.environ.items() if k not in {"REDIS_URL", "DJANGO_SETTINGS_MODULE"}}
-    command = [sys.executable, "-u", "manage.py", "demo", "--seconds", "0.05", "--workers", "1"]
+    command = [
+        sys.executable,
+        "-u",
+        "manage.py",
+        "demo",
+        "--seconds",
+        "0.05",
+        "--workers",
+        "1",
+        "--rounds",
+        "1",
+    ]
     with subprocess.Popen(
         command,
         env={**kept, "DEMO_DATABASE": str(tmp_path / "demo.sqlite3")},
@@ -95,41 +106,67 @@ def open_page(browser: Browser, site: Site, problems: list[str], **options: Any)
     page.fill("#id_username", "admin")
     page.fill("#id_password", site.password)
     page.click("[type=submit]")
-    page.wait_for_selector("html[data-charts-drawn='2']")
+    page.wait_for_selector("html[data-charts-drawn='12']")
     return page
 
 
 def color_of(page: Page) -> str:
-    return str(page.evaluate("Chart.getChart('chart-hot').options.scales.x.ticks.color"))
+    return str(
+        page.evaluate(
+            "Chart.getChart('chart-hot-transfers_per_second').options.scales.x.ticks.color"
+        )
+    )
 
 
-def test_a_comparison_is_started_followed_and_drawn(browser: Browser, site: Site) -> None:
-    problems: list[str] = []
-    page = open_page(browser, site, problems)
-    assert page.locator(".bank-figures tbody tr").count() == 12
+def figures(page: Page) -> int:
+    return page.locator("#all-figures tbody tr").count()
 
-    for box in page.locator("input[name=workers]").all():
-        box.set_checked(box.get_attribute("value") in {"1", "2"})
-    page.fill("#id_seconds", "0.1")
+
+def start(page: Page, **values: str) -> None:
+    for field, value in values.items():
+        page.fill(f"#id_{field}", value)
     page.click("#start-form [type=submit]")
     page.wait_for_selector("#running progress")
+
+
+def test_a_comparison_is_started_followed_cancelled_and_drawn(browser: Browser, site: Site) -> None:
+    problems: list[str] = []
+    page = open_page(browser, site, problems)
+    assert figures(page) == 12
+
+    start(page, workers="1 2", seconds="0.1", rounds="1")
     page.click("#start-form [type=submit]")
     assert "already running" in page.inner_text(".messagelist .error")
+    # The run does not belong to the page: it goes on when that is opened again.
+    page.goto(page.url)
+    page.wait_for_function(
+        "() => document.querySelector('#running-text').textContent.includes('left; round')"
+    )
 
     # The page follows the run by itself and shows its figures when it has finished.
-    page.wait_for_selector("#latest-title >> text=Comparison 2", timeout=60_000)
-    page.wait_for_selector("html[data-charts-drawn='2']")
+    page.wait_for_selector("#findings-title >> text=Comparison 2", timeout=60_000)
+    page.wait_for_selector("html[data-charts-drawn='12']")
     assert page.locator("#running").count() == 0
-    assert page.locator(".bank-figures tbody tr").count() == 24
+    assert figures(page) == 24
     assert page.locator("#result_list tbody tr").count() == 2
-    shape = "[Chart.getChart('chart-hot').data.labels, Chart.getChart('chart-hot').data.datasets.length]"
+    shape = "[Chart.getChart('chart-hot-p99_ms').data.labels, Chart.getChart('chart-hot-p99_ms').data.datasets.length]"
     assert page.evaluate(shape) == [[1, 2], 6]
-    label = page.locator("#chart-spread").get_attribute("aria-label") or ""
+    label = page.locator("#chart-spread-p99_ms").get_attribute("aria-label") or ""
     assert "redis_lock" in label
 
-    page.click("#latest-title a")
-    page.wait_for_selector("html[data-charts-drawn='2']")
-    assert page.locator(".bank-figures tbody tr").count() == 24
+    page.click("#findings-title a")
+    page.wait_for_selector("html[data-charts-drawn='12']")
+    assert figures(page) == 24
+    with page.expect_download() as download:
+        page.click("text=Export as CSV")
+    assert download.value.suggested_filename == "comparison-2.csv"
+    page.click("#repeat")
+    assert page.input_value("#id_workers") == "1 2"
+
+    start(page, workers="1", seconds="9", rounds="2")
+    page.click("#running button")
+    page.wait_for_selector(".bank-ended")
+    assert "ended as cancelled after 0 of" in page.inner_text(".bank-ended")
     assert problems == []
 
 
@@ -140,10 +177,17 @@ def test_the_charts_follow_the_theme_and_a_narrow_screen(browser: Browser, site:
     page.emulate_media(color_scheme="dark")
     page.wait_for_function(
         # A function, as the page's policy forbids evaluating text.
-        "(light) => Chart.getChart('chart-hot').options.scales.x.ticks.color !== light",
+        "(light) => Chart.getChart('chart-hot-transfers_per_second').options.scales.x.ticks.color !== light",
         arg=light,
     )
     assert color_of(page) != light
+
+    page.click("#strategy-optimistic summary")
+    code = page.locator("#strategy-optimistic pre")
+    assert "def optimistic(" in code.inner_text()
+    colors = "(code) => [...code.querySelectorAll('.hl-k, .hl-nf')].map((e) => getComputedStyle(e).color)"
+    assert len(set(code.evaluate(colors))) == 2
+
     page.set_viewport_size({"width": 400, "height": 800})
     # The wide table scrolls by itself; nothing of ours makes the page wider than the screen.
     widest = """() => Math.max(...[...document.querySelectorAll(".bank-page, .bank-page > *, .bank-page canvas")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import re
@@ -18,7 +20,7 @@ from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
 
 ROOT = Path(__file__).resolve().parents[2]
-SHORT = ["--seconds", "0.05", "--workers", "2", "--accounts", "hot"]
+SHORT = ["--seconds", "0.05", "--workers", "2", "--accounts", "hot", "--rounds", "1"]
 
 
 @pytest.fixture
@@ -44,8 +46,10 @@ def migrated(redis_server: EmbeddedServer, environment: dict[str, str]) -> dict[
 def test_demo_once_prints_table_and_login_and_ends_well(environment: dict[str, str]) -> None:
     result = manage(environment, "demo", "--once", *SHORT)
     assert result.returncode == 0, result.stderr
-    for strategy in ("unprotected", "optimistic", "book_setnx", "book_lua", "redis_lock"):
-        assert re.search(rf"^hot +2 +{strategy} ", result.stdout, re.MULTILINE)
+    assert "hot accounts, 2 workers\n" in result.stdout
+    for strategy in ("unprotected", "optimistic", "book_setnx", "book_lua", "redis_lock", "script"):
+        assert re.search(rf"^  {strategy} +[0-9]", result.stdout, re.MULTILINE)
+    assert max(map(len, result.stdout.splitlines())) <= 80
     assert re.search(r"Log in as admin with the password \S+", result.stdout)
     assert "Open http" not in result.stdout
 
@@ -66,14 +70,18 @@ def test_demo_serves_the_site_on_a_free_port_when_its_own_is_taken(
         ) as demo:
             assert demo.stdout is not None
             try:
-                url = ""
+                url, lines = "", []
                 for line in demo.stdout:
+                    lines.append(line)
                     if found := re.search(r"Open (http://\S+)", line):
                         url = found[1]
                     if "Quit the server" in line:
                         break
                 assert url
                 assert f":{port}/" not in url
+                said = "".join(lines)
+                assert f" 1. {url}admin/bank/comparison/\n" in said
+                assert f"{url}admin/redis_locks/lock/\n" in said
                 with urllib.request.urlopen(url, timeout=10) as page:  # noqa: S310
                     assert page.url.endswith("/admin/login/?next=/admin/bank/comparison/")
                     assert "default-src 'self'" in page.headers["Content-Security-Policy"]
@@ -92,6 +100,17 @@ def test_compare_prints_json_that_a_program_can_read(migrated: dict[str, str]) -
         assert row["transfers"] > 0
         assert row["strategy"] == "unprotected" or row["conserved"]
     assert report["versions"]["redis-py"]
+    assert report["parameters"]["rounds"] == 1
+    assert report["status"] == "finished"
+    assert len(report["medians"]) == 6
+    assert any("conserved the money" in finding["text"] for finding in report["findings"])
+
+
+def test_compare_prints_csv_that_a_program_can_read(migrated: dict[str, str]) -> None:
+    result = manage(migrated, "compare", "--csv", *SHORT, "--strategies", "script", "--rounds", "2")
+    assert result.returncode == 0, result.stderr
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [("script", "1"), ("script", "2")] == [(row["strategy"], row["round"]) for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -102,6 +121,8 @@ def test_compare_prints_json_that_a_program_can_read(migrated: dict[str, str]) -
         (["--seconds", "soon"], "could not convert"),
         (["--workers", "99"], "workers must be from 1 to 20"),
         (["--workers", "2", "2"], "each once"),
+        (["--rounds", "0"], "rounds must be from 1 to 20"),
+        (["--json", "--csv"], "not allowed with"),
         (["--strategies", "hope"], "invalid choice"),
     ],
 )

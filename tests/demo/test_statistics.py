@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demo_project.bank.accounts import REDIS_BOOKS
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.statistics import WorkerReport, jain_index, percentile, summarise
+from demo_project.bank.strategies import STRATEGIES
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(0, 1), (50, 50), (99, 99), (100, 100)])
@@ -40,23 +44,27 @@ def test_jain_s_index_stays_between_one_nth_and_one(shares: list[int]) -> None:
 
 def test_figures_put_all_workers_together() -> None:
     reports = [
-        WorkerReport(2.0, 6, 1, 0, [1000, 3000]),
-        WorkerReport(1.5, 2, 0, 1, [2000, 4000]),
+        WorkerReport(2.0, 6, 1, 0, [1000, 3000], overdrafts=1, prevented=1),
+        WorkerReport(1.5, 2, 0, 1, [2000, 4000], overdrafts=1, prevented=0),
     ]
-    figures = summarise(reports, 100, [130, -20])
+    figures = summarise(reports, 100, [130, -20], round_trips=15)
     assert figures.transfers == 4
     assert figures.transfers_per_second == 2.0
     assert figures.retries_per_transfer == 2.0
     assert (figures.p50_ms, figures.p99_ms, figures.max_ms) == (2.0, 4.0, 4.0)
     assert (figures.refused, figures.failed) == (1, 1)
     assert figures.fairness == 1.0
-    assert (figures.missing_cents, figures.conserved, figures.overdrawn) == (-10, False, 1)
+    assert (figures.missing_cents, figures.overdrawn) == (-10, 1)
+    assert (figures.overdrafts, figures.prevented) == (2, 1)
+    # Refused transfers and those given up go to the server as well.
+    assert figures.round_trips == 2.5
 
 
 def test_figures_of_a_measurement_without_any_transfer() -> None:
     figures = summarise([WorkerReport(0.0, 3, 0, 3, [])], 10, [10])
     assert figures.transfers_per_second == figures.max_ms == figures.fairness == 0
-    assert figures.conserved
+    assert figures.missing_cents == 0
+    assert figures.round_trips is None
 
 
 @pytest.mark.parametrize(
@@ -72,6 +80,8 @@ def test_figures_of_a_measurement_without_any_transfer() -> None:
         ({"workers": (2, 2)}, "workers"),
         ({"strategies": ("hope",)}, "strategies"),
         ({"accounts": ("cold",)}, "accounts"),
+        ({"rounds": 0}, "rounds"),
+        ({"rounds": 21}, "rounds"),
     ],
 )
 def test_a_plan_out_of_bounds_is_refused(arguments: dict[str, Any], message: str) -> None:
@@ -82,4 +92,32 @@ def test_a_plan_out_of_bounds_is_refused(arguments: dict[str, Any], message: str
 def test_the_full_plan_covers_every_combination_once() -> None:
     plan = Plan()
     cells = list(plan.cells())
-    assert len(plan) == len(set(cells)) == len(cells) == 8 * len(plan.strategies)
+    assert len(plan) == len(set(cells)) == len(cells) == 5 * 8 * len(plan.strategies)
+
+
+def test_each_round_measures_all_combinations_in_turn() -> None:
+    plan = Plan(workers=(2,), accounts=("hot",), strategies=("optimistic", "script"), rounds=2)
+    assert [(1, "optimistic"), (1, "script"), (2, "optimistic"), (2, "script")] == [
+        (cell.round, cell.strategy) for cell in plan.cells()
+    ]
+
+
+def test_a_full_comparison_with_the_strategies_on_redis_takes_less_than_three_minutes() -> None:
+    on_redis = tuple(name for name, found in STRATEGIES.items() if found.books is REDIS_BOOKS)
+    assert Plan(strategies=on_redis).estimated_seconds < 150
+
+
+def test_a_plan_survives_json() -> None:
+    plan = Plan(seconds=0.5, workers=(3,), strategies=("script",), rounds=2)
+    assert plan == Plan.from_dict(json.loads(json.dumps(plan.as_dict())))
+    assert Plan() == Plan.from_dict({})
+
+
+def test_a_strategy_that_cannot_run_here_is_left_out_and_refused_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    elsewhere = replace(STRATEGIES["script"], unavailable=lambda: "it needs PostgreSQL.")
+    monkeypatch.setitem(STRATEGIES, "script", elsewhere)
+    assert "script" not in Plan().strategies
+    with pytest.raises(ValueError, match="it needs PostgreSQL"):
+        Plan(strategies=("script",))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import uuid
-from collections.abc import Iterator
-from importlib.metadata import version
+from collections.abc import Callable, Generator
 
 import redis
 
-from demo_project.bank.accounts import delete_accounts, read_balances, seed_accounts
+from demo_project.bank.strategies import STRATEGIES
 
 from .plan import ACCOUNTS, Cell, Plan
 from .pool import WorkerPool
@@ -20,41 +17,75 @@ from .worker import Job
 STARTING_CENTS = 10_000
 
 
-def measure(conn: redis.Redis, plan: Plan) -> Iterator[tuple[Cell, Figures]]:
+def measure(
+    conn: redis.Redis, plan: Plan, run: str, check: Callable[[], None]
+) -> Generator[tuple[Cell, Figures]]:
     """Measure one cell after the other; blocks about ``plan.seconds`` for each.
+
+    Args:
+        conn: Client of the bank's server.
+        plan: What to measure.
+        run: Start of the ids of the accounts, the same for `clear`.
+        check: Called several times a second; what it raises ends the run at once.
 
     Raises:
         WorkerError: A worker failed or did not answer in time.
     """
-    with WorkerPool(max(plan.workers)) as pool:
+    with WorkerPool(max(plan.workers), check) as pool:
         for cell in plan.cells():
-            yield cell, _measure_cell(conn, pool, cell, plan.seconds)
+            yield cell, _measure_cell(conn, pool, cell, plan.seconds, run)
 
 
-def _measure_cell(conn: redis.Redis, pool: WorkerPool, cell: Cell, seconds: float) -> Figures:
-    # Accounts of its own, so that neither the bank's customers nor an interrupted run get in the way.
-    run = uuid.uuid4().hex[:12]
-    account_ids = [f"{run}-{number}" for number in range(ACCOUNTS[cell.accounts])]
-    seed_accounts(conn, dict.fromkeys(account_ids, STARTING_CENTS))
+def clear(conn: redis.Redis, run: str) -> None:
+    """Delete what a run may have left behind whose process was killed."""
+    accounts = account_ids(run, max(ACCOUNTS.values()))
+    for books in dict.fromkeys(strategy.books for strategy in STRATEGIES.values()):
+        books.delete(conn, accounts)
+
+
+def account_ids(run: str, count: int) -> list[str]:
+    """The accounts of a run, so that the bank's customers do not get in the way."""
+    return [f"{run}-{number}" for number in range(count)]
+
+
+def _measure_cell(
+    conn: redis.Redis, pool: WorkerPool, cell: Cell, seconds: float, run: str
+) -> Figures:
+    accounts = account_ids(run, ACCOUNTS[cell.accounts])
+    books = STRATEGIES[cell.strategy].books
+    money = STARTING_CENTS * len(accounts)
+    # Operations are remembered for a while, so each cell numbers its own.
+    jobs = [
+        Job(cell.strategy, accounts, seconds, number, uuid.uuid4().hex, money + 1)
+        for number in range(cell.workers)
+    ]
+    books.seed(conn, dict.fromkeys(accounts, STARTING_CENTS))
     try:
-        jobs = [
-            Job(cell.strategy, account_ids, seconds, number, run) for number in range(cell.workers)
-        ]
-        reports = pool.run(jobs)
-        balances = read_balances(conn, account_ids)
+        counter = RoundTrips(conn)
+        reports = pool.run(jobs, counter.start)
+        round_trips = counter.stop()
+        balances = books.read(conn, accounts)
     finally:
-        delete_accounts(conn, account_ids)
-    return summarise(reports, STARTING_CENTS * len(account_ids), balances.values())
+        books.delete(conn, accounts)
+    return summarise(reports, money, balances.values(), round_trips)
 
 
-def describe_versions(conn: redis.Redis) -> dict[str, str]:
-    """Versions and machine that the figures belong to."""
-    info = conn.info("server")
-    valkey = info.get("valkey_version")
-    return {
-        "server": f"Valkey {valkey}" if valkey else f"Redis {info.get('redis_version', 'unknown')}",
-        "python": platform.python_version(),
-        "django": version("django"),
-        "redis-py": version("redis"),
-        "cpus": str(os.cpu_count()),
-    }
+class RoundTrips:
+    """Counts what the server reads: one for each message of a client, however many commands are in it."""
+
+    def __init__(self, conn: redis.Redis) -> None:
+        self._conn = conn
+        self._before: int | None = None
+
+    def start(self) -> None:
+        """Start to count."""
+        self._before = self._reads()
+
+    def stop(self) -> int | None:
+        """Messages since `start`, but for the one that asks; None where the server does not count them."""
+        after = self._reads()
+        return None if self._before is None or after is None else after - self._before - 1
+
+    def _reads(self) -> int | None:
+        found = self._conn.info("stats").get("total_reads_processed")
+        return None if found is None else int(found)

@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import product
+from typing import Any, Self
 
-from demo_project.bank.strategies import STRATEGIES, available
+from demo_project.bank.strategies import STRATEGIES, available, label_of
 
 ACCOUNTS = {"hot": 2, "spread": 1000}
 WORKERS = (1, 2, 5, 10)
 MAX_WORKERS = 20
 MIN_SECONDS = 0.05
 MAX_SECONDS = 10.0
-DEFAULT_SECONDS = 1.0
+# Many short rounds, each strategy in turn in each: so a change of the machine's load meets all alike.
+DEFAULT_SECONDS = 0.3
+DEFAULT_ROUNDS = 5
+MAX_ROUNDS = 20
+# Besides its own time, each measurement creates accounts, warms up and counts the money.
+OVERHEAD_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement: a strategy, a number of workers, and ``hot`` or ``spread`` accounts."""
+    """One measurement: a strategy, a number of workers, ``hot`` or ``spread`` accounts, and the round."""
 
     strategy: str
     workers: int
     accounts: str
+    round: int = 1
+
+    def __str__(self) -> str:
+        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
+        return f"{label_of(self.strategy)}, {workers}, {self.accounts} accounts"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All measurements of one comparison, each lasting ``seconds``.
+    """All measurements of one comparison, each lasting ``seconds``, repeated in ``rounds``.
 
     Raises:
         ValueError: A number is out of bounds, or a strategy or kind of accounts is unknown.
@@ -38,6 +49,7 @@ class Plan:
     workers: tuple[int, ...] = WORKERS
     strategies: tuple[str, ...] = field(default_factory=lambda: tuple(available()))
     accounts: tuple[str, ...] = tuple(ACCOUNTS)
+    rounds: int = DEFAULT_ROUNDS
 
     def __post_init__(self) -> None:
         """Refuse a plan that cannot be run."""
@@ -45,14 +57,21 @@ class Plan:
             raise ValueError(
                 f"seconds must be from {MIN_SECONDS} to {MAX_SECONDS:.0f}, not {self.seconds}."
             )
+        if not 1 <= self.rounds <= MAX_ROUNDS:
+            raise ValueError(f"rounds must be from 1 to {MAX_ROUNDS}, not {self.rounds}.")
         if not all(1 <= count <= MAX_WORKERS for count in self.workers):
             raise ValueError(f"workers must be from 1 to {MAX_WORKERS}, not {_join(self.workers)}.")
+        self._check_choices()
+
+    def _check_choices(self) -> None:
         for argument, values, known in (
             ("strategies", self.strategies, STRATEGIES),
             ("accounts", self.accounts, ACCOUNTS),
         ):
             if not set(values) <= set(known):
                 raise ValueError(f"{argument} must be among {_join(known)}, not {_join(values)}.")
+        for reason in filter(None, (STRATEGIES[name].unavailable() for name in self.strategies)):
+            raise ValueError(f"strategies cannot all run here: {reason}")
         for argument in ("workers", "strategies", "accounts"):
             values = getattr(self, argument)
             if not values or len(set(values)) != len(values):
@@ -60,14 +79,20 @@ class Plan:
 
     def cells(self) -> Iterator[Cell]:
         """The measurements in the order in which they run."""
-        for accounts in self.accounts:
-            for workers in self.workers:
-                for strategy in self.strategies:
-                    yield Cell(strategy, workers, accounts)
+        combinations = product(
+            range(1, self.rounds + 1), self.accounts, self.workers, self.strategies
+        )
+        for number, accounts, workers, strategy in combinations:
+            yield Cell(strategy, workers, accounts, number)
 
     def __len__(self) -> int:
         """How many measurements there are."""
-        return len(self.workers) * len(self.strategies) * len(self.accounts)
+        return len(self.workers) * len(self.strategies) * len(self.accounts) * self.rounds
+
+    @property
+    def estimated_seconds(self) -> float:
+        """About how long it takes."""
+        return len(self) * (self.seconds + OVERHEAD_SECONDS)
 
     def as_dict(self) -> dict[str, Any]:
         """The plan in JSON's types."""
@@ -76,7 +101,21 @@ class Plan:
             "workers": list(self.workers),
             "strategies": list(self.strategies),
             "accounts": list(self.accounts),
+            "rounds": self.rounds,
         }
+
+    @classmethod
+    def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
+        """The plan that `as_dict` gave; what is missing has its default.
+
+        Raises:
+            ValueError: It is a plan of another version, with strategies that are gone.
+        """
+        arguments: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in parameters.items()
+        }
+        return cls(**arguments)
 
 
 def _join(values: object) -> str:

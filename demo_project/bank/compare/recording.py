@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import asdict
 
 from django.contrib.auth.models import User
 from django.db import connections
@@ -14,7 +16,8 @@ from django_redis import get_redis_connection
 from demo_project.bank.models import Comparison, Measurement
 from redis_locks import LockNotAvailable, redis_lock
 
-from .measuring import describe_versions, measure
+from .machine import describe_versions
+from .measuring import clear, measure
 from .plan import Plan
 
 LOCK_NAME = "bank:comparison"
@@ -25,6 +28,10 @@ Measured = Callable[[Measurement], None]
 
 class AlreadyRunning(Exception):
     """Another comparison holds the lock."""
+
+
+class Cancelled(Exception):
+    """Somebody cancelled the run; the message says who."""
 
 
 def run_comparison(
@@ -44,6 +51,7 @@ def run_comparison(
 
     Raises:
         AlreadyRunning: Another comparison is under way; the message says whose.
+        Cancelled: Somebody cancelled it; the row says so as well.
         WorkerError: A worker failed; the row says so as well.
     """
     try:
@@ -60,10 +68,7 @@ def run_comparison(
             try:
                 _measure_all(plan, comparison, on_measurement, hold.check)
             except BaseException as error:
-                status = Comparison.Status.FAILED
-                if not isinstance(error, Exception):
-                    status = Comparison.Status.INTERRUPTED
-                _finish(comparison, status, str(error) or type(error).__name__)
+                _finish(comparison, _status_after(error), str(error) or type(error).__name__)
                 raise
             _finish(comparison, Comparison.Status.FINISHED)
             return comparison
@@ -98,6 +103,12 @@ def start_comparison(plan: Plan, user: User | None = None) -> int:
     return started.result()
 
 
+def cancel_comparison(pk: int, who: str) -> bool:
+    """Ask a run to end, which it does within a second, wherever it runs; False if it is not running."""
+    running = Comparison.objects.filter(pk=pk, status=Comparison.Status.RUNNING)
+    return bool(running.update(cancelled_by=who))
+
+
 def settle_interrupted() -> None:
     """Mark runs whose process has died as interrupted; does nothing while a run is alive.
 
@@ -115,11 +126,17 @@ def settle_interrupted() -> None:
 
 
 def _mark_interrupted() -> None:
-    Comparison.objects.filter(status=Comparison.Status.RUNNING).update(
-        status=Comparison.Status.INTERRUPTED,
-        finished=timezone.now(),
-        error="The process that ran it ended before it was finished.",
-    )
+    for dead in Comparison.objects.filter(status=Comparison.Status.RUNNING):
+        clear(get_redis_connection("default"), _run_id(dead))
+        _finish(
+            dead,
+            Comparison.Status.INTERRUPTED,
+            "The process that ran it ended before it was finished.",
+        )
+
+
+def _run_id(comparison: Comparison) -> str:
+    return f"comparison-{comparison.pk}"
 
 
 def _measure_all(
@@ -128,22 +145,34 @@ def _measure_all(
     on_measurement: Measured | None,
     check_hold: Callable[[], None],
 ) -> None:
+    def check() -> None:
+        check_hold()
+        who = Comparison.objects.values_list("cancelled_by", flat=True).get(pk=comparison.pk)
+        if who:
+            raise Cancelled(f"Cancelled by {who}.")
+
     conn = get_redis_connection("default")
     comparison.versions = describe_versions(conn)
     comparison.save(update_fields=["versions"])
-    for cell, figures in measure(conn, plan):
-        check_hold()
-        measurement = Measurement.objects.create(
-            comparison=comparison,
-            strategy=cell.strategy,
-            workers=cell.workers,
-            accounts=cell.accounts,
-            **figures.as_dict(),
-        )
-        comparison.measured += 1
-        comparison.save(update_fields=["measured"])
-        if on_measurement is not None:
-            on_measurement(measurement)
+    # Closed at once if we stop half-way, so that no worker works on.
+    with closing(measure(conn, plan, _run_id(comparison), check)) as measuring:
+        for cell, figures in measuring:
+            check()
+            measurement = Measurement.objects.create(
+                comparison=comparison, **asdict(cell), **figures.as_dict()
+            )
+            comparison.measured += 1
+            comparison.save(update_fields=["measured"])
+            if on_measurement is not None:
+                on_measurement(measurement)
+
+
+def _status_after(error: BaseException) -> Comparison.Status:
+    if isinstance(error, Cancelled):
+        return Comparison.Status.CANCELLED
+    # Ctrl-C and its like are no fault of the run.
+    is_fault = isinstance(error, Exception)
+    return Comparison.Status.FAILED if is_fault else Comparison.Status.INTERRUPTED
 
 
 def _finish(comparison: Comparison, status: Comparison.Status, error: str = "") -> None:

@@ -18,6 +18,8 @@ class WorkerReport:
         refused: Transfers refused by the bank's rules, such as overdrafts.
         failed: Transfers given up because of contention.
         latencies_us: Duration of each transfer that moved money, in microseconds.
+        overdrafts: Transfers that asked for more than the whole bank has, and were answered.
+        prevented: How many of these were refused.
     """
 
     seconds: float
@@ -25,6 +27,8 @@ class WorkerReport:
     refused: int
     failed: int
     latencies_us: Sequence[int]
+    overdrafts: int = 0
+    prevented: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,9 @@ class Figures:
     fairness: float
     missing_cents: int
     overdrawn: int
-
-    @property
-    def conserved(self) -> bool:
-        """Whether exactly as much money was there afterwards as before."""
-        return self.missing_cents == 0
+    overdrafts: int
+    prevented: int
+    round_trips: float | None
 
     def as_dict(self) -> dict[str, Any]:
         """The figures by name."""
@@ -68,18 +70,24 @@ def jain_index(shares: Sequence[float]) -> float:
 
 
 def summarise(
-    reports: Sequence[WorkerReport], money_before: int, balances_after: Iterable[int]
+    reports: Sequence[WorkerReport],
+    money_before: int,
+    balances_after: Iterable[int],
+    round_trips: int | None = None,
 ) -> Figures:
-    """Put the workers' reports and the accounts' balances together."""
+    """Put the workers' reports, the accounts' balances and the count of round trips together."""
     latencies = sorted(latency for report in reports for latency in report.latencies_us)
     balances = list(balances_after)
     seconds = max((report.seconds for report in reports), default=0.0)
     count = len(latencies)
+    refused = sum(report.refused for report in reports)
+    failed = sum(report.failed for report in reports)
+    asked = count + refused + failed
     return Figures(
         seconds=round(seconds, 3),
         transfers=count,
-        refused=sum(report.refused for report in reports),
-        failed=sum(report.failed for report in reports),
+        refused=refused,
+        failed=failed,
         transfers_per_second=round(count / seconds, 1) if seconds else 0.0,
         retries_per_transfer=round(sum(report.retries for report in reports) / max(count, 1), 3),
         p50_ms=percentile(latencies, 50) / 1000,
@@ -88,4 +96,7 @@ def summarise(
         fairness=round(jain_index([len(report.latencies_us) for report in reports]), 3),
         missing_cents=money_before - sum(balances),
         overdrawn=sum(balance < 0 for balance in balances),
+        overdrafts=sum(report.overdrafts for report in reports),
+        prevented=sum(report.prevented for report in reports),
+        round_trips=None if round_trips is None else round(round_trips / max(asked, 1), 2),
     )

@@ -23,6 +23,8 @@ from demo_project.bank.strategies import transfer_funds
 from redis_locks import LockLost
 
 LARGEST_AMOUNT = 100
+# One transfer in so many, at random, asks for more than all accounts together hold.
+OVERDRAFT_EVERY = 50
 # Nobody repeats an operation of the comparison, so the bank need not remember it for long.
 MARKER_SECONDS = 5
 
@@ -36,20 +38,24 @@ class Job:
     seconds: float
     number: int
     run: str
+    too_much: int
 
 
 def work(conn: redis.Redis, job: Job) -> WorkerReport:
     """Transfer random amounts between random accounts until the time is over."""
-    retries = refused = failed = 0
+    retries = refused = failed = overdrafts = prevented = 0
     latencies: list[int] = []
     started = time.perf_counter()
     deadline = started + job.seconds
     for step in count():
         sender, recipient = random.sample(job.account_ids, 2)
-        cents = random.randint(1, LARGEST_AMOUNT)  # noqa: S311
+        overdraft = random.randrange(OVERDRAFT_EVERY) == 0  # noqa: S311
+        cents = job.too_much if overdraft else random.randint(1, LARGEST_AMOUNT)  # noqa: S311
         before = time.perf_counter()
         if before >= deadline:
-            return WorkerReport(before - started, retries, refused, failed, latencies)
+            return WorkerReport(
+                before - started, retries, refused, failed, latencies, overdrafts, prevented
+            )
         try:
             receipt = transfer_funds(
                 conn,
@@ -64,7 +70,10 @@ def work(conn: redis.Redis, job: Job) -> WorkerReport:
             failed += 1
         except TransferError:
             refused += 1
+            overdrafts += overdraft
+            prevented += overdraft
         else:
+            overdrafts += overdraft
             latencies.append(round((time.perf_counter() - before) * 1e6))
             retries += receipt.retries
     raise AssertionError  # count() never ends

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.forms.models import model_to_dict
 
+from demo_project.bank.compare.export import as_json, write_csv
+from demo_project.bank.compare.orders import LEAST_ROUNDS
 from demo_project.bank.compare.plan import (
     ACCOUNTS,
+    DEFAULT_ROUNDS,
     DEFAULT_SECONDS,
+    MAX_ROUNDS,
     MAX_SECONDS,
     MAX_WORKERS,
     MIN_SECONDS,
@@ -20,16 +24,18 @@ from demo_project.bank.compare.plan import (
     Plan,
 )
 from demo_project.bank.compare.pool import WorkerError
-from demo_project.bank.compare.recording import AlreadyRunning, run_comparison
+from demo_project.bank.compare.recording import AlreadyRunning, Cancelled, run_comparison
 from demo_project.bank.models import Comparison
-from demo_project.bank.report import print_table, progress_bar
+from demo_project.bank.report import print_report, progress_bar
 from demo_project.bank.server import bank_server
 from demo_project.bank.strategies import STRATEGIES, available
 from redis_locks import LockBackendError
 
 
-def add_plan_arguments(parser: ArgumentParser, workers: tuple[int, ...], seconds: float) -> None:
-    """Options that say what to measure."""
+def add_plan_arguments(
+    parser: ArgumentParser, workers: tuple[int, ...], seconds: float, rounds: int
+) -> None:
+    """Options that say what to measure, with these defaults."""
     parser.add_argument(
         "--seconds",
         type=_seconds,
@@ -43,6 +49,14 @@ def add_plan_arguments(parser: ArgumentParser, workers: tuple[int, ...], seconds
         default=list(workers),
         metavar="N",
         help=f"numbers of worker processes, 1 to {MAX_WORKERS} (default: {' '.join(map(str, workers))})",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=_rounds,
+        default=rounds,
+        metavar="N",
+        help=f"how often each is measured, in turn, 1 to {MAX_ROUNDS} (default: %(default)s); "
+        f"an order can be told from noise with {LEAST_ROUNDS} or more",
     )
     parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=available())
     parser.add_argument("--accounts", nargs="+", choices=ACCOUNTS, default=list(ACCOUNTS))
@@ -60,6 +74,7 @@ def plan_from(options: dict[str, Any]) -> Plan:
             workers=tuple(options["workers"]),
             strategies=tuple(options["strategies"]),
             accounts=tuple(options["accounts"]),
+            rounds=options["rounds"],
         )
     except ValueError as error:
         raise CommandError(str(error)) from error
@@ -69,12 +84,13 @@ def run_in_terminal(plan: Plan, *, color: bool) -> Comparison:
     """Run the plan with a progress bar on standard error.
 
     Raises:
-        CommandError: Another comparison is running, a worker failed, or the server cannot be reached.
+        CommandError: Another comparison is running, it was cancelled from the page, a worker failed, or the
+            server cannot be reached.
     """
     try:
-        with progress_bar(sys.stderr, len(plan), color=color) as advance:
-            return run_comparison(plan, on_measurement=advance)
-    except (AlreadyRunning, WorkerError, LockBackendError) as error:
+        with progress_bar(sys.stderr, plan, color=color) as advance:
+            return run_comparison(plan, on_measurement=lambda _: advance())
+    except (AlreadyRunning, Cancelled, WorkerError, LockBackendError) as error:
         raise CommandError(str(error)) from error
 
 
@@ -89,9 +105,15 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Options of the plan, and --json."""
-        add_plan_arguments(parser, WORKERS, DEFAULT_SECONDS)
-        parser.add_argument("--json", action="store_true", help="print the measurements as JSON")
+        """Options of the plan and of the output."""
+        add_plan_arguments(parser, WORKERS, DEFAULT_SECONDS, DEFAULT_ROUNDS)
+        output = parser.add_mutually_exclusive_group()
+        output.add_argument(
+            "--json",
+            action="store_true",
+            help="print findings, medians and each measurement as JSON",
+        )
+        output.add_argument("--csv", action="store_true", help="print each measurement as CSV")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run and print."""
@@ -99,28 +121,30 @@ class Command(BaseCommand):
         plan = plan_from(options)
         with bank_server():
             comparison = run_in_terminal(plan, color=color)
-        measurements = comparison.measurements.all()
+        # Past Django's wrapper, which hides whether this is a terminal's width.
+        out = getattr(self.stdout, "_out", sys.stdout)
         if options["json"]:
-            rows = [
-                {**model_to_dict(row, exclude=("id", "comparison")), "conserved": row.conserved}
-                for row in measurements
-            ]
-            result = {"versions": comparison.versions, "measurements": rows}
-            self.stdout.write(json.dumps(result, indent=2))
+            self.stdout.write(json.dumps(as_json(comparison), indent=2))
+        elif options["csv"]:
+            write_csv(out, comparison)
         else:
-            # Past Django's wrapper, which hides whether this is a terminal's width.
-            print_table(getattr(self.stdout, "_out", sys.stdout), measurements, color=color)
+            print_report(out, comparison, color=color)
 
 
-def _seconds(text: str) -> float:
-    try:
-        return Plan(seconds=float(text)).seconds
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from error
+def _checked(argument: str, read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """The type of an option: reads one value and has the plan refuse a wrong one."""
+
+    def convert(text: str) -> Any:
+        try:
+            value = read(text)
+            Plan.from_dict({argument: [value] if argument == "workers" else value})
+        except ValueError as error:
+            raise ArgumentTypeError(str(error)) from error
+        return value
+
+    return convert
 
 
-def _workers(text: str) -> int:
-    try:
-        return Plan(workers=(int(text),)).workers[0]
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from error
+_seconds = _checked("seconds", float)
+_workers = _checked("workers", int)
+_rounds = _checked("rounds", int)

@@ -14,8 +14,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django_redis import get_redis_connection
 
 from demo_project.bank.accounts import seed_accounts
-from demo_project.bank.report import print_table
+from demo_project.bank.compare.orders import LEAST_ROUNDS
+from demo_project.bank.report import print_report
 from demo_project.bank.server import bank_server
+from demo_project.bank.tour import directions
 
 from .compare import add_plan_arguments, plan_from, run_in_terminal
 
@@ -33,7 +35,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Options of the first comparison, --once and --port."""
-        add_plan_arguments(parser, (1, 5), 0.3)
+        # Few and short, but enough to tell the strategies apart.
+        add_plan_arguments(parser, (2, 10), 0.15, LEAST_ROUNDS)
         parser.add_argument("--once", action="store_true", help="do all of it but do not serve")
         parser.add_argument(
             "--port",
@@ -48,17 +51,21 @@ class Command(BaseCommand):
         with bank_server():
             seed_accounts(get_redis_connection("default"), CUSTOMERS)
             password = create_login()
-            self.stdout.write(f"Comparing {len(plan)} combinations, {plan.seconds} s each ...")
+            self.stdout.write(
+                f"Making {len(plan)} measurements, about {plan.estimated_seconds:.0f} s ..."
+            )
             color = not options["no_color"]
             comparison = run_in_terminal(plan, color=color)
-            table = comparison.measurements.all()
-            print_table(getattr(self.stdout, "_out", sys.stdout), table, color=color)
+            print_report(getattr(self.stdout, "_out", sys.stdout), comparison, color=color)
             self.stdout.write(f"Log in as {LOGIN} with the password {password}")
             if not options["once"]:
                 self._serve(choose_port(options["port"]))
 
     def _serve(self, port: int) -> None:
-        self.stdout.write(f"Open http://127.0.0.1:{port}/ and stop the demo with Ctrl-C.")
+        site = f"http://127.0.0.1:{port}"
+        self.stdout.write(f"Open {site}/ and stop the demo with Ctrl-C. What to click first:")
+        for line in directions(site):
+            self.stdout.write(line)
         self.stdout.flush()
         # No reloader: it would run this command, and so the server, a second time.
         call_command("runserver", f"127.0.0.1:{port}", use_reloader=False, skip_checks=True)

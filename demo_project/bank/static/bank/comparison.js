@@ -3,11 +3,81 @@
 /* Draws the charts from the page's JSON and follows a run that is under way. */
 (() => {
   const POLL_MS = 2000;
-  const MARKERS = ["crossRot", "circle", "triangle", "rect", "star"];
+  const COLORS = 9;
+  const MARKERS = ["crossRot", "circle", "triangle", "rect", "rectRot", "star", "cross", "dash", "line"];
+  const WHISKER = 3;
   const drawn = [];
 
   const color = (variable) =>
     getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
+
+  /* From the lowest to the highest round, at each point; and the line where somebody stops winning. */
+  const marks = {
+    id: "marks",
+    afterDatasetsDraw(chart, _args, { mark, text }) {
+      const { ctx, chartArea, scales } = chart;
+      ctx.save();
+      chart.data.datasets.forEach((series, index) => {
+        if (!chart.isDatasetVisible(index)) {
+          return;
+        }
+        ctx.strokeStyle = series.borderColor;
+        ctx.beginPath();
+        series.ranges.forEach((range, position) => {
+          if (!range) {
+            return;
+          }
+          const x = scales.x.getPixelForValue(position);
+          const [low, high] = range.map((value) => scales.y.getPixelForValue(value));
+          ctx.moveTo(x, low);
+          ctx.lineTo(x, high);
+          for (const y of [low, high]) {
+            ctx.moveTo(x - WHISKER, y);
+            ctx.lineTo(x + WHISKER, y);
+          }
+        });
+        ctx.stroke();
+      });
+      if (mark) {
+        const x = scales.x.getPixelForValue(chart.data.labels.indexOf(mark.workers));
+        ctx.strokeStyle = text;
+        ctx.setLineDash([2, 4]);
+        ctx.beginPath();
+        ctx.moveTo(x, chartArea.top);
+        ctx.lineTo(x, chartArea.bottom);
+        ctx.stroke();
+        // Beside the line, on the side where there is room.
+        const left = x > (chartArea.left + chartArea.right) / 2;
+        ctx.fillStyle = text;
+        ctx.textAlign = left ? "right" : "left";
+        ctx.fillText(mark.text, x + (left ? -6 : 6), chartArea.top + 10);
+      }
+      ctx.restore();
+    },
+  };
+
+  function axis(title, text, line) {
+    return {
+      title: { display: true, text: title, color: text },
+      ticks: { color: text },
+      grid: { color: line },
+      border: { color: line },
+    };
+  }
+
+  function styled(series) {
+    const shade = color(`--bank-series-${(series.color % COLORS) + 1}`);
+    return {
+      ...series,
+      borderColor: shade,
+      backgroundColor: shade,
+      pointStyle: MARKERS[series.color % MARKERS.length],
+      borderDash: series.limit ? [6, 4] : [],
+      pointRadius: 5,
+      borderWidth: 2,
+      spanGaps: true,
+    };
+  }
 
   function draw() {
     const data = document.getElementById("chart-data");
@@ -18,35 +88,22 @@
     const [text, line] = [color("--body-fg"), color("--hairline-color")];
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     for (const chart of JSON.parse(data.textContent)) {
-      const axis = (title) => ({
-        title: { display: true, text: title, color: text },
-        ticks: { color: text },
-        grid: { color: line },
-        border: { color: line },
-      });
-      const datasets = chart.series.map((series, index) => {
-        const shade = color(`--bank-series-${(index % 5) + 1}`);
-        return {
-          ...series,
-          borderColor: shade,
-          backgroundColor: shade,
-          pointStyle: MARKERS[index % MARKERS.length],
-          pointRadius: 5,
-          borderWidth: 2,
-          spanGaps: true,
-        };
-      });
+      const highest = Math.max(...chart.series.flatMap(({ ranges }) => ranges.flat()));
       drawn.push(
         new window.Chart(document.getElementById(chart.id), {
           type: "line",
-          data: { labels: chart.workers, datasets },
+          data: { labels: chart.workers, datasets: chart.series.map(styled) },
+          plugins: [marks],
           options: {
             animation: still ? false : { duration: 300 },
             maintainAspectRatio: false,
-            plugins: { legend: { labels: { color: text, usePointStyle: true } } },
+            plugins: {
+              legend: { labels: { color: text, usePointStyle: true } },
+              marks: { mark: chart.mark, text },
+            },
             scales: {
-              x: axis("Worker processes"),
-              y: { ...axis("Transfers per second"), beginAtZero: true },
+              x: { ...axis("Worker processes", text, line), offset: true },
+              y: { ...axis(chart.unit, text, line), beginAtZero: true, suggestedMax: highest },
             },
           },
         }),
@@ -70,10 +127,10 @@
         const run = await response.json();
         bar.max = run.planned;
         bar.value = run.measured;
-        words.textContent = `${run.measured} of ${run.planned} measurements`;
+        words.textContent = run.text;
         if (run.status !== "running") {
           // By GET, so that a page that came from a form is not sent again.
-          location.assign(section.dataset.list || location.pathname);
+          location.assign(section.dataset.list);
           return;
         }
       } catch (error) {
@@ -99,6 +156,9 @@
   draw();
   new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  // Of several changes of size in a row, Chart.js may miss the last.
+  const fit = () => requestAnimationFrame(() => drawn.forEach((chart) => chart.resize()));
+  new ResizeObserver(fit).observe(document.querySelector(".bank-page"));
   const running = document.getElementById("running");
   if (running) {
     follow(running);

@@ -1,0 +1,180 @@
+"""What a run found, in sentences; each is worded from the figures and says so where these do not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from demo_project.bank.strategies import STRATEGIES, Kind, label_of
+
+from .orders import LEAST_ROUNDS, Crossover, Place, Verdict, cross, rank
+from .summaries import FAIRNESS, P99, THROUGHPUT, Metric, Summaries, money_of
+
+# What optimistic transactions are compared with first of all.
+OUR_LOCK = "redis_lock"
+# From here on others disturb the run, however its rounds agree with each other.
+BUSY_PERCENT = 25
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence; ``main`` ones belong to the story, the others to who wants to know everything."""
+
+    topic: str
+    text: str
+    main: bool = True
+
+
+def findings_of(summaries: Summaries, busy_percent: float = 0) -> list[Finding]:
+    """Everything that can be said of a run, the most important first; empty when nothing was measured.
+
+    Args:
+        summaries: The rounds, put together.
+        busy_percent: How busy other programs kept the processors when it began.
+    """
+    if not summaries:
+        return []
+    return [
+        *_money(summaries),
+        *_doubts(summaries, busy_percent),
+        *_crossovers(summaries),
+        *_orders(summaries),
+    ]
+
+
+def crossovers_of(summaries: Summaries) -> list[Crossover]:
+    """Where each optimistic strategy stops winning against each lock, by kind of accounts."""
+    kinds = sorted({accounts for accounts, _, _ in summaries})
+    rivals = product(kinds, _named(Kind.OPTIMISTIC), _named(Kind.LOCK))
+    found = (cross(summaries, kind, one, other, THROUGHPUT) for kind, one, other in rivals)
+    return [crossover for crossover in found if crossover]
+
+
+def is_main(crossover: Crossover) -> bool:
+    """Whether it belongs to the story: WATCH against the lock of this project."""
+    return (crossover.strategy, crossover.rival) == ("optimistic", OUR_LOCK)
+
+
+def _named(kind: Kind) -> list[str]:
+    return [name for name, strategy in STRATEGIES.items() if strategy.kind is kind]
+
+
+def _money(summaries: Summaries) -> Iterator[Finding]:
+    safe = [found for found in summaries.values() if _is_safe(found.strategy)]
+    money = money_of(row for found in safe for row in found.rows)
+    if safe and money.conserved:
+        count = f"{money.measurements:,}"
+        text = f"The safe strategies conserved the money to the cent in {count} of {count} measurements."
+        yield Finding("money", text)
+    elif safe:
+        wrong = sorted({found.label for found in safe if not found.money.conserved})
+        text = f"Money was lost or made up, which must not happen, by {_listed(wrong)}."
+        yield Finding("money", text)
+    for name in _named(Kind.WARNING):
+        rows = [row for found in summaries.values() if found.strategy == name for row in found.rows]
+        if rows:
+            careless = money_of(rows)
+            yield Finding(
+                "money",
+                f"{label_of(name)} ended with the wrong amount of money in {careless.wrong:,} of "
+                f"{careless.measurements:,} measurements"
+                + (
+                    f", by up to {abs(careless.missing_cents) / 100:,.2f}."
+                    if careless.wrong
+                    else "."
+                ),
+            )
+    if money.overdrafts:
+        text = (
+            f"Of {money.overdrafts:,} transfers that asked for more than the bank has, the safe strategies "
+            f"refused {money.prevented:,}."
+        )
+        yield Finding("overdrafts", text)
+
+
+def _is_safe(name: str) -> bool:
+    return name not in STRATEGIES or STRATEGIES[name].is_safe
+
+
+def _doubts(summaries: Summaries, busy_percent: float) -> Iterator[Finding]:
+    if busy_percent >= BUSY_PERCENT:
+        yield Finding(
+            "machine",
+            f"Other programs kept the processors {busy_percent:.0f}% busy when the run began: "
+            "on a quiet machine speeds, and who is ahead of whom, may be others.",
+        )
+    rounds = max(len(found.rows) for found in summaries.values())
+    if rounds < LEAST_ROUNDS:
+        text = f"Each measurement was made {_times(rounds)}, which is too few to tell an order from noise: "
+        yield Finding("noise", f"{text}{LEAST_ROUNDS} rounds are needed.")
+
+
+def _crossovers(summaries: Summaries) -> Iterator[Finding]:
+    for found in crossovers_of(summaries):
+        yield Finding("crossover", describe_crossover(found), main=is_main(found))
+
+
+def describe_crossover(found: Crossover) -> str:
+    """Where the one wins against the other, in a sentence."""
+    one, other = label_of(found.strategy), label_of(found.rival)
+    parts = [
+        f"{words} with {_listed(counts)}"
+        for words, counts in (
+            ("ahead", found.ahead),
+            ("within noise", found.alike),
+            ("behind", found.behind),
+        )
+        if counts
+    ]
+    if found.at is not None:
+        start = f"stops winning against {other} at {found.at} workers"
+    elif not found.ahead:
+        start = f"nowhere wins against {other}"
+    elif found.alike or found.behind:
+        start = f"wins against {other} with some numbers of workers only"
+    else:
+        start = f"wins against {other} with every number of workers"
+    return f"On {found.accounts} accounts, {one} {start}: {', '.join(parts)}."
+
+
+def _orders(summaries: Summaries) -> Iterator[Finding]:
+    most = max(workers for _, workers, _ in summaries)
+    for metric in (THROUGHPUT, P99, FAIRNESS):
+        # Alone, everybody has a fair share.
+        for accounts, workers in dict.fromkeys((kind, count) for kind, count, _ in summaries):
+            places = rank(
+                [
+                    found
+                    for (kind, count, name), found in summaries.items()
+                    if (kind, count) == (accounts, workers) and _is_safe(name)
+                ],
+                metric,
+            )
+            if len(places) > 1 and not any(place.after is Verdict.UNKNOWN for place in places):
+                text = describe_order(places, metric, accounts, workers)
+                main = workers == most and metric is not FAIRNESS
+                yield Finding(f"order by {metric.field}", text, main=main)
+
+
+def describe_order(places: Sequence[Place], metric: Metric, accounts: str, workers: int) -> str:
+    """The order in a sentence that claims no more than the rounds show."""
+    words = {Verdict.AHEAD: "ahead of", Verdict.ALIKE: "within noise of"}
+    shown = [f"{place.summary.label} ({metric.show(place.value)})" for place in places]
+    chain = [
+        f"{words[place.after]} {text}" if place.after in words else text
+        for place, text in zip(places, shown, strict=True)
+    ]
+    # Sorted by the median, nobody is behind one that comes later.
+    count = "1 worker" if workers == 1 else f"{workers} workers"
+    what = f"{metric.title} ({metric.unit}, {metric.direction})"
+    return f"{what}, {accounts} accounts, {count}: {', '.join(chain)}."
+
+
+def _listed(values: Sequence[object]) -> str:
+    *first, last = map(str, values)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

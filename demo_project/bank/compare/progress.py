@@ -1,0 +1,58 @@
+"""How far a run has come, what it does now, and how long it will take."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from django.utils import timezone
+
+from demo_project.bank.models import Comparison
+
+from .plan import Plan
+
+
+def progress_of(comparison: Comparison) -> dict[str, Any]:
+    """The state of a run in JSON's types, and in words; ``seconds_left`` is None unless it is running."""
+    running = comparison.status == Comparison.Status.RUNNING
+    plan = _plan_of(comparison) if running else None
+    seconds = seconds_left(comparison, plan) if plan else None
+    parts = [f"{comparison.measured} of {comparison.planned} measurements"]
+    if running and comparison.cancelled_by:
+        parts.append("being cancelled")
+    elif plan and seconds is not None:
+        parts += [f"about {_duration(seconds)} left", _now(comparison, plan)]
+    return {
+        "status": comparison.status,
+        "measured": comparison.measured,
+        "planned": comparison.planned,
+        "seconds_left": seconds,
+        "text": "; ".join(filter(None, parts)),
+    }
+
+
+def seconds_left(comparison: Comparison, plan: Plan) -> int:
+    """What the measurements still to do will take, as the ones done did."""
+    if not comparison.measured:
+        return round(plan.estimated_seconds)
+    elapsed = (timezone.now() - comparison.started).total_seconds()
+    rest = comparison.planned - comparison.measured
+    return round(rest * elapsed / comparison.measured)
+
+
+def _now(comparison: Comparison, plan: Plan) -> str:
+    cell = next(islice(plan.cells(), comparison.measured, None), None)
+    return f"round {cell.round} of {plan.rounds}: {cell}" if cell else ""
+
+
+def _duration(seconds: int) -> str:
+    minutes, rest = divmod(seconds, 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _plan_of(comparison: Comparison) -> Plan | None:
+    try:
+        return Plan.from_dict(comparison.parameters)
+    except (TypeError, ValueError):
+        # A run of another version; it is measured, but what it does now is not known here.
+        return None

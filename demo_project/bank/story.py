@@ -1,0 +1,99 @@
+"""All that the page tells of one run, put together for its template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
+
+from .charts import ACCOUNTS_LABELS, charts_of, drawings_of
+from .compare.findings import findings_of
+from .compare.plan import ACCOUNTS
+from .compare.summaries import METRICS, Summaries, money_of, summarise_rounds
+from .compare.worker import OVERDRAFT_EVERY
+from .forms import link_to_repeat
+from .models import Comparison
+from .sources import strategies_shown
+from .strategies import STRATEGIES, label_of
+
+LABELS = {
+    "server": "Server",
+    "connection": "Connection",
+    "python": "Python",
+    "django": "Django",
+    "database": "Database",
+    "machine": "Machine",
+    "cpus": "Processors",
+    "busy_percent": "Busy with other work, %",
+}
+
+
+def story_of(comparison: Comparison | None) -> dict[str, Any]:
+    """The template's context; the strategies are explained even where nothing was measured yet."""
+    rows = list(comparison.measurements.all()) if comparison else []
+    summaries = summarise_rounds(rows)
+    charts = charts_of(summaries)
+    findings = findings_of(summaries, comparison.busy_percent if comparison else 0)
+    return {
+        "comparison": comparison,
+        "strategies": strategies_shown(),
+        "accounts": ACCOUNTS,
+        "findings": [found for found in findings if found.main],
+        "details": [found for found in findings if not found.main],
+        "charts": charts,
+        "drawings": drawings_of(charts),
+        "money": _money_rows(summaries),
+        "overdraft_every": OVERDRAFT_EVERY,
+        "metrics": METRICS,
+        "figures": _figures(summaries),
+        "repeat_link": link_to_repeat(comparison.parameters) if comparison else None,
+        "facts": _facts(comparison) if comparison else [],
+    }
+
+
+def _money_rows(summaries: Summaries) -> list[dict[str, Any]]:
+    names = dict.fromkeys(name for _, _, name in summaries)
+    return [
+        {
+            "label": label_of(name),
+            "safe": name not in STRATEGIES or STRATEGIES[name].is_safe,
+            "money": money_of(
+                row for found in summaries.values() if found.strategy == name for row in found.rows
+            ),
+        }
+        for name in names
+    ]
+
+
+def _figures(summaries: Summaries) -> list[dict[str, Any]]:
+    """The medians of everything, a row for each combination."""
+    return [
+        {
+            "accounts": found.accounts,
+            "workers": found.workers,
+            "label": found.label,
+            "cells": [metric.show(found.median(metric)) for metric in METRICS],
+            "max_ms": f"{max(row.max_ms for row in found.rows):.0f}",
+            "failed": sum(row.failed for row in found.rows),
+            "money": str(found.money),
+            "ok": found.money.conserved,
+        }
+        for found in summaries.values()
+    ]
+
+
+def _facts(comparison: Comparison) -> list[tuple[str, object]]:
+    """Parameters, versions and machine, by name."""
+    parameters = comparison.parameters
+    measured = [
+        ("Strategies", ", ".join(map(label_of, parameters.get("strategies", [])))),
+        ("Accounts", "; ".join(ACCOUNTS_LABELS[kind] for kind in parameters.get("accounts", []))),
+        ("Worker processes", ", ".join(map(str, parameters.get("workers", [])))),
+        ("Rounds", parameters.get("rounds")),
+        ("Seconds each", parameters.get("seconds")),
+    ]
+    started = date_format(localtime(comparison.started), "DATETIME_FORMAT")
+    known = [(LABELS.get(name, name), value) for name, value in comparison.versions.items()]
+    facts = [("Started", started), ("Started by", comparison.started_by), *measured, *known]
+    return [(name, value) for name, value in facts if value is not None]

@@ -1,0 +1,64 @@
+"""Runs that were never made, with figures chosen by a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from demo_project.bank.compare.plan import Plan
+from demo_project.bank.models import Comparison, Measurement
+
+Rates = Mapping[tuple[str, int, str], Sequence[float]]
+
+
+def measurement(accounts: str, workers: int, strategy: str, **figures: Any) -> Measurement:
+    """An unsaved measurement in which nothing went wrong."""
+    usual: dict[str, Any] = {
+        "round": 1,
+        "seconds": 0.3,
+        "transfers": 300,
+        "refused": 6,
+        "failed": 0,
+        "transfers_per_second": 1000.0,
+        "retries_per_transfer": 0.5,
+        "p50_ms": 1.5,
+        "p99_ms": 9.5,
+        "max_ms": 20.0,
+        "fairness": 0.98,
+        "missing_cents": 0,
+        "overdrawn": 0,
+        "overdrafts": 6,
+        "prevented": 6,
+        "round_trips": 2.0,
+    }
+    return Measurement(
+        strategy=strategy, workers=workers, accounts=accounts, **{**usual, **figures}
+    )
+
+
+def rounds_of(rates: Rates) -> list[Measurement]:
+    """Unsaved measurements with these transfers per second in each round."""
+    return [
+        measurement(*key, round=number, transfers_per_second=rate)
+        for key, found in rates.items()
+        for number, rate in enumerate(found, 1)
+    ]
+
+
+def finished_run(rates: Rates, **fields: Any) -> Comparison:
+    """A saved run with these transfers per second in each round."""
+    rows = rounds_of(rates)
+    run = Comparison.objects.create(
+        **{
+            "parameters": Plan().as_dict(),
+            "versions": {"server": "Valkey 9.9.9", "cpus": "2 x Some Chip"},
+            "status": Comparison.Status.FINISHED,
+            "planned": len(rows),
+            "measured": len(rows),
+            **fields,
+        }
+    )
+    for row in rows:
+        row.comparison = run
+    Measurement.objects.bulk_create(rows)
+    return run

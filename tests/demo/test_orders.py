@@ -1,0 +1,229 @@
+"""What the page says of a run: orders only where the rounds show them, and where WATCH stops winning."""
+
+from __future__ import annotations
+
+import pytest
+
+from demo_project.bank.compare.findings import findings_of
+from demo_project.bank.compare.orders import Verdict, compare, cross, rank
+from demo_project.bank.compare.summaries import (
+    P99,
+    RETRIES,
+    ROUND_TRIPS,
+    THROUGHPUT,
+    Summaries,
+    Summary,
+    money_of,
+    summarise_rounds,
+)
+from tests.demo.runs import Rates, measurement, rounds_of
+
+HOT_OPTIMISTIC: Rates = {
+    ("hot", 1, "optimistic"): [1000, 1000, 1000],
+    ("hot", 1, "redis_lock"): [1000, 990, 1010],
+    ("hot", 2, "optimistic"): [2000, 2100, 1900],
+    ("hot", 2, "redis_lock"): [1500, 1600, 1500],
+    ("hot", 5, "optimistic"): [700, 2000, 800],
+    ("hot", 5, "redis_lock"): [1400, 1500, 1300],
+    ("hot", 10, "optimistic"): [500, 500, 500],
+    ("hot", 10, "redis_lock"): [1400, 1500, 1300],
+}
+
+
+def summary(*rates: float, strategy: str = "redis_lock") -> Summary:
+    (found,) = summarise_rounds(rounds_of({("hot", 2, strategy): rates})).values()
+    return found
+
+
+def summaries(rates: Rates) -> Summaries:
+    return summarise_rounds(rounds_of(rates))
+
+
+def texts(rates: Rates, busy: float = 0) -> list[str]:
+    return [finding.text for finding in findings_of(summaries(rates), busy)]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "expected"),
+    [
+        ((120, 130, 140), (100, 110, 100), Verdict.AHEAD),
+        ((100, 110, 100), (120, 130, 140), Verdict.BEHIND),
+        # Better each time, but by so little that the next run may say otherwise.
+        ((104, 105, 106), (100, 101, 102), Verdict.ALIKE),
+        # Far better in the median, but not in each round.
+        ((200, 200, 90), (100, 100, 100), Verdict.ALIKE),
+        ((0, 0, 0), (0, 0, 0), Verdict.ALIKE),
+        ((200, 200), (100, 100), Verdict.UNKNOWN),
+    ],
+)
+def test_one_is_ahead_if_it_is_better_in_every_round_and_clearly_so_in_the_median(
+    mine: tuple[float, ...], theirs: tuple[float, ...], expected: Verdict
+) -> None:
+    assert expected is compare(summary(*mine), summary(*theirs), THROUGHPUT)
+
+
+def test_rounds_are_compared_with_the_same_rounds_of_the_other() -> None:
+    # The machine slowed down during the run; in each round the one was twice as fast.
+    assert Verdict.AHEAD is compare(summary(400, 200, 100), summary(200, 100, 50), THROUGHPUT)
+
+
+def test_only_rounds_that_both_have_count() -> None:
+    cut_off = summary(400, 400)
+    assert Verdict.UNKNOWN is compare(summary(200, 200, 200), cut_off, THROUGHPUT)
+
+
+def test_less_is_better_where_the_metric_says_so() -> None:
+    def with_p99(value: float) -> Summary:
+        rows = [measurement("hot", 2, "script", round=n, p99_ms=value) for n in (1, 2, 3)]
+        return Summary("hot", 2, "script", tuple(rows))
+
+    assert Verdict.AHEAD is compare(with_p99(5), with_p99(9), P99)
+    assert [5, 9] == [place.value for place in rank([with_p99(9), with_p99(5)], P99)]
+
+
+def test_an_order_has_the_best_median_first_and_says_what_each_place_is_worth() -> None:
+    places = rank(
+        [
+            summary(100, 100, 100, strategy="book_lua"),
+            summary(300, 310, 290, strategy="script"),
+            summary(105, 99, 101, strategy="redis_lock"),
+        ],
+        THROUGHPUT,
+    )
+    assert [
+        ("script", None),
+        ("redis_lock", Verdict.AHEAD),
+        ("book_lua", Verdict.ALIKE),
+    ] == [(place.summary.strategy, place.after) for place in places]
+
+
+def test_the_crossover_is_where_the_strategy_has_stopped_winning_for_good() -> None:
+    found = cross(summaries(HOT_OPTIMISTIC), "hot", "optimistic", "redis_lock", THROUGHPUT)
+    assert found is not None
+    assert ((2,), (1, 5), (10,), 5) == (found.ahead, found.alike, found.behind, found.at)
+
+
+def test_there_is_no_crossover_for_one_that_always_or_never_wins() -> None:
+    two: Rates = {("hot", 2, "optimistic"): [9, 9, 9], ("hot", 2, "redis_lock"): [5, 5, 5]}
+    always = cross(summaries(two), "hot", "optimistic", "redis_lock", THROUGHPUT)
+    never = cross(summaries(two), "hot", "redis_lock", "optimistic", THROUGHPUT)
+    assert always is not None
+    assert never is not None
+    assert (None, None) == (always.at, never.at)
+    assert cross(summaries(two), "spread", "optimistic", "redis_lock", THROUGHPUT) is None
+
+
+def test_a_finding_tells_the_crossover_and_where_noise_hides_it() -> None:
+    assert (
+        "On hot accounts, Optimistic (WATCH) stops winning against redis_lock at 5 workers: "
+        "ahead with 2, within noise with 1 and 5, behind with 10."
+    ) in texts(HOT_OPTIMISTIC)
+
+
+@pytest.mark.parametrize(
+    ("optimistic", "words"),
+    [
+        (
+            {1: 900, 2: 900},
+            "wins against redis_lock with every number of workers: ahead with 1 and 2.",
+        ),
+        ({1: 100, 2: 100}, "nowhere wins against redis_lock: behind with 1 and 2."),
+        ({1: 100, 2: 900}, "with some numbers of workers only: ahead with 2, behind with 1."),
+    ],
+)
+def test_a_finding_without_crossover_says_who_wins(
+    optimistic: dict[int, float], words: str
+) -> None:
+    rates: Rates = {
+        **{("hot", count, "optimistic"): [rate] * 3 for count, rate in optimistic.items()},
+        **{("hot", count, "redis_lock"): [500] * 3 for count in optimistic},
+    }
+    (found,) = [text for text in texts(rates) if "On hot accounts" in text]
+    assert found.endswith(words)
+
+
+def test_an_order_in_words_claims_no_more_than_the_rounds_show() -> None:
+    order = next(text for text in texts(HOT_OPTIMISTIC) if "1 worker:" in text)
+    assert order == (
+        "Throughput (transfers per second, more is better), hot accounts, 1 worker: "
+        "Optimistic (WATCH) (1,000), within noise of redis_lock (1,000)."
+    )
+    order = next(text for text in texts(HOT_OPTIMISTIC) if "Throughput" in text and "10 w" in text)
+    assert order.endswith("redis_lock (1,400), ahead of Optimistic (WATCH) (500).")
+
+
+def test_too_few_rounds_make_no_order_and_the_page_says_so() -> None:
+    found = texts({key: rates[:2] for key, rates in HOT_OPTIMISTIC.items()})
+    assert any(
+        "made 2 times, which is too few to tell an order from noise" in text for text in found
+    )
+    assert not any("ahead" in text or "behind" in text for text in found)
+
+
+def test_a_machine_busy_with_other_work_is_mentioned() -> None:
+    assert any("processors 80% busy" in text for text in texts(HOT_OPTIMISTIC, busy=80))
+    assert not any("busy" in text for text in texts(HOT_OPTIMISTIC, busy=10))
+
+
+def test_the_unsafe_way_takes_no_place_in_an_order() -> None:
+    rates: Rates = {**HOT_OPTIMISTIC, ("hot", 10, "unprotected"): [9000, 9000, 9000]}
+    assert not any("No locking" in text and "ahead" in text for text in texts(rates))
+
+
+def test_money_is_told_apart_by_safe_and_unsafe_strategies() -> None:
+    rows = [
+        measurement("hot", 2, "optimistic"),
+        measurement("hot", 2, "unprotected", missing_cents=-250),
+        measurement("hot", 5, "unprotected"),
+    ]
+    found = [finding.text for finding in findings_of(summarise_rounds(rows))]
+    assert "The safe strategies conserved the money to the cent in 1 of 1 measurements." in found
+    assert (
+        "No locking (unsafe) ended with the wrong amount of money in 1 of 2 measurements, by up to 2.50."
+    ) in found
+    assert (
+        "Of 6 transfers that asked for more than the bank has, the safe strategies refused 6."
+    ) in found
+
+
+def test_a_safe_strategy_that_lost_money_is_accused() -> None:
+    rows = [measurement("hot", 2, "optimistic", missing_cents=1), measurement("hot", 2, "script")]
+    found = [finding.text for finding in findings_of(summarise_rounds(rows))]
+    assert "Money was lost or made up, which must not happen, by Optimistic (WATCH)." in found
+
+
+@pytest.mark.parametrize(
+    ("figures", "words"),
+    [
+        ({}, "ok"),
+        ({"missing_cents": 1234}, "12.34 lost"),
+        ({"missing_cents": -5}, "0.05 made up"),
+        ({"overdrawn": 2}, "2 overdrawn"),
+    ],
+)
+def test_the_money_of_rounds_is_told_by_the_worst_of_them(
+    figures: dict[str, int], words: str
+) -> None:
+    money = money_of([measurement("hot", 2, "script"), measurement("hot", 2, "script", **figures)])
+    assert words == str(money)
+    assert money.conserved == (words == "ok")
+
+
+def test_medians_ranges_and_spread_of_the_rounds() -> None:
+    found = summary(80, 100, 110)
+    assert 100 == found.median(THROUGHPUT)
+    assert (80, 110) == found.range(THROUGHPUT)
+    assert 15 == found.spread(THROUGHPUT)
+    assert summary(100).spread(THROUGHPUT) is None
+
+
+def test_what_was_not_measured_is_a_dash() -> None:
+    found = Summary("hot", 2, "script", (measurement("hot", 2, "script", round_trips=None),))
+    assert "-" == ROUND_TRIPS.show(found.median(ROUND_TRIPS))
+    assert found.range(ROUND_TRIPS) is None
+    assert [] == rank([found], ROUND_TRIPS)
+    assert "0.50" == RETRIES.show(found.median(RETRIES))
+
+
+def test_nothing_is_said_of_a_run_that_measured_nothing() -> None:
+    assert [] == findings_of({})

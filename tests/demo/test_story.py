@@ -1,0 +1,192 @@
+"""The story of a run: the code as it runs, charts with tables and words, exports."""
+
+from __future__ import annotations
+
+import csv
+import html
+import inspect
+import io
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from demo_project.bank.charts import charts_of, drawings_of
+from demo_project.bank.compare.summaries import METRICS, summarise_rounds
+from demo_project.bank.models import Comparison, Measurement
+from demo_project.bank.sources import code_of
+from demo_project.bank.strategies import STRATEGIES, Kind, label_of
+from tests.demo.runs import Rates, finished_run, rounds_of
+
+pytestmark = pytest.mark.urls("demo_project.urls")
+
+RATES: Rates = {
+    ("hot", 2, "unprotected"): [5000, 5000, 5000],
+    ("hot", 2, "optimistic"): [2000, 2100, 1900],
+    ("hot", 2, "redis_lock"): [1500, 1600, 1500],
+    ("hot", 2, "script"): [6000, 6000, 6000],
+    ("hot", 10, "unprotected"): [5000, 5000, 5000],
+    ("hot", 10, "optimistic"): [500, 510, 490],
+    ("hot", 10, "redis_lock"): [1400, 1500, 1300],
+    ("hot", 10, "script"): [6000, 6100, 5900],
+    ("spread", 10, "redis_lock"): [4000, 4000, 4000],
+}
+
+
+@pytest.fixture
+def charts() -> list[dict[str, Any]]:
+    return charts_of(summarise_rounds(rounds_of(RATES)))
+
+
+@pytest.fixture
+def viewer(db: None) -> Client:
+    browser = Client()
+    browser.force_login(User.objects.create_superuser("viewer"))
+    return browser
+
+
+def text_of(markup: str) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", "", markup))
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_each_strategy_is_explained_in_one_sentence(name: str) -> None:
+    strategy = STRATEGIES[name]
+    assert strategy.name == name
+    assert len(name) <= Measurement._meta.get_field("strategy").max_length  # type: ignore[union-attr, operator]
+    assert re.fullmatch(r"[A-Z][^.]+\.", strategy.sentence)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_the_code_that_is_shown_is_the_code_that_runs(name: str) -> None:
+    for piece, markup in zip(STRATEGIES[name].shown, code_of(name), strict=True):
+        source = piece if isinstance(piece, str) else inspect.getsource(piece)
+        assert source.strip() == text_of(markup).strip()
+        assert 'class="hl-' in markup
+        assert "style=" not in markup
+
+
+def test_each_metric_has_a_chart_for_each_kind_of_accounts(charts: list[dict[str, Any]]) -> None:
+    assert [metric.title for metric in METRICS] == [chart["title"] for chart in charts]
+    ids = [drawing["id"] for drawing in drawings_of(charts)]
+    assert len(ids) == len(set(ids)) == 2 * len(METRICS)
+
+
+def test_a_chart_has_the_medians_the_ranges_and_the_limit(charts: list[dict[str, Any]]) -> None:
+    hot = drawings_of(charts)[0]
+    assert [2, 10] == hot["workers"]
+    series = {line["label"]: line for line in hot["series"]}
+    assert [2000, 500] == series["Optimistic (WATCH)"]["data"]
+    assert [(1900, 2100), (490, 510)] == series["Optimistic (WATCH)"]["ranges"]
+    assert ["One Lua script"] == [label for label, line in series.items() if line["limit"]]
+    assert "script" in STRATEGIES
+    assert STRATEGIES["script"].kind is Kind.LIMIT
+
+
+def test_the_crossover_is_marked_in_the_chart_of_throughput_only(
+    charts: list[dict[str, Any]],
+) -> None:
+    marks = {drawing["id"]: drawing["mark"] for drawing in drawings_of(charts)}
+    expected = {"workers": 10, "text": "optimistic stops winning"}
+    assert {"chart-hot-transfers_per_second": expected} == {
+        name: mark for name, mark in marks.items() if mark
+    }
+
+
+def test_a_combination_that_was_not_measured_is_a_gap(charts: list[dict[str, Any]]) -> None:
+    rates: Rates = {("hot", 1, "script"): [10], ("hot", 2, "script"): [10], ("hot", 2, "x"): [5]}
+    panel = charts_of(summarise_rounds(rounds_of(rates)))[0]["panels"][0]
+    assert [None, 5] == panel["series"][1]["data"]
+    assert {"label": "x", "cells": ["-", "5"]} == panel["rows"][1]
+
+
+def test_the_page_has_a_table_and_words_for_every_chart(viewer: Client) -> None:
+    run = finished_run(RATES)
+    page = viewer.get(reverse("admin:bank_comparison_change", args=[run.pk])).content.decode()
+    assert 2 * len(METRICS) == page.count("<canvas ")
+    assert 2 * len(METRICS) == page.count('role="img" aria-label="')
+    assert 2 * len(METRICS) == len(re.findall(r"<details><summary>Table", page))
+    assert "Optimistic stops winning at 10 workers." in page
+    assert "2,000 ±5%" in page
+    for fact in ("Valkey 9.9.9", "2 x Some Chip"):
+        assert fact in page
+    # A strict policy forbids these.
+    assert not re.search(r"<script(?! (src|id)=)|style=\"|\bon\w+=\"", page.partition("</head>")[2])
+
+
+def test_strategies_are_explained_before_anything_was_measured(viewer: Client) -> None:
+    page = viewer.get(reverse("admin:bank_comparison_changelist")).content.decode()
+    for name in STRATEGIES:
+        assert html.escape(STRATEGIES[name].sentence) in page
+    assert "No comparison has finished yet." in page
+    assert "<canvas" not in page
+
+
+def test_the_page_says_which_strategy_cannot_run_here_and_why(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = replace(STRATEGIES["script"], unavailable=lambda: "it is Sunday.")
+    monkeypatch.setitem(STRATEGIES, "script", closed)
+    page = viewer.get(reverse("admin:bank_comparison_changelist")).content.decode()
+    assert "Not measured here: it is Sunday." in page
+
+
+def test_runs_of_strategies_that_are_gone_can_still_be_read(viewer: Client) -> None:
+    run = finished_run({("hot", 2, "retired"): [100]}, parameters={}, versions={})
+    response = viewer.get(reverse("admin:bank_comparison_change", args=[run.pk]))
+    assert response.status_code == 200
+    assert "retired" in response.content.decode()
+    assert label_of("retired") == "retired"
+
+
+def test_the_json_export_has_parameters_machine_findings_and_every_round(viewer: Client) -> None:
+    run = finished_run(RATES)
+    response = viewer.get(reverse("admin:bank_comparison_json", args=[run.pk]))
+    assert f'filename="comparison-{run.pk}.json"' in response.headers["Content-Disposition"]
+    report = response.json()
+    assert run.parameters == report["parameters"]
+    assert run.versions == report["versions"]
+    assert len(RATES) * 3 == len(report["measurements"])
+    assert len(RATES) == len(report["medians"])
+    assert 2000 == next(
+        row["transfers_per_second"]
+        for row in report["medians"]
+        if (row["workers"], row["strategy"]) == (2, "optimistic")
+    )
+    (crossing,) = [row for row in report["crossovers"] if row["rival"] == "redis_lock"]
+    assert (10, [2], [10]) == (crossing["stops_winning_at"], crossing["ahead"], crossing["behind"])
+    assert any("stops winning against redis_lock" in row["text"] for row in report["findings"])
+
+
+def test_the_csv_export_has_a_line_for_every_round(viewer: Client) -> None:
+    run = finished_run(RATES)
+    response = viewer.get(reverse("admin:bank_comparison_csv", args=[run.pk]))
+    assert response.headers["Content-Type"].startswith("text/csv")
+    rows = list(csv.DictReader(io.StringIO(response.content.decode())))
+    assert len(RATES) * 3 == len(rows)
+    assert ("hot", "2", "unprotected", "1", "5000.0", "True") == tuple(
+        rows[0][name]
+        for name in (
+            "accounts",
+            "workers",
+            "strategy",
+            "round",
+            "transfers_per_second",
+            "conserved",
+        )
+    )
+
+
+@pytest.mark.parametrize("what", ["json", "csv", "progress"])
+def test_figures_are_for_those_who_may_view_them(what: str, db: None) -> None:
+    run = finished_run({})
+    stranger = Client()
+    stranger.force_login(User.objects.create_user("stranger", is_staff=True))
+    address = reverse(f"admin:bank_comparison_{what}", args=[run.pk])
+    assert stranger.get(address).status_code == 403
+    assert Client().get(address).status_code == 302
+    assert Comparison.objects.count() == 1
