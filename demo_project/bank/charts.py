@@ -13,7 +13,6 @@ ACCOUNTS_LABELS = {
     "hot": f"Hot: all workers on {ACCOUNTS['hot']} accounts",
     "spread": f"Spread: workers on {ACCOUNTS['spread']} accounts",
 }
-MARK = "optimistic stops winning"
 
 EXPLANATIONS = {
     "transfers_per_second": "A line joins the medians of the rounds; whiskers reach from the lowest "
@@ -48,7 +47,7 @@ def charts_of(summaries: Summaries) -> list[dict[str, Any]]:
 def drawings_of(charts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What the page's script needs of the charts."""
     return [
-        {key: panel[key] for key in ("id", "unit", "workers", "series", "mark")}
+        {key: panel[key] for key in ("id", "unit", "workers", "series", "marks")}
         for chart in charts
         for panel in chart["panels"]
     ]
@@ -76,7 +75,7 @@ def _panel(metric: Metric, accounts: str, summaries: Summaries) -> dict[str, Any
         "unit": metric.unit,
         "workers": workers,
         "series": [_series(metric, name, found, workers) for name in names],
-        "mark": _mark(accounts, summaries) if metric is THROUGHPUT else None,
+        "marks": _marks(accounts, summaries) if metric is THROUGHPUT else [],
         "rows": rows,
         "description": _describe(metric, title, rows, workers),
     }
@@ -104,12 +103,13 @@ def _cell(metric: Metric, summary: Summary | None) -> str:
     return shown if spread is None else f"{shown} ±{spread:.0f}%"
 
 
-def _mark(accounts: str, summaries: Summaries) -> dict[str, Any] | None:
-    """Where a line is to be drawn, and what to write at it; None if there is no such place."""
-    for crossover in crossovers_of(summaries):
-        if crossover.accounts == accounts and is_main(crossover) and crossover.at:
-            return {"workers": crossover.at, "text": MARK}
-    return None
+def _marks(accounts: str, summaries: Summaries) -> list[dict[str, Any]]:
+    """Where lines are to be drawn, and what to write at them."""
+    return [
+        {"workers": found.at, "text": f"{label_of(found.strategy)} stops winning"}
+        for found in crossovers_of(summaries)
+        if found.accounts == accounts and is_main(found) and found.at
+    ]
 
 
 def _describe(metric: Metric, title: str, rows: list[dict[str, Any]], workers: list[int]) -> str:

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from demo_project.bank.strategies import available
+
 ROOT = Path(__file__).resolve().parents[2]
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
 
@@ -132,7 +134,7 @@ def start(page: Page, **values: str) -> None:
 def test_a_comparison_is_started_followed_cancelled_and_drawn(browser: Browser, site: Site) -> None:
     problems: list[str] = []
     page = open_page(browser, site, problems)
-    assert figures(page) == 12
+    assert figures(page) == 2 * len(available())
 
     start(page, workers="1 2", seconds="0.1", rounds="1")
     page.click("#start-form [type=submit]")
@@ -147,16 +149,16 @@ def test_a_comparison_is_started_followed_cancelled_and_drawn(browser: Browser, 
     page.wait_for_selector("#findings-title >> text=Comparison 2", timeout=60_000)
     page.wait_for_selector("html[data-charts-drawn='12']")
     assert page.locator("#running").count() == 0
-    assert figures(page) == 24
+    assert figures(page) == 4 * len(available())
     assert page.locator("#result_list tbody tr").count() == 2
     shape = "[Chart.getChart('chart-hot-p99_ms').data.labels, Chart.getChart('chart-hot-p99_ms').data.datasets.length]"
-    assert page.evaluate(shape) == [[1, 2], 6]
+    assert page.evaluate(shape) == [[1, 2], len(available())]
     label = page.locator("#chart-spread-p99_ms").get_attribute("aria-label") or ""
     assert "redis_lock" in label
 
     page.click("#findings-title a")
     page.wait_for_selector("html[data-charts-drawn='12']")
-    assert figures(page) == 24
+    assert figures(page) == 4 * len(available())
     with page.expect_download() as download:
         page.click("text=Export as CSV")
     assert download.value.suggested_filename == "comparison-2.csv"

@@ -16,8 +16,10 @@ from demo_project.bank.compare.summaries import (
     money_of,
     summarise_rounds,
 )
+from demo_project.bank.strategies import label_of
 from tests.demo.runs import Rates, measurement, rounds_of
 
+OPTIMISTIC = label_of("optimistic")
 HOT_OPTIMISTIC: Rates = {
     ("hot", 1, "optimistic"): [1000, 1000, 1000],
     ("hot", 1, "redis_lock"): [1000, 990, 1010],
@@ -115,7 +117,7 @@ def test_there_is_no_crossover_for_one_that_always_or_never_wins() -> None:
 
 def test_a_finding_tells_the_crossover_and_where_noise_hides_it() -> None:
     assert (
-        "On hot accounts, Optimistic (WATCH) stops winning against redis_lock at 5 workers: "
+        f"On hot accounts, {OPTIMISTIC} stops winning against redis_lock at 5 workers: "
         "ahead with 2, within noise with 1 and 5, behind with 10."
     ) in texts(HOT_OPTIMISTIC)
 
@@ -146,10 +148,10 @@ def test_an_order_in_words_claims_no_more_than_the_rounds_show() -> None:
     order = next(text for text in texts(HOT_OPTIMISTIC) if "1 worker:" in text)
     assert order == (
         "Throughput (transfers per second, more is better), hot accounts, 1 worker: "
-        "Optimistic (WATCH) (1,000), within noise of redis_lock (1,000)."
+        f"{OPTIMISTIC} (1,000), within noise of redis_lock (1,000)."
     )
     order = next(text for text in texts(HOT_OPTIMISTIC) if "Throughput" in text and "10 w" in text)
-    assert order.endswith("redis_lock (1,400), ahead of Optimistic (WATCH) (500).")
+    assert order.endswith(f"redis_lock (1,400), ahead of {OPTIMISTIC} (500).")
 
 
 def test_too_few_rounds_make_no_order_and_the_page_says_so() -> None:
@@ -189,7 +191,7 @@ def test_money_is_told_apart_by_safe_and_unsafe_strategies() -> None:
 def test_a_safe_strategy_that_lost_money_is_accused() -> None:
     rows = [measurement("hot", 2, "optimistic", missing_cents=1), measurement("hot", 2, "script")]
     found = [finding.text for finding in findings_of(summarise_rounds(rows))]
-    assert "Money was lost or made up, which must not happen, by Optimistic (WATCH)." in found
+    assert f"Money was lost or made up, which must not happen, by {OPTIMISTIC}." in found
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ def crossovers_of(summaries: Summaries) -> list[Crossover]:
 
 
 def is_main(crossover: Crossover) -> bool:
-    """Whether it belongs to the story: WATCH against the lock of this project."""
-    return (crossover.strategy, crossover.rival) == ("optimistic", OUR_LOCK)
+    """Whether it belongs to the story: optimistic transactions against the lock of this project."""
+    return crossover.rival == OUR_LOCK
 
 
 def _named(kind: Kind) -> list[str]:

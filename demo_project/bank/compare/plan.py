@@ -16,7 +16,7 @@ MAX_WORKERS = 20
 MIN_SECONDS = 0.05
 MAX_SECONDS = 10.0
 # Many short rounds, each strategy in turn in each: so a change of the machine's load meets all alike.
-DEFAULT_SECONDS = 0.3
+DEFAULT_SECONDS = 0.25
 DEFAULT_ROUNDS = 5
 MAX_ROUNDS = 20
 # Besides its own time, each measurement creates accounts, warms up and counts the money.

@@ -3,9 +3,10 @@
 /* Draws the charts from the page's JSON and follows a run that is under way. */
 (() => {
   const POLL_MS = 2000;
-  const COLORS = 9;
-  const MARKERS = ["crossRot", "circle", "triangle", "rect", "rectRot", "star", "cross", "dash", "line"];
+  const COLORS = 10;
+  const MARKERS = ["crossRot", "circle", "triangle", "rect", "rectRot", "star", "cross", "rectRounded", "dash", "line"];
   const WHISKER = 3;
+  const LINE_HEIGHT = 14;
   const drawn = [];
 
   const color = (variable) =>
@@ -14,7 +15,7 @@
   /* From the lowest to the highest round, at each point; and the line where somebody stops winning. */
   const marks = {
     id: "marks",
-    afterDatasetsDraw(chart, _args, { mark, text }) {
+    afterDatasetsDraw(chart, _args, { crossings, text }) {
       const { ctx, chartArea, scales } = chart;
       ctx.save();
       chart.data.datasets.forEach((series, index) => {
@@ -38,7 +39,7 @@
         });
         ctx.stroke();
       });
-      if (mark) {
+      crossings.forEach((mark, index) => {
         const x = scales.x.getPixelForValue(chart.data.labels.indexOf(mark.workers));
         ctx.strokeStyle = text;
         ctx.setLineDash([2, 4]);
@@ -50,8 +51,8 @@
         const left = x > (chartArea.left + chartArea.right) / 2;
         ctx.fillStyle = text;
         ctx.textAlign = left ? "right" : "left";
-        ctx.fillText(mark.text, x + (left ? -6 : 6), chartArea.top + 10);
-      }
+        ctx.fillText(mark.text, x + (left ? -6 : 6), chartArea.top + 10 + index * LINE_HEIGHT);
+      });
       ctx.restore();
     },
   };
@@ -99,7 +100,7 @@
             maintainAspectRatio: false,
             plugins: {
               legend: { labels: { color: text, usePointStyle: true } },
-              marks: { mark: chart.mark, text },
+              marks: { crossings: chart.marks, text },
             },
             scales: {
               x: { ...axis("Worker processes", text, line), offset: true },
