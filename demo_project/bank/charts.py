@@ -104,11 +104,11 @@ def _cell(metric: Metric, summary: Summary | None) -> str:
 
 
 def _marks(accounts: str, summaries: Summaries) -> list[dict[str, Any]]:
-    """Where lines are to be drawn, and what to write at them."""
+    """Between which numbers of workers something changes, and what."""
     return [
-        {"workers": found.at, "text": f"{label_of(found.strategy)} stops winning"}
+        {"between": found.between, "text": f"{label_of(found.strategy)} stops winning"}
         for found in crossovers_of(summaries)
-        if found.accounts == accounts and is_main(found) and found.at
+        if found.accounts == accounts and is_main(found) and found.between
     ]
 
 

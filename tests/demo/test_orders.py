@@ -99,10 +99,11 @@ def test_an_order_has_the_best_median_first_and_says_what_each_place_is_worth() 
     ] == [(place.summary.strategy, place.after) for place in places]
 
 
-def test_the_crossover_is_where_the_strategy_has_stopped_winning_for_good() -> None:
+def test_the_crossover_is_between_the_last_win_and_the_first_defeat() -> None:
     found = cross(summaries(HOT_OPTIMISTIC), "hot", "optimistic", "redis_lock", THROUGHPUT)
     assert found is not None
-    assert ((2,), (1, 5), (10,), 5) == (found.ahead, found.alike, found.behind, found.at)
+    assert ((2,), (1, 5), (10,)) == (found.ahead, found.alike, found.behind)
+    assert (2, 10) == found.between
 
 
 def test_there_is_no_crossover_for_one_that_always_or_never_wins() -> None:
@@ -111,13 +112,13 @@ def test_there_is_no_crossover_for_one_that_always_or_never_wins() -> None:
     never = cross(summaries(two), "hot", "redis_lock", "optimistic", THROUGHPUT)
     assert always is not None
     assert never is not None
-    assert (None, None) == (always.at, never.at)
+    assert (None, None) == (always.between, never.between)
     assert cross(summaries(two), "spread", "optimistic", "redis_lock", THROUGHPUT) is None
 
 
 def test_a_finding_tells_the_crossover_and_where_noise_hides_it() -> None:
     assert (
-        f"On hot accounts, {OPTIMISTIC} stops winning against redis_lock at 5 workers: "
+        f"On hot accounts, {OPTIMISTIC} stops winning against redis_lock between 2 and 10 workers: "
         "ahead with 2, within noise with 1 and 5, behind with 10."
     ) in texts(HOT_OPTIMISTIC)
 
@@ -125,12 +126,21 @@ def test_a_finding_tells_the_crossover_and_where_noise_hides_it() -> None:
 @pytest.mark.parametrize(
     ("optimistic", "words"),
     [
+        ({1: 900, 2: 900}, "always wins against redis_lock: ahead with 1 and 2."),
+        ({1: 100, 2: 100}, "never wins against redis_lock: behind with 1 and 2."),
         (
-            {1: 900, 2: 900},
-            "wins against redis_lock with every number of workers: ahead with 1 and 2.",
+            {1: 100, 2: 900},
+            "wins and loses in turn against redis_lock: ahead with 2, behind with 1.",
         ),
-        ({1: 100, 2: 100}, "nowhere wins against redis_lock: behind with 1 and 2."),
-        ({1: 100, 2: 900}, "with some numbers of workers only: ahead with 2, behind with 1."),
+        (
+            {1: 500, 2: 900},
+            "wins with some numbers of workers against redis_lock: ahead with 2, within noise with 1.",
+        ),
+        (
+            {1: 500, 2: 100},
+            "loses with some numbers of workers against redis_lock: within noise with 1, behind with 2.",
+        ),
+        ({1: 500}, "is nowhere clearly ahead of or behind redis_lock: within noise with 1."),
     ],
 )
 def test_a_finding_without_crossover_says_who_wins(

@@ -48,7 +48,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
                 "accounts": found.accounts,
                 "strategy": found.strategy,
                 "rival": found.rival,
-                "stops_winning_at": found.at,
+                "stops_winning_between": found.between,
                 "ahead": found.ahead,
                 "within_noise": found.alike,
                 "behind": found.behind,

@@ -127,15 +127,22 @@ def describe_crossover(found: Crossover) -> str:
         )
         if counts
     ]
-    if found.at is not None:
-        start = f"stops winning against {other} at {found.at} workers"
-    elif not found.ahead:
-        start = f"nowhere wins against {other}"
-    elif found.alike or found.behind:
-        start = f"wins against {other} with some numbers of workers only"
-    else:
-        start = f"wins against {other} with every number of workers"
-    return f"On {found.accounts} accounts, {one} {start}: {', '.join(parts)}."
+    course = f"{_course(found)} {other}"
+    if found.between:
+        course += " between {} and {} workers".format(*found.between)
+    return f"On {found.accounts} accounts, {one} {course}: {', '.join(parts)}."
+
+
+def _course(found: Crossover) -> str:
+    if found.between:
+        return "stops winning against"
+    if found.ahead and found.behind:
+        return "wins and loses in turn against"
+    if found.ahead:
+        return "wins with some numbers of workers against" if found.alike else "always wins against"
+    if found.behind:
+        return "loses with some numbers of workers against" if found.alike else "never wins against"
+    return "is nowhere clearly ahead of or behind"
 
 
 def _orders(summaries: Summaries) -> Iterator[Finding]:

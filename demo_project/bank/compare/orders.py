@@ -91,12 +91,14 @@ class Crossover:
     behind: tuple[int, ...]
 
     @property
-    def at(self) -> int | None:
-        """The number of workers from which on the one has stopped winning; None if it always or never wins."""
-        later = [
-            count for count in (*self.alike, *self.behind) if count > max(self.ahead, default=0)
-        ]
-        return min(later) if self.ahead and later else None
+    def between(self) -> tuple[int, int] | None:
+        """The last number of workers with which the one wins, and the first with which it loses.
+
+        None if it does not do both, or wins again after it lost.
+        """
+        if not (self.ahead and self.behind) or max(self.ahead) > min(self.behind):
+            return None
+        return max(self.ahead), min(self.behind)
 
 
 def cross(

@@ -7,12 +7,13 @@
   const MARKERS = ["crossRot", "circle", "triangle", "rect", "rectRot", "star", "cross", "rectRounded", "dash", "line"];
   const WHISKER = 3;
   const LINE_HEIGHT = 14;
+  const SHADE = 0.08;
   const drawn = [];
 
   const color = (variable) =>
     getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
 
-  /* From the lowest to the highest round, at each point; and the line where somebody stops winning. */
+  /* From the lowest to the highest round, at each point; and a band where somebody stops winning. */
   const marks = {
     id: "marks",
     afterDatasetsDraw(chart, _args, { crossings, text }) {
@@ -40,18 +41,17 @@
         ctx.stroke();
       });
       crossings.forEach((mark, index) => {
-        const x = scales.x.getPixelForValue(chart.data.labels.indexOf(mark.workers));
-        ctx.strokeStyle = text;
-        ctx.setLineDash([2, 4]);
-        ctx.beginPath();
-        ctx.moveTo(x, chartArea.top);
-        ctx.lineTo(x, chartArea.bottom);
-        ctx.stroke();
-        // Beside the line, on the side where there is room.
-        const left = x > (chartArea.left + chartArea.right) / 2;
+        const [start, end] = mark.between.map((workers) =>
+          scales.x.getPixelForValue(chart.data.labels.indexOf(workers)),
+        );
         ctx.fillStyle = text;
+        ctx.globalAlpha = SHADE;
+        ctx.fillRect(start, chartArea.top, end - start, chartArea.bottom - chartArea.top);
+        ctx.globalAlpha = 1;
+        // On the side where there is room.
+        const left = start + end > chartArea.left + chartArea.right;
         ctx.textAlign = left ? "right" : "left";
-        ctx.fillText(mark.text, x + (left ? -6 : 6), chartArea.top + 10 + index * LINE_HEIGHT);
+        ctx.fillText(mark.text, left ? end - 4 : start + 4, chartArea.top + 12 + index * LINE_HEIGHT);
       });
       ctx.restore();
     },
