@@ -19,7 +19,7 @@ def take(page: Page, site: str) -> None:
     """Take all pictures of the site."""
     for name, address, first, last in PICTURES:
         page.goto(f"{site}/{address}")
-        page.wait_for_load_state("networkidle")
+        page.wait_for_selector("html[data-charts-drawn]", state="attached")
         top, bottom = (page.locator(place).bounding_box() for place in (first, last))
         if top is None or bottom is None:
             raise SystemExit(f"{name}: nothing to see at {page.url}")
