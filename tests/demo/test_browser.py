@@ -21,9 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
 
 try:
+    from axe_playwright_python.sync_playwright import Axe
     from playwright.sync_api import Browser, Page, sync_playwright
 except ImportError:
-    REASON = "no browser test: the package playwright is not installed"
+    REASON = "no browser test: the packages of the dependency group browser are not installed"
 else:
     REASON = "" if BROWSER else "no browser test: neither chromium nor google-chrome is on PATH"
 
@@ -196,3 +197,22 @@ def test_the_charts_follow_the_theme_and_a_narrow_screen(browser: Browser, site:
         .map((element) => element.getBoundingClientRect().right))"""
     page.wait_for_function(f"(limit) => ({widest})() <= limit", arg=400)
     assert problems == []
+
+
+@pytest.mark.long
+def test_axe_finds_no_serious_violation_in_light_and_dark(browser: Browser, site: Site) -> None:
+    # axe itself does what the policy forbids.
+    page = open_page(browser, site, [], bypass_csp=True)
+    page.evaluate(
+        "document.querySelectorAll('.bank-page details').forEach((e) => { e.open = true; })"
+    )
+    found = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        results = Axe().run(page, context=".bank-page")
+        found += [
+            f"{scheme} {violation['id']}: {[node['html'] for node in violation['nodes']]}"
+            for violation in results.response["violations"]
+            if violation["impact"] in {"serious", "critical"}
+        ]
+    assert found == []

@@ -11,11 +11,15 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
 import pytest
+import redis
 
+from demo_project.bank.accounts import account_key
+from demo_project.bank.compare.measuring import account_ids
 from demo_project.bank.strategies import available
 from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
@@ -142,6 +146,31 @@ def test_compare_says_who_is_running_one_already(migrated: dict[str, str]) -> No
     assert result.returncode == 1
     assert "already running" in result.stderr
     assert "a run of the test" in result.stderr
+
+
+@pytest.mark.long
+def test_a_run_whose_process_was_killed_is_marked_and_cleared_away(
+    migrated: dict[str, str], client: redis.Redis
+) -> None:
+    command = [sys.executable, "manage.py", "compare", *SHORT, "--seconds", "2"]
+    first = account_key(account_ids("comparison-1", 1)[0])
+    with subprocess.Popen([*command, "--strategies", "script"], env=migrated, cwd=ROOT) as run:
+        deadline = time.monotonic() + 30
+        while client.hget(first, "money") in (None, b"10000"):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        run.kill()
+    look = (
+        "from demo_project.bank.compare.recording import settle_interrupted as settle;"
+        "from demo_project.bank.models import Comparison; settle();"
+        "run = Comparison.objects.get(); print(run.status, run.error)"
+    )
+    # Its lock has to end first, with its lease.
+    deadline, said = time.monotonic() + 30, ""
+    while "interrupted The process that ran it ended" not in said:
+        assert time.monotonic() < deadline, said
+        said = manage(migrated, "shell", "-c", look).stdout
+    assert not client.exists(first)
 
 
 def test_compare_without_a_server_says_so(environment: dict[str, str], tmp_path: Path) -> None:
