@@ -1,12 +1,17 @@
-"""Runs that were never made, with figures chosen by a test."""
+"""Runs that were never made, with figures chosen by a test, and how to wait for one that is made."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
+from demo_project.bank.compare import recording
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.models import Comparison, Measurement
+from redis_locks import Lock
 
 Rates = Mapping[tuple[str, int, str], Sequence[float]]
 
@@ -62,3 +67,16 @@ def finished_run(rates: Rates, **fields: Any) -> Comparison:
         row.comparison = run
     Measurement.objects.bulk_create(rows)
     return run
+
+
+def wait_until_finished(pk: int) -> Comparison:
+    """The row of a run that has ended, and has let go of its lock."""
+    deadline = time.monotonic() + 40
+    while time.monotonic() < deadline:
+        found = Comparison.objects.get(pk=pk)
+        if found.status != Comparison.Status.RUNNING:
+            # The row is written while the lock is held; the run is over when that is free.
+            Lock(recording.LOCK_NAME).acquire(wait=10).release()  # type: ignore[union-attr]
+            return found
+        time.sleep(0.05)
+    pytest.fail("the comparison did not finish")

@@ -6,7 +6,6 @@ import html
 import re
 import time
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,25 +14,21 @@ from django.contrib.auth.models import Permission, User
 from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
 
 from demo_project.bank.accounts import account_key, seed_accounts
 from demo_project.bank.compare import recording
 from demo_project.bank.compare.measuring import account_ids
 from demo_project.bank.compare.plan import Plan
-from demo_project.bank.compare.pool import WorkerError
-from demo_project.bank.compare.progress import progress_of
-from demo_project.bank.compare.recording import AlreadyRunning, run_comparison, start_comparison
+from demo_project.bank.compare.recording import start_comparison
 from demo_project.bank.forms import ComparisonForm
 from demo_project.bank.models import Comparison
 from redis_locks import Lock
 from redis_locks.testing import override_locks
-from tests.demo.runs import finished_run
+from tests.demo.runs import finished_run, wait_until_finished
 from tests.elsewhere import held
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("demo_project.urls")]
 
-TINY = Plan(seconds=0.05, workers=(2,), accounts=("hot",), rounds=1)
 FORM = {
     "strategies": ["redis_lock"],
     "accounts": ["hot", "spread"],
@@ -61,18 +56,6 @@ def staff(request: pytest.FixtureRequest) -> Client:
 def other_run() -> Iterator[None]:
     with held(Lock(recording.LOCK_NAME, wait=0, label="somebody's run")):
         yield
-
-
-def wait_until_finished(pk: int) -> Comparison:
-    deadline = time.monotonic() + 40
-    while time.monotonic() < deadline:
-        found = Comparison.objects.get(pk=pk)
-        if found.status != Comparison.Status.RUNNING:
-            # The row is written while the lock is held; the run is over when that is free.
-            Lock(recording.LOCK_NAME).acquire(wait=10).release()  # type: ignore[union-attr]
-            return found
-        time.sleep(0.05)
-    pytest.fail("the comparison did not finish")
 
 
 def test_anybody_else_is_sent_to_the_login() -> None:
@@ -198,26 +181,6 @@ def test_a_run_that_died_leaves_no_accounts_behind(staff: Client, client: redis.
     assert not client.exists(*map(account_key, left))
 
 
-def test_the_progress_tells_what_is_measured_and_how_long_it_will_take() -> None:
-    plan = Plan(workers=(2,), accounts=("hot",), strategies=("optimistic", "script"), rounds=3)
-    run = Comparison(parameters=plan.as_dict(), planned=6, started=timezone.now())
-    assert progress_of(run)["seconds_left"] == round(plan.estimated_seconds)
-    run.measured, run.started = 3, timezone.now() - timedelta(seconds=75)
-    assert progress_of(run) == {
-        "status": "running",
-        "measured": 3,
-        "planned": 6,
-        "seconds_left": 75,
-        "text": "3 of 6 measurements; about 1 min 15 s left; "
-        "round 2 of 3: One Lua script, 2 workers, hot accounts",
-    }
-
-
-def test_the_progress_of_another_version_s_run_is_still_counted() -> None:
-    run = Comparison(parameters={"strategies": ["gone"]}, planned=6, measured=2)
-    assert progress_of(run)["text"] == "2 of 6 measurements"
-
-
 def test_a_run_is_cancelled_wherever_it_runs(staff: Client, client: redis.Redis) -> None:
     plan = Plan(seconds=10, workers=(2,), accounts=("hot",), strategies=("script",), rounds=1)
     pk = start_comparison(plan)
@@ -256,42 +219,6 @@ def test_a_run_that_has_ended_cannot_be_cancelled(staff: Client) -> None:
     assert "not running any more" in page
     run.refresh_from_db()
     assert run.cancelled_by == ""
-
-
-def test_round_trips_are_those_that_the_strategies_are_known_for() -> None:
-    strategies = ("unprotected", "redis_lock", "script")
-    plan = Plan(seconds=0.1, workers=(1,), accounts=("hot",), strategies=strategies, rounds=1)
-    rows = run_comparison(plan).measurements.all()
-    found = {row.strategy: round(row.round_trips or 0) for row in rows}
-    assert {"unprotected": 4, "redis_lock": 2, "script": 1} == found
-
-
-def test_a_failed_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_args: Any) -> Any:
-        raise WorkerError("Worker process 7 failed: out of money")
-
-    monkeypatch.setattr(recording, "measure", fail)
-    with pytest.raises(WorkerError):
-        run_comparison(TINY)
-    run = Comparison.objects.get()
-    assert (run.status, run.error) == ("failed", "Worker process 7 failed: out of money")
-
-
-def test_only_one_of_two_starts_runs() -> None:
-    first = start_comparison(TINY)
-    with pytest.raises(AlreadyRunning, match="held by"):
-        start_comparison(TINY)
-    assert wait_until_finished(first).status == Comparison.Status.FINISHED
-    assert Comparison.objects.count() == 1
-
-
-def test_the_safe_strategies_conserve_the_money_between_processes() -> None:
-    run = run_comparison(Plan(seconds=0.2, workers=(4,), accounts=("hot",), rounds=1))
-    for row in run.measurements.exclude(strategy="unprotected"):
-        assert row.transfers > 0, row
-        assert row.conserved, row
-        assert not row.overdrawn, row
-        assert row.prevented == row.overdrafts, row
 
 
 def test_runs_are_not_added_or_changed_by_hand(staff: Client) -> None:

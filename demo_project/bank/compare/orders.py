@@ -63,10 +63,10 @@ def rank(summaries: Iterable[Summary], metric: Metric) -> list[Place]:
     known = [(found.median(metric), found) for found in summaries]
     measured = [(value, found) for value, found in known if value is not None]
     measured.sort(key=lambda pair: pair[0], reverse=not metric.less_is_better)
-    befores = [None, *(found for _, found in measured)]
+    earlier = [None, *(found for _, found in measured)]
     return [
         Place(found, value, compare(before, found, metric) if before else None)
-        for before, (value, found) in zip(befores, measured, strict=False)
+        for before, (value, found) in zip(earlier, measured, strict=False)
     ]
 
 

@@ -1,0 +1,77 @@
+"""Runs of the comparison, made by real processes: one at a time, what they count, how far they are."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from demo_project.bank.compare import recording
+from demo_project.bank.compare.plan import Plan
+from demo_project.bank.compare.pool import WorkerError
+from demo_project.bank.compare.progress import progress_of
+from demo_project.bank.compare.recording import AlreadyRunning, run_comparison, start_comparison
+from demo_project.bank.models import Comparison
+from tests.demo.runs import wait_until_finished
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TINY = Plan(seconds=0.05, workers=(2,), accounts=("hot",), rounds=1)
+
+
+def test_the_progress_tells_what_is_measured_and_how_long_it_will_take() -> None:
+    plan = Plan(workers=(2,), accounts=("hot",), strategies=("optimistic", "script"), rounds=3)
+    run = Comparison(parameters=plan.as_dict(), planned=6, started=timezone.now())
+    assert progress_of(run)["seconds_left"] == round(plan.estimated_seconds)
+    run.measured, run.started = 3, timezone.now() - timedelta(seconds=75)
+    assert progress_of(run) == {
+        "status": "running",
+        "measured": 3,
+        "planned": 6,
+        "seconds_left": 75,
+        "text": "3 of 6 measurements; about 1 min 15 s left; "
+        "round 2 of 3: One Lua script, 2 workers, hot accounts",
+    }
+
+
+def test_the_progress_of_another_version_s_run_is_still_counted() -> None:
+    run = Comparison(parameters={"strategies": ["gone"]}, planned=6, measured=2)
+    assert progress_of(run)["text"] == "2 of 6 measurements"
+
+
+def test_round_trips_are_those_that_the_strategies_are_known_for() -> None:
+    strategies = ("unprotected", "redis_lock", "script")
+    plan = Plan(seconds=0.1, workers=(1,), accounts=("hot",), strategies=strategies, rounds=1)
+    rows = run_comparison(plan).measurements.all()
+    found = {row.strategy: round(row.round_trips or 0) for row in rows}
+    assert {"unprotected": 4, "redis_lock": 2, "script": 1} == found
+
+
+def test_a_failed_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: Any) -> Any:
+        raise WorkerError("Worker process 7 failed: out of money")
+
+    monkeypatch.setattr(recording, "measure", fail)
+    with pytest.raises(WorkerError):
+        run_comparison(TINY)
+    run = Comparison.objects.get()
+    assert (run.status, run.error) == ("failed", "Worker process 7 failed: out of money")
+
+
+def test_only_one_of_two_starts_runs() -> None:
+    first = start_comparison(TINY)
+    with pytest.raises(AlreadyRunning, match="held by"):
+        start_comparison(TINY)
+    assert wait_until_finished(first).status == Comparison.Status.FINISHED
+    assert Comparison.objects.count() == 1
+
+
+def test_the_safe_strategies_conserve_the_money_between_processes() -> None:
+    run = run_comparison(Plan(seconds=0.2, workers=(4,), accounts=("hot",), rounds=1))
+    for row in run.measurements.exclude(strategy="unprotected"):
+        assert row.transfers > 0, row
+        assert row.conserved, row
+        assert not row.overdrawn, row
+        assert row.prevented == row.overdrafts, row
