@@ -194,6 +194,18 @@ def test_a_run_is_cancelled_wherever_it_runs(staff: Client, client: redis.Redis)
     assert "ended as cancelled" in staff.get(reverse(LIST)).content.decode()
 
 
+def test_a_run_whose_row_is_deleted_ends(staff: Client, client: redis.Redis) -> None:
+    plan = Plan(seconds=10, workers=(1,), accounts=("hot",), strategies=("script",), rounds=1)
+    pk = start_comparison(plan)
+    wait_until_money_moves(client, pk)
+    Comparison.objects.get(pk=pk).delete()
+    free = Lock(recording.LOCK_NAME).acquire(wait=8)
+    assert free is not None
+    free.release()
+    assert not Comparison.objects.exists()
+    assert not client.exists(*map(account_key, account_ids(f"comparison-{pk}", 2)))
+
+
 def wait_until_money_moves(client: redis.Redis, pk: int) -> None:
     first = account_key(account_ids(f"comparison-{pk}", 1)[0])
     deadline = time.monotonic() + 30

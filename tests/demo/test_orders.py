@@ -201,7 +201,7 @@ def test_money_is_told_apart_by_safe_and_unsafe_strategies() -> None:
 def test_a_safe_strategy_that_lost_money_is_accused() -> None:
     rows = [measurement("hot", 2, "optimistic", missing_cents=1), measurement("hot", 2, "script")]
     found = [finding.text for finding in findings_of(summarise_rounds(rows))]
-    assert f"Money was lost or made up, which must not happen, by {OPTIMISTIC}." in found
+    assert f"Money was lost, made up or overdrawn, which must not happen, by {OPTIMISTIC}." in found
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def _money(summaries: Summaries) -> Iterator[Finding]:
         yield Finding("money", text)
     elif safe:
         wrong = sorted({found.label for found in safe if not found.money.conserved})
-        text = f"Money was lost or made up, which must not happen, by {_listed(wrong)}."
+        text = f"Money was lost, made up or overdrawn, which must not happen, by {_listed(wrong)}."
         yield Finding("money", text)
     for name in _named(Kind.WARNING):
         rows = [row for found in summaries.values() if found.strategy == name for row in found.rows]

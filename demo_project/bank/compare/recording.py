@@ -147,7 +147,10 @@ def _measure_all(
 ) -> None:
     def check() -> None:
         check_hold()
-        who = Comparison.objects.values_list("cancelled_by", flat=True).get(pk=comparison.pk)
+        asked = Comparison.objects.filter(pk=comparison.pk).values_list("cancelled_by", flat=True)
+        who = asked.first()
+        if who is None:
+            raise Cancelled("The run was deleted.")
         if who:
             raise Cancelled(f"Cancelled by {who}.")
 
@@ -177,4 +180,7 @@ def _status_after(error: BaseException) -> Comparison.Status:
 
 def _finish(comparison: Comparison, status: Comparison.Status, error: str = "") -> None:
     comparison.status, comparison.error, comparison.finished = status, error, timezone.now()
-    comparison.save(update_fields=["status", "error", "finished"])
+    # Not by save(), which fails if the row was deleted meanwhile.
+    Comparison.objects.filter(pk=comparison.pk).update(
+        status=status, error=error, finished=comparison.finished
+    )
