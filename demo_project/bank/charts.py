@@ -16,7 +16,7 @@ ACCOUNTS_LABELS = {
 
 EXPLANATIONS = {
     "transfers_per_second": "A line joins the medians of the rounds; whiskers reach from the lowest "
-    "round to the highest. Dashed: one Lua script, which needs no lock, as the limit.",
+    "round to the highest. Dashed: one Lua script, which needs no lock, as the limit. A click on a name hides its line.",
     "p50_ms": "What half of the callers wait at most for a transfer.",
     "p99_ms": "What the unlucky ones wait: here it shows who stands in a queue, and who has bad luck "
     "again and again.",

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, sync_playwright
 FOLDER = Path(__file__).resolve().parents[2] / "demo_project" / "pictures"
 # The name of each picture, the page, and what to show of it, from the first to the last.
 PICTURES = [
-    ("comparison", "", "section:has(#findings-title)", "section:has(#title-1)"),
+    ("comparison", "admin/bank/comparison/", "section:has(#title-1)", "section:has(#title-1)"),
 ]
 
 

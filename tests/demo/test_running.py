@@ -25,13 +25,13 @@ def test_the_progress_tells_what_is_measured_and_how_long_it_will_take() -> None
     plan = Plan(workers=(2,), accounts=("hot",), strategies=("optimistic", "script"), rounds=3)
     run = Comparison(parameters=plan.as_dict(), planned=6, started=timezone.now())
     assert progress_of(run)["seconds_left"] == round(plan.estimated_seconds)
-    run.measured, run.started = 3, timezone.now() - timedelta(seconds=75)
+    run.measured, run.started = 3, timezone.now() - timedelta(seconds=400)
     assert progress_of(run) == {
         "status": "running",
         "measured": 3,
         "planned": 6,
-        "seconds_left": 75,
-        "text": "3 of 6 measurements; about 1 min 15 s left; "
+        "seconds_left": 93,
+        "text": "3 of 6 measurements; about 1 min 33 s left; "
         "round 2 of 3: One Lua script, 2 workers, hot accounts",
     }
 

@@ -160,8 +160,7 @@ def _orders(summaries: Summaries) -> Iterator[Finding]:
             )
             if len(places) > 1 and not any(place.after is Verdict.UNKNOWN for place in places):
                 text = describe_order(places, metric, accounts, workers)
-                main = workers == most and metric is not FAIRNESS
-                yield Finding(f"order by {metric.field}", text, main=main)
+                yield Finding(f"order by {metric.field}", text, main=workers == most)
 
 
 def describe_order(places: Sequence[Place], metric: Metric, accounts: str, workers: int) -> str:

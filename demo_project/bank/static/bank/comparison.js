@@ -7,6 +7,7 @@
   const MARKERS = ["crossRot", "circle", "triangle", "rect", "rectRot", "star", "cross", "rectRounded", "dash", "line"];
   const WHISKER = 3;
   const LINE_HEIGHT = 14;
+  const LINE_SHARE = 0.1;
   const SHADE = 0.08;
   const drawn = [];
 
@@ -66,6 +67,14 @@
     };
   }
 
+  /* For the whiskers of the lines that are shown, and for words above them. */
+  function makeRoom(scale, lines) {
+    const { data } = scale.chart;
+    const shown = data.datasets.filter((_series, index) => scale.chart.isDatasetVisible(index));
+    const highest = Math.max(scale.max, ...shown.flatMap(({ ranges }) => ranges.flat()));
+    scale.max = highest * (1 + lines * LINE_SHARE);
+  }
+
   function styled(series) {
     const shade = color(`--bank-series-${(series.color % COLORS) + 1}`);
     return {
@@ -89,7 +98,6 @@
     const [text, line] = [color("--body-fg"), color("--hairline-color")];
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     for (const chart of JSON.parse(data.textContent)) {
-      const highest = Math.max(...chart.series.flatMap(({ ranges }) => ranges.flat()));
       drawn.push(
         new window.Chart(document.getElementById(chart.id), {
           type: "line",
@@ -104,7 +112,11 @@
             },
             scales: {
               x: { ...axis("Worker processes", text, line), offset: true },
-              y: { ...axis(chart.unit, text, line), beginAtZero: true, suggestedMax: highest },
+              y: {
+                ...axis(chart.unit, text, line),
+                beginAtZero: true,
+                afterDataLimits: (scale) => makeRoom(scale, chart.marks.length),
+              },
             },
           },
         }),
