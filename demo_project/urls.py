@@ -1,12 +1,14 @@
-"""The demo's addresses: the admin, and the comparison page as its front door."""
+"""The demo's addresses: the live bank as its front door, and the admin with comparison and locks."""
 
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import path
-from django.views.generic import RedirectView
+from django.urls import include, path
+
+# The admin's front page links to the bank.
+admin.site.index_template = "bank/admin_index.html"
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="admin:bank_comparison_changelist")),
     path("admin/", admin.site.urls),
+    path("", include("demo_project.bank.live.urls")),
 ]

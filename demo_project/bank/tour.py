@@ -21,6 +21,11 @@ class Step:
 
 STEPS = (
     Step(
+        "bank:live",
+        "The bank: send money, then let a hundred transfers race, with locks, optimistically, and without: look at "
+        "the balances, and at who waited for whom.",
+    ),
+    Step(
         "admin:bank_comparison_changelist",
         'The comparison that has just run. Read "What came out", open the code of a strategy, and look where '
         "the optimistic line falls below the locked one.",

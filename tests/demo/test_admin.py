@@ -237,7 +237,3 @@ def test_runs_are_not_added_or_changed_by_hand(staff: Client) -> None:
     run = Comparison.objects.create(parameters={}, planned=1, status="finished")
     assert staff.get(reverse("admin:bank_comparison_add")).status_code == 302
     assert staff.post(reverse("admin:bank_comparison_change", args=[run.pk]), {}).status_code == 403
-
-
-def test_the_front_door_leads_to_the_comparison(staff: Client) -> None:
-    assert staff.get("/").headers["Location"] == reverse(LIST)

@@ -13,15 +13,14 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django_redis import get_redis_connection
 
-from demo_project.bank.accounts import seed_accounts
 from demo_project.bank.compare.orders import LEAST_ROUNDS
+from demo_project.bank.live.customers import open_accounts
 from demo_project.bank.report import print_report
 from demo_project.bank.server import bank_server
 from demo_project.bank.tour import directions
 
 from .compare import add_plan_arguments, plan_from, run_in_terminal
 
-CUSTOMERS = {"alice": 100_000, "bob": 50_000, "carol": 25_000}
 LOGIN = "admin"
 USUAL_PORT = 8000
 
@@ -49,7 +48,7 @@ class Command(BaseCommand):
         """Do one step after the other and say so."""
         plan = plan_from(options)
         with bank_server():
-            seed_accounts(get_redis_connection("default"), CUSTOMERS)
+            open_accounts(get_redis_connection("default"))
             password = create_login()
             self.stdout.write(
                 f"Making {len(plan)} measurements, about {plan.estimated_seconds:.0f} s ..."

@@ -1,0 +1,200 @@
+"""Many transfers at the same moment between two accounts, half of them each way, and what came of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import redis
+
+from demo_project.bank.accounts import TransferError, account_key, read_balances
+from demo_project.bank.strategies import transfer_funds
+from redis_locks import LockError
+
+from .watching import Moment, Watcher
+
+EACH_WAY = 50
+START_SECONDS = 10.0
+"""How long the runners may take to get to the start."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """One transfer of a race.
+
+    Attributes:
+        name: The thread that made it, as holder and waiter of locks are shown.
+        outcome: ``moved``, or why it was not, in a sentence.
+        ms: How long it took.
+        retries: How often its strategy had to start again.
+        waited_for: Whom it was seen waiting for, in that order.
+    """
+
+    name: str
+    sender: str
+    moved: bool
+    outcome: str
+    ms: float
+    retries: int
+    waited_for: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a race; runners in the order in which they finished, balances in cents."""
+
+    strategy: str
+    accounts: tuple[str, str]
+    cents: int
+    seconds: float
+    before: tuple[int, int]
+    after: tuple[int, int]
+    runners: tuple[Runner, ...]
+    fullest: Moment | None
+
+    @property
+    def expected(self) -> tuple[int, int]:
+        """The balances that the transfers which say that they moved money should have led to."""
+        paid = [
+            sum(runner.moved and runner.sender == account for runner in self.runners)
+            for account in self.accounts
+        ]
+        net = (paid[1] - paid[0]) * self.cents
+        return self.before[0] + net, self.before[1] - net
+
+    @property
+    def missing_cents(self) -> int:
+        """Money that was there before and is not now; below 0, money made up."""
+        return sum(self.before) - sum(self.after)
+
+    @property
+    def moved(self) -> int:
+        """How many transfers moved their money."""
+        return sum(runner.moved for runner in self.runners)
+
+    @property
+    def retries(self) -> int:
+        """How often transfers had to start again, in all."""
+        return sum(runner.retries for runner in self.runners)
+
+    @property
+    def waiters(self) -> int:
+        """How many transfers were seen waiting."""
+        return sum(bool(runner.waited_for) for runner in self.runners)
+
+
+def run_race(
+    conn: redis.Redis,
+    accounts: tuple[str, str],
+    cents: int,
+    *,
+    strategy: str,
+    each_way: int = EACH_WAY,
+) -> Result:
+    """Make all transfers at the same moment, each in a thread of its own; blocks until all have ended.
+
+    Raises:
+        UnknownAccount: One of the accounts does not exist; nothing was moved.
+        LockBackendError: The locks' server could not be asked; transfers may have been made.
+        redis.RedisError: The bank's server could not be asked.
+    """
+    before = read_balances(conn, accounts)
+    with _client_for(conn, 2 * each_way) as client:
+        start = threading.Barrier(2 * each_way + 1)
+        runs = [
+            _Run(client, start, pair, cents, strategy, f"{pair[0]} to {pair[1]} {number}")
+            for number in range(1, each_way + 1)
+            for pair in (accounts, accounts[::-1])
+        ]
+        watcher = Watcher(account_key(accounts[0]))
+        seconds = _race(runs, start, watcher)
+    after = read_balances(conn, accounts)
+    return Result(
+        strategy,
+        accounts,
+        cents,
+        seconds,
+        (before[accounts[0]], before[accounts[1]]),
+        (after[accounts[0]], after[accounts[1]]),
+        tuple(run.runner(watcher) for run in sorted(runs, key=lambda run: run.ended)),
+        watcher.fullest,
+    )
+
+
+def _race(runs: list[_Run], start: threading.Barrier, watcher: Watcher) -> float:
+    try:
+        for run in runs:
+            run.start()
+        start.wait(START_SECONDS)
+    except BaseException:
+        # Whoever is at the start already must not wait for those who never come.
+        start.abort()
+        raise
+    started = time.perf_counter()
+    try:
+        while any(run.is_alive() for run in runs):
+            watcher.look()
+    finally:
+        for run in runs:
+            run.join()
+    return time.perf_counter() - started
+
+
+class _Run(threading.Thread):
+    def __init__(
+        self,
+        conn: redis.Redis,
+        start: threading.Barrier,
+        pair: tuple[str, str],
+        cents: int,
+        strategy: str,
+        name: str,
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self._conn = conn
+        self._start = start
+        self._pair = pair
+        self._cents = cents
+        self._strategy = strategy
+        self._began = self.ended = 0.0
+        self._moved, self._retries, self._outcome = False, 0, "did not start"
+
+    def run(self) -> None:
+        try:
+            self._start.wait(START_SECONDS)
+            self._began = time.perf_counter()
+            self._transfer()
+        except (TransferError, LockError, redis.RedisError, threading.BrokenBarrierError) as error:
+            self._outcome = str(error) or type(error).__name__
+        finally:
+            self.ended = time.perf_counter()
+
+    def _transfer(self) -> None:
+        receipt = transfer_funds(self._conn, *self._pair, self._cents, strategy=self._strategy)
+        self._moved, self._retries, self._outcome = receipt.moved, receipt.retries, "moved"
+
+    def runner(self, watcher: Watcher) -> Runner:
+        """Return what it did and, as far as `watcher` saw it, whom it waited for."""
+        return Runner(
+            self.name,
+            self._pair[0],
+            self._moved,
+            self._outcome,
+            round((self.ended - self._began) * 1000, 1),
+            self._retries,
+            watcher.waited_for(self.name),
+        )
+
+
+@contextmanager
+def _client_for(conn: redis.Redis, runners: int) -> Iterator[redis.Redis]:
+    """A client with a connection for each runner, as the pool of `conn` may have too few."""
+    pool = conn.connection_pool
+    own = redis.ConnectionPool(
+        pool.connection_class, max_connections=runners, **pool.connection_kwargs
+    )
+    with redis.Redis.from_pool(own) as client:
+        yield client

@@ -1,0 +1,17 @@
+"""Addresses of the live bank."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from . import views
+
+app_name = "bank"
+urlpatterns = [
+    path("", views.show, name="live"),
+    path("accounts/", views.show_accounts, name="accounts"),
+    path("transfer/", views.transfer, name="transfer"),
+    path("race/", views.race, name="race"),
+    path("race/<uuid:race_id>/", views.show_race, name="result"),
+    path("open/", views.open_all, name="open"),
+]

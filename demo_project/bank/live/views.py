@@ -1,0 +1,153 @@
+"""The pages of the live bank. What changes money is POST only; every form has its CSRF token."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import redis
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+from django_redis import get_redis_connection
+
+from demo_project.bank.accounts import TransferError
+from demo_project.bank.strategies import label_of, transfer_funds
+from redis_locks import LockError, LockNotAvailable, redis_lock
+
+from .customers import accounts, open_accounts, total
+from .forms import RaceForm, TransferForm
+from .money import money
+from .race import EACH_WAY, run_race
+from .results import recall, remember
+
+View = Callable[..., HttpResponse]
+
+RACE_LOCK = "bank:race"
+PAGE = "bank/live.html"
+
+
+def _explains_trouble(view: View) -> View:
+    """Answer 503 with the reason, as a page, when Redis cannot be asked."""
+
+    @wraps(view)
+    def explained(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except (redis.RedisError, LockError) as error:
+            return render(request, "bank/trouble.html", {"error": error}, status=503)
+
+    return explained
+
+
+@never_cache
+@require_GET
+@_explains_trouble
+def show(request: HttpRequest) -> HttpResponse:
+    """The accounts and both forms."""
+    return _page(request)
+
+
+@never_cache
+@require_GET
+@_explains_trouble
+def show_accounts(request: HttpRequest) -> HttpResponse:
+    """The table of accounts alone, for the page's script."""
+    return render(request, "bank/accounts.html", _accounts_context(_bank()))
+
+
+@never_cache
+@require_GET
+@_explains_trouble
+def show_race(request: HttpRequest, race_id: uuid.UUID) -> HttpResponse:
+    """The page with the result of a race."""
+    result = recall(_bank(), race_id)
+    if result is None:
+        messages.warning(request, "The bank has forgotten this race: it remembers one for an hour.")
+        return redirect("bank:live")
+    pair = dict(zip(("sender", "recipient"), result.accounts, strict=True))
+    again = {**pair, "amount": f"{result.cents / 100:.2f}", "strategy": result.strategy}
+    return _page(
+        request, race_form=RaceForm(initial=again), result=result, label=label_of(result.strategy)
+    )
+
+
+@require_POST
+@_explains_trouble
+def transfer(request: HttpRequest) -> HttpResponse:
+    """Make one transfer."""
+    form = TransferForm(request.POST)
+    if not form.is_valid():
+        return _page(request, status=422, transfer_form=form)
+    sender, recipient = form.accounts
+    try:
+        receipt = transfer_funds(
+            _bank(),
+            sender,
+            recipient,
+            form.cents,
+            strategy=form.cleaned_data["strategy"],
+            operation_id=form.cleaned_data["operation_id"].hex,
+        )
+    except (TransferError, LockNotAvailable) as error:
+        form.add_error(None, f"Nothing was moved. {error}")
+        return _page(request, status=422, transfer_form=form)
+    if receipt.moved:
+        text = f"{sender} paid {recipient} {money(form.cents)}."
+        messages.success(request, text)
+    else:
+        messages.info(request, "This transfer had been made already; nothing was moved again.")
+    return redirect("bank:live")
+
+
+@require_POST
+@_explains_trouble
+def race(request: HttpRequest) -> HttpResponse:
+    """Make many transfers at once; one race at a time, whoever asks."""
+    form = RaceForm(request.POST)
+    if not form.is_valid():
+        return _page(request, status=422, race_form=form)
+    try:
+        with redis_lock(RACE_LOCK, wait=0, label="a race in the bank"):
+            result = run_race(
+                _bank(), form.accounts, form.cents, strategy=form.cleaned_data["strategy"]
+            )
+    except LockNotAvailable as error:
+        holder = f" It is run by {error.holder}." if error.holder else ""
+        form.add_error(None, f"Another race is on; try again in a moment.{holder}")
+        return _page(request, status=423, race_form=form)
+    except TransferError as error:
+        form.add_error(None, f"Nothing was moved. {error}")
+        return _page(request, status=422, race_form=form)
+    found = reverse("bank:result", args=[remember(_bank(), result)])
+    return redirect(f"{found}#result")
+
+
+@require_POST
+@_explains_trouble
+def open_all(request: HttpRequest) -> HttpResponse:
+    """Open the accounts, or set their balances back."""
+    open_accounts(_bank())
+    messages.success(request, "All accounts have their first balances again.")
+    return redirect("bank:live")
+
+
+def _bank() -> redis.Redis:
+    found: redis.Redis = get_redis_connection("default")
+    return found
+
+
+def _accounts_context(conn: redis.Redis) -> dict[str, Any]:
+    rows = accounts(conn)
+    return {"rows": rows, "total": total(rows)}
+
+
+def _page(request: HttpRequest, *, status: int = 200, **context: Any) -> HttpResponse:
+    forms = {"transfer_form": TransferForm(), "race_form": RaceForm()}
+    context = {**forms, **context, **_accounts_context(_bank()), "each_way": EACH_WAY}
+    return render(request, PAGE, context, status=status)

@@ -1,0 +1,215 @@
+"""The live bank: a transfer by hand, a race of many, and what the page says when something is wrong."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from django.test import Client
+from django.urls import reverse
+
+from demo_project.bank.accounts import (
+    account_key,
+    delete_accounts,
+    read_balances,
+)
+from demo_project.bank.live import race
+from demo_project.bank.live.customers import CUSTOMERS, open_accounts
+from demo_project.bank.live.race import run_race
+from demo_project.bank.live.results import recall, remember
+from demo_project.bank.live.views import RACE_LOCK
+from redis_locks import Lock
+from redis_locks.testing import assert_released
+from tests.elsewhere import held
+
+pytestmark = [pytest.mark.django_db, pytest.mark.urls("demo_project.urls")]
+
+PAIR = ("alice", "bob")
+PAID = {"transfer-sender": "alice", "transfer-recipient": "bob", "transfer-amount": "12.50"}
+RACED = {"race-sender": "alice", "race-recipient": "bob", "race-amount": "1"}
+
+
+@pytest.fixture
+def bank(client: redis.Redis) -> Iterator[redis.Redis]:
+    open_accounts(client)
+    yield client
+    delete_accounts(client, CUSTOMERS)
+
+
+def payment(**changes: str) -> dict[str, str]:
+    fresh = {"transfer-strategy": "redis_lock", "transfer-operation_id": uuid.uuid4().hex}
+    return PAID | fresh | {f"transfer-{field}": value for field, value in changes.items()}
+
+
+def post(view: str, data: dict[str, str] | None = None) -> Any:
+    return Client().post(reverse(f"bank:{view}"), data or {}, follow=True)
+
+
+def text_of(response: Any) -> str:
+    return " ".join(response.content.decode().split())
+
+
+def test_the_front_door_shows_balances_and_forms_to_anybody(bank: redis.Redis) -> None:
+    page = text_of(Client().get("/"))
+    for shown in ("1,000.00", "500.00", "250.00", "1,750.00", 'id="transfer"', 'id="race"'):
+        assert shown in page
+
+
+def test_the_admin_s_front_page_links_to_the_bank(admin_client: Client) -> None:
+    assert '<a href="/">The live bank</a>' in text_of(admin_client.get(reverse("admin:index")))
+
+
+def test_accounts_that_are_not_open_can_be_opened(bank: redis.Redis) -> None:
+    delete_accounts(bank, CUSTOMERS)
+    assert "The accounts are not open yet." in text_of(Client().get("/"))
+    refused = post("transfer", payment())
+    assert 422 == refused.status_code
+    assert "There is no account" in text_of(refused)
+    assert "first balances again" in text_of(post("open"))
+    assert CUSTOMERS == read_balances(bank, CUSTOMERS)
+
+
+@pytest.mark.parametrize("strategy", ["redis_lock", "optimistic"])
+def test_a_transfer_moves_the_amount_and_says_so(bank: redis.Redis, strategy: str) -> None:
+    page = post("transfer", payment(strategy=strategy))
+    assert "alice paid bob 12.50." in text_of(page)
+    assert [98_750, 51_250] == list(read_balances(bank, PAIR).values())
+
+
+def test_the_same_form_sent_twice_moves_the_money_once(bank: redis.Redis) -> None:
+    form = payment()
+    post("transfer", form)
+    assert "nothing was moved again" in text_of(post("transfer", form))
+    assert [98_750, 51_250] == list(read_balances(bank, PAIR).values())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"amount": "0"}, "greater than or equal to 0.01"),
+        ({"amount": "1.005"}, "no more than 2 decimal places"),
+        ({"amount": "NaN"}, "Enter a number"),
+        ({"amount": ""}, "required"),
+        ({"amount": "1000.01"}, "less than the 100001 cents"),
+        ({"recipient": "alice"}, "the same account"),
+        ({"recipient": "mallory"}, "Select a valid choice"),
+        ({"strategy": "unprotected"}, "Select a valid choice"),
+        ({"operation_id": "again"}, "valid UUID"),
+    ],
+)
+def test_a_transfer_that_cannot_be_made_comes_back_with_the_reason(
+    bank: redis.Redis, wrong: dict[str, str], said: str
+) -> None:
+    response = post("transfer", payment(**wrong))
+    assert 422 == response.status_code
+    assert said in text_of(response)
+    assert CUSTOMERS == read_balances(bank, CUSTOMERS)
+
+
+def test_the_table_says_who_holds_an_account(bank: redis.Redis) -> None:
+    with Lock(account_key("carol")):
+        table = text_of(Client().get(reverse("bank:accounts")))
+    assert 1 == table.count(f"held by thread {threading.current_thread().name}")
+    assert 2 == table.count("free")
+
+
+@pytest.mark.parametrize("view", ["transfer", "race", "open"])
+def test_what_changes_money_is_refused_by_get_and_without_the_token(
+    bank: redis.Redis, view: str
+) -> None:
+    url = reverse(f"bank:{view}")
+    assert 405 == Client().get(url).status_code
+    data = payment() | RACED | {"race-strategy": "redis_lock"}
+    assert 403 == Client(enforce_csrf_checks=True).post(url, data).status_code
+    assert CUSTOMERS == read_balances(bank, CUSTOMERS)
+
+
+def test_a_race_with_locks_moves_all_and_shows_who_waited_for_whom(bank: redis.Redis) -> None:
+    response = post("race", RACED | {"race-strategy": "redis_lock"})
+    assert "Every cent is where it should be." in text_of(response)
+    assert CUSTOMERS == read_balances(bank, CUSTOMERS)
+    result = response.context["result"]
+    assert (100, 100) == (len(result.runners), result.moved)
+    # Of a hundred at once, all but the first had to wait, and the queue was looked at meanwhile.
+    assert result.fullest.queue
+    assert result.fullest.holder not in result.fullest.queue
+    assert result.waiters
+    assert f"<li>{result.fullest.queue[0]}</li>" in text_of(response)
+    for account in PAIR:
+        assert_released(account_key(account))
+
+
+def test_an_optimistic_race_conserves_the_money_and_nobody_waits(bank: redis.Redis) -> None:
+    result = run_race(bank, PAIR, 100, strategy="optimistic", each_way=10)
+    assert (20, result.before, result.expected, 0) == (
+        result.moved,
+        result.after,
+        result.after,
+        result.waiters,
+    )
+    assert result.fullest is None
+
+
+def test_a_race_without_locks_shows_what_went_wrong(
+    bank: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both_have_read = threading.Barrier(2, timeout=10)
+    monkeypatch.setattr("demo_project.bank.transfers.check_funds", lambda *_: both_have_read.wait())
+    monkeypatch.setattr("demo_project.bank.live.views.EACH_WAY", 1)
+    monkeypatch.setattr(race.run_race, "__kwdefaults__", {"each_way": 1})
+    page = text_of(post("race", RACED | {"race-strategy": "unprotected"}))
+    # Both wrote what they had read, so each account has only the last one's payment.
+    assert "2.00 lost." in page or "2.00 made up" in page or "in the wrong accounts" in page
+    assert 'class="verdict wrong"' in page
+
+
+def test_a_refused_transfer_of_a_race_says_why(bank: redis.Redis) -> None:
+    result = run_race(bank, PAIR, 100_001, strategy="redis_lock", each_way=1)
+    assert (0, 0) == (result.moved, result.missing_cents)
+    assert result.before == result.after == result.expected
+    assert "less than the 100001 cents" in result.runners[0].outcome
+
+
+def test_a_second_race_at_the_same_time_is_refused(bank: redis.Redis) -> None:
+    with held(Lock(RACE_LOCK, label="somebody's race")):
+        response = post("race", RACED | {"race-strategy": "redis_lock"})
+    assert 423 == response.status_code
+    assert "Another race is on" in text_of(response)
+    assert "somebody&#x27;s race" in text_of(response)
+
+
+def test_a_race_of_unknown_accounts_is_refused(bank: redis.Redis) -> None:
+    delete_accounts(bank, ["bob"])
+    response = post("race", RACED | {"race-strategy": "redis_lock"})
+    assert 422 == response.status_code
+    assert "There is no account" in text_of(response)
+
+
+def test_a_result_is_the_same_when_it_is_looked_at_again(bank: redis.Redis) -> None:
+    result = run_race(bank, PAIR, 5, strategy="redis_lock", each_way=3)
+    race_id = remember(bank, result)
+    assert result == recall(bank, race_id)
+    assert 0 < bank.ttl(f"race:{race_id}") <= 3600
+    page = Client().get(reverse("bank:result", args=[race_id]))
+    assert "Race: redis_lock" in text_of(page)
+
+
+def test_a_forgotten_race_leads_back_to_the_bank(bank: redis.Redis) -> None:
+    page = Client().get(reverse("bank:result", args=[uuid.uuid4()]), follow=True)
+    assert [("/", 302)] == page.redirect_chain
+    assert "has forgotten this race" in text_of(page)
+
+
+@pytest.mark.parametrize("view", ["live", "accounts"])
+def test_a_server_that_does_not_answer_is_said_so(
+    monkeypatch: pytest.MonkeyPatch, view: str
+) -> None:
+    broken = redis.Redis.from_url("unix:///nonexistent/bank.sock")
+    monkeypatch.setattr("demo_project.bank.live.views.get_redis_connection", lambda _: broken)
+    response = Client().get(reverse(f"bank:{view}"))
+    assert 503 == response.status_code
+    assert "does not answer" in text_of(response)
