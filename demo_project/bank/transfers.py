@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import redis
+from redis.client import Pipeline
 
-from redis_locks import LockTimeout, redis_lock
+from redis_locks import LockTimeout, optimistic, redis_lock
+from redis_locks import TooMuchContention as KeptChanging
 
 from .accounts import (
     FIELD,
@@ -38,7 +41,38 @@ _FIRST_PAUSE = 0.0005
 _LONGEST_PAUSE = 0.002
 
 
-def optimistic(conn: redis.Redis, order: Order) -> Receipt:
+def optimistic_transaction(conn: redis.Redis, order: Order) -> Receipt:
+    """Say what to read and what to write; the library watches, starts again, and applies it once."""
+    sender, recipient = account_key(order.sender), account_key(order.recipient)
+    this_call, attempts = uuid.uuid4().hex, 0
+
+    def move(pipe: Pipeline) -> str:
+        nonlocal attempts
+        attempts += 1
+        balance = parse_balance(order.sender, pipe.hget(sender, FIELD))
+        parse_balance(order.recipient, pipe.hget(recipient, FIELD))
+        check_funds(order.sender, balance, order.cents)
+        pipe.multi()
+        pipe.hincrby(sender, FIELD, -order.cents)
+        pipe.hincrby(recipient, FIELD, order.cents)
+        return this_call
+
+    try:
+        moved_by = optimistic.run(
+            move,
+            sender,
+            recipient,
+            operation_id=order.operation_id,
+            remember=order.marker_seconds,
+            attempts=MAX_ATTEMPTS,
+            using=conn,
+        )
+    except KeptChanging as error:
+        raise TooMuchContention(str(error)) from error
+    return Receipt(order.operation_id, max(0, attempts - 1), moved=moved_by == this_call)
+
+
+def watch_by_hand(conn: redis.Redis, order: Order) -> Receipt:
     """WATCH both accounts, check, and write only if nobody else wrote meanwhile; start again otherwise."""
     sender, recipient = account_key(order.sender), account_key(order.recipient)
     with conn.pipeline(transaction=True) as pipe:
