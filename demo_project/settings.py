@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from demo_project.databases import database
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 SECRET_KEY = "the demo has no secrets"  # noqa: S105
 DEBUG = True
@@ -21,13 +23,7 @@ REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
 CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": REDIS_URL}}
 REDIS_LOCKS = {"CONNECTION": "default"}
 
-DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": os.environ.get("DEMO_DATABASE", str(BASE_DIR / "db.sqlite3")),
-        "OPTIONS": {"timeout": 20, "transaction_mode": "IMMEDIATE"},
-    }
-}
+DATABASES = {"default": database(os.environ, BASE_DIR)}
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -40,6 +36,7 @@ INSTALLED_APPS = [
     "chartkick.django",
     "redis_locks",
     "demo_project.bank",
+    "demo_project.rows",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

@@ -23,7 +23,8 @@ REDIS_LOCKS = {"CONNECTION": "default"}
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
-        "NAME": ":memory:",
+        # The processes that tests start are told the file of their tests.
+        "NAME": os.environ.get("REDIS_LOCKS_TEST_DATABASE", ":memory:"),
         "OPTIONS": {"timeout": 20, "transaction_mode": "IMMEDIATE"},
         # A file, not memory: threads and the browser's server need connections of their own.
         "TEST": {
@@ -41,6 +42,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "redis_locks",
     "demo_project.bank",
+    "demo_project.rows",
     "tests.ledger",
     "chartkick.django",
 ]

@@ -13,6 +13,9 @@ from functools import partial
 
 import redis
 
+from demo_project.rows.books import ROWS, unavailable
+from demo_project.rows.moving import database_locks, fenced_writes, move, row_locks
+
 from . import book_locks
 from .accounts import REDIS_BOOKS, Books, check_request
 from .scripted import TRANSFER, one_script, run_transfer
@@ -33,6 +36,7 @@ class Kind(Enum):
     OPTIMISTIC = "optimistic"
     LOCK = "lock"
     LIMIT = "limit"
+    ROWS = "rows"
 
 
 def _available() -> str:
@@ -132,6 +136,39 @@ _TABLE = (
         kind=Kind.LIMIT,
         transfer=one_script,
         shown=(one_script, run_transfer, TRANSFER),
+    ),
+    Strategy(
+        name="rows_db",
+        label="Rows: database locks",
+        sentence="Accounts are rows: SELECT FOR UPDATE locks both until COMMIT; SQLite, which has no row locks, "
+        "locks the whole database with BEGIN IMMEDIATE.",
+        kind=Kind.ROWS,
+        transfer=database_locks,
+        shown=(database_locks, move),
+        books=ROWS,
+        unavailable=unavailable,
+    ),
+    Strategy(
+        name="rows_redis",
+        label="Rows: redis_lock",
+        sentence="Accounts are rows: their locks on Redis are acquired inside the transaction, verified just before "
+        "COMMIT, and released after it.",
+        kind=Kind.ROWS,
+        transfer=row_locks,
+        shown=(row_locks, move),
+        books=ROWS,
+        unavailable=unavailable,
+    ),
+    Strategy(
+        name="rows_fenced",
+        label="Rows: fenced writes",
+        sentence="Accounts are rows that keep the fencing token of the last hold: locks on Redis stand around the "
+        "transaction, and a holder that lost them unnoticed cannot write any more.",
+        kind=Kind.ROWS,
+        transfer=fenced_writes,
+        shown=(fenced_writes, move),
+        books=ROWS,
+        unavailable=unavailable,
     ),
 )
 

@@ -1,5 +1,16 @@
 from __future__ import annotations
 
+import pytest
+from django.db import connection
+
 from tests.demo.driving import browser, site
 
 __all__ = ["browser", "site"]
+
+
+@pytest.fixture(autouse=True)
+def database_of_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker processes of a comparison find the accounts that are rows."""
+    if request.node.get_closest_marker("django_db"):
+        request.getfixturevalue("django_db_setup")
+        monkeypatch.setenv("REDIS_LOCKS_TEST_DATABASE", str(connection.settings_dict["NAME"]))

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import IO, Any
 
+import django
 import redis
 from django_redis import get_redis_connection
 
@@ -107,4 +108,6 @@ def _say(replies: IO[str], message: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    # Some strategies keep accounts as rows.
+    django.setup()
     serve(sys.stdin, sys.stdout)

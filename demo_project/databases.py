@@ -1,0 +1,52 @@
+"""The database of the demo: SQLite in a file, or what ``DATABASE_URL`` names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
+
+LOCK_SECONDS = 20
+"""How long a transaction waits for another one's lock of the database."""
+
+# A write locks a whole SQLite database: readers go on meanwhile, and writers queue from BEGIN on.
+_SQLITE = {
+    "timeout": LOCK_SECONDS,
+    "transaction_mode": "IMMEDIATE",
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+}
+_POSTGRESQL = {"options": f"-c lock_timeout={LOCK_SECONDS}s"}
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "django.db.backends.sqlite3": _SQLITE,
+    "django.db.backends.postgresql": _POSTGRESQL,
+}
+
+
+def database(environment: Mapping[str, str], directory: Path) -> dict[str, Any]:
+    """Return the entry of ``DATABASES``; options of the URL come before ours.
+
+    Args:
+        environment: Its ``DATABASE_URL``, or else its ``DEMO_DATABASE``, the path of an SQLite file, counts.
+        directory: Where the SQLite file is if neither is set.
+
+    Raises:
+        ImproperlyConfigured: ``DATABASE_URL`` names no database.
+    """
+    url = environment.get("DATABASE_URL")
+    if url:
+        try:
+            entry: dict[str, Any] = dict(dj_database_url.parse(url))
+        except ValueError as error:
+            # Without the URL, which may have a password in it.
+            raise ImproperlyConfigured(
+                f"DATABASE_URL names no database: {error} Give one as in "
+                "postgresql://user:password@host/name or sqlite:////path/to/file."
+            ) from None
+    else:
+        path = environment.get("DEMO_DATABASE", str(directory / "db.sqlite3"))
+        entry = {"ENGINE": "django.db.backends.sqlite3", "NAME": path}
+    entry["OPTIONS"] = _OPTIONS.get(entry["ENGINE"], {}) | entry.get("OPTIONS", {})
+    return entry

@@ -1,0 +1,95 @@
+"""Ways to move money between two rows: with the database's locks, with locks on Redis, and fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import redis
+from django.db import OperationalError
+from django.db.transaction import atomic
+
+from demo_project.bank.accounts import TooMuchContention, UnknownAccount, check_funds
+from demo_project.bank.writing import Order, Receipt
+from redis_locks import Hold, redis_lock
+
+from .books import accounts, operations
+
+if TYPE_CHECKING:
+    from redis_locks.fencing import FencedQuerySet
+
+    from .models import Account
+
+WAIT_SECONDS = 10.0
+# PostgreSQL's codes for a lock that is not to be had, a deadlock, and a transaction to be repeated.
+_CONTENTION = {"55P03", "40P01", "40001"}
+
+
+def database_locks(_conn: redis.Redis, order: Order) -> Receipt:
+    """Let the database lock both rows until COMMIT; SQLite locks itself, from BEGIN IMMEDIATE on."""
+    with contention_of(order), atomic():
+        return move(order, both(order).select_for_update())
+
+
+def row_locks(_conn: redis.Redis, order: Order) -> Receipt:
+    """Acquire locks on Redis inside the transaction: they are verified before COMMIT and released after it."""
+    with contention_of(order), atomic(), redis_lock(*lock_names(order), wait=WAIT_SECONDS):
+        return move(order, both(order))
+
+
+def fenced_writes(_conn: redis.Redis, order: Order) -> Receipt:
+    """Hold locks on Redis around the transaction, in which the rows refuse whoever lost these locks."""
+    locks = redis_lock(*lock_names(order), wait=WAIT_SECONDS)
+    with contention_of(order), locks as hold, atomic():
+        # Before they are read: from here on, no older hold can write them.
+        both(order).fenced(hold).update()
+        return move(order, both(order), hold)
+
+
+def move(order: Order, rows: FencedQuerySet[Account], hold: Hold | None = None) -> Receipt:
+    """Check and move, in the transaction that is open, and note the operation, so that it is done once."""
+    found = {row.name: row for row in rows.order_by("name")}
+    for name in (order.sender, order.recipient):
+        if name not in found:
+            raise UnknownAccount(f"There is no account {name!r}.")
+    if operations().filter(pk=order.operation_id).exists():
+        return Receipt(order.operation_id, 0, moved=False)
+    sender, recipient = found[order.sender], found[order.recipient]
+    check_funds(order.sender, sender.cents, order.cents)
+    sender.cents -= order.cents
+    recipient.cents += order.cents
+    for row in (sender, recipient):
+        row.save(hold=hold, update_fields=["cents"])
+    operations().create(operation_id=order.operation_id, sender=sender)
+    return Receipt(order.operation_id, 0, moved=True)
+
+
+def both(order: Order) -> FencedQuerySet[Account]:
+    """The rows of sender and recipient."""
+    return accounts().filter(name__in=(order.sender, order.recipient))
+
+
+def lock_names(order: Order) -> tuple[str, str]:
+    """The names of the rows' locks on Redis."""
+    return f"bank_rows.account:{order.sender}", f"bank_rows.account:{order.recipient}"
+
+
+@contextmanager
+def contention_of(order: Order) -> Iterator[None]:
+    """Report a lock that was not to be had, of the database or on Redis, as the bank does."""
+    try:
+        yield
+    except OperationalError as error:
+        if not _is_contention(error):
+            raise
+        raise TooMuchContention(
+            f"Accounts {order.sender!r} and {order.recipient!r} stayed locked. {error}"
+        ) from error
+
+
+def _is_contention(error: OperationalError) -> bool:
+    # Our own errors have a code themselves, others on the driver's error that they wrap.
+    codes = {getattr(each, "sqlstate", None) for each in (error, error.__cause__)}
+    busy = getattr(error.__cause__, "sqlite_errorname", "")
+    return bool(codes & _CONTENTION) or busy.startswith("SQLITE_BUSY")
