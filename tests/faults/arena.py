@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import multiprocessing
 import os
 import random
 import signal
@@ -24,6 +23,7 @@ from tests.faults.counts import Counts, Diary, count_falling, count_overlaps
 from tests.faults.ledger import Ledger, new_account
 from tests.faults.proxy import Proxy
 from tests.faults.sentinels import Watched
+from tests.forking import processes
 
 if TYPE_CHECKING:
     from tests.faults.scenarios import Scenario
@@ -34,17 +34,12 @@ RECOVERY = 10.0
 START = 30.0
 
 
-# Workers are forked from a process that has imported everything but holds no connection and no thread.
-_processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["redis_locks", "tests.faults.bank_worker"])
-
-
 class Process:
     """One worker: its process and what it wrote down."""
 
     def __init__(self, orders: dict[str, object], log: Path) -> None:
         self.diary = Diary(log)
-        self._process = _processes.Process(target=bank_worker.work, args=(orders,), daemon=True)
+        self._process = processes.Process(target=bank_worker.work, args=(orders,), daemon=True)
         self._process.start()
 
     @property

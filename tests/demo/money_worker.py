@@ -1,0 +1,142 @@
+"""One process of the money test: makes its share of the transfers, each exactly once, whatever happens to it.
+
+What became of a transfer is written to the process's journal at once. A process that takes over from a killed one
+begins after the last entry: with a transfer that may have been made already, and is repeated under its own id.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import struct
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+WAIT = 0.1
+"""Seconds to wait for a lock; then another transfer is made first."""
+LEASE = 2.0
+"""Seconds for which a killed holder may stand in the way."""
+
+MOVED = 1
+REFUSED = 2
+_ENTRY = struct.Struct("<IB")
+# Rows are slow, and a lock of the book whose holder was killed, or did not hear that it got it, blocks for its lease.
+_SLOW = ("rows_", "book_")
+_SHARE_OF_THE_SLOW = 0.1
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One of the planned transfers."""
+
+    number: int
+    strategy: str
+    sender: str
+    recipient: str
+    cents: int
+
+
+def account_names(strategy: str, count: int) -> list[str]:
+    """The accounts of a strategy: ways that exclude others by different locks must not share them."""
+    return [f"money-{strategy}-{number}" for number in range(count)]
+
+
+def plan(seed: int, count: int, strategies: list[str], accounts: int, most: int) -> list[Transfer]:
+    """The same transfers in each process; a tenth as many by a slow strategy as by another one."""
+    chance = random.Random(seed)
+    quick = [float(not name.startswith(_SLOW)) for name in strategies]
+    all_of_them = [weight or _SHARE_OF_THE_SLOW for weight in quick]
+    made = []
+    for number in range(count):
+        # None of the slow ones at the end, when there is nothing else to do until a lease has ended.
+        weights = all_of_them if number < 2 * count / 3 else quick
+        (strategy,) = chance.choices(strategies, weights)
+        sender, recipient = chance.sample(account_names(strategy, accounts), 2)
+        made.append(Transfer(number, strategy, sender, recipient, chance.randint(1, most)))
+    return made
+
+
+def entries(journal: Path) -> Iterator[tuple[int, int]]:
+    """The transfers that are done, by number, and how each ended."""
+    written = journal.read_bytes() if journal.exists() else b""
+    yield from _ENTRY.iter_unpack(written[: len(written) // _ENTRY.size * _ENTRY.size])
+
+
+def count_entries(journal: Path) -> int:
+    """How many transfers are done."""
+    return journal.stat().st_size // _ENTRY.size if journal.exists() else 0
+
+
+def work(orders: dict[str, Any]) -> None:
+    """Make the transfers of one share; the main function of a process."""
+    logging.disable()
+    _set_up(orders)
+    from django_redis import get_redis_connection
+
+    journal = Path(orders["journal"])
+    done = {number for number, _ in entries(journal)}
+    mine = deque(
+        transfer
+        for transfer in plan(*orders["plan"])
+        if transfer.number % orders["shares"] == orders["share"] and transfer.number not in done
+    )
+    conn = get_redis_connection("default")
+    with journal.open("ab", buffering=0) as out:
+        while mine:
+            transfer = mine.popleft()
+            outcome = _make(conn, transfer)
+            if outcome:
+                out.write(_ENTRY.pack(transfer.number, outcome))
+            else:
+                mine.append(transfer)
+
+
+def _make(conn: Any, transfer: Transfer) -> int:
+    """Make a transfer; 0 if it must be repeated."""
+    import redis
+
+    from demo_project.bank.accounts import InsufficientFunds, TooMuchContention
+    from demo_project.bank.strategies import transfer_funds
+    from redis_locks import LockError
+
+    try:
+        transfer_funds(
+            conn,
+            transfer.sender,
+            transfer.recipient,
+            transfer.cents,
+            strategy=transfer.strategy,
+            operation_id=f"money-{transfer.number}",
+        )
+    except InsufficientFunds:
+        return REFUSED
+    except (TooMuchContention, LockError, redis.RedisError):
+        # Somebody died with the lock, or a reply was lost: nobody knows whether the money was moved.
+        return 0
+    return MOVED
+
+
+def _set_up(orders: dict[str, Any]) -> None:
+    import django
+    from django.conf import settings
+
+    cache = {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": orders["url"]}
+    settings.configure(
+        CACHES={"default": cache},
+        REDIS_LOCKS={"CONNECTION": "default", "LEASE": LEASE},
+        DATABASES={"default": orders["database"]},
+        INSTALLED_APPS=["demo_project.rows"],
+    )
+    django.setup()
+    from demo_project.bank import book_locks, transfers
+    from demo_project.bank.strategies import STRATEGIES
+    from demo_project.rows import moving
+
+    transfers.WAIT_SECONDS = moving.WAIT_SECONDS = WAIT
+    for name, lock in (("book_setnx", book_locks.setnx_lock), ("book_lua", book_locks.lua_lock)):
+        shorter = partial(transfers.book_lock, partial(lock, lease=LEASE))
+        STRATEGIES[name] = replace(STRATEGIES[name], transfer=shorter)

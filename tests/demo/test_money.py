@@ -1,0 +1,178 @@
+"""Money is conserved to the cent, whatever happens to processes and replies meanwhile."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from django.db import connection
+
+from demo_project.bank.accounts import REDIS_BOOKS
+from demo_project.bank.strategies import STRATEGIES
+from redis_locks.testing.server import EmbeddedServer
+from tests.demo import money_worker
+from tests.demo.money_worker import MOVED, Transfer, account_names, count_entries, entries
+from tests.faults.proxy import Pipe, Proxy
+from tests.forking import processes
+
+SAFE = [name for name, strategy in STRATEGIES.items() if strategy.is_safe]
+SHARES = 4
+ACCOUNTS = 8
+START_CENTS = 1_000
+MOST_CENTS = 500
+ONE_IN = 1000
+PATIENCE = 45.0
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class ReplyProxy(Proxy):
+    """Counts every reply, whatever it answers."""
+
+    def _passes_on(self, pipe: Pipe, data: bytes) -> bool:
+        if self._loses_now():
+            pipe.loses_next = True
+        return True
+
+
+class Crew:
+    """The processes that make the transfers, one for each share, and what they have done."""
+
+    def __init__(self, folder: Path, url: str, plan: tuple[Any, ...]) -> None:
+        used = connection.settings_dict
+        # The processes are killed, not the machine: nothing need be on the disk.
+        options = {**used["OPTIONS"], "init_command": "PRAGMA synchronous=OFF"}
+        database = {"ENGINE": used["ENGINE"], "NAME": str(used["NAME"]), "OPTIONS": options}
+        self._orders = {"url": url, "plan": plan, "database": database, "shares": SHARES}
+        self.journals = [folder / f"{share}.journal" for share in range(SHARES)]
+        self._workers = [self._start(share) for share in range(SHARES)]
+
+    def _start(self, share: int) -> Any:
+        orders = {**self._orders, "share": share, "journal": str(self.journals[share])}
+        worker = processes.Process(target=money_worker.work, args=(orders,), daemon=True)
+        worker.start()
+        return worker
+
+    def replace(self, share: int) -> None:
+        """Kill the worker of a share and start another one, which takes over."""
+        self.kill(share)
+        self._workers[share] = self._start(share)
+
+    def kill(self, share: int) -> None:
+        self._workers[share].kill()
+        self._workers[share].join()
+
+    @property
+    def done(self) -> int:
+        return sum(count_entries(journal) for journal in self.journals)
+
+    @property
+    def failed(self) -> list[int]:
+        return [worker.exitcode for worker in self._workers if worker.exitcode]
+
+    def outcomes(self) -> dict[int, int]:
+        return {number: how for journal in self.journals for number, how in entries(journal)}
+
+
+@pytest.fixture
+def proxy(redis_server: EmbeddedServer) -> Iterator[ReplyProxy]:
+    with ReplyProxy(redis_server.url) as made:
+        yield made
+
+
+def seed(client: redis.Redis, strategies: list[str]) -> None:
+    for name in strategies:
+        names = account_names(name, ACCOUNTS)
+        STRATEGIES[name].books.seed(client, dict.fromkeys(names, START_CENTS))
+
+
+def balances(client: redis.Redis, strategies: list[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name in strategies:
+        found |= STRATEGIES[name].books.read(client, account_names(name, ACCOUNTS))
+    return found
+
+
+def make_all(
+    client: redis.Redis,
+    crew: Crew,
+    count: int,
+    kills: list[int],
+    strategies: list[str],
+    within: float,
+) -> Counter[str]:
+    """Kill a worker whenever so many transfers are done; return which accounts were ever seen overdrawn."""
+    on_redis = [name for name in strategies if STRATEGIES[name].books is REDIS_BOOKS]
+    chance = random.Random(count)
+    overdrawn: Counter[str] = Counter()
+    deadline = time.monotonic() + within
+    while (done := crew.done) < count:
+        assert time.monotonic() < deadline, f"{done} of {count} transfers were made in {within} s"
+        assert [] == crew.failed
+        while kills and done >= kills[0]:
+            kills.pop(0)
+            crew.replace(chance.randrange(SHARES))
+        seen = balances(client, on_redis)
+        overdrawn.update(account for account, cents in seen.items() if cents < 0)
+        time.sleep(0.02)
+    return overdrawn
+
+
+def expected(transfers: list[Transfer], outcomes: dict[int, int]) -> dict[str, int]:
+    """The balances after all transfers that say that they moved their money, each of them once."""
+    strategies = {transfer.strategy for transfer in transfers}
+    names = [account for name in strategies for account in account_names(name, ACCOUNTS)]
+    cents = dict.fromkeys(names, START_CENTS)
+    for transfer in transfers:
+        if outcomes[transfer.number] == MOVED:
+            cents[transfer.sender] -= transfer.cents
+            cents[transfer.recipient] += transfer.cents
+    return cents
+
+
+@pytest.mark.parametrize(
+    ("count", "kills", "within"),
+    [
+        pytest.param(5_000, 3, PATIENCE, id="short"),
+        pytest.param(
+            200_000, 200, 3600.0, id="long", marks=[pytest.mark.long, pytest.mark.timeout(3700)]
+        ),
+    ],
+)
+def test_every_cent_is_where_it_should_be_though_processes_die_and_replies_get_lost(
+    client: redis.Redis,
+    proxy: ReplyProxy,
+    tmp_path: Path,
+    count: int,
+    kills: int,
+    within: float,
+) -> None:
+    seed(client, SAFE)
+    plan = (count, count, SAFE, ACCOUNTS, MOST_CENTS)
+    # The last ones die early enough for those who take over to have something to do.
+    planned = sorted(random.Random(kills).sample(range(count // 20, count * 3 // 4), kills))
+    crew = Crew(tmp_path, proxy.url, plan)
+    proxy.lose(ONE_IN, every=ONE_IN)
+    try:
+        overdrawn = make_all(client, crew, count, planned, SAFE, within)
+    finally:
+        for share in range(SHARES):
+            crew.kill(share)
+    assert [] == planned
+    assert proxy.lost >= count // ONE_IN
+    outcomes = crew.outcomes()
+    transfers = money_worker.plan(*plan)
+    found = balances(client, SAFE)
+    assert expected(transfers, outcomes) == found
+    assert len(SAFE) * ACCOUNTS * START_CENTS == sum(found.values())
+    assert {} == overdrawn
+    assert min(found.values()) >= 0
+    # Each way had its share of transfers, of which some were made and some refused.
+    tried = {(each.strategy, outcomes[each.number]) for each in transfers}
+    assert 2 * len(SAFE) == len(tried)
