@@ -17,8 +17,10 @@ class RedisLocksConfig(AppConfig):
         """Register what can only be imported once Django is set up."""
         from redis_locks import telling
         from redis_locks.checks import check_settings
+        from redis_locks.integrations import telemetry
         from redis_locks.integrations.celery import check_task_order
 
         checks.register(check_settings, "redis_locks")
         checks.register(check_task_order, "redis_locks")
         telling.start()
+        telemetry.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import enum
 import functools
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -54,6 +55,7 @@ class Settings:
     log_lock_waits: bool = True
     partitions: int = 1
     conflict_status: int = 423
+    telemetry: tuple[str, ...] = ()
 
     @property
     def lease_ms(self) -> int:
@@ -139,6 +141,35 @@ def _whole_number(lowest: int, highest: int) -> Callable[[object, str], int]:
     return read
 
 
+TELEMETRY: Final = {
+    "opentelemetry": ("opentelemetry.metrics", "opentelemetry-api"),
+    "prometheus": ("prometheus_client", "prometheus-client"),
+}
+"""For what TELEMETRY may name, the module that it imports and the package that has it."""
+
+
+def _telemetry(value: object, entry: str) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        msg = f"{entry} must be a list such as ['prometheus'], not {value!r}"
+        raise TypeError(msg)
+    for name in value:
+        if not isinstance(name, str) or name not in TELEMETRY:
+            msg = f"{entry} may name {' and '.join(map(repr, TELEMETRY))}, not {name!r}"
+            raise ValueError(msg)
+        module, package = TELEMETRY[name]
+        if not _is_installed(module):
+            msg = f"{entry} names {name!r}, but the package {package} is not installed"
+            raise ValueError(msg)
+    return tuple(value)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # what is before the dot
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     field: str
@@ -180,6 +211,11 @@ _ENTRIES: Mapping[str, _Entry] = {
         "conflict_status",
         _whole_number(ERROR_STATUSES[0], ERROR_STATUSES[-1]),
         "Give the HTTP status of a view whose lock is held, such as 423 or 409.",
+    ),
+    "TELEMETRY": _Entry(
+        "telemetry",
+        _telemetry,
+        "Name where metrics go, and install the package that this needs; [] is nowhere.",
     ),
 }
 

@@ -1,0 +1,128 @@
+"""Spans and metrics for OpenTelemetry: REDIS_LOCKS = {"TELEMETRY": ["opentelemetry"]}.
+
+Needs opentelemetry-api; the application sets up the SDK, before or after.
+
+| span | when |
+|---|---|
+| ``lock wait LOCK`` | an acquire that waited, or was refused |
+| ``lock hold LOCK`` | a hold, from its beginning to its end |
+
+Spans are children of the span in which the lock was acquired, and made when they have ended: what
+runs while a lock is held is no child of the hold's span, but beside it. Attributes:
+``redis_locks.name``, ``.lock``, ``.mode``, ``.outcome``, and where there is one ``.fencing_token``,
+``.holder`` (who was in the way) and ``.circle`` (the waits of a deadlock). Lost holds, deadlocks
+and waits in vain are errors.
+
+| metric | attributes | what |
+|---|---|---|
+| ``redis_locks.contended`` | lock, mode | acquires that found the lock held by somebody else |
+| ``redis_locks.wait.duration`` | lock, mode, outcome | histogram in seconds; all acquires are counted |
+| ``redis_locks.hold.duration`` | lock, mode, outcome | histogram in seconds |
+
+See `telemetry.Labels` for the labels; here they begin with ``redis_locks.``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from opentelemetry import metrics, trace
+from opentelemetry.context import Context, get_current
+from opentelemetry.util.types import AttributeValue
+
+from redis_locks.integrations.telemetry import BUCKETS, Labels, Telemetry
+from redis_locks.observing import LockEvent
+
+_NAME = "redis_locks"
+
+
+class OpenTelemetry(Telemetry):
+    """Sends spans and metrics to these providers; `connect` begins.
+
+    Args:
+        tracer_provider: None: the global one.
+        meter_provider: None: the global one.
+    """
+
+    def __init__(
+        self,
+        tracer_provider: trace.TracerProvider | None = None,
+        meter_provider: metrics.MeterProvider | None = None,
+    ) -> None:
+        super().__init__()
+        self._tracer = trace.get_tracer(_NAME, tracer_provider=tracer_provider)
+        meter = metrics.get_meter(_NAME, meter_provider=meter_provider)
+        self._contended = meter.create_counter(
+            f"{_NAME}.contended",
+            unit="{acquire}",
+            description="Acquires that found the lock held by somebody else.",
+        )
+        self._wait, self._hold = (
+            meter.create_histogram(
+                f"{_NAME}.{what}.duration",
+                unit="s",
+                description=text,
+                explicit_bucket_boundaries_advisory=BUCKETS,
+            )
+            for what, text in (
+                ("wait", "How long acquires waited; 0 if the lock was free."),
+                ("hold", "How long locks were held."),
+            )
+        )
+
+    def contended(self, lock: str, mode: str) -> None:
+        """Count an acquire that found the lock held by somebody else."""
+        self._contended.add(1, {f"{_NAME}.lock": lock, f"{_NAME}.mode": mode})
+
+    def wait_ended(self, event: LockEvent, labels: Labels) -> None:
+        """Record the wait; a span if somebody else was in the way."""
+        attributes = _attributes(labels)
+        self._wait.record(event.waited, attributes)
+        if labels.outcome != "acquired" or event.waited:
+            failed = "" if labels.outcome in {"acquired", "not_available"} else labels.outcome
+            now = time.time_ns()
+            start = now - _ns(event.waited)
+            self._span(f"lock wait {labels.lock}", event, attributes, (start, now), failed)
+
+    def hold_ended(self, event: LockEvent, labels: Labels, context: Context | None) -> None:
+        """Record the hold, and a span."""
+        attributes = _attributes(labels)
+        self._hold.record(event.held, attributes)
+        start = time.time_ns() - _ns(time.monotonic() - event.since)
+        ends = start, start + _ns(event.held)
+        self._span(f"lock hold {labels.lock}", event, attributes, ends, event.reason, context)
+
+    def context(self) -> Context:
+        """Return the span in which a hold begins."""
+        return get_current()
+
+    def _span(
+        self,
+        name: str,
+        event: LockEvent,
+        attributes: Mapping[str, AttributeValue],
+        ends: tuple[int, int],
+        failed: str,
+        parent: Context | None = None,
+    ) -> None:
+        start, end = ends
+        attributes = {**attributes, f"{_NAME}.name": event.name}
+        if event.fencing_token:
+            attributes[f"{_NAME}.fencing_token"] = event.fencing_token
+        if event.holder:
+            attributes[f"{_NAME}.holder"] = event.holder
+        if event.circle:
+            attributes[f"{_NAME}.circle"] = [str(wait) for wait in event.circle]
+        span = self._tracer.start_span(name, parent, attributes=attributes, start_time=start)
+        if failed:
+            span.set_status(trace.StatusCode.ERROR, failed)
+        span.end(end)
+
+
+def _attributes(labels: Labels) -> dict[str, str]:
+    return {f"{_NAME}.{label}": value for label, value in labels._asdict().items()}
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)

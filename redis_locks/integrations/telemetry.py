@@ -1,0 +1,138 @@
+"""What metrics and traces have in common: which figures an event gives, under which labels.
+
+A label has few values, whatever the locks are called: a time series, or a kind of span, for each
+name would be one for each account. So the label of a lock is its template, or else the function
+that acquires it, and after `MAX_LOCKS` different ones all further locks share `OTHER`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from typing import Any, Final, NamedTuple
+
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import import_string
+
+from redis_locks.conf import get_settings
+from redis_locks.integrations.places import user_function
+from redis_locks.observing import LockEvent
+from redis_locks.signals import LOCK_SIGNALS
+
+MAX_LOCKS: Final = 500
+"""How many different labels the locks of one process have."""
+
+OTHER: Final = "(other)"
+"""The label of all further locks, and of holds whose acquire was not told."""
+
+MAX_OPEN: Final = 10_000
+"""How many holds are remembered from their beginning to their end; dropped ones have no end."""
+
+BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+"""Upper bounds, in seconds, of the histograms of waits and holds."""
+
+CLASSES: Final = {
+    "opentelemetry": "redis_locks.integrations.opentelemetry.OpenTelemetry",
+    "prometheus": "redis_locks.integrations.prometheus.PrometheusMetrics",
+}
+"""What REDIS_LOCKS["TELEMETRY"] names."""
+
+_started: set[str] = set()
+
+
+def start() -> None:
+    """Connect what REDIS_LOCKS["TELEMETRY"] names; nothing else is imported. Again does nothing."""
+    try:
+        named = get_settings().telemetry
+    except ImproperlyConfigured:
+        return  # said by the system checks, and by whoever uses a lock
+    for name in named:
+        if name not in _started:
+            import_string(CLASSES[name])().connect()
+            _started.add(name)
+
+
+class Labels(NamedTuple):
+    """The labels of one figure.
+
+    Attributes:
+        lock: A template, the function that acquires, or `OTHER`.
+        mode: "exclusive", "shared", "permit" or "upgrade".
+        outcome: How a wait ended: "acquired", "not_available" (it was not to wait), "timed_out"
+            or "deadlock"; or how a hold did: "released" or "lost".
+    """
+
+    lock: str
+    mode: str
+    outcome: str
+
+
+class Telemetry(ABC):
+    """Receives the signals of locks; those derived from it know where figures go."""
+
+    def __init__(self) -> None:
+        self._locks: set[str] = set()
+        self._open: OrderedDict[tuple[object, ...], tuple[str, Any]] = OrderedDict()
+
+    def connect(self) -> None:
+        """Receive the signals of all locks of this process, until `disconnect`."""
+        for signal in LOCK_SIGNALS.values():
+            signal.connect(self.receive, weak=False)
+
+    def disconnect(self) -> None:
+        """Receive no more."""
+        for signal in LOCK_SIGNALS.values():
+            signal.disconnect(self.receive)
+
+    def receive(self, event: LockEvent, **_: object) -> None:
+        """Turn one event into figures."""
+        mode = event.mode.partition(":")[0]
+        if event.kind in {"released", "lost"}:
+            lock, context = self._open.pop(hold_key(event), (None, None))
+            labels = Labels(lock or self._label(event.template), mode, event.kind)
+            self.hold_ended(event, labels, context)
+            return
+        lock = self._label(event.template or user_function())
+        if event.kind == "contended":
+            self.contended(lock, mode)
+            if event.wait != 0:
+                return
+        elif event.kind == "acquired":
+            self._note(event, lock)
+        outcome = "not_available" if event.kind == "contended" else event.kind
+        self.wait_ended(event, Labels(lock, mode, outcome))
+
+    @abstractmethod
+    def contended(self, lock: str, mode: str) -> None:
+        """Count an acquire that found the lock held by somebody else."""
+
+    @abstractmethod
+    def wait_ended(self, event: LockEvent, labels: Labels) -> None:
+        """Note that an acquire ended, `event.waited` seconds after it began to wait."""
+
+    @abstractmethod
+    def hold_ended(self, event: LockEvent, labels: Labels, context: Any) -> None:
+        """Note that a hold ended after `event.held` seconds; `context` is what it began in, if known."""
+
+    def context(self) -> Any:
+        """Return what to remember of where a hold begins."""
+        return None
+
+    def _note(self, event: LockEvent, lock: str) -> None:
+        self._open[hold_key(event)] = (lock, self.context())
+        if len(self._open) > MAX_OPEN:
+            self._open.popitem(last=False)
+
+    def _label(self, lock: str | None) -> str:
+        if lock is None:
+            return OTHER
+        if lock not in self._locks:
+            if len(self._locks) >= MAX_LOCKS:
+                return OTHER
+            self._locks.add(lock)
+        return lock
+
+
+def hold_key(event: LockEvent) -> tuple[object, ...]:
+    """Return what the events of one hold have in common, and those of no two holds."""
+    return event.server, event.names, event.since

@@ -1,0 +1,86 @@
+"""REDIS_LOCKS["TELEMETRY"]: what it starts, what it costs when off, and how it is checked."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.test import override_settings
+
+from redis_locks.checks import check_settings
+
+ROOT = Path(__file__).parents[2]
+
+OURS = [f"redis_locks.integrations.{name}" for name in ("opentelemetry", "prometheus")]
+
+SCRIPT = f"""
+import sys
+import django
+from django.test import override_settings
+
+django.setup()
+from redis_locks import observing, redis_lock
+from redis_locks.integrations import telemetry
+from redis_locks.testing import override_locks
+
+print([name for name in {OURS!r} if name in sys.modules], "prometheus_client" in sys.modules)
+print(observing.listens("acquired"))
+with override_settings(REDIS_LOCKS={{"TELEMETRY": ("prometheus", "opentelemetry")}}):
+    telemetry.start()
+    telemetry.start()
+with override_locks("granted"), redis_lock("a"):
+    pass
+from prometheus_client import REGISTRY
+labels = {{"lock": "__main__.<module>", "mode": "exclusive", "outcome": "released"}}
+print(REGISTRY.get_sample_value("redis_locks_hold_seconds_count", labels))
+"""
+
+
+def test_nothing_is_imported_until_the_setting_names_it_and_then_it_counts() -> None:
+    environment = {"DJANGO_SETTINGS_MODULE": "tests.settings", "PATH": ""}
+    result = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ["[] False", "False", "1.0"] == result.stdout.splitlines(), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("prometheus", "must be a list such as ['prometheus'], not 'prometheus'"),
+        (["statsd"], "may name 'opentelemetry' and 'prometheus', not 'statsd'"),
+        ([["prometheus"]], "may name 'opentelemetry' and 'prometheus', not ['prometheus']"),
+    ],
+)
+def test_a_wrong_value_is_found_by_the_check(value: object, message: str) -> None:
+    with override_settings(REDIS_LOCKS={"TELEMETRY": value}):
+        (error,) = check_settings()
+    assert "redis_locks.E003" == error.id
+    assert f"REDIS_LOCKS['TELEMETRY'] {message}." == error.msg
+    assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [("opentelemetry", "opentelemetry-api"), ("prometheus", "prometheus-client")],
+)
+@pytest.mark.parametrize("parent", [True, False])
+def test_a_missing_package_is_found_by_the_check(
+    monkeypatch: pytest.MonkeyPatch, name: str, package: str, parent: bool
+) -> None:
+    def find_spec(module: str) -> None:
+        if not parent:
+            raise ModuleNotFoundError(module)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
+    with override_settings(REDIS_LOCKS={"TELEMETRY": [name]}):
+        (error,) = check_settings()
+    assert f"the package {package} is not installed" in error.msg
