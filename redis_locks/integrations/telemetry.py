@@ -135,4 +135,5 @@ class Telemetry(ABC):
 
 def hold_key(event: LockEvent) -> tuple[object, ...]:
     """Return what the events of one hold have in common, and those of no two holds."""
-    return event.server, event.names, event.since
+    # Where the clock is coarse, several permits may begin at one time.
+    return event.server, event.names, event.since, event.who

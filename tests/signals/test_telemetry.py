@@ -11,6 +11,8 @@ import pytest
 from django.test import override_settings
 
 from redis_locks.checks import check_settings
+from redis_locks.conf import TELEMETRY
+from redis_locks.integrations import telemetry
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,6 +68,18 @@ def test_a_wrong_value_is_found_by_the_check(value: object, message: str) -> Non
     assert "redis_locks.E003" == error.id
     assert f"REDIS_LOCKS['TELEMETRY'] {message}." == error.msg
     assert error.hint
+
+
+def test_with_wrong_settings_django_starts_so_that_the_check_can_say_what_is_wrong() -> None:
+    with override_settings(REDIS_LOCKS={"TELEMETRY": ["prometheus"], "LEASE": 0}):
+        telemetry.start()
+        (error,) = check_settings()
+    assert "LEASE" in error.msg
+    assert set() == telemetry._started
+
+
+def test_whatever_the_setting_may_name_can_be_started() -> None:
+    assert set(TELEMETRY) == set(telemetry.CLASSES)
 
 
 @pytest.mark.parametrize(
