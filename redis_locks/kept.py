@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from django.db import Error
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from redis_locks import modes
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockError
@@ -29,26 +30,30 @@ logger = logging.getLogger("redis_locks")
 
 
 class Taken(NamedTuple):
-    """Which locks a hold is of, and how it holds them."""
+    """Which locks a hold is of, and how it holds them; of `intents` it has the intent only."""
 
     backend: Backend
     names: frozenset[str]
     mode: str
+    intents: frozenset[str] = frozenset()
+
+    def mode_of(self, name: str) -> str:
+        """Return how one of the locks is held."""
+        return modes.intent(self.mode) if name in self.intents else self.mode
 
     def covers(self, other: Taken) -> bool:
         """Whether who has this has `other` as well."""
         return (
             self.backend is other.backend
             and self.names >= other.names
-            and self.mode in ("exclusive", other.mode)
+            and all(modes.covers(self.mode_of(name), other.mode_of(name)) for name in other.names)
         )
 
     def excludes(self, other: Taken) -> bool:
         """Whether `other` can surely not be had beside this."""
-        return (
-            self.backend is other.backend
-            and not self.names.isdisjoint(other.names)
-            and "exclusive" in (self.mode, other.mode)
+        return self.backend is other.backend and any(
+            modes.excludes(self.mode_of(name), other.mode_of(name))
+            for name in self.names & other.names
         )
 
 

@@ -81,9 +81,18 @@ def validate_names(names: Iterable[object]) -> tuple[str, ...]:
     return unique
 
 
+_ROW = re.compile(r"(\w+\.\w+@[^:]+):")
+
+
 def partition_of(name: str, partitions: int) -> int:
-    """Return the partition (0 to `partitions` - 1) a lock lives in."""
-    return 0 if partitions == 1 else zlib.crc32(name.encode()) % partitions
+    """Return the partition (0 to `partitions` - 1) a lock lives in.
+
+    A row, "bank.Account@default:7", lives beside its model, "bank.Account@default".
+    """
+    if partitions == 1:
+        return 0
+    row = _ROW.match(name)
+    return zlib.crc32((row[1] if row else name).encode()) % partitions
 
 
 def lock_keys(prefix: str, partition: int, name: str) -> LockKeys:

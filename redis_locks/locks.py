@@ -23,8 +23,10 @@ from redis_locks.reads import Command, checked, packed_reads
 from redis_locks.reentry import reenter
 from redis_locks.renewal import Lease, Renewer, tell_acquired
 from redis_locks.scopes import Scope, ScopeName
+from redis_locks.sides import Side
 from redis_locks.store import Refused, Request
 from redis_locks.tenure import Tenure
+from redis_locks.waiting import Won
 
 Mode = Literal["exclusive", "shared"]
 
@@ -73,6 +75,8 @@ class Lock:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range.
     """
+
+    _hold_type: type[Hold] | None = None
 
     def __init__(
         self,
@@ -251,7 +255,7 @@ class Lock:
     async def _acquire(
         self, backend: Backend, driver: Driver, renewer: Renewer, wait: float | None, *, task: bool
     ) -> Hold | Refused:
-        renew = get_settings().renew if self._renew is UNSET else self._renew
+        renew = self._renews
         groups = backend.groups(self._names)
         with renewer.listening() if self._crash_release else nullcontext():
             if len(groups) > 1:
@@ -298,44 +302,67 @@ class Lock:
         renew: bool,
         task: bool,
     ) -> Hold | Refused:
-        names, keys = group
+        names, _ = group
         own = session(task=task)
         if own.held:
             taken = Taken(backend, frozenset(names), self._mode)
             nested = await reenter(taken, own, driver, wait, self._reads, reentrant=self._reentrant)
             if nested is not None:
                 return nested
-        settings = get_settings()
-        lease = settings.lease_ms if self._lease_ms is UNSET else self._lease_ms
+        side = Side(backend, driver, renewer, task)
+        return await self._acquire_new(side, group, wait, renew=renew)
+
+    async def _acquire_new(
+        self, side: Side, group: Group, wait: float | None, *, renew: bool
+    ) -> Hold | Refused:
+        request = self._request(side, group)
+        patience = get_settings().deadlock_timeout
+        outcome = await waiting.acquire(side.driver, request, wait, patience)
+        if isinstance(outcome, Refused):
+            return outcome
+        return await self._holding(side, request, outcome, wait, renew=renew)
+
+    @property
+    def _renews(self) -> bool:
+        return get_settings().renew if self._renew is UNSET else self._renew
+
+    def _request(self, side: Side, group: Group) -> Request:
+        names, keys = group
+        lease = get_settings().lease_ms if self._lease_ms is UNSET else self._lease_ms
         # The token is chosen before the first byte is sent, so that it can be taken back.
-        request = Request(
+        return Request(
             keys,
-            new_token(own),
+            new_token(session(task=side.task)),
             lease,
             self._mode,
             whoami(
-                self._label, task=task, ear=backend.own_channel if self._crash_release else None
+                self._label,
+                task=side.task,
+                ear=side.backend.own_channel if self._crash_release else None,
             ),
             self._reads,
             names,
             self._template,
         )
-        outcome = await waiting.acquire(driver, request, wait, settings.deadlock_timeout)
-        if isinstance(outcome, Refused):
-            return outcome
+
+    async def _holding(
+        self, side: Side, request: Request, won: Won, wait: float | None, *, renew: bool
+    ) -> Hold:
+        """Return the hold of what was won; interrupted, it takes that back."""
+        backend, driver, renewer, task = side
         try:
-            read = checked(outcome.read)
-            held = Lease(request, outcome.deadline, outcome.fencing_token, name=self._name)
+            read = checked(won.read)
+            held = Lease(request, won.deadline, won.fencing_token, name=self._name, mode=self.mode)
             held.renews_if(renew)
             renewer.add(held)
             if not renew:
                 note_unconfirmed(held.token)  # it ends by itself: no dead end for whoever waits
             if observing.listens("acquired"):
-                await tell_acquired(driver, held, wait=wait, waited=outcome.waited)
+                await tell_acquired(driver, held, wait=wait, waited=won.waited)
             tenure = Tenure(held, renewer)
-            hold = Hold(backend, tenure, read=read)
+            hold = (self._hold_type or Hold)(backend, tenure, read=read)
             tenure.begin(hold)
-            tenure.note(own.held, backend)
+            tenure.note(session(task=task).held, backend)
         except BaseException:
             await waiting.take_back(driver, request)
             raise

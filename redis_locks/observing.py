@@ -14,6 +14,7 @@ from redis_locks.claims import Who, parse_who
 from redis_locks.drivers.base import Driver
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.exceptions import Wait
+from redis_locks.modes import shown
 from redis_locks.store import Request
 
 Kind = Literal["acquired", "released", "contended", "lost", "timed_out", "deadlock", "waiting"]
@@ -102,7 +103,7 @@ async def tell(
         kind=kind,
         names=request.names,
         template=request.template,
-        mode=mode or ("upgrade" if request.mode.startswith("upgrade:") else request.mode),
+        mode=mode or shown(request.mode),
         who=_parsed(request.who),
         server=driver.description,
         lease=request.lease_ms / 1000,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from redis_locks import tenure
+from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
@@ -36,13 +37,18 @@ async def reenter(
     """
     found = tenure.find(session.held, wanted.backend, wanted.names)
     if not found or wanted.mode.startswith("permit"):
-        _refuse_waiting_for_itself(found, wanted)
+        refuse_waiting_for_itself(found, wanted)
         return None
     its = next(iter(found))
-    has = Taken(wanted.backend, frozenset(its.names), its.mode)
-    upgrades = has.mode == "shared" and wanted.mode == "exclusive" and has.names >= wanted.names
+    has = taken_by(its, wanted.backend)
+    upgrades = (
+        has.mode == "shared"
+        and not has.intents
+        and wanted.mode == "exclusive"
+        and has.names >= wanted.names
+    )
     if not reentrant or len(found) > 1 or not (upgrades or has.covers(wanted)):
-        _refuse_waiting_for_itself(found, wanted, reentrant=reentrant)
+        refuse_waiting_for_itself(found, wanted, reentrant=reentrant)
         return None
     hold = Hold(wanted.backend, its)
     if not its.join(hold):
@@ -60,11 +66,17 @@ async def reenter(
     return hold
 
 
-def _refuse_waiting_for_itself(
-    found: set[tenure.Tenure], wanted: Taken, *, reentrant: bool = True
+def taken_by(its: tenure.Tenure, backend: Backend) -> Taken:
+    """Return what a tenure has of the locks of a server."""
+    return Taken(backend, frozenset(its.names), its.mode, its.intents)
+
+
+def refuse_waiting_for_itself(
+    found: Iterable[tenure.Tenure], wanted: Taken, *, reentrant: bool = True
 ) -> None:
+    """Raise LockError if one of the tenures, all of one thread or task, excludes `wanted`."""
     for its in found:
-        has = Taken(wanted.backend, frozenset(its.names), its.mode)
+        has = taken_by(its, wanted.backend)
         if has.excludes(wanted) or not reentrant:
             advice = (
                 "take them together, in the stronger mode, or one after the other"

@@ -114,11 +114,15 @@ class Transaction:
         Raises:
             LockLost: It is lost, and so is the transaction's work.
         """
-        for kept in kept_in(self.connection):
-            if kept.taken is not None and kept.taken.covers(taken):
-                kept.hold.check()
-                return kept.hold
+        for hold, its in self.holds():
+            if its.covers(taken):
+                hold.check()
+                return hold
         return None
+
+    def holds(self) -> list[tuple[Hold, Taken]]:
+        """Return the holds that the transaction keeps, and of what they are."""
+        return [(kept.hold, kept.taken) for kept in kept_in(self.connection) if kept.taken]
 
     def keep(self, hold: Hold, taken: Taken) -> None:
         """Release `hold` when the transaction, or the savepoint it is in now, has ended."""

@@ -44,11 +44,15 @@ class Granted(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The lock is somebody else's until `ends_ms`, unless renewed; `claim` is theirs, or empty."""
+    """The lock is somebody else's until `ends_ms`, unless renewed; `claim` is theirs, or empty.
+
+    `place`: which lock of the set it is.
+    """
 
     at_ms: int
     ends_ms: int
     claim: str
+    place: int = 0
 
 
 class Snapshot(NamedTuple):
@@ -84,15 +88,7 @@ async def acquire(
     shared hold is lost.
     """
     token = request.token
-    argv = (
-        token,
-        request.lease_ms,
-        request.mode,
-        request.who,
-        link.channel,
-        wait_ms,
-        int(first),
-    )
+    argv = (*_asked(link, request), wait_ms, int(first))
     answer, read = await link.call_and_read(scripts.ACQUIRE, (request.keys, argv), request.reads)
     reply = echoed(answer, token, 4)
     if reply[1] == "1":
@@ -100,7 +96,33 @@ async def acquire(
     if reply[1] == "2":
         msg = "the shared hold was lost while it waited to become exclusive"
         raise LockLost(msg)
-    return Refused(int(reply[2]), int(reply[3]), reply[4])
+    return _refused(*reply[2:])
+
+
+def _asked(link: Link, request: Request) -> tuple[Arg, ...]:
+    return (request.token, request.lease_ms, request.mode, request.who, link.channel)
+
+
+def _refused(at_ms: str, ends_ms: str, claim: str) -> Refused:
+    ends, _, place = ends_ms.partition("/")
+    return Refused(int(at_ms), int(ends), claim, int(place or 1) - 1)
+
+
+async def take(
+    link: Link, request: Request, groups: Sequence[Sequence[int]], most: int, *, first: bool = False
+) -> tuple[Granted | None, list[int]]:
+    """Take the groups of locks that are free, `most` at most; return which.
+
+    A group is the places of its locks in the set, from 0; one without locks counts as free.
+    There is no grant if no lock was taken. `first` as in `acquire`.
+    """
+    token = request.token
+    wanted = " ".join(",".join(str(place + 1) for place in group) or "-" for group in groups)
+    argv = (*_asked(link, request), most, wanted, int(first))
+    answer = await link.call(scripts.TAKE, (request.keys, argv))
+    _, fence, at_ms, *numbers = echoed(answer, token, len(groups) + 3)
+    granted = Granted(int(fence), int(at_ms)) if fence != "0" else None
+    return granted, [int(number) - 1 for number in numbers]
 
 
 async def release(link: Link, keys: Keys, token: str) -> bool:
@@ -175,8 +197,7 @@ async def abandon(link: Link, request: Request) -> Refused:
     """Leave the queue, and hand on what was granted meanwhile; return who holds the lock now."""
     token = request.token
     reply = await link.call(scripts.ABANDON, (request.keys, (token, request.mode)))
-    _, at_ms, ends_ms, claim = echoed(reply, token, 3)
-    return Refused(int(at_ms), int(ends_ms), claim)
+    return _refused(*echoed(reply, token, 3)[1:])
 
 
 def extend_call(keys: Keys, token: str, lease_ms: int) -> Call:

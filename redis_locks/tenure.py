@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Iterable
 
+from redis_locks import modes
 from redis_locks.renewal import Lease, Renewer
 
 
@@ -42,6 +43,11 @@ class Tenure:
     def mode(self) -> str:
         """How it has them: "exclusive", "shared" or "permit:CAPACITY"."""
         return self.lease.mode
+
+    @property
+    def intents(self) -> frozenset[str]:
+        """Those of the names of which it has the intent only."""
+        return frozenset(self.names[: modes.intents_in(self.lease.request.mode)])
 
     def note(self, held: Held, server: object) -> None:
         """Let later acquires of the thread or task that has `held` find it."""

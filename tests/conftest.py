@@ -70,7 +70,7 @@ def postgres_server(django_db_blocker: Any) -> Iterator[dict[str, Any]]:
         if os.environ.get("CI"):
             pytest.fail(f"{missing}; CI must run these tests")
         pytest.skip(missing)
-    from tests.ledger.models import Counter, NotedCounter
+    from tests.ledger.models import Counter, Entry, NotedCounter
 
     with django_db_blocker.unblock(), postgresql.server() as entry:
         with (
@@ -79,6 +79,7 @@ def postgres_server(django_db_blocker: Any) -> Iterator[dict[str, Any]]:
         ):
             editor.create_model(Counter)
             editor.create_model(NotedCounter)
+            editor.create_model(Entry)
         yield entry
 
 
@@ -87,11 +88,11 @@ def postgres(
     postgres_server: dict[str, Any], transactional_db: None, django_db_blocker: Any
 ) -> Iterator[str]:
     """The alias of a database on PostgreSQL; its tables are empty."""
-    from tests.ledger.models import Counter, NotedCounter
+    from tests.ledger.models import Counter, Entry, NotedCounter
 
     with django_db_blocker.unblock(), postgresql.configured(postgres_server) as alias:
         yield alias
-        for model in (NotedCounter, Counter):
+        for model in (Entry, NotedCounter, Counter):
             model.objects.using(alias).all().delete()
 
 

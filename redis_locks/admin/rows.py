@@ -33,6 +33,8 @@ def mode_text(mode: str) -> str:
     kind, _, detail = mode.partition(":")
     if kind == "permit":
         return f"permit, one of {detail}"
+    if kind == "intent":
+        return f"{detail}, on rows"
     return "exclusive, by upgrade" if kind == "upgrade" else kind
 
 

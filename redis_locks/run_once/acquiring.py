@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from redis_locks import observing, waiting
-from redis_locks.backends import Backend, backend_for
 from redis_locks.conf import UNSET, Unset
 from redis_locks.contention import not_available
 from redis_locks.drivers.base import Driver, run_blocking
@@ -25,28 +24,8 @@ from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
 from redis_locks.run_once.status import RunStatus, status_of
 from redis_locks.run_once.store import Done, Exhausted, Locked
 from redis_locks.run_once.terms import Terms
+from redis_locks.sides import Side
 from redis_locks.store import Refused, Request
-
-
-class Side(NamedTuple):
-    """The blocking or the asyncio side of a backend."""
-
-    backend: Backend
-    driver: Driver
-    renewer: Renewer
-    task: bool
-
-    @classmethod
-    def blocking(cls, using: str | None) -> Side:
-        """Return the side of threads."""
-        backend = backend_for(using)
-        return cls(backend, backend.driver, backend.renewer, task=False)
-
-    @classmethod
-    async def of_loop(cls, using: str | None) -> Side:
-        """Return the side of the running event loop."""
-        backend = backend_for(using)
-        return cls(backend, *await backend.of_loop(), task=True)
 
 
 @dataclass(frozen=True, slots=True)

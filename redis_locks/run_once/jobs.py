@@ -12,12 +12,13 @@ from redis_locks.conf import UNSET, Unset
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
 from redis_locks.keys import validate_name
-from redis_locks.run_once.acquiring import Job, Side
+from redis_locks.run_once.acquiring import Job
 from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.calling import decorate, refuse_bare
 from redis_locks.run_once.events import RunEvents
 from redis_locks.run_once.status import RunStatus
 from redis_locks.run_once.terms import Terms
+from redis_locks.sides import Side
 
 P = ParamSpec("P")
 R = TypeVar("R")

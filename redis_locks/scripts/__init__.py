@@ -45,6 +45,7 @@ DETECT = load("detect", "_modes", "_queue")
 DOWNGRADE = load("downgrade", "_modes", "_queue")
 EXTEND = load("extend", "_modes")
 FENCE = load("fence", "_modes")
+TAKE = load("take", "_modes", "_queue")
 INSPECT = load("inspect", "_modes")
 INDEX = load("index")
 NAMES = load("names")
@@ -61,6 +62,7 @@ ALL = (
     DOWNGRADE,
     EXTEND,
     FENCE,
+    TAKE,
     INSPECT,
     INDEX,
     NAMES,

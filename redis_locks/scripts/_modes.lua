@@ -5,14 +5,68 @@ for i = 2, #KEYS do
   all[i - 1] = string.sub(KEYS[i], #HOLDER + 1)
 end
 
+-- Beside whom each mode can be held: the table of conflicts. An intent stands beside what its
+-- mode stands beside, and beside all intents. Of permits, `room` also looks at the number.
+local INTENTS = "intent:exclusive intent:no_key intent:shared intent:key_share"
+local BESIDE = {
+  exclusive = "",
+  no_key = "key_share intent:key_share",
+  shared = "shared key_share intent:shared intent:key_share",
+  key_share = "no_key shared key_share intent:no_key intent:shared intent:key_share",
+  permit = "permit",
+  ["intent:exclusive"] = INTENTS,
+  ["intent:no_key"] = "key_share " .. INTENTS,
+  ["intent:shared"] = "shared key_share " .. INTENTS,
+  ["intent:key_share"] = "no_key shared key_share " .. INTENTS,
+}
+
+-- The token of the shared hold that an upgrade starts from, or nil.
+local function upgraded(mode)
+  return string.match(mode, "^upgrade:(.*)$")
+end
+
+-- The row of the table that a mode has.
+local function kind(mode)
+  return string.match(mode, "^permit") or upgraded(mode) and "exclusive" or mode
+end
+
+-- The mode in which a request wants the lock at `place` of its set: "intent:N:MODE" wants the
+-- first N with the intent of MODE, and the others in MODE.
+local function mode_at(mode, place)
+  local intents, plain = string.match(mode, "^intent:(%d+):(.*)$")
+  if not intents then
+    return mode
+  end
+  return place <= tonumber(intents) and "intent:" .. plain or plain
+end
+
+-- Whether the table lets `mode` stand beside a holder in mode `other`.
+local function beside(mode, other)
+  return string.find(" " .. BESIDE[kind(mode)] .. " ", " " .. kind(other) .. " ", 1, true) ~= nil
+end
+
+-- Start counting sharers anew.
+local function forget_counts(name)
+  redis.call("HDEL", CLAIMS .. name, "capacity", "permit", "no_key", "shared", "key_share",
+    "intent:exclusive", "intent:no_key", "intent:shared", "intent:key_share")
+end
+
+-- The mode of a sharer, or nil if its claim is gone.
+local function mode_of(name, sharer)
+  return string.match(redis.call("HGET", CLAIMS .. name, sharer) or "", "^%d+ %d+ (%S+) ")
+end
+
 -- Take sharers out.
 local function unshare(name, tokens)
   for _, sharer in ipairs(tokens) do
-    redis.call("ZREM", SHARERS .. name, sharer)
+    local mode = mode_of(name, sharer)
+    if redis.call("ZREM", SHARERS .. name, sharer) == 1 and mode then
+      redis.call("HINCRBY", CLAIMS .. name, kind(mode), -1)
+    end
     redis.call("HDEL", CLAIMS .. name, sharer)
   end
   if redis.call("EXISTS", SHARERS .. name) == 0 then
-    redis.call("HDEL", CLAIMS .. name, "capacity")
+    forget_counts(name)
   end
 end
 
@@ -44,15 +98,12 @@ local function held_until(name)
   return ends >= clock() and ends or nil
 end
 
--- How many permits `mode` allows in all beside the present sharers: the smallest capacity
--- among them and the asker, so that a changed capacity never admits too many; nil if the
--- sharers are no permits. "capacity" in claims keeps the smallest, and 0 for shared holders.
+-- How many permits `mode` allows in all beside those that are out: the smallest capacity
+-- among them and the asker, so that a changed capacity never admits too many. "capacity" in
+-- claims keeps the smallest.
 local function capacity_beside(name, mode)
   local wanted = tonumber(string.match(mode, "^permit:(%d+)$"))
   local kept = tonumber(redis.call("HGET", CLAIMS .. name, "capacity") or "0")
-  if not wanted or kept == 0 then
-    return nil
-  end
   if wanted > kept then
     -- It was raised: those who set the limit may be gone.
     kept = wanted
@@ -66,12 +117,8 @@ local function capacity_beside(name, mode)
   return kept
 end
 
--- The token of the shared hold that an upgrade starts from, or nil.
-local function upgraded(mode)
-  return string.match(mode, "^upgrade:(.*)$")
-end
-
--- Whether the holders leave room for one more in `mode`. The table of conflicts.
+-- Whether the holders leave room for one more in `mode`: all stand where the table lets it
+-- stand beside them.
 local function room(name, mode)
   if exclusive(name) then
     return false
@@ -81,14 +128,18 @@ local function room(name, mode)
   if from then
     return count == 1 and shares(name, from)
   end
-  if count == 0 then
-    return true
+  local row = kind(mode)
+  if count == 0 or row == "exclusive" then
+    return count == 0
   end
-  if mode == "shared" then
-    return redis.call("HGET", CLAIMS .. name, "capacity") == "0"
+  local kinds, fitting = {}, 0
+  for each in string.gmatch(BESIDE[row], "%S+") do
+    kinds[#kinds + 1] = each
   end
-  local capacity = capacity_beside(name, mode)
-  return capacity ~= nil and count < capacity
+  for _, number in ipairs(redis.call("HMGET", CLAIMS .. name, unpack(kinds))) do
+    fitting = fitting + (tonumber(number or 0))
+  end
+  return fitting == count and (row ~= "permit" or count < capacity_beside(name, mode))
 end
 
 -- The next fencing token of a set of locks, listed as held until `ends`.
@@ -121,6 +172,7 @@ end
 
 -- Forget the claims of sharers that are gone: their set expired with the last lease.
 local function forget_claims(name)
+  forget_counts(name)
   if redis.call("HLEN", CLAIMS .. name) <= redis.call("LLEN", QUEUE .. name) then
     return
   end
@@ -141,22 +193,31 @@ local function hold(locks, holder, fence, mode, lease, channel, who)
     ends = math.max(ends, tonumber(redis.call("ZSCORE", SHARERS .. name, from) or 0))
   end
   mode = from and "exclusive" or mode
-  local claim = claim_of(fence, mode, text(lease), channel, #locks, who)
-  for _, name in ipairs(locks) do
+  local claim, claimed
+  for place, name in ipairs(locks) do
+    local here = mode_at(mode, place)
+    if here ~= claimed then
+      claim, claimed = claim_of(fence, here, text(lease), channel, #locks, who), here
+    end
     if from then
       unshare(name, { from })
       keep_index(name, ends)
     end
-    if mode == "exclusive" then
+    if here == "exclusive" then
       hold_alone(name, holder, fence, ends, claim)
     else
       redis.call("SET", FENCE .. name, fence, "PX", FENCE_KEPT_MS)
       if redis.call("EXISTS", SHARERS .. name) == 0 then
         forget_claims(name)
-        redis.call("HSET", CLAIMS .. name, "capacity", string.match(mode, "^permit:(%d+)$") or "0")
+        local capacity = string.match(here, "^permit:(%d+)$")
+        if capacity then
+          redis.call("HSET", CLAIMS .. name, "capacity", capacity)
+        end
       end
       redis.call("HSET", CLAIMS .. name, holder, claim)
-      redis.call("ZADD", SHARERS .. name, text(ends), holder)
+      if redis.call("ZADD", SHARERS .. name, text(ends), holder) == 1 then
+        redis.call("HINCRBY", CLAIMS .. name, kind(here), 1)
+      end
       expire(CLAIMS .. name, ends)
       expire(SHARERS .. name, ends)
     end

@@ -3,9 +3,10 @@
 -- KEYS: index, then the holder key of each lock of the set (most sets have one lock). All keys of
 -- a partition share one hash tag, P{n}, so the script spells the others itself:
 --   P{n}:holder:NAME   STRING  "token claim" of the exclusive holder; expires with its lease
---   P{n}:sharers:NAME  ZSET    token -> end of lease (ms), of shared holders and of permits
+--   P{n}:sharers:NAME  ZSET    token -> end of lease (ms), of the holders that are not alone
 --   P{n}:queue:NAME    LIST    tokens of the waiters in order
---   P{n}:claims:NAME   HASH    token of a waiter or sharer -> claim; "capacity" -> see `room`
+--   P{n}:claims:NAME   HASH    token of a waiter or sharer -> claim; mode -> number of sharers
+--                              in it; "capacity" -> see `capacity_beside`
 --   P{n}:fence:NAME    STRING  the last fencing token given out
 --   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
 --   P{n}:done:TOKEN    STRING  says for a minute that a commit was applied
@@ -16,13 +17,16 @@
 -- A claim is "fence since mode lease_ms channel give_up_at size who": the fencing token (0 for a
 -- waiter), holding or waiting since (ms), until when a waiter waits (ms, 0 for ever), how many
 -- locks it wants at once, and JSON that only people read. A mode is "exclusive", "shared",
--- "permit:CAPACITY" or, of waiters only, "upgrade:TOKEN" (exclusive, beside the shared hold TOKEN).
+-- "permit:CAPACITY", "no_key", "key_share" or the intent of one, "intent:exclusive", which says
+-- that locks below this one are held so. Of waiters only: "upgrade:TOKEN" (exclusive, beside the
+-- shared hold TOKEN) and "intent:N:MODE", see `mode_at`.
 --
 -- Invariants, true before and after every script:
---   1. An exclusive holder is alone; sharers are all shared or all permits, and never more
---      permits than the smallest capacity among their claims.
+--   1. Any two holders may stand beside each other by the table `BESIDE`, and there are never
+--      more permits than the smallest capacity among their claims.
 --   2. A token holds, or stands once in queue with a claim, or neither; never both. Holders
---      and waiters of a set hold, or stand, in all its locks.
+--      and waiters of a set hold, or stand, in all its locks; but where it has an intent, a
+--      waiter stands only as long as that lock is in its way.
 --   3. The fencing tokens of one lock strictly grow while the clock does not step back an hour.
 --   4. Nobody that listens stands first in queue though it could be granted: whoever makes room
 --      grants in the same script. (A lease that ran out makes room without a script; the

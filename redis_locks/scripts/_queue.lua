@@ -21,17 +21,47 @@ local function leave(locks, waiter)
   end
 end
 
--- Whether the waiter stands first everywhere and every lock has room for it.
-local function fits(locks, waiter, mode)
-  for _, name in ipairs(locks) do
-    if #locks > 1 and redis.call("LINDEX", QUEUE .. name, 0) ~= waiter then
+local function is_intent(mode)
+  return string.sub(mode, 1, 7) == "intent:"
+end
+
+-- Whether the waiter stands first everywhere and every lock has room for it. It does not stand
+-- where it has an intent that was not in its way, so that those who wait for rows do not keep
+-- others from other rows; if that is in its way by now, it stands there from here on.
+local function fits(locks, waiter, mode, claim)
+  -- The intents come first, and count when all else is there.
+  for place = #locks, 1, -1 do
+    local name, here = locks[place], mode_at(mode, place)
+    local stands = not is_intent(here) or redis.call("HEXISTS", CLAIMS .. name, waiter) == 1
+    if stands and #locks > 1 and redis.call("LINDEX", QUEUE .. name, 0) ~= waiter then
       return false
     end
-    if not room(name, mode) then
+    if not room(name, here) then
+      if not stands then
+        local kept = clock() + WAITER_KEPT_MS
+        redis.call("RPUSH", QUEUE .. name, waiter)
+        redis.call("HSET", CLAIMS .. name, waiter, claim)
+        keep_queue(name, kept)
+        keep_index(name, kept)
+      end
       return false
     end
   end
   return true
+end
+
+-- Take a waiter out of the queue of `name` alone, if it has an intent there for which there is
+-- room: it waits for something else. Returns whether it was.
+local function steps_aside(locks, waiter, mode, name)
+  for place, each in ipairs(locks) do
+    local here = mode_at(mode, place)
+    if each == name and is_intent(here) and room(name, here) then
+      redis.call("LREM", QUEUE .. name, 1, waiter)
+      redis.call("HDEL", CLAIMS .. name, waiter)
+      return true
+    end
+  end
+  return false
 end
 
 -- Grant the locks to those who stand first in queue, as far as there is room. The message is
@@ -62,14 +92,16 @@ local function settle(locks)
       if from and not shares(name, from) then
         living = false
       end
-      if living and not fits(all, first, mode) then
+      local aside = false
+      if living and not fits(all, first, mode, claim) then
+        aside = steps_aside(all, first, mode, name)
         -- The dead must not keep those behind them from sharing.
-        if first == token or exclusive(name) or redis.call("PUBSUB", "NUMSUB", channel)[2] > 0 then
+        if not aside and (first == token or exclusive(name) or redis.call("PUBSUB", "NUMSUB", channel)[2] > 0) then
           break
         end
-        living = false
+        living = aside
       end
-      if living then
+      if living and not aside then
         local fence = next_fence(all, clock() + lease)
         if first == token then
           own = fence
@@ -87,7 +119,7 @@ local function settle(locks)
       if not living then
         leave(all or { name }, first)
       end
-      if all and #all > 1 then
+      if all and #all > 1 and not aside then
         -- Its going may have left somebody first in the other queues.
         for _, other in ipairs(all) do
           if other ~= name then
@@ -100,27 +132,45 @@ local function settle(locks)
   return own
 end
 
--- Who stands in the way, as "now ends claim": something may change by itself at `ends`. The
--- claim is empty if nobody does.
-local function obstacle(locks)
-  for _, name in ipairs(locks) do
+-- The claim and lease end of the sharer that leaves no room for `mode` and goes first.
+local function blocking_sharer(name, mode)
+  local from = upgraded(mode)
+  local found = redis.call("ZRANGE", SHARERS .. name, 0, -1, "WITHSCORES")
+  local at = 1
+  for i = 1, #found, 2 do
+    local theirs = found[i] ~= from and found[i] ~= token and mode_of(name, found[i])
+    if theirs and not beside(mode, theirs) then
+      at = i
+      break
+    end
+  end
+  return redis.call("HGET", CLAIMS .. name, found[at]), tonumber(found[at + 1])
+end
+
+-- Who stands in the way of `mode` (if not given: exclusive), as "now ends claim": something may
+-- change by itself at `ends`, written "ends/PLACE" if it is about another lock of the set than
+-- the first. The claim is empty if nobody does.
+local function obstacle(locks, mode)
+  local function found(place, ends, claim)
+    local where = place > 1 and "/" .. place or ""
+    return table.concat({ text(clock()), text(ends) .. where, claim or "" }, " ")
+  end
+  for place, name in ipairs(locks) do
+    local here = mode_at(mode or "exclusive", place)
     local holder, claim = exclusive(name)
-    local ends
     if holder then
-      ends = redis.call("PEXPIRETIME", HOLDER .. name)
-    elseif sharers(name) > 0 then
-      local soonest = redis.call("ZRANGE", SHARERS .. name, 0, 0, "WITHSCORES")
-      claim, ends = redis.call("HGET", CLAIMS .. name, soonest[1]), tonumber(soonest[2])
+      return found(place, redis.call("PEXPIRETIME", HOLDER .. name), claim)
     end
-    if not ends then
-      -- Nobody holds it; whoever stands first waits for another lock as well.
-      local first = redis.call("LINDEX", QUEUE .. name, 0)
-      if first and first ~= token then
-        claim, ends = redis.call("HGET", CLAIMS .. name, first), clock() + WAITER_KEPT_MS
-      end
+    if not room(name, here) then
+      local theirs, ends = blocking_sharer(name, here)
+      return found(place, ends, theirs)
     end
-    if ends then
-      return table.concat({ text(clock()), text(ends), claim or "" }, " ")
+  end
+  -- Nobody holds them; whoever stands first waits for another lock as well.
+  for place, name in ipairs(locks) do
+    local first = redis.call("LINDEX", QUEUE .. name, 0)
+    if first and first ~= token then
+      return found(place, clock() + WAITER_KEPT_MS, redis.call("HGET", CLAIMS .. name, first))
     end
   end
   return text(clock()) .. " 0 "

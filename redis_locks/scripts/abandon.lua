@@ -17,4 +17,4 @@ for _, name in ipairs(all) do
   end
 end
 settle(all)
-return token .. " " .. obstacle(all)
+return token .. " " .. obstacle(all, ARGV[2])

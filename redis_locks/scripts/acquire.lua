@@ -4,13 +4,14 @@
 -- KEYS: index holder...
 -- ARGV: token
 --   2 lease, ms
---   3 mode
+--   3 mode; "intent:N:MODE" is the intent of MODE for the first N locks and MODE for the others
 --   4 who, JSON for people
 --   5 channel on which the caller listens
 --   6 wait, ms: 0 do not join the queue, -1 wait for ever
 --   7 whether the caller never asked before with this token: 1 or 0
 -- Reply: "token 1 fence now"        granted; now in ms
---        "token 0 now ends claim"   not; when a holder's lease ends in ms, and its claim
+--        "token 0 now ends claim"   not; when a holder's lease ends in ms, and its claim;
+--                                   "ends/PLACE" if it holds another lock than the first
 --        "token 2"                  an upgrade: the shared hold that it started from is lost
 
 local upgrade = upgraded(mode) ~= nil
@@ -56,19 +57,27 @@ local holder = exclusive(all[1])
 local blocked = holder and holder ~= token
 
 -- An upgrade goes before the queue: those in it wait for its shared hold, too.
+local function in_the_way(place, name)
+  return not (upgrade or redis.call("EXISTS", QUEUE .. name) == 0) or not room(name, mode_at(mode, place))
+end
+
 local function free()
-  for _, name in ipairs(all) do
-    if not (upgrade or redis.call("EXISTS", QUEUE .. name) == 0) or not room(name, mode) then
+  for place, name in ipairs(all) do
+    if in_the_way(place, name) then
       return false
     end
   end
   return true
 end
 
+local function stands(name)
+  return redis.call("HEXISTS", CLAIMS .. name, token) == 1 and redis.call("LPOS", QUEUE .. name, token)
+end
+
 -- Whether the caller stands in all queues that it should.
 local function in_line()
-  for _, name in ipairs(all) do
-    if redis.call("HEXISTS", CLAIMS .. name, token) == 0 or not redis.call("LPOS", QUEUE .. name, token) then
+  for place, name in ipairs(all) do
+    if not is_intent(mode_at(mode, place)) and not stands(name) then
       return false
     end
   end
@@ -79,24 +88,35 @@ local function join()
   local give_up_at = wait < 0 and "0" or text(clock() + wait)
   local kept = clock() + math.max(lease, WAITER_KEPT_MS)
   -- In line already: keep place and time, but listen where the caller listens now.
-  local claim = redis.call("HGET", CLAIMS .. all[1], token)
+  local claim = redis.call("HGET", CLAIMS .. all[#all], token)
   local since = claim and string.match(claim, "^%d+ (%d+)") or text(clock())
   local joined = claim and in_line()
   if not joined and not first then
     -- Its place expired in one of the queues, or in all: to the end.
     leave(all, token)
   end
-  for _, name in ipairs(all) do
-    if not joined then
+  for place, name in ipairs(all) do
+    local here = mode_at(mode, place)
+    local intent = is_intent(here)
+    local stood = joined and (not intent or stands(name))
+    -- Where it has an intent, it stands only as long as that lock is in its way; see `fits`.
+    local waits = stood or not intent or (joined and not room(name, here)) or (not joined and in_the_way(place, name))
+    if waits and not stood then
       -- Before the claim: should a key of a foreign type stop the script, nothing is left.
       redis.call(upgrade and "LPUSH" or "RPUSH", QUEUE .. name, token)
     end
-    redis.call("HSET", CLAIMS .. name, token, waiting_claim(since, mode, ARGV[2], channel, give_up_at, #all, who))
-    keep_queue(name, kept)
-    expire(CLAIMS .. name, kept)
+    if waits then
+      redis.call("HSET", CLAIMS .. name, token, waiting_claim(since, mode, ARGV[2], channel, give_up_at, #all, who))
+      keep_queue(name, kept)
+      expire(CLAIMS .. name, kept)
+    else
+      redis.call("HDEL", CLAIMS .. name, token)
+    end
     if #all > 1 then
-      -- A lock of the set may have no holder, who lists it else.
-      keep_index(name, kept)
+      if waits then
+        -- A lock of the set may have no holder, who lists it else.
+        keep_index(name, kept)
+      end
       if not joined then
         redis.call("RPUSH", SET .. token, name)
       end
@@ -122,4 +142,4 @@ if not blocked then
   end
 end
 
-return token .. " 0 " .. obstacle(all)
+return token .. " 0 " .. obstacle(all, mode)

@@ -4,7 +4,8 @@
 -- A wait is in the way of another if it holds what that one waits for, or stands before it in the
 -- queue. Each session (thread or task) that has waited for a while writes down here what it
 -- waits for; in a deadlock that is everybody, so the last to come sees the whole circle.
--- Permits are left out: any holder that leaves frees one, so waiting for one is no dead end.
+-- Who holds in a mode that leaves room for the wait is not in its way. Permits are left out: any
+-- holder that leaves frees one, so waiting for one is no dead end.
 --
 -- KEYS: index holder...
 -- ARGV: token
@@ -23,9 +24,13 @@ for each in string.gmatch(ARGV[5], "%S+") do
 end
 local mine = session(token)
 
+-- The last lock of a set is one in whose queue its waiter always stands.
+local function claim_in_queue(wait)
+  return redis.call("HGET", CLAIMS .. wait.names[#wait.names], wait.token) or ""
+end
+
 local function since(wait)
-  local claim = redis.call("HGET", CLAIMS .. wait.names[1], wait.token) or ""
-  return tonumber(string.match(claim, "^0 (%d+) "))
+  return tonumber(string.match(claim_in_queue(wait), "^0 (%d+) "))
 end
 
 local function in_the_way(waiter, waiter_mode, name)
@@ -33,8 +38,13 @@ local function in_the_way(waiter, waiter_mode, name)
   local holder = exclusive(name)
   if holder then
     found[1] = holder
-  elseif waiter_mode ~= "shared" and sharers(name) > 0 and redis.call("HGET", CLAIMS .. name, "capacity") == "0" then
-    found = redis.call("ZRANGE", SHARERS .. name, 0, -1)
+  elseif not room(name, waiter_mode) then
+    for _, sharer in ipairs(redis.call("ZRANGE", SHARERS .. name, 0, -1)) do
+      local theirs = mode_of(name, sharer)
+      if theirs and kind(theirs) ~= "permit" and not beside(waiter_mode, theirs) then
+        found[#found + 1] = sharer
+      end
+    end
   end
   local place = redis.call("LPOS", QUEUE .. name, waiter) or 0
   if place > 0 then
@@ -45,7 +55,8 @@ local function in_the_way(waiter, waiter_mode, name)
   return found
 end
 
-local me = { token = token, names = all, mode = mode, who = who, where = where }
+local plain = mode_at(mode, #all)
+local me = { token = token, names = all, mode = plain, asked = mode, who = who, where = where }
 if not since(me) then
   return token .. " 0"
 end
@@ -56,8 +67,8 @@ local circle, seen = { me }, { [mine] = true }
 
 local function closes(wait)
   local from = upgraded(wait.mode)
-  for _, name in ipairs(wait.names) do
-    for _, other in ipairs(in_the_way(wait.token, wait.mode, name)) do
+  for place, name in ipairs(wait.names) do
+    for _, other in ipairs(in_the_way(wait.token, mode_at(wait.asked or wait.mode, place), name)) do
       local theirs = session(other)
       local counts = other ~= from and other ~= token and not forsaken[other]
       if counts and theirs == mine then
@@ -92,8 +103,7 @@ for _, wait in ipairs(circle) do
 end
 if youngest ~= me then
   -- It looked before the circle was complete: let it look again. No fencing token, no grant.
-  local claim = redis.call("HGET", CLAIMS .. youngest.names[1], youngest.token)
-  local _, _, _, _, channel = string.match(claim, CLAIM)
+  local _, _, _, _, channel = string.match(claim_in_queue(youngest), CLAIM)
   redis.call("PUBLISH", channel, youngest.token .. " 0 " .. text(clock()))
   return token .. " 0"
 end

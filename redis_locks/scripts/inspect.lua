@@ -20,10 +20,22 @@ else
     held[#held + 1] = redis.call("HGET", CLAIMS .. name, found[i]) or ""
   end
 end
+
+-- The claim of a waiter, with the mode in which it wants this lock.
+local function waiting(waiter)
+  local claim = redis.call("HGET", CLAIMS .. name, waiter) or ""
+  local before, mode, after = string.match(claim, "^(%d+ %d+ )(intent:%d+:%S+)( .*)$")
+  if not mode then
+    return claim
+  end
+  local place = redis.call("LPOS", SET .. waiter, name)
+  return before .. mode_at(mode, (place or 0) + 1) .. after
+end
+
 if most > 0 then
   for _, waiter in ipairs(redis.call("LRANGE", QUEUE .. name, 0, most - 1)) do
     line[#line + 1] = waiter
-    line[#line + 1] = redis.call("HGET", CLAIMS .. name, waiter) or ""
+    line[#line + 1] = waiting(waiter)
   end
 end
 return { text(clock()), redis.call("LLEN", QUEUE .. name), count, held, line }

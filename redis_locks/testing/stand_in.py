@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,6 +88,7 @@ class _Memory:
             scripts.ABANDON: self._abandon,
             scripts.DOWNGRADE: self._downgrade,
             scripts.EXTEND: self._extend,
+            scripts.TAKE: self._take,
             scripts.INSPECT: self._inspect,
             scripts.INDEX: self._names,
             scripts.NAMES: self._names_part,
@@ -152,6 +154,19 @@ class _Memory:
             return f"{token} 0".encode()
         held.ends = max(held.ends, now + lease_ms / 1000)
         return f"{token} 1 {round(now * 1000)} {round(held.ends * 1000)}".encode()
+
+    def _take(self, keys: Keys, token: str, *arguments: Any) -> bytes:
+        lease_ms, mode, who, _channel, most, groups, _first = arguments
+        if self._outcome == "busy":
+            return f"{token} 0 {_server_ms()}".encode()
+        taken = groups.split()[:most]
+        fencing_token, ends = next(self._fencing_tokens), monotonic() + lease_ms / 1000
+        if self._outcome == "granted":
+            places = sorted({int(place) for group in taken for place in re.findall(r"\d+", group)})
+            names = tuple(keys[place - 1] for place in places)
+            self._held[token] = _Held(names, ends, fencing_token, _server_ms(), lease_ms, mode, who)
+        numbers = " ".join(str(number) for number, _ in enumerate(taken, 1))
+        return f"{token} {fencing_token} {_server_ms()} {numbers}".encode()
 
     def _inspect(self, keys: Keys, _token: str, _most: int) -> list[Any]:
         held = [part.encode() for part in self._holders(keys[0])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 
 from redis_locks.fencing import FencedModel
+from redis_locks.rows import RedisLockManager
 
 
 class Counter(FencedModel):
@@ -18,3 +19,17 @@ class NotedCounter(Counter):
     """A counter with a table of its own beside its parent's."""
 
     note = models.CharField(max_length=100, default="")
+
+
+class Entry(models.Model):
+    """A row with a key of two parts, that may belong to a counter."""
+
+    pk = models.CompositePrimaryKey("book", "number")
+    book = models.CharField(max_length=100)
+    number = models.IntegerField()
+    counter = models.ForeignKey(Counter, models.CASCADE, null=True)
+
+    objects = RedisLockManager()
+
+    def __str__(self) -> str:
+        return f"{self.book} {self.number}"

@@ -80,7 +80,7 @@ def test_the_prelude_lists_every_key_as_the_package_spells_it() -> None:
 @pytest.mark.parametrize("name", [*PARTS, *ALL])
 def test_only_the_prelude_spells_keys(name: str) -> None:
     assert "tag" not in split(name)[1]
-    assert not re.search(r'"[a-z]+:"', split(name)[1].replace('"upgrade:"', ""))
+    assert not re.search(r'"[a-z]+:"', re.sub('"(upgrade|intent):"', "", split(name)[1]))
 
 
 @pytest.mark.parametrize("name", [*SHARED, *ALL])

@@ -261,4 +261,4 @@ def test_claims_of_sharers_that_died_together_are_forgotten(bench: Bench) -> Non
     bench.acquire("w", wait=FOR_EVER)
     bench.release("w")
     bench.acquire("b", mode="permit:2")
-    assert {b"b", b"capacity"} == set(bench.client.hkeys(bench.keys.claims))
+    assert {b"b", b"capacity", b"permit"} == set(bench.client.hkeys(bench.keys.claims))

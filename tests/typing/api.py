@@ -6,6 +6,7 @@ from typing import assert_type
 
 import redis
 import redis.asyncio as aioredis
+from django.contrib.auth.models import Permission
 from django.http import HttpRequest, HttpResponse
 from django.tasks import Task, task
 from django.views import View
@@ -30,6 +31,7 @@ from redis_locks import (
     redis_lock,
     run_once,
 )
+from redis_locks.rows import LockedRows, RedisLockQuerySet, lock_model, lock_rows
 
 
 @redis_lock("account:{account_id}", wait=5)
@@ -247,3 +249,20 @@ async def jobs() -> None:
             await attempt.afail("no paper")
     except AlreadyDone as error:
         assert_type(error.attempt, int)
+
+
+async def locked_rows(permission: Permission) -> None:
+    with lock_rows(permission, "no_key", nowait=True) as locked:
+        assert_type(locked, LockedRows[Permission])
+        assert_type(locked[0], Permission)
+        assert_type(locked.hold, Hold | None)
+    async with lock_rows(Permission.objects.filter(pk=1), skip_locked=True, limit=1) as some:
+        assert_type(some, LockedRows[Permission])
+    assert_type(
+        lock_rows([permission], of=["content_type"]).acquire(), LockedRows[Permission] | None
+    )
+    found: RedisLockQuerySet[Permission] = RedisLockQuerySet(Permission)
+    assert_type(found.select_for_lock("key_share"), RedisLockQuerySet[Permission])
+    async with lock_model(Permission, "shared") as hold:
+        assert_type(hold, Hold)
+    lock_rows(permission, "update")  # type: ignore[arg-type]

@@ -1,0 +1,10 @@
+"""Locks of rows and models, with the words and the meaning of ``select_for_update``."""
+
+from __future__ import annotations
+
+from redis_locks.rows.blocks import lock_rows
+from redis_locks.rows.locking import LockedRows
+from redis_locks.rows.querysets import RedisLockManager, RedisLockQuerySet
+from redis_locks.rows.tables import lock_model
+
+__all__ = ["LockedRows", "RedisLockManager", "RedisLockQuerySet", "lock_model", "lock_rows"]

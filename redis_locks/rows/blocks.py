@@ -1,0 +1,247 @@
+"""`lock_rows`: rows that stay locked for a block, or until the transaction ends."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack, ExitStack
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from django.db.models import Manager, Model, QuerySet
+
+from redis_locks.conf import UNSET, Unset, get_settings
+from redis_locks.deadlines import bounded
+from redis_locks.drivers.base import run_blocking
+from redis_locks.durations import wait_seconds
+from redis_locks.exceptions import LockNotAvailable
+from redis_locks.holds import Hold
+from redis_locks.modes import RowMode, row_mode
+from redis_locks.rows.locking import LockedRows, Locking
+from redis_locks.rows.sources import InstanceSource, QuerySource, Source
+from redis_locks.scopes import Scope, ScopeName
+from redis_locks.sides import Side
+
+M = TypeVar("M", bound=Model)
+
+
+class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a function
+    """Rows, locked as ``select_for_update`` would lock them, on any database and none of its own.
+
+    A context manager, sync and async, that gives the rows as they are once they are locked: a
+    list of instances. All are locked in one step, all or none, and so is the intent on their
+    models, which `lock_model` excludes. Inside ``atomic()`` they stay locked until that ends, and
+    each row is locked once; else until the block ends.
+
+    What a queryset gives is read again under the lock, so a row that no longer matches is left
+    out; instances are read again in place, so that changes not yet saved are lost: lock first,
+    then change. Whoever does not ask for these locks is not kept from the rows.
+
+    Args:
+        rows: A queryset, a manager, an instance, or several instances.
+        mode: How, with PostgreSQL's conflicts. "exclusive": FOR UPDATE. "no_key": FOR NO KEY
+            UPDATE. "shared": FOR SHARE. "key_share": FOR KEY SHARE.
+        nowait: Raise LockNotAvailable at once if somebody else holds one of them.
+        skip_locked: Leave out the rows that somebody else holds or waits for; never waits.
+        of: The relations whose rows are locked too, and "self" for the rows themselves. Empty:
+            the rows and what the queryset was given to ``select_related``.
+        wait: Seconds to wait in all. 0: as `nowait`. None: for ever.
+        limit: Most rows to lock; None for all, of which there may be up to 999.
+        lease: Seconds a hold lives unless renewed or extended.
+        renew: Whether it is renewed in the background.
+        using: The Redis server, as for `Lock`; the database is that of the rows.
+        label: What the holder runs, for people.
+        scope: "auto", "block" or "transaction": until when the rows stay locked; see `Lock`.
+        commit_guard: Whether a hold kept by a transaction is verified just before COMMIT.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range, or excludes another one.
+    """
+
+    def __init__(
+        self,
+        rows: QuerySet[M] | Manager[M] | M | Iterable[M],
+        mode: RowMode = "exclusive",
+        *,
+        nowait: bool = False,
+        skip_locked: bool = False,
+        of: Sequence[str] = (),
+        wait: float | Unset | None = UNSET,
+        limit: int | None = None,
+        lease: float | Unset = UNSET,
+        renew: bool | Unset = UNSET,
+        using: str | None = None,
+        label: str | None = None,
+        scope: ScopeName = "auto",
+        commit_guard: bool = True,
+    ) -> None:
+        self._wait = checked_wait(wait, nowait=nowait, skip_locked=skip_locked)
+        source = _source(rows, _checked_of(of), _checked_limit(limit), skip_locked=skip_locked)
+        self._using = using
+        self._locking: Locking[M] = Locking(
+            source,
+            row_mode(mode),
+            skip_locked,
+            Scope(scope, source.database, commit_guard),
+            {"lease": lease, "renew": renew, "using": using, "label": label},
+        )
+        self._open: ExitStack | AsyncExitStack | None = None
+        self._asked = False
+
+    def __del__(self) -> None:
+        # Without a default, one whose making was refused would complain about itself.
+        if not getattr(self, "_asked", True):
+            warnings.warn(
+                "lock_rows() by itself locks nothing: write `with lock_rows(...) as rows:`, or call "
+                "acquire()",
+                RuntimeWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+    def acquire(self, *, wait: float | Unset | None = UNSET) -> LockedRows[M] | None:
+        """Return the rows, locked, or None if somebody else still held one after `wait` seconds.
+
+        Blocks for up to `wait` seconds (not given: as the block would). The rows stay locked
+        until `LockedRows.release` or the transaction's end.
+
+        Raises:
+            DeadlockDetected: Waiting on would never have ended.
+            LockError: The transaction has one of the rows in a weaker mode.
+            LockBackendError: Redis could not be asked.
+            Model.DoesNotExist: An instance is gone.
+        """
+        try:
+            return self._lock(wait)
+        except LockNotAvailable:
+            return None
+
+    async def aacquire(self, *, wait: float | Unset | None = UNSET) -> LockedRows[M] | None:
+        """Return the rows, locked, or None; see `acquire`. Cancelled, it leaves nothing behind."""
+        try:
+            return await self._alock(wait)
+        except LockNotAvailable:
+            return None
+
+    def __enter__(self) -> LockedRows[M]:
+        """Lock the rows, or raise.
+
+        Raises:
+            LockNotAvailable: Somebody else holds one, which the error names, and the wait is 0.
+            LockTimeout: Somebody else still held one after the wait.
+            DeadlockDetected: Waiting on would never have ended.
+            LockError: The transaction has one of the rows in a weaker mode.
+            LockBackendError: Redis could not be asked.
+            Model.DoesNotExist: An instance is gone.
+        """
+        self._require_unused()
+        rows = self._lock(UNSET)
+        self._open = ExitStack()
+        for hold in rows.holds:
+            self._open.enter_context(hold)
+        return rows
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release. Raises LockLost if the hold was lost, unless the body raised already."""
+        opened, self._open = self._open, None
+        if isinstance(opened, ExitStack):
+            opened.__exit__(exc_type, exc, traceback)
+
+    async def __aenter__(self) -> LockedRows[M]:
+        """Lock the rows, or raise; see `__enter__`. If they are lost in it, the block is cancelled."""
+        self._require_unused()
+        rows = await self._alock(UNSET)
+        self._open = AsyncExitStack()
+        for hold in rows.holds:
+            await self._open.enter_async_context(hold)
+        return rows
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release; see `__exit__`."""
+        opened, self._open = self._open, None
+        if isinstance(opened, AsyncExitStack):
+            await opened.__aexit__(exc_type, exc, traceback)
+
+    def _lock(self, wait: float | Unset | None) -> LockedRows[M]:
+        side = Side.blocking(self._using)
+        return run_blocking(self._locking.lock(side, self._seconds(wait)))
+
+    async def _alock(self, wait: float | Unset | None) -> LockedRows[M]:
+        side = await Side.of_loop(self._using)
+        return await self._locking.lock(side, self._seconds(wait))
+
+    def _seconds(self, wait: float | Unset | None) -> float | None:
+        self._asked = True
+        if wait is UNSET:
+            wait = self._wait
+        return bounded(get_settings().wait if wait is UNSET else wait_seconds(wait))
+
+    def _require_unused(self) -> None:
+        if self._open is not None:
+            msg = "these rows are locked by this block already; call lock_rows() for each block"
+            raise RuntimeError(msg)
+
+
+def _source(
+    rows: object, of: tuple[str, ...], limit: int | None, *, skip_locked: bool
+) -> Source[Any]:
+    if isinstance(rows, Manager):
+        rows = rows.all()
+    if isinstance(rows, QuerySet):
+        return QuerySource(rows, of, limit, skip_locked=skip_locked)
+    instances = [rows] if isinstance(rows, Model) else rows
+    if isinstance(instances, Iterable) and not isinstance(instances, str | bytes):
+        instances = list(instances)
+        if all(isinstance(instance, Model) for instance in instances):
+            return InstanceSource(instances, of, limit, skip_locked=skip_locked)
+    msg = f"rows must be a queryset or instances of a model, not {rows!r} ({type(rows).__name__})"
+    raise TypeError(msg)
+
+
+def checked_wait(
+    wait: float | Unset | None, *, nowait: bool, skip_locked: bool
+) -> float | Unset | None:
+    """Return the seconds to wait; raises ValueError if the arguments exclude each other."""
+    given = [
+        word
+        for word, is_given in (
+            ("nowait", nowait),
+            ("skip_locked", skip_locked),
+            ("wait", wait is not UNSET),
+        )
+        if is_given
+    ]
+    if len(given) > 1:
+        msg = f"{given[0]} and {given[1]} exclude each other: give one of them"
+        raise ValueError(msg)
+    return 0.0 if nowait or skip_locked else wait if wait is UNSET else wait_seconds(wait)
+
+
+def _checked_of(of: object) -> tuple[str, ...]:
+    if isinstance(of, list | tuple) and all(isinstance(path, str) for path in of):
+        return tuple(of)
+    msg = f"of must be a list or tuple of relations such as ('self', 'owner'), not {of!r}"
+    raise TypeError(msg)
+
+
+def _checked_limit(limit: object) -> int | None:
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        msg = f"limit must be a whole number of rows or None, not {limit!r}"
+        raise TypeError(msg)
+    if limit < 1:
+        msg = f"limit must be 1 or more, or None for all, not {limit}"
+        raise ValueError(msg)
+    return limit

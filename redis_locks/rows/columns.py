@@ -1,0 +1,66 @@
+"""Which rows belong to one row of a query: its own, those of its parents, those that `of` names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models import Model
+
+
+class Column(NamedTuple):
+    """A model whose rows are locked, and the lookup from the queried model to their primary key."""
+
+    model: type[Model]
+    lookup: str
+
+
+def columns_of(model: type[Model], of: Sequence[str]) -> list[Column]:
+    """Return the columns for the paths in `of`; "self" is the model itself.
+
+    Raises:
+        ValueError: A path does not lead to a model; the message says which do.
+    """
+    return list(
+        dict.fromkeys(
+            column
+            for path in of
+            for column in _with_parents(
+                *((model, "") if path == "self" else (_related(model, path), f"{path}__"))
+            )
+        )
+    )
+
+
+def _related(model: type[Model], path: str) -> type[Model]:
+    at: type[Model] = model
+    for part in path.split("__"):
+        try:
+            field = at._meta.get_field(part)  # noqa: SLF001 - public by Django's docs
+        except FieldDoesNotExist:
+            field = None
+        related: type[Model] | None = getattr(field, "related_model", None)
+        if related is None:
+            msg = (
+                f"of must name relations of {model._meta.label}, or 'self', not {path!r}; "  # noqa: SLF001 - as above
+                f"{at._meta.label} has {', '.join(_relations(at)) or 'none'}"  # noqa: SLF001 - as above
+            )
+            raise ValueError(msg)
+        at = related
+    return at
+
+
+def _relations(model: type[Model]) -> list[str]:
+    fields = model._meta.get_fields()  # noqa: SLF001 - as above
+    return sorted(field.name for field in fields if isinstance(field.related_model, type))
+
+
+def _with_parents(model: type[Model], prefix: str) -> Iterator[Column]:
+    """The model, and those whose tables have a part of its rows."""
+    concrete = model._meta.concrete_model or model  # noqa: SLF001 - as above
+    yield Column(concrete, f"{prefix}pk")
+    for parent in concrete._meta.get_parent_list():  # noqa: SLF001 - as above
+        steps = concrete._meta.get_path_to_parent(parent)  # noqa: SLF001 - as above
+        link = "__".join(step.join_field.name for step in steps)
+        yield Column(parent, f"{prefix}{link}__pk")

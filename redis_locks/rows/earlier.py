@@ -1,0 +1,92 @@
+"""Rows that the transaction, the thread or the task has locked already: they are not locked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from redis_locks import modes, tenure
+from redis_locks.holds import Hold
+from redis_locks.identity import session
+from redis_locks.kept import Taken
+from redis_locks.reentry import refuse_waiting_for_itself, taken_by
+from redis_locks.rows.names import Row
+from redis_locks.rows.sets import RowHold
+from redis_locks.scopes import Transaction
+from redis_locks.sides import Side
+from redis_locks.tenure import Tenure
+
+
+class Earlier:
+    """What there is of the rows that are to be locked in `mode`.
+
+    What the transaction keeps is used as it is; what else the thread or task has gets a hold
+    nested in it.
+    """
+
+    def __init__(self, side: Side, transaction: Transaction | None, mode: modes.RowMode) -> None:
+        self._backend = side.backend
+        self._held = session(task=side.task).held
+        self._transaction = transaction
+        self._mode = mode
+        self._kept: dict[Hold, None] = {}
+        self._nested: dict[Tenure, Hold] = {}
+
+    @property
+    def nested(self) -> list[Hold]:
+        """The holds that were nested, to be released."""
+        return list(self._nested.values())
+
+    def used(self) -> list[Hold]:
+        """Return the holds that have the rows, nested ones kept by the transaction from now on."""
+        if self._transaction is not None:
+            for its, hold in self._nested.items():
+                self._transaction.keep(hold, taken_by(its, self._backend))
+        return [*self._kept, *self._nested.values()]
+
+    def missing(self, rows: Iterable[Row]) -> list[Row]:
+        """Return the rows that are not locked yet.
+
+        Raises:
+            LockError: One is locked in a weaker mode, so that the wait would be for itself.
+            LockLost: What the transaction keeps is lost, and so is its work.
+        """
+        found = [row for row in rows if not self._has(row)]
+        if found:
+            wanted = self._taken(found)
+            held = tenure.find(self._held, self._backend, wanted.names)
+            refuse_waiting_for_itself(held, wanted)
+        return found
+
+    def keep(self, hold: Hold, rows: Sequence[Row]) -> None:
+        """Have the transaction, if there is one, keep the new hold of `rows` until it ends."""
+        if self._transaction is not None:
+            self._transaction.keep(hold, self._taken(rows))
+
+    def _has(self, row: Row) -> bool:
+        for hold, its in self._transaction.holds() if self._transaction else ():
+            if its.backend is self._backend and self._covers(its, row):
+                hold.check()
+                self._kept[hold] = None
+                return True
+        found = tenure.find(self._held, self._backend, row)
+        return any(
+            self._covers(taken_by(its, self._backend), row) and self._join(its) for its in found
+        )
+
+    def _covers(self, its: Taken, row: Row) -> bool:
+        return any(modes.covers(its.mode_of(name), self._mode) for name in its.names & {*row})
+
+    def _join(self, its: Tenure) -> bool:
+        if its in self._nested:
+            return True
+        hold = RowHold(self._backend, its)
+        if its.join(hold):
+            self._nested[its] = hold
+            return True
+        hold._released = True  # noqa: SLF001 - it never began: another thread released just now
+        return False
+
+    def _taken(self, rows: Sequence[Row]) -> Taken:
+        models = frozenset(row.model for row in rows)
+        names = models.union(row.name for row in rows)
+        return Taken(self._backend, names, self._mode, models)

@@ -1,0 +1,143 @@
+"""Lock rows: read which they are, lock them all in one step, read them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from django.db.models import Model
+
+from redis_locks import modes
+from redis_locks.contention import not_available
+from redis_locks.holds import Hold
+from redis_locks.rows.earlier import Earlier
+from redis_locks.rows.names import Row
+from redis_locks.rows.sets import RowSet, rows_in
+from redis_locks.rows.sources import Candidate, Source
+from redis_locks.rows.steps import let_go, read
+from redis_locks.scopes import Scope, Transaction
+from redis_locks.sides import Side
+from redis_locks.store import Refused
+
+M = TypeVar("M", bound=Model)
+
+
+class LockedRows(list[M]):
+    """Rows that are locked, as they are now: a list of instances.
+
+    Attributes:
+        hold: By which they are held: to `check()`, to `extend()`, for `save(hold=…)` of a
+            `FencedModel`. None if there are no rows.
+        holds: All holds that have them. They are several if the thread, the task or the
+            transaction had locked some of the rows before; `hold` is the latest.
+    """
+
+    hold: Hold | None = None
+    holds: tuple[Hold, ...] = ()
+
+    def release(self) -> None:
+        """Release the rows; see `Hold.release`. Without rows it does nothing."""
+        with ExitStack() as stack:
+            for hold in self.holds:
+                stack.callback(hold.release)
+
+    async def arelease(self) -> None:
+        """Release the rows; see `release`."""
+        async with AsyncExitStack() as stack:
+            for hold in self.holds:
+                stack.push_async_callback(hold.arelease)
+
+
+class _Locked(NamedTuple):
+    """Candidates that are locked now, and the new hold of the `rows` that were not before."""
+
+    candidates: Sequence[Candidate]
+    rows: list[Row]
+    hold: Hold | None
+
+
+@dataclass(frozen=True, slots=True)
+class Locking(Generic[M]):
+    """Which rows to lock, and how. `options` are those of `Lock`."""
+
+    source: Source[M]
+    mode: modes.RowMode
+    skip_locked: bool
+    scope: Scope
+    options: dict[str, Any]
+
+    async def lock(self, side: Side, wait: float | None) -> LockedRows[M]:
+        """Return the rows, locked and read again.
+
+        Raises:
+            LockNotAvailable: Somebody else still held one, which the error names, after `wait` seconds.
+        """
+        until = None if wait is None else monotonic() + wait
+        transaction = self._transaction(side)
+        seen: set[Any] = set()
+        while candidates := await read(side, self.source.candidates, seen):
+            earlier = Earlier(side, transaction, self.mode)
+            hold: Hold | None = None
+            try:
+                locked = await self._lock(side, earlier, candidates, wait, until)
+                hold = locked.hold
+                found = await self._still(side, locked.candidates)
+                if found:
+                    return _done(earlier, locked, found)
+            except BaseException as error:
+                await let_go(side, [hold, *earlier.nested], error)
+                raise
+            await let_go(side, [hold, *earlier.nested])
+            if self.skip_locked:
+                seen.update(each.pk for each in locked.candidates or candidates)
+        return LockedRows()
+
+    def _transaction(self, side: Side) -> Transaction | None:
+        if side.task:
+            self.scope.refuse_async()
+            return None
+        return self.scope.transaction()
+
+    async def _lock(
+        self,
+        side: Side,
+        earlier: Earlier,
+        candidates: Sequence[Candidate],
+        wait: float | None,
+        until: float | None,
+    ) -> _Locked:
+        groups = [earlier.missing(each.rows) for each in candidates]
+        most = self.source.limit or len(groups)
+        missing = rows_in(groups)
+        if not missing:
+            return _Locked(candidates[:most], [], None)
+        wanted = RowSet(missing, self.mode, **self.options)
+        if self.skip_locked:
+            hold, found = await wanted.take_free(side, groups, most)
+            chosen = [candidates[number] for number in found]
+            return _Locked(chosen, rows_in(groups[number] for number in found), hold)
+        left = None if until is None else max(0.0, until - monotonic())
+        outcome = await wanted.acquire_all(side, left)
+        if isinstance(outcome, Refused):
+            raise not_available(wanted.names[outcome.place], outcome, wait)
+        return _Locked(candidates, missing, outcome)
+
+    async def _still(self, side: Side, locked: Sequence[Candidate]) -> list[M]:
+        """Return the rows as they are now; none if a lock for one of them is missing."""
+        if not locked:
+            return []
+        found, now = await read(side, self.source.fetch, locked)
+        had = {row for candidate in locked for row in candidate.rows}
+        return found if all(had.issuperset(candidate.rows) for candidate in now) else []
+
+
+def _done(earlier: Earlier, locked: _Locked, found: list[M]) -> LockedRows[M]:
+    rows = LockedRows(found)
+    if locked.hold is not None:
+        earlier.keep(locked.hold, locked.rows)
+    rows.holds = tuple(hold for hold in (locked.hold, *earlier.used()) if hold is not None)
+    rows.hold = max(rows.holds, key=lambda hold: hold.fencing_token)
+    return rows

@@ -1,0 +1,46 @@
+"""The names of the locks of models and rows: "bank.Account@default" and "bank.Account@default:7"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from django.db.models import Field, Model
+
+from redis_locks.keys import validate_name
+
+
+class Row(NamedTuple):
+    """The names of the locks of a row and of its model."""
+
+    model: str
+    name: str
+
+
+def model_lock_name(model: type[Model], database: str) -> str:
+    """Return the name of the lock of a model; a proxy has that of the model it stands for."""
+    concrete = model._meta.concrete_model or model  # noqa: SLF001 - public by Django's docs
+    return f"{concrete._meta.label}@{database}"  # noqa: SLF001 - as above
+
+
+def row_of(model: type[Model], database: str, pk: object) -> Row:
+    """Return the names for the row of `model` that has the primary key `pk`.
+
+    Raises:
+        ValueError: The name would be too long or have a NUL character.
+    """
+    fields: Sequence[Field[object, object]] = model._meta.pk_fields  # noqa: SLF001 - as above
+    values = pk if isinstance(pk, tuple) else (pk,)
+    texts = [_text(field, value) for field, value in zip(fields, values, strict=True)]
+    if len(texts) > 1:
+        # So that ("a,b", "c") and ("a", "b,c") are two rows.
+        texts = [text.replace("%", "%25").replace(",", "%2C") for text in texts]
+    table = model_lock_name(model, database)
+    name = f"{table}:{','.join(texts)}"
+    return Row(table, validate_name(name, argument="the name of a row's lock"))
+
+
+def _text(field: Field[object, object], value: object) -> str:
+    # A key that was assigned, not read, may be of another type: "7" for 7.
+    value = field.to_python(value)
+    return value.hex() if isinstance(value, bytes | memoryview) else str(value)

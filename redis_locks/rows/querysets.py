@@ -1,0 +1,92 @@
+"""`RedisLockQuerySet`: `select_for_lock` in the place of ``select_for_update``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Self, TypeVar
+
+from django.db.models import Manager, Model, QuerySet
+
+from redis_locks.conf import UNSET, Unset
+from redis_locks.modes import RowMode, row_mode
+from redis_locks.rows.blocks import checked_wait, lock_rows
+
+M = TypeVar("M", bound=Model)
+
+
+class RedisLockQuerySet(QuerySet[M]):
+    """A queryset whose rows can be locked when it is evaluated, as by ``select_for_update``."""
+
+    _lock_options: dict[str, Any] | None = None
+
+    def select_for_lock(
+        self,
+        mode: RowMode = "exclusive",
+        *,
+        nowait: bool = False,
+        skip_locked: bool = False,
+        of: tuple[str, ...] | list[str] = (),
+        wait: float | Unset | None = UNSET,
+        using: str | None = None,
+    ) -> Self:
+        """Return a queryset that locks its rows when it is evaluated, until the transaction ends.
+
+        Arguments as for `lock_rows`. With `skip_locked` a slice is the limit: ``[:10]`` locks
+        ten rows that are free. Evaluated, it blocks for up to `wait` seconds, and raises what
+        `lock_rows` raises, and TransactionManagementError outside a transaction. As with
+        ``select_for_update``, `count`, `exists`, `update` and `delete` lock nothing.
+
+        Raises:
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is out of range, or excludes another one.
+        """
+        row_mode(mode)
+        checked_wait(wait, nowait=nowait, skip_locked=skip_locked)
+        return self._locked_by(
+            {
+                "mode": mode,
+                "nowait": nowait,
+                "skip_locked": skip_locked,
+                "of": of,
+                "wait": wait,
+                "using": using,
+                "scope": "transaction",
+            }
+        )
+
+    def _locked_by(self, options: dict[str, Any] | None) -> Self:
+        rows: Self = self._chain()  # type: ignore[attr-defined]  # as select_for_update does
+        rows._lock_options = options
+        return rows
+
+    def iterator(self, chunk_size: int | None = None) -> Iterator[Any]:
+        """Iterate; rows to be locked are locked and read all at once."""
+        if self._lock_options is not None:
+            return iter(list(self))
+        return super().iterator(chunk_size)
+
+    async def aiterator(self, chunk_size: int = 2000) -> AsyncIterator[Any]:
+        """Iterate; see `iterator`."""
+        if self._lock_options is None:
+            async for row in super().aiterator(chunk_size):
+                yield row
+        else:
+            async for row in self:
+                yield row
+
+    def _clone(self) -> Self:
+        clone: Self = super()._clone()  # type: ignore[misc]  # private, but what every queryset with a state of its own overrides
+        clone._lock_options = self._lock_options
+        return clone
+
+    def _fetch_all(self) -> None:
+        options = self._lock_options
+        if options is not None and self._result_cache is None:
+            # Kept by the transaction, as a database's row lock is: there is no block.
+            self._result_cache = list(lock_rows(self._locked_by(None), **options).__enter__())
+            self._prefetch_done = True
+        super()._fetch_all()
+
+
+RedisLockManager = Manager.from_queryset(RedisLockQuerySet)
+"""A manager with `RedisLockQuerySet.select_for_lock`."""

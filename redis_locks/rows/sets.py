@@ -1,0 +1,150 @@
+"""The locks of some rows as one set: acquired all at once, or as many of them as are free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from time import monotonic
+from typing import Any, NoReturn
+
+from redis_locks import store, waiting
+from redis_locks.drivers.base import Driver, LinkBroken
+from redis_locks.exceptions import LockBackendError
+from redis_locks.holds import Hold
+from redis_locks.keys import MAX_SET
+from redis_locks.locks import Lock
+from redis_locks.modes import RowMode
+from redis_locks.rows.names import Row
+from redis_locks.sides import Side
+from redis_locks.store import Granted, Refused, Request
+from redis_locks.waiting import Won
+
+_TRIES = 5
+
+
+class RowHold(Hold):
+    """A hold of rows, and of the intent on their models."""
+
+    __slots__ = ()
+
+    def upgrade(self, **_: object) -> NoReturn:
+        """Not for rows; raises TypeError."""
+        self._refuse()
+
+    async def aupgrade(self, **_: object) -> NoReturn:
+        """Not for rows; raises TypeError."""
+        self._refuse()
+
+    def downgrade(self) -> NoReturn:
+        """Not for rows; raises TypeError."""
+        self._refuse()
+
+    async def adowngrade(self) -> NoReturn:
+        """Not for rows; raises TypeError."""
+        self._refuse()
+
+    def detach(self, **_: object) -> NoReturn:
+        """Not for rows; raises TypeError."""
+        self._refuse()
+
+    async def adetach(self, **_: object) -> NoReturn:
+        """Not for rows; raises TypeError."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        msg = (
+            "a hold of rows is neither upgraded, downgraded nor detached; lock them in the "
+            "stronger mode at once, and where they are needed"
+        )
+        raise TypeError(msg)
+
+
+class RowSet(Lock):
+    """Rows in one mode, and their models in its intent.
+
+    Raises:
+        ValueError: There are more rows than one hold can have.
+    """
+
+    _hold_type = RowHold
+
+    def __init__(self, rows: Sequence[Row], mode: RowMode, **options: Any) -> None:
+        models = tuple(dict.fromkeys(row.model for row in rows))
+        names = tuple(dict.fromkeys(row.name for row in rows))
+        if len(models) + len(names) > MAX_SET:
+            msg = (
+                f"{len(names)} rows are too many to be locked at once, which takes up to "
+                f"{MAX_SET - len(models)}; give a limit, or lock the model with lock_model()"
+            )
+            raise ValueError(msg)
+        super().__init__(*models, *names, **options)
+        self.row_mode = mode
+        self._mode = f"intent:{len(models)}:{mode}"
+        self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+    @property
+    def mode(self) -> str:
+        """How the rows are held."""
+        return self.row_mode
+
+    async def acquire_all(self, side: Side, wait: float | None) -> Hold | Refused:
+        """Return a hold of all, or who still held one of them after `wait` seconds."""
+        group = (self._names, side.backend.keys(*self._names))
+        return await self._acquire_new(side, group, wait, renew=self._renews)
+
+    async def take_free(
+        self, side: Side, groups: Sequence[Sequence[Row]], most: int
+    ) -> tuple[Hold | None, list[int]]:
+        """Return a hold of those groups of rows that are free, `most` at most, and which they are.
+
+        Never waits. A group is taken as a whole or not at all; one without rows is free, too.
+        Interrupted, it leaves nothing behind, as `waiting.acquire` does.
+        """
+        keys = side.backend.keys
+        request = self._request(side, (self._names, keys(*self._names)))
+        places = {name: place for place, name in enumerate(self._names)}
+        wanted = [sorted({places[name] for row in group for name in row}) for group in groups]
+        won, found = await _take(side.driver, request, wanted, most)
+        if won is None:
+            return None, found
+        chosen = RowSet(rows_in(groups[number] for number in found), self.row_mode)
+        names, mode = chosen._names, chosen._mode
+        request = request._replace(keys=keys(*names), mode=mode, names=names)
+        return await chosen._holding(side, request, won, 0, renew=self._renews), found
+
+
+async def _take(
+    driver: Driver, request: Request, groups: Sequence[Sequence[int]], most: int
+) -> tuple[Won | None, list[int]]:
+    failure: LinkBroken | None = None
+    sent = 0.0
+    try:
+        for _ in range(_TRIES):
+            try:
+                link = await driver.checkout()
+                first, sent = not sent, monotonic()
+                try:
+                    granted, found = await store.take(link, request, groups, most, first=first)
+                finally:
+                    driver.checkin(link)
+            except LinkBroken as error:
+                failure = error
+                driver.drop_idle()
+                continue
+            return _won(granted, sent, request), found
+        msg = f"{driver.description} does not answer: {failure}"
+        raise LockBackendError(msg) from failure
+    except BaseException:
+        if sent:
+            await waiting.take_back(driver, request)
+        raise
+
+
+def _won(granted: Granted | None, sent: float, request: Request) -> Won | None:
+    if granted is None:
+        return None
+    return Won(granted.fencing_token, sent + request.lease_ms / 1000, [])
+
+
+def rows_in(groups: Iterable[Sequence[Row]]) -> list[Row]:
+    """Return the rows of all groups, each once."""
+    return list(dict.fromkeys(row for group in groups for row in group))

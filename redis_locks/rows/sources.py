@@ -1,0 +1,174 @@
+"""What to lock: the rows of a queryset or instances, read before they are locked and again after.
+
+The second reading is what a row lock is for: what the first one found may be another's by the
+time it is locked. A database does the same behind SELECT FOR UPDATE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from django.db import router
+from django.db.models import Model, QuerySet
+
+from redis_locks.rows.columns import Column, columns_of
+from redis_locks.rows.names import Row, row_of
+
+M = TypeVar("M", bound=Model)
+
+BATCH = 200
+"""How many rows of a queryset `skip_locked` with a limit looks at in one step."""
+
+
+class Candidate(NamedTuple):
+    """A row that was read, and all the locks for it, those of related rows included."""
+
+    pk: Any
+    rows: tuple[Row, ...]
+
+
+class Source(Protocol[M]):
+    """Where rows come from. The methods ask the database; they block."""
+
+    database: str
+    limit: int | None
+
+    def candidates(self, seen: Iterable[Any]) -> list[Candidate]:
+        """Return the rows to lock, without those whose primary keys are in `seen`."""
+
+    def fetch(self, locked: Sequence[Candidate]) -> tuple[list[M], list[Candidate]]:
+        """Read those rows again, as they are now; a row may be gone."""
+
+
+def _candidate(columns: Sequence[Column], database: str, values: Sequence[Any]) -> Candidate:
+    pairs = zip(columns, values[1:], strict=True)
+    # A relation may lead nowhere.
+    rows = (row_of(column.model, database, pk) for column, pk in pairs if not _is_null(pk))
+    return Candidate(values[0], tuple(dict.fromkeys(rows)))
+
+
+def _is_null(pk: object) -> bool:
+    return pk is None or (isinstance(pk, tuple) and None in pk)
+
+
+class QuerySource(Generic[M]):
+    """The rows of a queryset.
+
+    `of` as in `lock_rows`; empty, it is the row itself and what the queryset selects with it.
+    """
+
+    def __init__(
+        self, rows: QuerySet[M], of: Sequence[str], limit: int | None, *, skip_locked: bool
+    ) -> None:
+        if rows.query.combinator:
+            msg = f"rows must not be a {rows.query.combinator}() of querysets; lock each of them"
+            raise ValueError(msg)
+        rows = rows.all()
+        rows._for_write = True  # type: ignore[attr-defined]  # noqa: SLF001 - so that .db is the primary
+        self.database = rows.db
+        rows = rows.using(self.database)
+        start, end = rows.query.low_mark, rows.query.high_mark
+        if rows.query.is_sliced and (limit is not None or (skip_locked and start)):
+            what = "limit" if limit is not None else "skip_locked"
+            msg = f"{what} cannot be used with a sliced queryset such as rows[{start}:{end or ''}]"
+            raise ValueError(msg)
+        self._columns = columns_of(rows.model, of or ("self", *_selected(rows)))
+        self._all: QuerySet[M] = rows.all()
+        self._all.query.clear_limits()
+        self._related = any(column.lookup != "pk" for column in self._columns)
+        self.limit = end if skip_locked and end is not None else limit
+        if skip_locked:
+            self._asked = self._all
+            self._most = None if self.limit is None else max(BATCH, self.limit)
+        else:
+            self._asked, self._most = rows, limit
+
+    def candidates(self, seen: Iterable[Any]) -> list[Candidate]:
+        """Return the rows that match now, in order."""
+        seen = list(seen)
+        rows = self._asked.exclude(pk__in=seen) if seen else self._asked
+        return self._read(rows[: self._most] if self._most is not None else rows)
+
+    def fetch(self, locked: Sequence[Candidate]) -> tuple[list[M], list[Candidate]]:
+        """Return those of the rows that still match."""
+        rows = self._all.filter(pk__in=[candidate.pk for candidate in locked])
+        now = self._read(rows) if self._related else list(locked)
+        return list(rows), now
+
+    def _read(self, rows: QuerySet[M]) -> list[Candidate]:
+        lookups = [column.lookup for column in self._columns]
+        found = rows.prefetch_related(None).values_list("pk", *lookups)
+        merged: dict[Any, list[Row]] = {}
+        for values in found:
+            candidate = _candidate(self._columns, self.database, values)
+            merged.setdefault(candidate.pk, []).extend(candidate.rows)
+        return [Candidate(pk, tuple(dict.fromkeys(rows))) for pk, rows in merged.items()]
+
+
+def _selected(rows: QuerySet[Any]) -> list[str]:
+    """The paths that the queryset was given to select_related."""
+
+    def paths(tree: dict[str, Any], prefix: str) -> list[str]:
+        return [
+            path
+            for name, below in tree.items()
+            for path in (f"{prefix}{name}", *paths(below, f"{prefix}{name}__"))
+        ]
+
+    tree = rows.query.select_related
+    return paths(tree, "") if isinstance(tree, dict) else []
+
+
+class InstanceSource(Generic[M]):
+    """Instances that the caller has; they are read again once they are locked."""
+
+    def __init__(
+        self, instances: Sequence[M], of: Sequence[str], limit: int | None, *, skip_locked: bool
+    ) -> None:
+        self._instances = instances if skip_locked else instances[:limit]
+        self._of = of or ("self",)
+        self.limit = limit
+        for instance in instances:
+            if _is_null(instance.pk) or instance._state.adding:  # noqa: SLF001 - public by Django's docs
+                msg = f"rows must be saved before they are locked, not {instance!r}"
+                raise ValueError(msg)
+        databases = {router.db_for_write(type(each), instance=each) for each in instances}
+        if len(databases) > 1:
+            msg = f"rows must be of one database, not of {', '.join(sorted(databases))}"
+            raise ValueError(msg)
+        self.database = databases.pop() if databases else "default"
+        for kind in {type(instance) for instance in instances}:
+            columns_of(kind, self._of)
+
+    def candidates(self, seen: Iterable[Any]) -> list[Candidate]:
+        """Return the instances' rows."""
+        seen = set(seen)
+        found = [self._candidate(instance) for instance in self._instances]
+        return [candidate for candidate in found if candidate.pk not in seen]
+
+    def fetch(self, locked: Sequence[Candidate]) -> tuple[list[M], list[Candidate]]:
+        """Read the instances again; raises DoesNotExist if one is gone."""
+        pks = {candidate.pk for candidate in locked}
+        instances = [each for each in self._instances if _key(each) in pks]
+        for instance in instances:
+            instance.refresh_from_db(using=self.database)
+        return instances, [self._candidate(instance) for instance in instances]
+
+    def _candidate(self, instance: M) -> Candidate:
+        columns = columns_of(type(instance), self._of)
+        values = [_value(instance, column.lookup) for column in columns]
+        return _candidate(columns, self.database, [_key(instance), *values])
+
+
+def _key(instance: Model) -> Any:
+    return type(instance), instance.pk
+
+
+def _value(instance: Model, lookup: str) -> Any:
+    value: Any = instance
+    for part in lookup.split("__"):
+        if value is None:
+            return None
+        value = getattr(value, part, None)
+    return value

@@ -1,0 +1,76 @@
+"""`lock_model`: all rows of a model at once, those that are yet to come included."""
+
+from __future__ import annotations
+
+from django.db import router
+from django.db.models import Model
+
+from redis_locks.conf import UNSET, Unset
+from redis_locks.locks import Lock
+from redis_locks.modes import RowMode, row_mode
+from redis_locks.rows.blocks import checked_wait
+from redis_locks.rows.names import model_lock_name
+from redis_locks.scopes import ScopeName
+
+
+class lock_model(Lock):  # noqa: N801 - used as a block, so it reads like a function
+    """A whole model, locked as if each of its rows were: a `Lock` that excludes `lock_rows`.
+
+    It excludes rows by the same table by which rows exclude each other, also rows that are
+    locked as a part of a child's. ``"shared"`` lets others lock rows to read, but not to write.
+
+    Args:
+        model: The model.
+        mode: As for `lock_rows`.
+        nowait: Raise LockNotAvailable at once if somebody else is in the way.
+        wait: Seconds to wait. 0: as `nowait`. None: for ever.
+        database: The alias of the database; None is the one to which the model is written. Its
+            transactions keep the hold.
+        lease: Seconds a hold lives unless renewed or extended.
+        renew: Whether it is renewed in the background.
+        using: The Redis server, as for `Lock`.
+        label: What the holder runs, for people.
+        scope: As for `Lock`.
+        commit_guard: As for `Lock`.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range, or excludes another one.
+    """
+
+    def __init__(
+        self,
+        model: type[Model],
+        mode: RowMode = "exclusive",
+        *,
+        nowait: bool = False,
+        wait: float | Unset | None = UNSET,
+        database: str | None = None,
+        lease: float | Unset = UNSET,
+        renew: bool | Unset = UNSET,
+        using: str | None = None,
+        label: str | None = None,
+        scope: ScopeName = "auto",
+        commit_guard: bool = True,
+    ) -> None:
+        if not _has_table(model):
+            msg = f"model must be a model that has a table, not {model!r}"
+            raise TypeError(msg)
+        alias = database if database is not None else router.db_for_write(model)
+        super().__init__(
+            model_lock_name(model, alias),
+            wait=checked_wait(wait, nowait=nowait, skip_locked=False),
+            lease=lease,
+            renew=renew,
+            using=using,
+            label=label,
+            scope=scope,
+            database=alias,
+            commit_guard=commit_guard,
+        )
+        self._mode = row_mode(mode)
+
+
+def _has_table(model: object) -> bool:
+    is_model = isinstance(model, type) and issubclass(model, Model)
+    return is_model and not model._meta.abstract  # type: ignore[attr-defined]  # noqa: SLF001 - public by Django's docs

@@ -1,0 +1,87 @@
+-- Take what is free of many locks, group by group, up to a limit; never waits. Whoever waits for
+-- a lock has it before. Safe to repeat: a token keeps what it took.
+--
+-- KEYS: index holder...
+-- ARGV: token
+--   2 lease, ms
+--   3 mode, as in acquire
+--   4 who, JSON for people
+--   5 channel on which the caller listens
+--   6 most groups to take
+--   7 groups, each the places of locks that are taken together or not at all: "1,2 1,3"; "-" is
+--     one without locks, which counts as taken
+--   8 whether the caller never asked before with this token: 1 or 0
+-- Reply: "token fence now group ..."  the numbers of the groups held now, from 1; fence 0: nothing
+--                                     is held, and the groups, if any, have no locks
+
+local lease, mode, who, channel, most, first = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), ARGV[8] == "1"
+
+local groups = {}
+for group in string.gmatch(ARGV[7], "%S+") do
+  local places = {}
+  for place in string.gmatch(group, "%d+") do
+    places[#places + 1] = tonumber(place)
+  end
+  groups[#groups + 1] = places
+end
+
+-- The groups of whose locks all pass, as far as the limit goes, and the locks in order.
+local function choose(passes)
+  local known, wanted, numbers, locks = {}, {}, {}, {}
+  for number, places in ipairs(groups) do
+    local complete = #numbers < most
+    for _, place in ipairs(complete and places or {}) do
+      if known[place] == nil then
+        known[place] = passes(all[place], mode_at(mode, place))
+      end
+      complete = complete and known[place]
+    end
+    if complete then
+      numbers[#numbers + 1] = number
+      for _, place in ipairs(places) do
+        wanted[place] = true
+      end
+    end
+  end
+  local intents = 0
+  for place, name in ipairs(all) do
+    if wanted[place] then
+      locks[#locks + 1] = name
+      intents = intents + (is_intent(mode_at(mode, place)) and 1 or 0)
+    end
+  end
+  return numbers, locks, intents
+end
+
+local function reply(fence, numbers)
+  return table.concat({ token, fence, text(clock()), unpack(numbers) }, " ")
+end
+
+if not first then
+  local numbers, locks = choose(function(name)
+    return held_until(name) ~= nil
+  end)
+  if #locks > 0 then
+    -- The reply to an earlier try was lost.
+    lengthen(locks, clock() + lease)
+    local _, claim = exclusive(locks[1])
+    claim = claim or redis.call("HGET", CLAIMS .. locks[1], token)
+    return reply(string.match(claim, "^%d+"), numbers)
+  end
+end
+
+local numbers, locks, intents = choose(function(name, here)
+  if redis.call("EXISTS", QUEUE .. name) == 1 then
+    -- Perhaps only the dead stand in line.
+    settle({ name })
+  end
+  return redis.call("EXISTS", QUEUE .. name) == 0 and room(name, here)
+end)
+if #locks == 0 then
+  return reply("0", numbers)
+end
+local plain = mode_at(mode, #all)
+mode = intents > 0 and "intent:" .. intents .. ":" .. plain or plain
+local fence = next_fence(locks, clock() + lease)
+hold(locks, token, fence, mode, lease, channel, who)
+return reply(fence, numbers)

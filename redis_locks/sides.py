@@ -1,0 +1,30 @@
+"""The two worlds in which one core runs: blocking code and event loops."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from redis_locks.backends import Backend, backend_for
+from redis_locks.drivers.base import Driver
+from redis_locks.renewal import Renewer
+
+
+class Side(NamedTuple):
+    """The blocking or the asyncio side of a backend."""
+
+    backend: Backend
+    driver: Driver
+    renewer: Renewer
+    task: bool
+
+    @classmethod
+    def blocking(cls, using: str | None) -> Side:
+        """Return the side of threads."""
+        backend = backend_for(using)
+        return cls(backend, backend.driver, backend.renewer, task=False)
+
+    @classmethod
+    async def of_loop(cls, using: str | None) -> Side:
+        """Return the side of the running event loop."""
+        backend = backend_for(using)
+        return cls(backend, *await backend.of_loop(), task=True)

@@ -1,0 +1,115 @@
+"""What cannot be locked is refused at once, with the way to put it right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from redis_locks.rows import lock_model, lock_rows
+from redis_locks.rows.names import row_of
+from redis_locks.rows.sets import RowSet
+from tests.ledger.models import Counter, Entry, NotedCounter
+
+rows = Counter.objects.all
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "message"),
+    [
+        (rows, {"mode": "update"}, 'mode must be "exclusive", "no_key", "shared" or "key_share"'),
+        (rows, {"nowait": True, "skip_locked": True}, "nowait and skip_locked exclude each other"),
+        (rows, {"nowait": True, "wait": 5}, "nowait and wait exclude each other"),
+        (rows, {"skip_locked": True, "wait": 5}, "skip_locked and wait exclude each other"),
+        (rows, {"wait": -1}, "wait must be"),
+        (rows, {"limit": 0}, "limit must be 1 or more, or None for all, not 0"),
+        (rows, {"of": ["owner"]}, r"of must name relations of ledger.Counter.* has entry, noted"),
+        (rows, {"of": ["entry__owner"]}, "ledger.Entry has counter$"),
+        (rows, {"of": ["name"]}, "not 'name'"),
+        (lambda: rows()[:5], {"limit": 5}, r"limit cannot be used with .*rows\[0:5\]"),
+        (lambda: rows()[5:], {"skip_locked": True}, r"skip_locked cannot be .*rows\[5:\]"),
+        (lambda: rows().union(rows()), {}, r"rows must not be a union\(\) of querysets"),
+        (Counter, {}, "rows must be saved before they are locked, not <Counter"),
+        (lambda: [Counter(pk=5)], {}, "rows must be saved"),
+    ],
+)
+def test_a_wrong_value_is_named(what: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        lock_rows(what(), **options)
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "message"),
+    [
+        (rows, {"mode": None}, "mode must be"),
+        (rows, {"limit": "5"}, "limit must be a whole number of rows or None, not '5'"),
+        (rows, {"limit": True}, "limit must be a whole number"),
+        (rows, {"of": "entry"}, r"of must be a list or tuple .*, not 'entry'"),
+        (lambda: Counter, {}, r"rows must be a queryset or instances .* \(ModelBase\)"),
+        (lambda: "Counter", {}, "rows must be a queryset"),
+        (lambda: [1], {}, "rows must be a queryset"),
+    ],
+)
+def test_a_wrong_type_is_named(what: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        lock_rows(what(), **options)
+
+
+def test_a_select_for_lock_is_refused_before_it_is_evaluated() -> None:
+    with pytest.raises(ValueError, match="mode must be"):
+        Entry.objects.select_for_lock("update")
+    with pytest.raises(ValueError, match="exclude each other"):
+        Entry.objects.select_for_lock(nowait=True, skip_locked=True)
+
+
+def test_more_rows_than_one_hold_can_have_are_refused() -> None:
+    wanted = [row_of(Counter, "default", number) for number in range(1000)]
+    with pytest.raises(ValueError, match=r"1000 rows are too many .* up to 999; give a limit, or"):
+        RowSet(wanted, "exclusive")
+    assert len(RowSet(wanted[:999], "exclusive").names) == 1000
+
+
+@pytest.mark.parametrize("model", [Counter.objects, "ledger.Counter", None, type])
+def test_only_a_model_can_be_locked_as_a_whole(model: Any) -> None:
+    with pytest.raises(TypeError, match="model must be a model that has a table, not"):
+        lock_model(model)
+
+
+def test_lock_model_refuses_what_lock_rows_refuses() -> None:
+    with pytest.raises(ValueError, match="nowait and wait exclude"):
+        lock_model(Counter, nowait=True, wait=1)
+    with pytest.raises(ValueError, match="mode must be"):
+        lock_model(Counter, "update")  # type: ignore[arg-type]
+
+
+def test_names_are_those_of_model_database_and_key() -> None:
+    assert ("ledger.Counter@other", "ledger.Counter@other:7") == row_of(Counter, "other", 7)
+    assert row_of(Counter, "default", "7") == row_of(Counter, "default", 7)
+    assert row_of(NotedCounter, "default", 7).model == "ledger.NotedCounter@default"
+    assert lock_model(Counter, database="other").name == row_of(Counter, "other", 7).model
+    one, other = (row_of(Entry, "default", key) for key in (("a,1", 2), ("a", 12)))
+    assert one.name == "ledger.Entry@default:a%2C1,2"
+    assert other.name == "ledger.Entry@default:a,12"
+
+
+def test_the_name_of_a_row_with_a_key_that_is_too_long_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"the name of a row's lock .* the limit is 512"):
+        row_of(Entry, "default", ("x" * 500, 1))
+
+
+def test_rows_that_nobody_acquired_are_no_secret() -> None:
+    block = [lock_rows(Counter.objects.all())]
+    with pytest.warns(RuntimeWarning, match="by itself locks nothing"):
+        block.clear()
+
+
+@pytest.mark.django_db
+def test_a_block_is_entered_once_at_a_time() -> None:
+    block = lock_rows(Counter.objects.none())
+    with block as none:
+        assert [] == none
+        none.release()
+        with pytest.raises(RuntimeError, match="for each block"), block:
+            pass
+    with block:
+        pass

@@ -1,0 +1,256 @@
+"""Rows that are locked by a block, blocking and async."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from redis_locks import LockBackendError, LockLost, LockNotAvailable, LockTimeout, inspection
+from redis_locks.rows import lock_model, lock_rows
+from redis_locks.rows.names import row_of
+from tests.contract.world import PATIENCE, Observer, World
+from tests.ledger.models import Counter, Entry, NotedCounter
+
+Make = Callable[..., Counter]
+
+ROW_MODES = ["key_share", "shared", "no_key", "exclusive"]
+TABLE = {
+    "key_share": " .  .  .  X",
+    "shared": " .  .  X  X",
+    "no_key": " .  X  X  X",
+    "exclusive": " X  X  X  X",
+}
+
+
+def lock_of(row: Any) -> str:
+    return row_of(type(row), "default", row.pk).name
+
+
+def locked(world: World, what: Any) -> Any:
+    """Acquire, which must succeed."""
+    found: Any = world.acquire(what)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("held", ROW_MODES)
+def test_rows_exclude_each_other_as_postgresqls_do(world: World, counter: Make, held: Any) -> None:
+    row, other = counter(), counter()
+    rows = locked(world, lock_rows(row, held))
+    for wanted in ROW_MODES:
+        free = TABLE[wanted].split()[ROW_MODES.index(held)] == "."
+        for asked in (
+            lock_rows(row, wanted, nowait=True),
+            lock_model(Counter, wanted, nowait=True),
+        ):
+            found: Any = world.acquire(asked)
+            assert free == (found is not None)
+            if found is not None:
+                world.release(found)
+        world.release(locked(world, lock_rows(other, wanted, nowait=True)))
+    world.release(rows)
+    world.release(locked(world, lock_model(Counter, nowait=True)))
+
+
+def test_a_row_is_read_again_once_it_is_locked(
+    world: World, counter: Make, server_side: Observer
+) -> None:
+    row = counter()
+    rows = locked(world, lock_rows(row))
+    waiting = world.start(world.acquire, lock_rows(Counter.objects.get(pk=row.pk)))
+    server_side.until_waiters(lock_of(row), 1)
+    Counter.objects.filter(pk=row.pk).update(value=7)
+    world.release(rows)
+    (found,) = second = waiting.result(PATIENCE)
+    assert 7 == found.value
+    assert rows.hold.fencing_token < second.hold.fencing_token
+    world.release(second)
+
+
+def test_a_row_that_no_longer_matches_is_left_out(
+    world: World, counter: Make, server_side: Observer
+) -> None:
+    first, second = counter(), counter()
+    rows = locked(world, lock_rows(first))
+    pending = Counter.objects.filter(value=0, name__startswith=first.name[:20]).order_by("pk")
+    waiting = world.start(world.acquire, lock_rows(pending))
+    server_side.until_waiters(lock_of(first), 1)
+    Counter.objects.filter(pk=first.pk).update(value=7)
+    world.release(rows)
+    found: Any = waiting.result(PATIENCE)
+    assert [second] == found
+    world.release(found)
+
+
+def test_all_rows_are_locked_in_one_round_trip(
+    world: World, counter: Make, server_side: Observer
+) -> None:
+    rows = [counter() for _ in range(20)]
+    world.release(locked(world, lock_rows(rows)))  # connects, and loads the scripts
+    before = server_side.commands()
+    found = locked(world, lock_rows(Counter.objects.filter(pk__in=[row.pk for row in rows])))
+    assert 1 == server_side.commands() - before
+    assert {row.pk for row in rows} == {row.pk for row in found}
+    assert 1 == len(
+        {holder.token for row in rows for holder in inspection.lock(lock_of(row)).holders}
+    )
+    world.release(found)
+
+
+def test_nowait_names_row_and_holder(world: World, counter: Make) -> None:
+    row, other = counter(), counter()
+    rows = locked(world, lock_rows(row, label="the first"))
+    with pytest.raises(LockNotAvailable, match=r"Lock .*:\d+' is held by .*the first") as caught:
+        world.block(lock_rows([other, row], nowait=True), list)
+    assert lock_of(row) == caught.value.name
+    with pytest.raises(LockTimeout, match=r"within 0\.05 s"):
+        world.block(lock_rows([other, row], wait=0.05), list)
+    world.release(rows)
+    assert inspection.lock(lock_of(row)) is inspection.lock(lock_of(other)) is None
+
+
+def test_a_block_releases(world: World, counter: Make) -> None:
+    row = counter()
+
+    def body(rows: Any) -> Any:
+        info = inspection.lock(lock_of(row))
+        assert info is not None
+        assert [rows.hold.token] == [holder.token for holder in info.holders]
+        return rows[0].pk
+
+    assert row.pk == world.block(lock_rows(row), body)
+    assert inspection.lock(lock_of(row)) is None
+    assert inspection.lock("ledger.Counter@default") is None
+
+
+def test_skip_locked_gives_the_rows_that_are_free(world: World, counter: Make) -> None:
+    rows = [counter() for _ in range(4)]
+    ours = Counter.objects.filter(pk__in=[row.pk for row in rows]).order_by("pk")
+    first = locked(world, lock_rows(ours, skip_locked=True, limit=1))
+    assert rows[:1] == first
+    second = locked(world, lock_rows(ours, skip_locked=True, limit=2))
+    assert rows[1:3] == second
+    rest = locked(world, lock_rows(ours, skip_locked=True))
+    assert rows[3:] == rest
+    none = locked(world, lock_rows(ours, skip_locked=True))
+    assert ([], None) == (none, none.hold)
+    for found in (first, second, rest, none):
+        world.release(found)
+    assert rows == world.block(lock_rows(rows, skip_locked=True), list)
+
+
+def test_skip_locked_goes_on_behind_rows_that_stopped_matching(
+    world: World, counter: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read first was done by somebody else before it was locked."""
+    monkeypatch.setattr("redis_locks.rows.sources.BATCH", 2)
+    rows = [counter() for _ in range(5)]
+    ours = Counter.objects.filter(pk__in=[row.pk for row in rows], value=0).order_by("pk")
+    block = lock_rows(ours, skip_locked=True, limit=1)
+    source: Any = block._locking.source
+    read, held = source._read, locked(world, lock_rows(rows[2]))
+
+    def stale(query: Any) -> Any:
+        found = read(query)
+        Counter.objects.filter(pk__in=[row.pk for row in rows[:2]]).update(value=1)
+        return found
+
+    monkeypatch.setattr(source, "_read", stale)
+    assert [rows[3]] == world.block(block, list)
+    world.release(held)
+    assert inspection.lock("ledger.Counter@default") is None
+
+
+def test_related_rows_are_locked_too(world: World, counter: Make, name: str) -> None:
+    row = counter()
+    entry = Entry.objects.create(book=name, number=1, counter=row)
+    alone = Entry.objects.create(book=name, number=2)
+    rows = locked(world, lock_rows([entry, alone], of=("self", "counter")))
+    assert world.acquire(lock_rows(row, nowait=True)) is None
+    world.release(rows)
+    entries = Entry.objects.filter(book=name)
+    for query, of in ((entries.select_related("counter"), ()), (entries, ["counter"])):
+        rows = locked(world, lock_rows(query, of=of))
+        assert world.acquire(lock_rows(row, nowait=True)) is None
+        found: Any = world.acquire(lock_rows(entry, nowait=True))
+        assert (found is None) == (not of)
+        for each in (rows, found):
+            if each is not None:
+                world.release(each)
+
+
+def test_a_relation_that_changed_before_it_was_locked_is_followed(
+    world: World, counter: Make, name: str, server_side: Observer
+) -> None:
+    old, new = counter(), counter()
+    entry = Entry.objects.create(book=name, number=1, counter=old)
+    rows = locked(world, lock_rows(old))
+    wanted = lock_rows(Entry.objects.filter(book=name), of=("self", "counter"))
+    waiting = world.start(world.acquire, wanted)
+    server_side.until_waiters(lock_of(old), 1)
+    Entry.objects.filter(book=name).update(counter=new)
+    world.release(rows)
+    found: Any = waiting.result(PATIENCE)
+    assert ([entry], new.pk) == (found, found[0].counter_id)
+    assert inspection.lock(lock_of(old)) is None
+    assert inspection.lock(lock_of(new)) is not None
+    world.release(found)
+
+
+def test_a_row_of_a_child_is_a_row_of_its_parent(world: World, name: str) -> None:
+    child = NotedCounter.objects.create(name=name)
+    parent = Counter.objects.get(pk=child.pk)
+    for one, other in ((child, parent), (parent, child)):
+        rows = locked(world, lock_rows(one))
+        assert world.acquire(lock_rows(other, nowait=True)) is None
+        world.release(rows)
+    rows = locked(world, lock_rows(NotedCounter.objects.filter(pk=child.pk)))
+    assert world.acquire(lock_model(Counter, nowait=True)) is None
+    world.release(rows)
+
+
+def test_a_composite_key_is_locked(world: World, name: str) -> None:
+    one, other = (Entry.objects.create(book=f"{name},1", number=number) for number in (1, 2))
+    rows = locked(world, lock_rows(Entry.objects.filter(book=one.book, number=1)))
+    assert [one] == rows
+    assert world.acquire(lock_rows(one, nowait=True)) is None
+    world.release(locked(world, lock_rows(other, nowait=True)))
+    assert lock_of(one) == f"ledger.Entry@default:{name}%2C1,1"
+    world.release(rows)
+
+
+def test_an_instance_that_is_gone_is_an_error_and_leaves_nothing(
+    world: World, counter: Make
+) -> None:
+    row = counter()
+    Counter.objects.filter(pk=row.pk).delete()
+    with pytest.raises(Counter.DoesNotExist):
+        world.block(lock_rows(row), list)
+    assert inspection.lock(lock_of(row)) is None
+    assert [] == world.block(lock_rows(Counter.objects.filter(pk=row.pk)), list)
+
+
+def test_a_lost_hold_of_rows_says_so(world: World, counter: Make) -> None:
+    row = counter()
+    with pytest.raises(LockLost):
+        world.block(lock_rows(row), lambda _: inspection.release(lock_of(row)))
+
+
+def test_a_hold_of_rows_is_not_upgraded(world: World, counter: Make) -> None:
+    rows = locked(world, lock_rows(counter(), "shared"))
+    assert "shared" == rows.hold.mode
+    for verb in ("upgrade", "downgrade"):
+        with pytest.raises(TypeError, match="stronger mode"):
+            world.do(rows.hold, verb)
+    world.extend(rows.hold, 60)
+    assert rows.hold.remaining > 50
+    world.release(rows)
+
+
+def test_a_server_that_is_not_there_is_said(world: World, counter: Make) -> None:
+    row = counter()
+    for skip_locked in (False, True):
+        with pytest.raises(LockBackendError):
+            world.block(lock_rows(row, skip_locked=skip_locked, using="unix:///nowhere.sock"), list)

@@ -1,0 +1,149 @@
+"""Rows that the thread or task has locked already, and rows in partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+
+from redis_locks import Lock, LockError, inspection
+from redis_locks.keys import partition_of
+from redis_locks.rows import lock_model, lock_rows
+from redis_locks.rows.names import row_of
+from tests.contract.world import Tasks, World
+from tests.ledger.models import Counter
+
+Make = Callable[..., Counter]
+MODEL = "ledger.Counter@default"
+
+
+def name_of(row: Counter) -> str:
+    return row_of(Counter, "default", row.pk).name
+
+
+def tokens(row: Counter) -> list[str]:
+    info = inspection.lock(name_of(row))
+    return [holder.token for holder in info.holders] if info else []
+
+
+def in_one(world: World, blocks: Any, ablocks: Any) -> None:
+    """Run the blocks in one thread, or the async ones in one task."""
+    if isinstance(world, Tasks):
+        world.run(ablocks())
+    else:
+        blocks()
+
+
+def test_a_row_is_locked_again_at_once_and_the_last_block_releases(
+    world: World, counter: Make
+) -> None:
+    row, other = counter(), counter()
+
+    def check(outer: Any, inner: Any) -> None:
+        assert [outer.hold.token] == tokens(row)
+        assert [inner.hold.token] == tokens(other)
+        assert inner.hold.fencing_token > outer.hold.fencing_token
+        assert {outer.hold.token, inner.hold.token} == {hold.token for hold in inner.holds}
+
+    def blocks() -> None:
+        with lock_rows(row) as outer:
+            with lock_rows([row, other], "shared", wait=0) as inner:
+                check(outer, inner)
+            assert ([outer.hold.token], []) == (tokens(row), tokens(other))
+            again = lock_rows(row, skip_locked=True).acquire()
+        assert tokens(row)
+        assert again is not None
+        again.release()
+
+    async def ablocks() -> None:
+        async with lock_rows(row) as outer:
+            async with lock_rows([row, other], "shared", wait=0) as inner:
+                check(outer, inner)
+            assert ([outer.hold.token], []) == (tokens(row), tokens(other))
+            again = await lock_rows(row, skip_locked=True).aacquire()
+        assert tokens(row)
+        assert again is not None
+        await again.arelease()
+
+    in_one(world, blocks, ablocks)
+    assert [] == tokens(row)
+    assert inspection.lock(MODEL) is None
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_what_would_wait_for_itself_is_an_error_at_once(
+    world: World, counter: Make, by_hand: bool
+) -> None:
+    row = counter()
+    wanted: Any = (
+        [Lock(name_of(row)), Lock(MODEL)] if by_hand else [lock_rows(row), lock_model(Counter)]
+    )
+
+    def blocks() -> None:
+        with lock_rows(row, "shared"):
+            for each in wanted:
+                with pytest.raises(LockError, match="would wait for its own thread or task"):
+                    each.acquire()
+            assert ["shared"] == [holder.mode for holder in inspection.lock(name_of(row)).holders]  # type: ignore[union-attr]
+
+    async def ablocks() -> None:
+        async with lock_rows(row, "shared"):
+            for each in wanted:
+                with pytest.raises(LockError, match="would wait for its own thread or task"):
+                    await each.aacquire()
+
+    in_one(world, blocks, ablocks)
+    assert inspection.lock(MODEL) is None
+
+
+def test_who_has_the_model_has_its_rows(world: World, counter: Make) -> None:
+    row = counter()
+
+    def blocks() -> None:
+        with lock_model(Counter) as hold, lock_rows(row, "no_key") as rows:
+            assert hold.token == rows.hold.token  # type: ignore[union-attr]
+            assert [] == tokens(row)
+
+    async def ablocks() -> None:
+        async with lock_model(Counter) as hold, lock_rows(row, "no_key") as rows:
+            assert hold.token == rows.hold.token  # type: ignore[union-attr]
+            assert [] == tokens(row)
+
+    in_one(world, blocks, ablocks)
+    assert inspection.lock(MODEL) is None
+
+
+def test_a_model_lock_is_upgraded(world: World, counter: Make) -> None:
+    rows = world.acquire(lock_rows(counter(), "key_share"))
+    hold = world.acquire(lock_model(Counter, "shared"))
+    assert world.acquire(lock_rows(counter(), nowait=True)) is None
+    with pytest.raises(LockError, match="is held by"):
+        world.do(hold, "upgrade", wait=0)
+    world.release(rows)
+    world.do(hold, "upgrade")
+    assert "exclusive" == hold.mode
+    world.release(hold)
+
+
+def test_rows_live_in_the_partition_of_their_model(
+    world: World, counter: Make, settings: Any
+) -> None:
+    settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "PARTITIONS": 64}
+    rows = [counter() for _ in range(3)]
+    homes = {partition_of(name, 64) for name in (MODEL, *map(name_of, rows))}
+    assert 1 == len(homes)
+    assert partition_of("ledger.Entry@default", 64) not in homes
+    for skip_locked in (False, True):
+        found: Any = world.acquire(lock_rows(rows, skip_locked=skip_locked))
+        assert rows == found
+        assert inspection.lock(name_of(rows[0])) is not None
+        world.release(found)
+
+
+def test_rows_of_models_in_several_partitions_are_refused(world: World, settings: Any) -> None:
+    settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "PARTITIONS": 64}
+    wanted = Permission.objects.order_by("pk")[:1]
+    with pytest.raises(ValueError, match=r"are in several partitions .*PARTITIONS"):
+        world.acquire(lock_rows(wanted, of=("self", "content_type")))

@@ -1,0 +1,327 @@
+"""Row modes, intents and taking what is free, script by script."""
+
+from __future__ import annotations
+
+import pytest
+
+from redis_locks import modes, scripts
+from redis_locks.keys import lock_keys
+from tests.scripts.bench import FOR_EVER, WHO, Bench
+
+ROW_MODES = ["key_share", "shared", "no_key", "exclusive"]
+INTENTS = [f"intent:{mode}" for mode in ROW_MODES]
+
+# PostgreSQL's Table 13.3: an X where the two row-level locks conflict.
+TABLE = {
+    "key_share": " .  .  .  X",
+    "shared": " .  .  X  X",
+    "no_key": " .  X  X  X",
+    "exclusive": " X  X  X  X",
+}
+
+A = ("M", "M:a")
+B = ("M", "M:b")
+AB = ("M", "M:a", "M:b")
+
+
+def asked(mode: str, models: int = 1) -> str:
+    return f"intent:{models}:{mode}"
+
+
+def lock(bench: Bench, token: str, names: tuple[str, ...], mode: str = "exclusive") -> bool:
+    return bench.acquire(token, mode=asked(mode), names=names)[0] == "1"
+
+
+def queue_up(bench: Bench, token: str, names: tuple[str, ...], mode: str = "exclusive") -> object:
+    heard = bench.listen(token)
+    bench.queue_up(token, mode=asked(mode), names=names)
+    return heard
+
+
+def queue_of(bench: Bench, name: str) -> list[str]:
+    return [waiter.decode() for waiter in bench.run(scripts.INSPECT, "", 100, names=[name])[4][::2]]
+
+
+def take(bench: Bench, token: str, groups: str, *, most: int = 9, first: bool = True) -> list[str]:
+    names = ("M", "M:a", "M:b", "M:c")
+    argv = (60_000, asked("exclusive"), WHO, bench.channel(token), most, groups, int(first))
+    fence, _, *taken = bench.words(scripts.TAKE, token, *argv, names=names)
+    numbers = [number for number, group in enumerate(groups.split(), 1) if group != "-"]
+    assert (fence != "0") == any(str(number) in taken for number in numbers)
+    return taken
+
+
+@pytest.mark.parametrize("held", [*ROW_MODES, *INTENTS, "permit:2"])
+@pytest.mark.parametrize("wanted", [*ROW_MODES, *INTENTS, "permit:2"])
+def test_the_scripts_table_is_that_of_python(bench: Bench, held: str, wanted: str) -> None:
+    assert "1" == bench.acquire("a", mode=held)[0]
+    granted = bench.acquire("b", mode=wanted)[0] == "1"
+    assert granted == (not modes.excludes(held, wanted))
+
+
+@pytest.mark.parametrize("held", ROW_MODES)
+@pytest.mark.parametrize("wanted", ROW_MODES)
+def test_rows_exclude_each_other_as_postgresqls_do(bench: Bench, held: str, wanted: str) -> None:
+    free = TABLE[wanted].split()[ROW_MODES.index(held)] == "."
+    assert lock(bench, "a", A, held)
+    assert lock(bench, "b", A, wanted) == free
+    assert lock(bench, "c", B, wanted)  # another row of the model
+
+
+@pytest.mark.parametrize("held", ROW_MODES)
+@pytest.mark.parametrize("wanted", ROW_MODES)
+def test_a_model_and_its_rows_exclude_each_other_by_the_same_table(
+    bench: Bench, held: str, wanted: str
+) -> None:
+    free = TABLE[wanted].split()[ROW_MODES.index(held)] == "."
+    assert lock(bench, "a", A, held)
+    assert (bench.acquire("b", mode=wanted, names=["M"])[0] == "1") == free
+    assert bench.release("a", names=A)
+    bench.release("b", names=["M"])
+    assert bench.acquire("b", mode=wanted, names=["M"])[0] == "1"
+    assert lock(bench, "c", A, held) == free
+
+
+def test_three_modes_that_go_together_hold_and_leave_in_any_order(bench: Bench) -> None:
+    assert lock(bench, "a", A, "no_key")
+    assert lock(bench, "b", A, "key_share")
+    assert lock(bench, "c", A, "key_share")
+    assert not lock(bench, "d", A, "shared")
+    assert bench.release("a", names=A)
+    assert lock(bench, "d", A, "shared")
+    assert not lock(bench, "e", A, "no_key")
+    for token in "bcd":
+        assert bench.release(token, names=A)
+    fences = {lock_keys(bench.prefix, 0, name).fence for name in A}
+    assert fences == bench.all_keys()
+
+
+def test_a_sharer_that_died_does_not_count(bench: Bench) -> None:
+    lock(bench, "a", A, "shared")
+    lock(bench, "b", A, "key_share")
+    for name in A:
+        bench.client.zadd(lock_keys(bench.prefix, 0, name).sharers, {"a": 1})
+    assert lock(bench, "c", A, "no_key")
+    assert {"b", "c"} == set(bench.holders("M:a"))
+
+
+def test_claims_that_somebody_deleted_let_nobody_in(bench: Bench) -> None:
+    lock(bench, "a", A, "shared")
+    bench.client.delete(lock_keys(bench.prefix, 0, "M:a").claims)
+    assert not lock(bench, "b", A, "shared")
+    assert bench.release("a", names=A)
+    assert lock(bench, "b", A, "shared")
+    assert lock(bench, "c", A, "shared")
+
+
+def test_who_waits_for_a_row_keeps_nobody_from_another(bench: Bench) -> None:
+    lock(bench, "a", A)
+    heard = queue_up(bench, "w", A)
+    assert [] == queue_of(bench, "M")
+    assert lock(bench, "b", B)
+    bench.release("a", names=A)
+    assert bench.heard(heard)
+    assert {"w", "b"} == set(bench.holders("M"))
+
+
+def test_rows_wait_for_their_model_and_then_go_on_together(bench: Bench) -> None:
+    bench.acquire("m", names=["M"])
+    heard = {
+        token: queue_up(bench, token, names) for token, names in {"v": A, "w": A, "x": B}.items()
+    }
+    assert ["v", "w", "x"] == queue_of(bench, "M")
+    bench.release("m", names=["M"])
+    # w waits for v's row now, which is not in the way of x.
+    assert [True, False, True] == [bool(bench.heard(heard[token])) for token in "vwx"]
+    assert [] == queue_of(bench, "M")
+    assert ["w"] == queue_of(bench, "M:a")
+    bench.release("v", names=A)
+    assert bench.heard(heard["w"])
+
+
+def test_a_model_that_is_waited_for_is_not_overtaken_by_rows(bench: Bench) -> None:
+    lock(bench, "a", A)
+    heard = bench.listen("m")
+    bench.queue_up("m", names=["M"])
+    assert not lock(bench, "b", B)
+    later = queue_up(bench, "b", B)
+    assert ["m", "b"] == queue_of(bench, "M")
+    bench.release("a", names=A)
+    assert bench.heard(heard)
+    assert ["m"] == bench.holders("M")
+    bench.release("m", names=["M"])
+    assert bench.heard(later)
+
+
+def test_a_row_whose_turn_comes_while_the_model_is_taken_waits_for_the_model(
+    bench: Bench,
+) -> None:
+    """It came before the model was asked for, so it did not stand in line there."""
+    lock(bench, "a", A)
+    heard = queue_up(bench, "w", A)
+    bench.release("a", names=["M"])  # an operator ends the intent, and somebody takes the model
+    assert "1" == bench.acquire("m", names=["M"])[0]
+    bench.release("a", names=["M:a"])
+    assert bench.heard(heard) is None
+    assert ["w"] == queue_of(bench, "M")
+    bench.release("m", names=["M"])
+    assert bench.heard(heard)
+    assert ["w"] == bench.holders("M:a") == bench.holders("M")
+    assert [] == queue_of(bench, "M") + queue_of(bench, "M:a")
+
+
+def test_a_place_at_the_model_that_expired_is_found_again(bench: Bench) -> None:
+    bench.acquire("m", names=["M"])
+    heard = queue_up(bench, "w", A)
+    bench.client.delete(lock_keys(bench.prefix, 0, "M").queue)
+    bench.queue_up("w", mode=asked("exclusive"), names=A)
+    assert ["w"] == queue_of(bench, "M")
+    bench.release("m", names=["M"])
+    assert bench.heard(heard)
+
+
+def test_a_place_at_the_model_that_expired_is_not_waited_for(bench: Bench) -> None:
+    bench.acquire("m", names=["M"])
+    queue_up(bench, "w", A)
+    bench.client.delete(lock_keys(bench.prefix, 0, "M").queue)
+    bench.release("m", names=["M"])
+    assert "1" == bench.acquire("w", mode=asked("exclusive"), names=A, wait=FOR_EVER)[0]
+
+
+def test_a_dead_row_waiter_keeps_nobody_waiting(bench: Bench) -> None:
+    bench.acquire("m", names=["M"])
+    bench.queue_up("w", mode=asked("exclusive"), names=A)  # nobody listens on its channel
+    bench.release("m", names=["M"])
+    assert lock(bench, "v", A)
+    assert [] == queue_of(bench, "M") + queue_of(bench, "M:a")
+
+
+def test_a_row_waiter_that_gives_up_leaves_nothing(bench: Bench) -> None:
+    bench.acquire("m", names=["M"])
+    queue_up(bench, "w", A)
+    bench.abandon("w", mode=asked("exclusive"), names=A)
+    bench.release("m", names=["M"])
+    assert {lock_keys(bench.prefix, 0, "M").fence} == bench.all_keys()
+
+
+def test_a_refusal_names_the_lock_and_the_holder_in_the_way(bench: Bench) -> None:
+    lock(bench, "z", B, "exclusive")
+    now = int(bench.acquire("s", mode=asked("key_share"), names=A, lease=5000)[2])
+    bench.acquire("a", mode=asked("no_key"), names=A, lease=9000)
+    _, _, ends, *claim = bench.acquire("b", mode=asked("shared"), names=AB)
+    end, _, place = ends.partition("/")
+    assert "2" == place
+    assert now + 5000 < int(end)  # not the one that is not in the way
+    assert "no_key" == claim[2]
+
+
+def test_a_waiter_is_shown_with_what_it_wants_of_each_lock(bench: Bench) -> None:
+    bench.acquire("m", names=["M"])
+    queue_up(bench, "w", A, "no_key")
+    shown = [
+        bench.run(scripts.INSPECT, "", 9, names=[name])[4][1].split()[2].decode() for name in A
+    ]
+    assert ["intent:no_key", "no_key"] == shown
+
+
+def test_a_repeated_acquire_keeps_place_and_hold(bench: Bench) -> None:
+    lock(bench, "a", A)
+    queue_up(bench, "w", A)
+    queue_up(bench, "w", A)
+    assert ["w"] == queue_of(bench, "M:a")
+    assert bench.acquire("a", mode=asked("exclusive"), names=A)[0] == "1"
+    assert bench.release("a", names=A)
+    assert not lock(bench, "b", A)
+    assert bench.acquire("w", mode=asked("exclusive"), names=A, wait=FOR_EVER)[0] == "1"
+
+
+def detect(bench: Bench, token: str, names: tuple[str, ...], mode: str) -> str:
+    return bench.words(scripts.DETECT, token, mode, WHO, "x.py:1", "", names=names)[0]
+
+
+def test_a_circle_through_a_row_and_its_model_is_found(bench: Bench) -> None:
+    """P has row a and wants the model m; Q has row b, and so the intent on M, and wants row a."""
+    lock(bench, "P.1", A)
+    lock(bench, "Q.1", B)
+    for token in ("P.2", "Q.2"):
+        bench.listen(token)
+    bench.queue_up("Q.2", mode=asked("exclusive"), names=A)
+    assert "0" == detect(bench, "Q.2", A, asked("exclusive"))
+    bench.queue_up("P.2", names=["M"])
+    assert "1" == detect(bench, "P.2", ("M",), "exclusive")
+
+
+def test_a_holder_that_leaves_room_is_in_nobodys_way(bench: Bench) -> None:
+    """Q shares row a with R's key; P waits for both to be exclusive, R for P's row b."""
+    lock(bench, "P.1", B)
+    lock(bench, "Q.1", A, "no_key")
+    lock(bench, "R.1", A, "key_share")
+    for token in ("P.2", "R.2"):
+        bench.listen(token)
+    bench.queue_up("R.2", mode=asked("exclusive"), names=B)
+    assert "0" == detect(bench, "R.2", B, asked("exclusive"))
+    bench.queue_up("P.2", mode=asked("no_key"), names=A)
+    assert "0" == detect(bench, "P.2", A, asked("no_key"))
+    bench.abandon("P.2", mode=asked("no_key"), names=A)
+    bench.queue_up("P.2", mode=asked("exclusive"), names=A)
+    assert "1" == detect(bench, "P.2", A, asked("exclusive"))
+
+
+def test_what_is_free_is_taken_up_to_the_limit(bench: Bench) -> None:
+    lock(bench, "a", A)
+    assert ["2"] == take(bench, "t", "1,2 1,3 1,4", most=1)
+    assert ["3"] == take(bench, "u", "1,2 1,3 1,4")
+    assert [] == take(bench, "v", "1,2 1,3 1,4")
+    assert ["t"] == bench.holders("M:b")
+    assert ["u"] == bench.holders("M:c")
+    assert {"a", "t", "u"} == set(bench.holders("M"))
+    assert bench.release("t", names=B)
+    assert ["2"] == take(bench, "w", "1,2 1,3 1,4")
+
+
+def test_a_group_is_taken_whole_or_not_at_all(bench: Bench) -> None:
+    lock(bench, "a", B)
+    assert ["2"] == take(bench, "t", "1,2,3 1,2,4")
+    assert ["t"] == bench.holders("M:a") == bench.holders("M:c")
+    assert [] == take(bench, "u", "1,2 1,4")
+
+
+def test_a_group_without_locks_is_free(bench: Bench) -> None:
+    lock(bench, "a", A)
+    assert ["2"] == take(bench, "t", "1,2 - 1,2")
+    assert [] == bench.holders("M:b")
+    assert ["1", "2"] == take(bench, "u", "1,3 - 1,4", most=2)
+    assert ["1", "2"] == take(bench, "u", "1,3 - 1,4", most=2, first=False)
+    assert ["u"] == bench.holders("M:b")
+
+
+def test_groups_of_one_token_may_share_a_lock(bench: Bench) -> None:
+    assert ["1", "2"] == take(bench, "t", "1,2,4 1,3,4")
+
+
+def test_nothing_is_taken_before_those_who_wait(bench: Bench) -> None:
+    lock(bench, "a", A)
+    queue_up(bench, "w", AB)  # b is free, but w is first
+    assert ["3"] == take(bench, "t", "1,2 1,3 1,4")
+
+
+def test_the_dead_in_line_keep_nothing(bench: Bench) -> None:
+    lock(bench, "a", A)
+    bench.queue_up("w", mode=asked("exclusive"), names=AB)
+    assert ["2"] == take(bench, "t", "1,2 1,3")
+
+
+def test_a_model_that_is_locked_has_no_free_rows(bench: Bench) -> None:
+    bench.acquire("m", mode="shared", names=["M"])
+    assert [] == take(bench, "t", "1,2 1,3")
+
+
+def test_taking_again_returns_what_was_taken_and_no_more(bench: Bench) -> None:
+    lock(bench, "a", A)
+    assert ["2"] == take(bench, "t", "1,2 1,3 1,4", most=1)
+    bench.release("a", names=A)
+    assert ["2"] == take(bench, "t", "1,2 1,3 1,4", most=1, first=False)
+    assert [] == bench.holders("M:a")
+    bench.abandon("t", mode=asked("exclusive"), names=("M", "M:a", "M:b", "M:c"))
+    assert [] == bench.holders("M")
+    assert ["1"] == take(bench, "t", "1,2 1,3 1,4", most=1, first=False)
