@@ -15,7 +15,6 @@ from redis_locks.deadlines import bounded
 from redis_locks.drivers.base import run_blocking
 from redis_locks.durations import wait_seconds
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.holds import Hold
 from redis_locks.modes import RowMode, row_mode
 from redis_locks.rows.locking import LockedRows, Locking
 from redis_locks.rows.sources import InstanceSource, QuerySource, Source

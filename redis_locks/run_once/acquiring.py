@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from redis_locks import observing, waiting
 from redis_locks.conf import UNSET, Unset
 from redis_locks.contention import not_available
-from redis_locks.drivers.base import Driver, run_blocking
+from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import (
     AlreadyDone,
     AttemptsExhausted,
     LockBackendError,
 )
 from redis_locks.identity import describe_holder, new_token, session, whoami
-from redis_locks.renewal import Lease, Renewer, tell_acquired, tell_released
+from redis_locks.renewal import Lease, tell_acquired, tell_released
 from redis_locks.run_once import scripts
 from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.beginning import Started, begin, look
