@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -12,22 +14,52 @@ from tests.contract.world import Observer, Tasks, Threads, World
 from tests.ledger.models import Counter
 
 
-@pytest.fixture(params=[Threads, Tasks], ids=["blocking", "async"])
+class ReadingThreads(Threads):
+    """Each thread closes the connections to the database that it opened."""
+
+    def start(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
+        def run() -> Any:
+            try:
+                return work(*args, **kwargs)
+            finally:
+                connections.close_all()
+
+        return super().start(run)
+
+
+class ReadingTasks(Tasks):
+    """Async code asks the database in a thread of its own."""
+
+    def close(self) -> None:
+        self.run(sync_to_async(connections.close_all)())
+        super().close()
+
+
+@pytest.fixture(params=[ReadingThreads, ReadingTasks], ids=["blocking", "async"])
 def world(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[World]:
     made: Any = request.param()
     yield made
-    if isinstance(made, Tasks):
-        # Async code asks the database in a thread of its own.
-        made.run(sync_to_async(connections.close_all)())
     made.close()
 
 
 @pytest.fixture
 def tasks(transactional_db: None) -> Iterator[Tasks]:
-    made = Tasks()
+    made = ReadingTasks()
     yield made
-    made.run(sync_to_async(connections.close_all)())
     made.close()
+
+
+@pytest.fixture
+def in_loop(transactional_db: None) -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """Run a coroutine in a loop of its own, and close the connections that it opened."""
+
+    async def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return await coroutine
+        finally:
+            await sync_to_async(connections.close_all)()
+
+    return lambda coroutine: asyncio.run(run(coroutine))
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from redis_locks.testing import assert_locked, assert_released, override_locks
 from tests.contract.world import PATIENCE, Observer, Tasks, World
 from tests.faults.proxy import Proxy
 from tests.ledger.models import Counter
+from tests.rows.conftest import ReadingThreads
 
 Make = Callable[..., Counter]
 MODEL = "ledger.Counter@default"
@@ -93,11 +94,9 @@ def test_a_deadlock_of_rows_is_found(counter: Make, name: str, second: str, sett
     else:
         steps = [(lock_rows(one), Lock(name)), (Lock(name), lock_model(Counter, "shared"))]
         wanted = (MODEL,)
-    parties = [threading.Thread(target=party, args=each) for each in steps]
-    for thread in parties:
-        thread.start()
-    for thread in parties:
-        thread.join(PATIENCE)
+    parties = [ReadingThreads().start(party, *each) for each in steps]
+    for each in parties:
+        each.result(PATIENCE)
     (victim,) = [outcome for outcome in outcomes if isinstance(outcome, DeadlockDetected)]
     assert 2 == len(outcomes) == len(victim.circle)
     assert wanted in [wait.names for wait in victim.circle]

@@ -1,10 +1,11 @@
-"""SKIP LOCKED as a job queue: every job is done exactly once, by real processes too."""
+"""SKIP LOCKED as a job queue: every job is done exactly once."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections import Counter as Tally
+from typing import Any
 
 import pytest
 from django.db import connections
@@ -83,7 +84,9 @@ def test_eight_workers_do_every_job_exactly_once(
     assert len(by) > 1
 
 
-def test_tasks_do_every_job_exactly_once(pending: QuerySet[Counter], name: str) -> None:
+def test_tasks_do_every_job_exactly_once(
+    pending: QuerySet[Counter], name: str, in_loop: Any
+) -> None:
     done: list[str] = []
 
     async def work() -> None:
@@ -99,5 +102,5 @@ def test_tasks_do_every_job_exactly_once(pending: QuerySet[Counter], name: str) 
     async def all_work() -> None:
         await asyncio.gather(*(work() for _ in range(WORKERS)))
 
-    asyncio.run(all_work())
+    in_loop(all_work())
     all_done(pending, name, done)

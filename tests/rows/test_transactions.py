@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -176,7 +175,7 @@ def test_a_queryset_keeps_what_it_was(database: str, row: Counter) -> None:
         assert not is_locked(row)
 
 
-def test_a_queryset_needs_a_transaction(database: str, row: Counter) -> None:
+def test_a_queryset_needs_a_transaction(database: str, row: Counter, in_loop: Any) -> None:
     rows = queryset(row).select_for_lock()
     with pytest.raises(TransactionManagementError, match="needs a transaction"):
         list(rows)
@@ -185,7 +184,7 @@ def test_a_queryset_needs_a_transaction(database: str, row: Counter) -> None:
         return [each async for each in rows.aiterator()]
 
     with pytest.raises(TransactionManagementError, match="needs a transaction"):
-        asyncio.run(evaluate())
+        in_loop(evaluate())
 
 
 def test_a_queryset_raises_or_skips(database: str, row: Counter) -> None:
@@ -211,11 +210,11 @@ def test_related_rows_come_prefetched_from_a_manager(transactional_db: None, nam
         assert is_locked(counter)
 
 
-def test_plain_querysets_iterate_as_ever(transactional_db: None, name: str) -> None:
+def test_plain_querysets_iterate_as_ever(in_loop: Any, name: str) -> None:
     entry = Entry.objects.create(book=name, number=1)
 
     async def iterate() -> list[Entry]:
         return [each async for each in Entry.objects.filter(book=name).aiterator()]
 
     assert [entry] == list(Entry.objects.filter(book=name).iterator(10))
-    assert [entry] == asyncio.run(iterate())
+    assert [entry] == in_loop(iterate())
