@@ -34,7 +34,7 @@ def mode_text(mode: str) -> str:
     if kind == "permit":
         return f"permit, one of {detail}"
     if kind == "intent":
-        return f"{detail}, on rows"
+        return f"{detail} on rows"
     return "exclusive, by upgrade" if kind == "upgrade" else kind
 
 
@@ -133,10 +133,10 @@ class LockRow:
         return cls(
             url=lock_url(site, "change", lock.name),
             name=_short(lock.name),
-            mode=mode_text(lock.mode),
+            mode=", ".join(map(mode_text, lock.modes)),
             holders=holders,
             waiting=lock.waiting,
-            state=fingerprint(lock.mode, tokens, lock.waiting),
+            state=fingerprint(lock.modes, tokens, lock.waiting),
         )
 
 

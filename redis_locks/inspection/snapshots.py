@@ -80,6 +80,11 @@ class LockInfo:
     waiting: int
     at: float = 0.0
 
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes in which it is held, each once; if it is not, that of the first waiter."""
+        return tuple(dict.fromkeys(holder.mode for holder in self.holders)) or (self.mode,)
+
     @classmethod
     def of(cls, name: str, snapshot: Snapshot) -> LockInfo:
         """Return the lock `name` as a snapshot shows it."""

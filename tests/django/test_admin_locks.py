@@ -190,7 +190,7 @@ def test_names_survive_their_way_through_a_path() -> None:
         ("permit:5", "permit, one of 5"),
         ("upgrade:0a1b", "exclusive, by upgrade"),
         ("no_key", "no_key"),
-        ("intent:no_key", "no_key, on rows"),
+        ("intent:no_key", "no_key on rows"),
     ],
 )
 def test_modes_are_written_for_people(mode: str, text: str) -> None:

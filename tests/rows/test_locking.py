@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib import admin
 
 from redis_locks import LockBackendError, LockLost, LockNotAvailable, LockTimeout, inspection
+from redis_locks.admin.rows import LockRow
+from redis_locks.management.locks import show
 from redis_locks.rows import lock_model, lock_rows
 from redis_locks.rows.names import row_of
 from tests.contract.world import PATIENCE, Observer, World
@@ -109,6 +113,25 @@ def test_nowait_names_row_and_holder(world: World, counter: Make) -> None:
         world.block(lock_rows([other, row], wait=0.05), list)
     world.release(rows)
     assert inspection.lock(lock_of(row)) is inspection.lock(lock_of(other)) is None
+
+
+def test_the_modes_of_all_holders_are_shown(world: World, counter: Make) -> None:
+    row = counter()
+    holds = [
+        world.start(world.acquire, lock_rows(row, mode)).result(PATIENCE)
+        for mode in ("no_key", "key_share")
+    ]
+    of_row, of_model = inspection.lock(lock_of(row)), inspection.lock("ledger.Counter@default")
+    assert of_row is not None
+    assert of_model is not None
+    assert ("no_key", "key_share") == of_row.modes
+    assert ("intent:no_key", "intent:key_share") == of_model.modes
+    shown = "\n".join(show.lines(of_row, None))
+    assert shown.startswith(f"Lock {lock_of(row)} (no_key, key_share)\n")
+    assert ["no_key", "key_share"] == re.findall(r"^  mode +(\w+)$", shown, re.MULTILINE)
+    assert "no_key on rows, key_share on rows" == LockRow.of(of_model, admin.site).mode
+    for each in holds:
+        world.release(each)
 
 
 def test_a_block_releases(world: World, counter: Make) -> None:

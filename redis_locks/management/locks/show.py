@@ -70,11 +70,13 @@ def _rows(lock: LockInfo) -> list[Row]:
 
 def lines(lock: LockInfo, width: int | None) -> Iterator[str]:
     """Return all that is known of one lock; `width` None does not shorten lines."""
-    yield f"Lock {printable(lock.name)} ({lock.mode})"
+    yield f"Lock {printable(lock.name)} ({', '.join(lock.modes)})"
     if not lock.holders:
         yield "Nobody holds it."
     for holder in lock.holders:
         yield f"Held by {printable(str(holder))}"
+        if len(lock.modes) > 1:
+            yield f"  mode           {holder.mode}"
         yield f"  held for       {duration(holder.held_for)}"
         yield f"  lease left     {duration(holder.lease_left)}"
         yield f"  fencing token  {holder.fencing_token}"
