@@ -1,7 +1,7 @@
 """Some of the locks: filtered, sorted, and cheap when there are very many.
 
-A part by name costs one pass over the names, which `inspection.names` makes cheap, and the
-details of the locks in it. Host, age, contention and the other orders need the details of
+A part by name or by queue costs one pass over the names, which `inspection` makes cheap, and
+the details of the locks in it. Host, age and the other orders need the details of
 every lock whose name matches. A page of more than `MOST_SEARCHED` looks at the first by name
 only, and says how many were left out.
 """
@@ -34,8 +34,12 @@ class Matching(Protocol):
     """Which locks to list."""
 
     @property
+    def contended(self) -> bool:
+        """Whether only locks that somebody waits for."""
+
+    @property
     def needs_details(self) -> bool:
-        """Whether the name alone does not tell."""
+        """Whether the name and the length of the queue do not tell."""
 
     def keeps_name(self, name: str) -> bool:
         """Whether a lock of that name can pass."""
@@ -62,8 +66,8 @@ class Filter:
 
     @property
     def needs_details(self) -> bool:
-        """Whether the name alone does not tell."""
-        return bool(self.host or self.held_for or self.contended)
+        """Whether the name and the length of the queue do not tell."""
+        return bool(self.host or self.held_for)
 
     def keeps_name(self, name: str) -> bool:
         """Whether a lock of that name can pass."""
@@ -92,23 +96,18 @@ class Search:
         there: How many locks there are, whether they match or not.
         left_out: How many locks were too many to look at.
         names: The names of those that match, in order.
+        waiting: How many wait for those that match; None if the search did not have to read it.
     """
 
     there: int
     left_out: int
     names: Sequence[str]
+    waiting: int | None
     _known: Mapping[str, LockInfo]
     _using: str | None
 
     def __len__(self) -> int:
         return len(self.names)
-
-    @property
-    def waiting(self) -> int | None:
-        """How many wait for those that match; None if the search did not have to read it."""
-        if self.names and not self._known:
-            return None
-        return sum(lock.waiting for lock in self._known.values())
 
     def part(self, start: int, stop: int | None) -> list[LockInfo]:
         """Return those from one place to before another, counted from 0; None: to the end.
@@ -133,7 +132,7 @@ def search(
     Args:
         matching: Which locks.
         order: One of `ORDERS`.
-        most: Where the name does not decide, look at no more locks than this; None: at all.
+        most: Where details decide, look at no more locks than this; None: at all.
         using: The server, as for `inspection.locks`.
 
     Raises:
@@ -143,14 +142,25 @@ def search(
     if order not in ORDERS:
         msg = f"order must be one of {', '.join(ORDERS)}, not {order!r}"
         raise ValueError(msg)
-    every = inspection.names(using=using)
-    names = [name for name in every if matching.keeps_name(name)]
-    if order == "name" and not matching.needs_details:
-        return Search(len(every), 0, names, {}, using)
+    queues = None
+    if order == "queue" or matching.contended:
+        queues = inspection.queues(using=using)
+    there = list(queues) if queues is not None else inspection.names(using=using)
+    names = [name for name in there if matching.keeps_name(name)]
+    if queues is not None and matching.contended:
+        names = [name for name in names if queues[name]]
+    if order in {"name", "queue"} and not matching.needs_details:
+        if queues is None:
+            return Search(len(there), 0, names, None if names else 0, {}, using)
+        if order == "queue":
+            names.sort(key=lambda name: -queues[name])
+        waiting = sum(queues[name] for name in names)
+        return Search(len(there), 0, names, waiting, {}, using)
     searched = inspection.locks(names=names[:most], using=using)
     found = sorted(filter(matching.keeps, searched), key=ORDERS[order])
     known = {lock.name: lock for lock in found}
-    return Search(len(every), len(names) - len(names[:most]), list(known), known, using)
+    waiting = sum(lock.waiting for lock in found)
+    return Search(len(there), len(names) - len(names[:most]), list(known), waiting, known, using)
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,14 +240,21 @@ async def names(link: Link, keys: Keys, most: int | None) -> list[str]:
 
 
 async def names_part(
-    link: Link, keys: Keys, ends_ms: int, skip: int, most: int
-) -> tuple[list[str], int]:
+    link: Link, keys: Keys, ends_ms: int, skip: int, most: int, *, lengths: bool
+) -> tuple[dict[str, int], int]:
     """Return names in one partition's index by lease end, and the end of the last one's lease.
 
-    They are those whose leases end at `ends_ms` (0: now) or later, without the first `skip`.
+    They are those whose leases end at `ends_ms` (0: now) or later, without the first `skip`. With
+    `lengths` each comes with the length of its queue, else with 0.
     """
-    packed, last = await link.call(scripts.NAMES, (keys, ("", ends_ms, skip, most)))
-    return (_text(packed).split("\0"), int(last)) if packed else ([], ends_ms)
+    argv = ("", ends_ms, skip, most, int(lengths))
+    packed, last, queues = await link.call(scripts.NAMES, (keys, argv))
+    if not packed:
+        return {}, ends_ms
+    found = _text(packed).split("\0")
+    if not lengths:
+        return dict.fromkeys(found, 0), int(last)
+    return dict(zip(found, map(int, queues.split()), strict=True)), int(last)
 
 
 async def inspect(link: Link, locks: Sequence[Keys], most: int) -> list[Snapshot]:

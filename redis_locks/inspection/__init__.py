@@ -15,7 +15,16 @@ from redis_locks.inspection.ending import (
     drain,
     release,
 )
-from redis_locks.inspection.reading import alock, alocks, anames, lock, locks, names
+from redis_locks.inspection.reading import (
+    alock,
+    alocks,
+    anames,
+    aqueues,
+    lock,
+    locks,
+    names,
+    queues,
+)
 from redis_locks.inspection.sessions import (
     Parties,
     ablocking,
@@ -42,6 +51,7 @@ __all__ = [
     "alocks",
     "anames",
     "aparties",
+    "aqueues",
     "arelease",
     "awaiters",
     "blocking",
@@ -52,6 +62,7 @@ __all__ = [
     "locks",
     "names",
     "parties",
+    "queues",
     "release",
     "waiters",
 ]

@@ -8,7 +8,7 @@ from functools import partial
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver
 from redis_locks.inspection.asking import async_answer, blocking_answer
-from redis_locks.inspection.reading import read_whole
+from redis_locks.inspection.reading import read_queues, read_whole
 from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo, session_of
 
 
@@ -62,12 +62,12 @@ def waiters(*, using: str | None = None) -> list[WaiterInfo]:
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    return list(parties(using=using).waiters)
+    return _waiters(contended(using=using))
 
 
 async def awaiters(*, using: str | None = None) -> list[WaiterInfo]:
     """Return everybody who waits; see `waiters`."""
-    return list((await aparties(using=using)).waiters)
+    return _waiters(await acontended(using=using))
 
 
 def contended(*, using: str | None = None) -> list[LockInfo]:
@@ -120,7 +120,13 @@ async def read_parties(backend: Backend, driver: Driver) -> Parties:
 
 
 async def _contended(backend: Backend, driver: Driver) -> list[LockInfo]:
-    return [lock for lock in await read_whole(backend, driver) if lock.waiting]
+    queues = await read_queues(backend, driver)
+    names = [name for name, waiting in queues.items() if waiting]
+    return [lock for lock in await read_whole(backend, driver, names) if lock.waiting]
+
+
+def _waiters(locks: list[LockInfo]) -> list[WaiterInfo]:
+    return [waiter for lock in locks for waiter in lock.waiters]
 
 
 async def _blocking(backend: Backend, driver: Driver, *, session: str) -> list[HolderInfo]:

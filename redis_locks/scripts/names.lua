@@ -7,11 +7,18 @@
 --   2 earliest lease end, ms
 --   3 how many names with no earlier lease end to skip
 --   4 most names to return
--- Reply: {names with a NUL between each two, lease end of the last one in ms}, or {"", ""}
+--   5 1: with the length of each one's queue
+-- Reply: {names with a NUL between each two, lease end of the last one in ms, lengths with a
+-- space between each two}; all empty if there is none.
 
-local from, skip, most = ARGV[2], ARGV[3], ARGV[4]
+local from, skip, most, lengths = ARGV[2], ARGV[3], ARGV[4], {}
 local found = redis.call("ZRANGEBYSCORE", index, from == "0" and text(clock()) or from, "+inf", "LIMIT", skip, most)
 if #found == 0 then
-  return { "", "" }
+  return { "", "", "" }
 end
-return { table.concat(found, "\0"), redis.call("ZSCORE", index, found[#found]) }
+if ARGV[5] == "1" then
+  for i, name in ipairs(found) do
+    lengths[i] = redis.call("LLEN", QUEUE .. name)
+  end
+end
+return { table.concat(found, "\0"), redis.call("ZSCORE", index, found[#found]), table.concat(lengths, " ") }

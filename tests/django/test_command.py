@@ -282,6 +282,8 @@ def test_locks_are_filtered_and_sorted(
 ) -> None:
     monkeypatch.setattr(inspection, "names", lambda **_: sorted(LOCKS))
     monkeypatch.setattr(inspection, "locks", lambda *, names, **_: [LOCKS[name] for name in names])
+    queues = {name: LOCKS[name].waiting for name in sorted(LOCKS)}
+    monkeypatch.setattr(inspection, "queues", lambda **_: queues)
     found = chosen.search(None)
     assert names == [lock.name for lock in found.part(0, None)]
     assert names[:1] == [lock.name for lock in found.part(0, 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,7 +15,7 @@ from redis_locks import inspection, listing, scripts
 from redis_locks.backends import backend_for
 from redis_locks.drivers.base import run_blocking
 from redis_locks.inspection import reading
-from redis_locks.listing import Filter, page
+from redis_locks.listing import Filter, page, search
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.parties import held, waited_for
 
@@ -57,6 +58,21 @@ def test_names_are_sorted_and_only_those_of_locks_in_use() -> None:
     with all_held("b", "a"):
         assert ["a", "b"] == inspection.names()
     assert [] == inspection.names()
+
+
+def test_queues_tell_how_many_wait_for_each_lock() -> None:
+    with all_held("b", "a", "c"), waited_for("b"), waited_for("b"):
+        assert [("a", 0), ("b", 2), ("c", 0)] == list(inspection.queues().items())
+        assert inspection.queues() == asyncio.run(inspection.aqueues())
+
+
+def test_a_search_by_queue_alone_reads_the_details_of_no_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with all_held("a", "b"), waited_for("b"):
+        monkeypatch.setattr(inspection, "locks", None)
+        for found in (search(Filter(), order="queue"), search(Filter(contended=True))):
+            assert ("b", 1, 2) == (found.names[0], found.waiting, found.there)
 
 
 @pytest.mark.parametrize("partitions", [1, 7])
@@ -219,8 +235,15 @@ def look_at_many(client: redis.Redis) -> None:
     assert min(timings) < 0.6
     used = set(client.info("commandstats"))
     assert not used & {"cmdstat_keys", "cmdstat_scan"}
-    # With host, age or contention it looks at some thousands, and says so.
+    # The lengths of all queues are nearly as quick.
     started = computed(client)
-    searched = page(matching=Filter(contended=True))
+    assert [] == inspection.waiters()
+    assert 100 == len(page(order="queue").locks)
+    empty = page(matching=Filter(contended=True))
+    assert computed(client) - started < 3
+    assert (0, 0) == (empty.found, empty.left_out)
+    # With host or age it looks at some thousands, and says so.
+    started = computed(client)
+    searched = page(matching=Filter(held_for=3600))
     assert computed(client) - started < 2
     assert (0, MANY - listing.MOST_SEARCHED) == (searched.found, searched.left_out)

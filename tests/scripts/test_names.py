@@ -13,7 +13,8 @@ def index(bench: Bench, ends: dict[str, int]) -> None:
 
 
 def part(bench: Bench, ends: int, skip: int, most: int) -> tuple[list[bytes], bytes]:
-    packed, last = bench.run(scripts.NAMES, "", ends, skip, most)
+    packed, last, lengths = bench.run(scripts.NAMES, "", ends, skip, most)
+    assert b"" == lengths
     return (packed.split(b"\0") if packed else []), last
 
 
@@ -42,3 +43,14 @@ def test_listing_names_changes_nothing(bench: Bench) -> None:
     before = bench.client.zrange(bench.index_key, 0, -1, withscores=True)
     part(bench, 0, 0, 10)
     assert before == bench.client.zrange(bench.index_key, 0, -1, withscores=True)
+
+
+def test_each_name_comes_with_the_length_of_its_queue_if_asked_for(bench: Bench) -> None:
+    index(bench, {"free": FAR, bench.name: FAR + 1})
+    bench.acquire("me")
+    bench.queue_up("you")
+    bench.queue_up("her")
+    names, _, lengths = bench.run(scripts.NAMES, "", 0, 0, 10, 1)
+    assert {b"free": b"0", bench.name.encode(): b"2"} == dict(
+        zip(names.split(b"\0"), lengths.split(b" "), strict=True)
+    )

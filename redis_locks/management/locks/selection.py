@@ -34,8 +34,8 @@ class Selection:
 
     @property
     def needs_details(self) -> bool:
-        """Whether the name alone does not tell."""
-        return self.host is not None or self.older is not None or self.contended
+        """Whether the name and the length of the queue do not tell."""
+        return self.host is not None or self.older is not None
 
     def keeps_name(self, name: str) -> bool:
         """Whether a lock of that name can match."""
