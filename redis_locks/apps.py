@@ -19,8 +19,10 @@ class RedisLocksConfig(AppConfig):
         from redis_locks.checks import check_settings
         from redis_locks.integrations import telemetry
         from redis_locks.integrations.celery import check_task_order
+        from redis_locks.statistics import recording
 
         checks.register(check_settings, "redis_locks")
         checks.register(check_task_order, "redis_locks")
         telling.start()
         telemetry.start()
+        recording.start()

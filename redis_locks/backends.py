@@ -93,6 +93,11 @@ def backend_for(using: str | None) -> Backend:
         return _backends.setdefault(using, backend)
 
 
+def described(description: str) -> Backend | None:
+    """Return the backend in use whose server is so described; None if there is none."""
+    return next((b for b in list(_backends.values()) if b.description == description), None)
+
+
 def _forget(*, setting: str, **_: object) -> None:
     if setting in {"CACHES", "REDIS_LOCKS"}:
         _backends.clear()

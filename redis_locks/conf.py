@@ -53,6 +53,7 @@ class Settings:
     renew: bool = True
     deadlock_timeout: float | None = 1.0
     log_lock_waits: bool = True
+    statistics: bool = True
     partitions: int = 1
     conflict_status: int = 423
     telemetry: tuple[str, ...] = ()
@@ -201,6 +202,9 @@ _ENTRIES: Mapping[str, _Entry] = {
         "log_lock_waits",
         _flag,
         "True warns in the log of each wait that lasts longer than DEADLOCK_TIMEOUT.",
+    ),
+    "STATISTICS": _Entry(
+        "statistics", _flag, "True counts what happens to each lock, for the admin's figures."
     ),
     "PARTITIONS": _Entry(
         "partitions",

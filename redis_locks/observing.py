@@ -77,6 +77,9 @@ class Observer(Protocol):
     def listens(self, kind: Kind) -> bool:
         """Return whether anybody wants events of this kind; asked before one is made."""
 
+    def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
+        """Count what has happened, which needs no event; return whether to `tell` it, too."""
+
     async def tell(self, event: LockEvent, *, task: bool) -> None:
         """Pass the event on. Suspends only if `task`; raises no Exception."""
 
@@ -97,7 +100,8 @@ async def tell(
 
     In blocking code it takes as long as those who listen; in async code it may suspend.
     """
-    if observer is None:
+    seconds = details.get("held") or details.get("waited", 0.0)
+    if observer is None or not observer.count(kind, request.names, driver.description, seconds):
         return
     event = LockEvent(
         kind=kind,

@@ -1,8 +1,9 @@
-"""Pass what the core tells to the log and to the receivers of Django signals."""
+"""Pass what the core tells to the log, to the statistics and to the receivers of Django signals."""
 
 from __future__ import annotations
 
 import logging
+from typing import Protocol
 
 from redis_locks import logs, observing
 from redis_locks.conf import get_settings
@@ -12,21 +13,54 @@ from redis_locks.signals import LOCK_SIGNALS
 logger = logging.getLogger("redis_locks")
 
 
-class Teller:
-    """The observer of a Django process. An event is made only if the log or a receiver wants it."""
+class Sink(Protocol):
+    """Something quick that takes events beside the log and the signals, and never blocks."""
 
     def listens(self, kind: Kind) -> bool:
-        """Return whether a receiver is connected or the log takes events of this kind."""
+        """Return whether it takes events of this kind."""
+
+    def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
+        """Count what has happened; return whether it wants the whole event, too."""
+
+    def take(self, event: LockEvent) -> None:
+        """Take an event, whether it wanted it or somebody else did."""
+
+
+sinks: list[Sink] = []
+
+
+class Teller:
+    """The observer of a Django process. An event is made only if somebody wants it."""
+
+    def listens(self, kind: Kind) -> bool:
+        """Return whether a receiver is connected, or the log or a sink takes events of this kind."""
+        for sink in sinks:
+            if sink.listens(kind):
+                return True
+        return self._told(kind)
+
+    def _told(self, kind: Kind) -> bool:
         if kind == "waiting":  # for the log only
             return get_settings().log_lock_waits and logger.isEnabledFor(logs.LEVELS[kind])
         return bool(LOCK_SIGNALS[kind].receivers) or logger.isEnabledFor(logs.LEVELS[kind])
+
+    def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
+        """Let the sinks count, and return whether somebody wants the whole event."""
+        wanted = self._told(kind)
+        for sink in sinks:
+            if sink.listens(kind) and sink.count(kind, names, server, seconds):
+                wanted = True
+        return wanted
 
     async def tell(self, event: LockEvent, *, task: bool) -> None:
         """Log the event and send its signal. Suspends only if `task`; raises no Exception."""
         try:
             logs.log(event)
+            for sink in sinks:
+                if sink.listens(event.kind):
+                    sink.take(event)
             signal = LOCK_SIGNALS.get(event.kind)
-            if signal is None:
+            if signal is None or not signal.receivers:
                 return
             if task:
                 await signal.asend_robust(sender=LockEvent, event=event)

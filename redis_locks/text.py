@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from itertools import pairwise
+from math import floor, log10
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _WIDE = frozenset("WF")
@@ -50,6 +51,18 @@ def _first(text: str, columns: int) -> str:
         if used > columns:
             return text[:i]
     return text
+
+
+def latency(seconds: float) -> str:
+    """Return seconds in at most six characters, in milliseconds where they are few: 0.17ms, 12m05s."""
+    if seconds >= 1:
+        return duration(seconds)
+    if not seconds:
+        return "0"
+    milliseconds = seconds * 1000
+    # The two or three digits that say something.
+    digits = max(0, 1 - floor(log10(milliseconds)))
+    return f"{milliseconds:.{min(digits, 2)}f}ms"
 
 
 def duration(seconds: float) -> str:

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.core.signals import setting_changed
 from django.db import connections
 
+from redis_locks.statistics import flushing
 from redis_locks.testing.server import EmbeddedServer
 from tests import postgres as postgresql
 
@@ -25,6 +26,9 @@ for _number, _handler in (
 ):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _handler)
+
+# Tests that replace REDIS_LOCKS have statistics, and see to it by themselves that they are sent.
+flushing.INTERVAL = 3600.0
 
 pytest_plugins = ["redis_locks.testing.pytest_plugin"]
 

@@ -16,6 +16,7 @@ from redis_locks.admin.ending import Cancel, Ending, Release, end_shown, existin
 from redis_locks.admin.forms import EndForm, FilterForm
 from redis_locks.admin.paths import from_path, lock_url
 from redis_locks.admin.screens import Screen, list_screen, lock_screen
+from redis_locks.admin.statistics import stats_context
 from redis_locks.exceptions import LockBackendError
 from redis_locks.listing import ORDERS, page
 from redis_locks.models import Lock
@@ -61,6 +62,7 @@ class LockAdmin(_ModelAdmin):
         view = self.admin_site.admin_view
         own = [
             path("data/", view(self.list_data), name="redis_locks_lock_data"),
+            path("stats/", view(self.stats), name="redis_locks_lock_stats"),
             path("<path:object_id>/live/", view(self.lock_data), name="redis_locks_lock_live"),
             path("<path:object_id>/release/", view(self.release), name="redis_locks_lock_release"),
             path("<path:object_id>/cancel/", view(self.cancel), name="redis_locks_lock_cancel"),
@@ -75,7 +77,8 @@ class LockAdmin(_ModelAdmin):
         context = {
             "title": "Locks",
             "form": form,
-            "live_url": reverse("admin:redis_locks_lock_data", current_app=self.admin_site.name),
+            "live_url": self._url("data"),
+            "stats_url": self._url("stats"),
             # The admin's own template looks for these around the content.
             "cl": {"opts": self.opts},
             "actions_on_top": True,
@@ -85,6 +88,17 @@ class LockAdmin(_ModelAdmin):
     def list_data(self, request: HttpRequest) -> HttpResponse:
         """The news of the list, as JSON."""
         return self._news(request, self._list)
+
+    def stats(self, request: HttpRequest) -> HttpResponse:
+        """How often locks were acquired and contended, and how long waits and holds were."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        context: dict[str, Any] = {"title": "Lock statistics", "list_url": self._url("changelist")}
+        try:
+            context |= stats_context(request.GET, self.admin_site)
+        except LockBackendError as error:
+            context["unreachable"] = str(error)
+        return self._respond(request, "stats", context)
 
     def change_view(
         self,
@@ -136,6 +150,9 @@ class LockAdmin(_ModelAdmin):
             "waiting": lock.waiting,
         }
         return self._respond(request, ending.view, context)
+
+    def _url(self, view: str) -> str:
+        return reverse(f"admin:redis_locks_lock_{view}", current_app=self.admin_site.name)
 
     def _list(self, request: HttpRequest) -> Screen:
         matching, order = FilterForm(request.GET).filter(), _order(request)

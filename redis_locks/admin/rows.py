@@ -17,7 +17,8 @@ from django.contrib.admin.sites import AdminSite
 from redis_locks.admin.paths import lock_url
 from redis_locks.blockers import Node
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
-from redis_locks.text import duration, printable, shorten
+from redis_locks.statistics import Event
+from redis_locks.text import duration, latency, printable, shorten
 
 LONGEST_NAME = 120
 """How many characters of a name a list shows; the lock's own page shows all."""
@@ -132,7 +133,7 @@ class LockRow:
         tokens = [holder.token for holder in lock.holders]
         return cls(
             url=lock_url(site, "change", lock.name),
-            name=_short(lock.name),
+            name=short_name(lock.name),
             mode=", ".join(map(mode_text, lock.modes)),
             holders=holders,
             waiting=lock.waiting,
@@ -158,8 +159,8 @@ class SessionRow:
         names = dict.fromkeys(below.lock for below in node.blocks if below.lock)
         return cls(
             party=PartyRow.of(node.who, at),
-            waits_for=_short(node.lock or ""),
-            holds=tuple((_short(name), lock_url(site, "change", name)) for name in names),
+            waits_for=short_name(node.lock or ""),
+            holds=tuple((short_name(name), lock_url(site, "change", name)) for name in names),
             blocks=tuple(cls.of(below, at, site) for below in node.blocks),
             repeated=node.repeated,
             deadlocked=node.deadlocked,
@@ -172,5 +173,49 @@ class SessionRow:
             yield from below.facts()
 
 
-def _short(name: str) -> str:
+_EVENTS = {
+    "acquired": "Acquired",
+    "contended": "Contended",
+    "timed_out": "Timed out",
+    "lost": "Lost",
+    "deadlock": "Deadlock",
+    "force_released": "Force-released",
+    "cancelled": "Cancelled",
+}
+_ORDINARY = frozenset({"acquired", "contended"})
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """Something that happened to the lock; `ordinary` if it happens to every busy one."""
+
+    kind: str
+    at: datetime
+    who: str
+    lasted: str
+    detail: str
+    ordinary: bool
+
+    @classmethod
+    def of(cls, event: Event) -> EventRow:
+        """Return the row of an event."""
+        lasted = ""
+        if event.seconds:
+            verb = "held for" if event.kind == "lost" else "waited for"
+            lasted = f"{verb} {latency(event.seconds)}"
+        detail = printable(event.detail)
+        if detail and event.kind != "lost":
+            detail = f"held by {detail}"
+        return cls(
+            kind=_EVENTS.get(event.kind, event.kind),
+            at=datetime.fromtimestamp(event.at, UTC),
+            who=printable(event.who),
+            lasted=lasted,
+            detail=detail,
+            ordinary=event.kind in _ORDINARY,
+        )
+
+
+def short_name(name: str) -> str:
+    """Return a name as it is shown in lists."""
     return shorten(printable(name), LONGEST_NAME)

@@ -12,11 +12,12 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.utils.cache import get_conditional_response
 
-from redis_locks import inspection
+from redis_locks import inspection, statistics
 from redis_locks.admin.paths import lock_url
-from redis_locks.admin.rows import LockRow, PartyRow, SessionRow, fingerprint
+from redis_locks.admin.rows import EventRow, LockRow, PartyRow, SessionRow, fingerprint
 from redis_locks.backends import backend_for
 from redis_locks.blockers import Node, blocked, trees
+from redis_locks.conf import get_settings
 from redis_locks.inspection import LockInfo
 from redis_locks.listing import Page
 
@@ -93,6 +94,7 @@ def lock_screen(
     """
     row = LockRow.of(lock, site) if lock else None
     queue = lock.waiters[:MOST_WAITERS_SHOWN] if lock else ()
+    events = statistics.events(name)
     tree, whole = _tree(lock, site) if lock and lock.waiting else ((), True)
     facts = [fact for root in tree for fact in root.facts()]
     return Screen(
@@ -104,6 +106,7 @@ def lock_screen(
             [waiter.token for waiter in queue],
             facts,
             whole,
+            [event.at for event in events],
         ),
         context={
             "lock": row,
@@ -111,12 +114,14 @@ def lock_screen(
             "more": lock.waiting - len(queue) if lock else 0,
             "tree": tree,
             "whole": whole,
+            "events": [EventRow.of(event) for event in events],
+            "counting": get_settings().statistics,
             **may,
             "cancel_url": lock_url(site, "cancel", name),
             "release_url": lock_url(site, "release", name),
             "history_url": lock_url(site, "history", name),
         },
-        parts=("tools", "holders", "queue", "blocking"),
+        parts=("tools", "holders", "queue", "blocking", "events"),
     )
 
 

@@ -12,6 +12,7 @@ from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
 from redis_locks.keys import conflicts_key, grant_channel, lock_keys
 from redis_locks.run_once.scripts import ALL as RUN_ONCE
+from redis_locks.statistics.scripts import ALL as STATISTICS
 
 # The first argument may choose: redis.call(first and "LPUSH" or "RPUSH", key, ...); a second
 # one in quotes is a subcommand, as our keys are never spelled out.
@@ -55,6 +56,7 @@ def further_commands() -> dict[str, list[str]]:
     locks = set(used_commands())
     return {
         "run_once": sorted(_called(RUN_ONCE) - locks),
+        "statistics": sorted(_called(STATISTICS) - locks),
         "optimistic": sorted(_TRANSACTIONS - locks),
     }
 

@@ -7,14 +7,16 @@ from contextlib import suppress
 from functools import partial
 
 from redis_locks import store
+from redis_locks.asking import ask, async_answer, blocking_answer
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver
+from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.wire import pack_command
 from redis_locks.exceptions import LockBackendError
-from redis_locks.inspection.asking import ask, async_answer, blocking_answer
 from redis_locks.inspection.reading import read_lock
 from redis_locks.inspection.sessions import Parties, read_parties
 from redis_locks.keys import validate_name
+from redis_locks.statistics.recording import note_ended
 
 
 def release(name: str, *, using: str | None = None, tokens: Collection[str] | None = None) -> int:
@@ -105,6 +107,7 @@ async def _release(
         if await ask(backend, driver, partial(store.release, keys=keys, token=token)):
             ended += 1
             await _tell(backend, driver, token)
+            note_ended(backend.description, name, "force_released", task=_is_async(driver))
     return ended
 
 
@@ -117,7 +120,14 @@ async def _tell(backend: Backend, driver: Driver, token: str) -> None:
 
 async def _cancel(backend: Backend, driver: Driver, *, name: str, token: str) -> bool:
     keys = backend.keys(validate_name(name))
-    return await ask(backend, driver, partial(store.cancel, keys=keys, token=token))
+    cancelled = await ask(backend, driver, partial(store.cancel, keys=keys, token=token))
+    if cancelled:
+        note_ended(backend.description, name, "cancelled", task=_is_async(driver))
+    return cancelled
+
+
+def _is_async(driver: Driver) -> bool:
+    return not isinstance(driver, BlockingDriver)
 
 
 async def _drain(backend: Backend, driver: Driver, *, host: str) -> Parties:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from redis_locks import store
+from redis_locks.asking import ask, async_answer, blocking_answer
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver
-from redis_locks.inspection.asking import ask, async_answer, blocking_answer
 from redis_locks.inspection.snapshots import LockInfo
 from redis_locks.keys import validate_name
 from redis_locks.store import Snapshot
@@ -47,7 +47,7 @@ async def anames(*, using: str | None = None) -> list[str]:
 def queues(*, using: str | None = None) -> dict[str, int]:
     """Return how many wait for each lock that somebody holds or waits for, sorted by name; blocks.
 
-    As cheap as `names`, by far: 100,000 locks take two tenths of a second.
+    Much cheaper than `locks`, as `names` is: 100,000 locks take two tenths of a second.
 
     Args:
         using: The server, as for `locks`.
@@ -137,9 +137,18 @@ async def _indexed(backend: Backend, driver: Driver, *, lengths: bool) -> dict[s
     for keys in backend.partitions():
         ends_ms = skip = 0
         while True:
-            limits = {"ends_ms": ends_ms, "skip": skip, "most": _NAMES}
-            asked = partial(store.names_part, keys=keys, **limits, lengths=lengths)
-            part, last = await ask(backend, driver, asked)
+            part, last = await ask(
+                backend,
+                driver,
+                partial(
+                    store.names_part,
+                    keys=keys,
+                    ends_ms=ends_ms,
+                    skip=skip,
+                    most=_NAMES,
+                    lengths=lengths,
+                ),
+            )
             found.update(part)
             if len(part) < _NAMES:
                 break

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from redis_locks.asking import async_answer, blocking_answer
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver
-from redis_locks.inspection.asking import async_answer, blocking_answer
 from redis_locks.inspection.reading import read_queues, read_whole
 from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo, session_of
 

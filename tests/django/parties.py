@@ -28,7 +28,7 @@ def held(name: str, **options: Any) -> Iterator[Hold]:
 def on_host(host: str) -> Iterator[None]:
     """Let whoever asks for a lock meanwhile do so on another host."""
 
-    def who(pid: int, unit: str, label: str | None) -> str:
+    def who(pid: int, unit: str, label: str | None, _ear: str | None) -> str:
         return json.dumps({"host": host, "pid": pid, "unit": unit, "label": label})
 
     with mock.patch.object(identity, "_who", who):

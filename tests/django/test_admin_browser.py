@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from django.test import override_settings
 
+from redis_locks import Lock
+from redis_locks.statistics.flushing import flusher
 from redis_locks.testing.server import EmbeddedServer
+from tests.django.serving import served
+from tests.elsewhere import in_thread
 from tests.faults.processes import Worker
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
@@ -74,26 +73,8 @@ def server() -> Iterator[EmbeddedServer]:
 
 @pytest.fixture(scope="module")
 def site(server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    database = tmp_path_factory.mktemp("site") / "db.sqlite3"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with subprocess.Popen(
-        [sys.executable, "-u", str(Path(__file__).with_name("admin_site.py")), str(port)],
-        env={**os.environ, "REDIS_URL": server.url, "DEMO_DATABASE": str(database)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        try:
-            assert any("Quit the server" in line for line in process.stdout)
-            while True:
-                with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-                    break
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.kill()
+    with served(server.url, tmp_path_factory.mktemp("site") / "db.sqlite3") as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -292,11 +273,12 @@ def test_a_server_that_goes_away_is_told_and_what_was_seen_stays(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_serious_violation(
-    visit: Visit, hire: Callable[[], Worker], name: str, scheme: str
+    visit: Visit, hire: Callable[[], Worker], server: EmbeddedServer, name: str, scheme: str
 ) -> None:
     holder, waiter = hire(), hire()
     holder.ask("acquire", name=name, lease=60)
     waiter.tell("acquire", name=name, lease=60)
+    count(server, name)
     # axe itself does what the policy forbids.
     page = visit.open(f"{LOCKS}?q={name}", color_scheme=scheme, bypass_csp=True)
     page.wait_for_selector("text=1 waiting")
@@ -314,7 +296,19 @@ def test_axe_finds_no_serious_violation(
     page.goto(page.url.split("/lock/")[0] + "/lock/?q=no-such-lock")
     page.wait_for_selector("text=No lock matches")
     found += serious(page)
+    page.goto(page.url.split("?")[0] + "stats/")
+    page.wait_for_selector("text=acquired")
+    found += serious(page)
     assert [] == found
+
+
+def count(server: EmbeddedServer, name: str) -> None:
+    """Let some statistics of a lock be there."""
+    with override_settings(REDIS_LOCKS={"CONNECTION": server.url}):
+        lock = Lock(f"{name}:counted" + ":1234567890" * 20, wait=0)
+        with lock:
+            assert in_thread(lock.acquire) is None
+        flusher.flush()
 
 
 def serious(page: Page) -> list[str]:
@@ -329,7 +323,7 @@ def serious(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("width", [360, 768, 1280, 1920])
 def test_nothing_is_wider_than_the_screen(
-    visit: Visit, hire: Callable[[], Worker], name: str, width: int
+    visit: Visit, hire: Callable[[], Worker], server: EmbeddedServer, name: str, width: int
 ) -> None:
     long_name = name + ":1234567890" * 20
     holder, waiter = hire(), hire()
@@ -347,6 +341,10 @@ def test_nothing_is_wider_than_the_screen(
     page.go_back()
     page.click("text=Force-release…")
     page.wait_for_selector("#id_reason")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    count(server, name)
+    page.goto(page.url.split("/lock/")[0] + "/lock/stats/")
+    page.wait_for_selector("text=acquired")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 

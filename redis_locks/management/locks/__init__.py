@@ -10,6 +10,7 @@ from redis_locks.management.locks.list import List
 from redis_locks.management.locks.release import Release
 from redis_locks.management.locks.run import Run
 from redis_locks.management.locks.show import Show
+from redis_locks.management.locks.stats import Stats
 from redis_locks.management.locks.verb import Verb
 from redis_locks.management.locks.watch import Watch
 
@@ -18,6 +19,7 @@ VERBS: tuple[Verb, ...] = (
     Show(),
     Blocking(),
     Watch(),
+    Stats(),
     Release(),
     Cancel(),
     Drain(),

@@ -1,4 +1,4 @@
-"""Locks as a table for people: one line a hold, as wide as the terminal."""
+"""Tables for people, as wide as the terminal; that of locks has one line a hold."""
 
 from __future__ import annotations
 
@@ -24,21 +24,45 @@ def table(locks: Sequence[LockInfo], columns: int | None) -> list[str]:
     The mode is left out where all are exclusive.
     """
     rows = [_HEADER, *(row for lock in locks for row in _rows(lock))]
-    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     shown = list(range(len(_HEADER)))
     if all(lock.mode == _USUAL for lock in locks):
         shown.remove(_MODE)
+    return aligned(rows, columns, shown=shown, flexible=_FLEXIBLE, numbers=_NUMBERS)
+
+
+def aligned(
+    rows: Sequence[Sequence[str]],
+    columns: int | None,
+    *,
+    shown: Sequence[int],
+    flexible: Sequence[int],
+    numbers: Sequence[int],
+) -> list[str]:
+    """Return rows as lines, not longer than `columns` if that can be done.
+
+    Args:
+        rows: The header first.
+        columns: The width of the terminal; None shortens nothing.
+        shown: Which fields of a row are shown.
+        flexible: Those of them that are shortened.
+        numbers: Those that stand to the right.
+    """
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     if columns is not None:
-        others = sum(widths[i] for i in shown if i not in _FLEXIBLE)
-        room = columns - others - len(_GAP) * (len(shown) - 1)
-        for i, share in zip(_FLEXIBLE, _shares([widths[i] for i in _FLEXIBLE], room), strict=True):
+        room = columns - taken(widths, shown, flexible)
+        for i, share in zip(flexible, _shares([widths[i] for i in flexible], room), strict=True):
             widths[i] = share
     return [
         _GAP.join(
-            pad(shorten(row[i], widths[i]), widths[i], right=i in _NUMBERS) for i in shown
+            pad(shorten(row[i], widths[i]), widths[i], right=i in numbers) for i in shown
         ).rstrip()
         for row in rows
     ]
+
+
+def taken(widths: Sequence[int], shown: Sequence[int], flexible: Sequence[int]) -> int:
+    """Return how many columns are taken by what is not flexible, gaps included."""
+    return sum(widths[i] for i in shown if i not in flexible) + len(_GAP) * (len(shown) - 1)
 
 
 def _shares(wanted: Sequence[int], room: int) -> list[int]:

@@ -1,0 +1,109 @@
+"""`manage.py locks stats`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from fnmatch import fnmatchcase
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from redis_locks import statistics
+from redis_locks.conf import get_settings
+from redis_locks.management.locks.console import Console
+from redis_locks.management.locks.report import FOR_PROGRAMS, Report
+from redis_locks.management.locks.table import aligned, taken
+from redis_locks.management.locks.verb import Verb, count
+from redis_locks.statistics import LockStatistics
+from redis_locks.statistics.orders import ORDERS, ordered
+from redis_locks.text import latency, printable
+
+_COLUMNS = tuple(field.name for field in fields(LockStatistics))
+_HEADER = (
+    *("NAME", "ACQUIRED", "CONTENDED", "TIMEOUTS", "LOST", "DEADLOCKS"),
+    *("WAIT50", "WAIT99", "HOLD50", "HOLD99"),
+)
+_TROUBLES = tuple(map(_HEADER.index, ("TIMEOUTS", "LOST", "DEADLOCKS")))
+_MEDIANS = tuple(map(_HEADER.index, ("WAIT50", "HOLD50")))
+_NAME = (0,)
+_SHORTEST_NAME = 12
+_REST = "(all others)"
+
+
+class Stats(Verb):
+    """How often each lock was acquired and contended, and how long waits and holds were."""
+
+    name = "stats"
+    help = "Show how often each lock was acquired, contended and lost, most contended first."
+    details = (
+        "WAIT99 is what 99 of 100 acquires did not wait longer than, HOLD99 the same of holds; "
+        "50 stands for half of them. Columns without any figure are left out."
+    )
+
+    def arguments(self, parser: CommandParser) -> None:
+        """Add the filter, the period, the order and the limit."""
+        parser.add_argument("pattern", nargs="?", help="only locks whose name matches: 'account:*'")
+        parser.add_argument(
+            "--day", action="store_true", help="of the last day; default: of the last hour"
+        )
+        parser.add_argument(
+            "--sort", choices=ORDERS, default="contended", help="default: %(default)s"
+        )
+        parser.add_argument("--limit", type=count, metavar="N", help="show at most so many locks")
+
+    def run(self, console: Console, **options: Any) -> None:
+        """Print the figures of the period."""
+        period: statistics.Period = "day" if options["day"] else "hour"
+        found = statistics.read(period, using=options["using"])
+        pattern = options["pattern"]
+        rows = [row for row in found.locks if pattern is None or fnmatchcase(row.name, pattern)]
+        shown = ordered(rows, options["sort"])[: options["limit"]]
+        if found.others and pattern is None and len(shown) == len(rows):
+            shown.append(found.others)
+        console.report(_report(shown, console), options["format"])
+        if options["format"] in FOR_PROGRAMS:
+            return
+        if len(shown) < len(rows):
+            console.note(f"{len(shown)} of {len(rows)} locks.")
+        if not found.locks:
+            console.note(f"Nothing was counted in the last {period}.")
+            if not get_settings().statistics:
+                console.note('They are switched off: REDIS_LOCKS["STATISTICS"] is False.')
+        elif not rows:
+            console.note(f"None of the {len(found.locks)} locks matches.")
+
+
+def _report(found: Sequence[LockStatistics], console: Console) -> Report:
+    def text(columns: int | None) -> list[str]:
+        if not found:
+            return []
+        header, *lines = _table(found, columns)
+        return [console.style.MIGRATE_LABEL(header), *lines]
+
+    rows = [asdict(row) for row in found]
+    return Report(rows, _COLUMNS, rows, text)
+
+
+def _table(found: Sequence[LockStatistics], columns: int | None) -> list[str]:
+    rows = [_HEADER, *(_cells(row) for row in found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    shown = [
+        i
+        for i in range(len(_HEADER))
+        if i not in _TROUBLES or any(row[i] != "0" for row in rows[1:])
+    ]
+    if columns is not None and columns - taken(widths, shown, _NAME) < _SHORTEST_NAME:
+        shown = [i for i in shown if i not in _MEDIANS]
+    numbers = range(1, len(_HEADER))
+    return aligned(rows, columns, shown=shown, flexible=_NAME, numbers=numbers)
+
+
+def _cells(row: LockStatistics) -> tuple[str, ...]:
+    times = (row.wait_p50, row.wait_p99, row.hold_p50, row.hold_p99)
+    counts = (row.acquired, row.contended, row.timed_out, row.lost, row.deadlocks)
+    return (
+        printable(row.name) or _REST,
+        *map(str, counts),
+        *("-" if seconds is None else latency(seconds) for seconds in times),
+    )

@@ -1,0 +1,32 @@
+"""How often each lock was acquired, contended and lost, how long waits and holds were.
+
+Counted in each process, sent to the server every few seconds, and kept there for a day; switched
+off by ``REDIS_LOCKS["STATISTICS"]``. What is sent has bounds: see `counting` and the scripts.
+Each function blocks, and has a twin for async code whose name begins with "a".
+"""
+
+from __future__ import annotations
+
+from redis_locks.statistics.reading import (
+    Event,
+    LockStatistics,
+    Moment,
+    Period,
+    Statistics,
+    aevents,
+    aread,
+    events,
+    read,
+)
+
+__all__ = [
+    "Event",
+    "LockStatistics",
+    "Moment",
+    "Period",
+    "Statistics",
+    "aevents",
+    "aread",
+    "events",
+    "read",
+]

@@ -1,0 +1,116 @@
+"""What one process has counted and noted for one server, and has not sent yet."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from redis_locks.observing import Kind
+from redis_locks.statistics.histogram import LAST, bucket_of
+
+MOST_NAMES_KEPT = 2000
+"""How many names are counted one by one; what the others did is summed up."""
+
+MOST_NAMES_SENT = 100
+"""How many of them are sent as they are: those with most contention."""
+
+REST: Final = ""
+"""The name under which the others are summed up; no lock has it."""
+
+METRICS: Final[Mapping[Kind, str]] = {
+    "acquired": "a",
+    "contended": "c",
+    "timed_out": "t",
+    "lost": "l",
+    "deadlock": "d",
+}
+WAITS: Final = tuple(f"w{bucket}" for bucket in range(LAST + 1))
+HOLDS: Final = tuple(f"h{bucket}" for bucket in range(LAST + 1))
+
+_ENDS = frozenset({"released", "lost"})
+_FREQUENT = frozenset({"acquired", "contended"})
+_FREQUENT_KEPT, _NOTABLE_KEPT = 5, 20
+
+
+class Note(NamedTuple):
+    """Something that happened to a lock, for its page. Times are on ``time.monotonic()``."""
+
+    at: float
+    kind: str
+    who: object
+    """Shown as text, which is made when it is sent."""
+    seconds: float = 0.0
+    """How long the wait or the hold was that ended with it."""
+    fencing_token: int = 0
+    detail: str = ""
+
+
+class Tally:
+    """Counts by name and metric, and the latest notes of each name. Not thread-safe."""
+
+    __slots__ = ("_counts", "_notes")
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[str, int]] = {}
+        self._notes: dict[str, tuple[deque[Note], deque[Note]]] = {}
+
+    def count(self, kind: Kind, names: tuple[str, ...], seconds: float) -> bool:
+        """Count what has happened to locks; return whether it is to be noted, too.
+
+        `seconds` is how long the wait or the hold was that ended with it.
+        """
+        metric, spent = METRICS.get(kind), ""
+        if kind in _ENDS:
+            spent = HOLDS[bucket_of(seconds)]
+        elif seconds:
+            spent = WAITS[bucket_of(seconds)]
+        for name in names:
+            counts = self._counts.get(name)
+            if counts is None:
+                counts = self._begin(name)
+            if metric:
+                counts[metric] = counts.get(metric, 0) + 1
+            if spent:
+                counts[spent] = counts.get(spent, 0) + 1
+        if kind in _FREQUENT:
+            kept = self._notes.get(names[0])
+            return kept is None or len(kept[0]) < _FREQUENT_KEPT
+        return kind != "released"
+
+    def note(self, name: str, note: Note) -> None:
+        """Keep a note among the latest of its name, unless there are too many names."""
+        kept = self._notes.get(name)
+        if kept is None:
+            if len(self._notes) >= MOST_NAMES_KEPT:
+                return
+            kept = self._notes[name] = deque(maxlen=_FREQUENT_KEPT), deque(maxlen=_NOTABLE_KEPT)
+        kept[note.kind not in _FREQUENT].append(note)
+
+    def _begin(self, name: str) -> dict[str, int]:
+        if len(self._counts) >= MOST_NAMES_KEPT:
+            name = REST
+        return self._counts.setdefault(name, {})
+
+    def figures(self) -> dict[str, int]:
+        """Return what to add to each figure, "METRIC NAME"; the less contended names summed up."""
+        figures: dict[str, int] = {}
+        for place, name in enumerate(sorted(self._counts, key=self._rank)):
+            sent = name if place < MOST_NAMES_SENT else REST
+            for metric, count in self._counts[name].items():
+                figure = f"{metric} {sent}"
+                figures[figure] = figures.get(figure, 0) + count
+        return figures
+
+    def notes(self) -> Iterator[tuple[str, Note, bool]]:
+        """Yield names and notes, each name's oldest first, and whether it is one of the frequent kinds."""
+        for name in sorted(self._notes, key=self._rank)[:MOST_NAMES_SENT]:
+            for kept in self._notes[name]:
+                for note in kept:
+                    yield name, note, note.kind in _FREQUENT
+
+    def _rank(self, name: str) -> tuple[int, int]:
+        counts = self._counts.get(name, {})
+        acquired = counts.get("a", 0)
+        troubles = sum(counts.get(metric, 0) for metric in METRICS.values()) - acquired
+        return -troubles, -acquired

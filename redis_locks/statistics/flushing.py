@@ -1,0 +1,105 @@
+"""Count in memory, and send it from a thread of its own: no lock ever waits for the statistics.
+
+What was counted is sent once. If that fails, or the process is killed, it is gone: figures may
+be too low by what the last seconds brought, but nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from collections.abc import Iterable
+
+from redis_locks import backends
+from redis_locks.drivers.base import run_blocking
+from redis_locks.observing import Kind
+from redis_locks.statistics import store
+from redis_locks.statistics.counting import Note, Tally
+
+logger = logging.getLogger("redis_locks")
+
+INTERVAL = 5.0
+"""Seconds between two times that a process sends what it has counted."""
+
+LAST_CHANCE = 1.0
+"""Seconds that the end of a process waits for that, at most."""
+
+
+class Flusher:
+    """The tallies of this process, by server, and the thread that sends them while there are any."""
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        """Start empty: after a fork, what was counted is the parent's to send, as is the thread."""
+        # Re-entrant: a finalizer or a signal handler may release a lock in the middle of this.
+        self._guard = threading.RLock()
+        self._tallies: dict[str, Tally] = {}
+        self._thread: threading.Thread | None = None
+        self._ending = threading.Event()
+
+    def count(self, server: str, kind: Kind, names: tuple[str, ...], seconds: float) -> bool:
+        """Count, see `Tally.count`, to be sent some seconds later. Does not block."""
+        with self._guard:
+            return self._tally(server).count(kind, names, seconds)
+
+    def note(self, server: str, names: Iterable[str], note: Note) -> None:
+        """Note what has happened to locks, to be sent some seconds later. Does not block."""
+        with self._guard:
+            tally = self._tally(server)
+            for name in names:
+                tally.note(name, note)
+
+    def _tally(self, server: str) -> Tally:
+        tally = self._tallies.get(server)
+        if tally is None:
+            tally = self._tallies[server] = Tally()
+        if self._thread is None:
+            self._start()
+        return tally
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name="redis_locks-statistics", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread to be had, or the process ends
+            return
+        self._thread = thread
+
+    def _run(self) -> None:
+        while True:
+            self._ending.wait(INTERVAL)
+            self.flush()
+            with self._guard:
+                if not self._tallies:
+                    self._thread = None
+                    return
+
+    def flush(self) -> None:
+        """Send what was counted, now; blocks. What cannot be sent is forgotten."""
+        with self._guard:
+            tallies, self._tallies = self._tallies, {}
+        for server, tally in tallies.items():
+            backend = backends.described(server)
+            if backend is None:  # the settings have changed meanwhile
+                continue
+            try:
+                run_blocking(store.add(backend, tally))
+            except Exception:  # whatever is wrong, those who use the locks are told by them
+                logger.debug("The statistics of %s could not be sent", server, exc_info=True)
+
+    def end(self) -> None:
+        """Send what was counted, at the end of the process; blocks for `LAST_CHANCE` at most."""
+        with self._guard:
+            thread = self._thread
+        if thread is not None:
+            self._ending.set()
+            thread.join(LAST_CHANCE)
+
+
+flusher = Flusher()
+os.register_at_fork(after_in_child=flusher._reset)  # noqa: SLF001 - one module
+atexit.register(flusher.end)

@@ -1,0 +1,205 @@
+"""Statistics as `manage.py locks stats` and the admin show them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from django.test import Client, override_settings
+from django.urls import reverse
+
+from redis_locks import Lock, LockLost, inspection, statistics
+from redis_locks.management.locks import stats
+from redis_locks.statistics import LockStatistics
+from redis_locks.statistics.flushing import flusher
+from redis_locks.text import latency
+from tests.django.parties import held
+from tests.django.test_admin_locks import HOSTILE, page_of, staff, text_of
+from tests.django.test_command import fails, run
+from tests.elsewhere import in_thread
+from tests.statistics.conftest import counted
+
+__all__ = ["counted"]
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("counted")]
+
+STATS = "admin:redis_locks_lock_stats"
+
+
+@pytest.fixture
+def used(counted: None) -> None:
+    """A contended lock and a quiet one were used."""
+    with held("busy"), held("quiet"):
+        assert in_thread(Lock("busy", wait=0.05).acquire) is None
+    flusher.flush()
+
+
+def row(name: str = "a", **changes: int) -> LockStatistics:
+    counts = {"acquired": 12345, "contended": 678, "timed_out": 0, "lost": 0, "deadlocks": 0}
+    return LockStatistics(
+        name, **counts | changes, wait_p50=0.0, wait_p99=0.0123, hold_p50=0.00017, hold_p99=2.5
+    )
+
+
+def test_the_most_contended_lock_comes_first(used: None) -> None:
+    header, first, second = run("stats")[0].splitlines()
+    assert [
+        "NAME",
+        "ACQUIRED",
+        "CONTENDED",
+        "TIMEOUTS",
+        "WAIT50",
+        "WAIT99",
+        "HOLD50",
+        "HOLD99",
+    ] == header.split()
+    assert ["busy", "1", "1", "1"] == first.split()[:4]
+    assert ["quiet", "1", "0", "0", "0", "0"] == second.split()[:6]
+
+
+def test_programs_get_seconds_and_all_columns(used: None) -> None:
+    busy, quiet = json.loads(run("stats", "--json")[0])
+    assert ("busy", 1, 0.0) == (busy["name"], busy["timed_out"], busy["wait_p50"])
+    assert ("quiet", 0.0) == (quiet["name"], quiet["wait_p99"])
+    header = run("stats", "--format", "csv")[0].splitlines()[0]
+    assert "name,acquired,contended,timed_out,lost,deadlocks,wait_p50" in header
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["--sort", "name"], ["busy", "quiet"]),
+        (["--day", "qu*"], ["quiet"]),
+        (["--limit", "1"], ["busy"]),
+        (["none*"], []),
+    ],
+)
+def test_figures_are_filtered_and_sorted(
+    used: None, arguments: list[str], names: list[str]
+) -> None:
+    assert names == [found["name"] for found in json.loads(run("stats", "--json", *arguments)[0])]
+
+
+def test_what_is_left_out_is_said(used: None) -> None:
+    assert "1 of 2 locks.\n" == run("stats", "--limit", "1")[1]
+    assert "None of the 2 locks matches.\n" == run("stats", "none*")[1]
+
+
+def test_without_figures_it_says_so_and_why(name: str) -> None:
+    assert ("", "Nothing was counted in the last hour.\n") == run("stats")
+    with override_settings(REDIS_LOCKS={"PREFIX": name, "STATISTICS": False}):
+        assert 'REDIS_LOCKS["STATISTICS"] is False' in run("stats", "--day")[1]
+
+
+def test_a_wrong_order_is_a_usage_error() -> None:
+    assert "--sort" in fails("stats", "--sort", "x", code=64)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [row("x" * 300)],
+        [row("short", lost=1, timed_out=99999, deadlocks=3), row("x" * 300)],
+        [row(f"account:{number}") for number in range(300)],
+    ],
+)
+def test_a_table_fits_into_80_columns(rows: Sequence[LockStatistics]) -> None:
+    lines = stats._table(rows, 80)
+    assert len(rows) + 1 == len(lines)
+    assert max(map(len, lines)) <= 80
+
+
+def test_those_that_are_not_counted_by_themselves_are_one_row() -> None:
+    assert stats._table([row("")], 80)[1].startswith("(all others)")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0"),
+        (0.00017, "0.17ms"),
+        (0.0123, "12ms"),
+        (0.0046, "4.6ms"),
+        (0.141, "141ms"),
+        (0.9999, "1000ms"),
+        (2.5, "2.5s"),
+        (3600, "1h00m"),
+    ],
+)
+def test_short_times_are_in_milliseconds(seconds: float, text: str) -> None:
+    assert text == latency(seconds)
+
+
+@pytest.fixture
+def viewer() -> Client:
+    return staff("view_lock")
+
+
+def test_nobody_else_sees_the_figures() -> None:
+    assert "/login/" in Client().get(reverse(STATS)).headers["Location"]
+    assert 403 == staff().get(reverse(STATS)).status_code
+
+
+def test_the_page_shows_the_figures_and_the_chart(viewer: Client, used: None) -> None:
+    html = text_of(viewer, reverse(STATS))
+    assert html.index(">busy<") < html.index(">quiet<")
+    assert "2 acquired and 1 contended in the last hour" in html
+    assert 60 == html.count('class="locks-bar-acquired"')
+    assert 96 == text_of(viewer, reverse(STATS) + "?period=day").count('locks-bar-acquired"')
+    found = text_of(viewer, reverse(STATS) + "?q=QUI&o=name")
+    assert ">busy<" not in found
+    assert ">quiet<" in found
+    assert "No lock matches" in text_of(viewer, reverse(STATS) + "?q=none")
+    # What is wrong is as good as missing.
+    assert ">busy<" in text_of(viewer, reverse(STATS) + "?o=x&period=week")
+    assert reverse(STATS) in text_of(viewer, reverse("admin:redis_locks_lock_changelist"))
+
+
+def test_more_locks_than_the_page_shows_are_counted(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = tuple(row(f"account:{number}") for number in range(300))
+    moments = statistics.read().moments
+    found = statistics.Statistics("hour", 0.0, rows, row(""), moments)
+    monkeypatch.setattr(statistics, "read", lambda _: found)
+    html = text_of(viewer, reverse(STATS))
+    assert 100 == html.count('<th scope="row">')
+    assert "and 200 more" in html
+
+
+def test_an_empty_page_says_what_to_do(viewer: Client, name: str) -> None:
+    assert "Nothing was counted in the last hour" in text_of(viewer, reverse(STATS))
+    with override_settings(REDIS_LOCKS={"PREFIX": name, "STATISTICS": False}):
+        assert "switched off" in text_of(viewer, reverse(STATS))
+        assert "Nothing is noted" in text_of(viewer, page_of("a"))
+    assert "Nothing was noted" in text_of(viewer, page_of("a"))
+
+
+def test_without_the_server_the_page_says_so(viewer: Client) -> None:
+    with override_settings(REDIS_LOCKS={"CONNECTION": "unix:///nonexistent/server.sock"}):
+        assert "Redis cannot be reached" in text_of(viewer, reverse(STATS))
+
+
+def test_a_lock_s_page_shows_what_happened_to_it(viewer: Client) -> None:
+    with pytest.raises(LockLost), Lock("a", renew=False, label="nightly report"):
+        inspection.release("a")
+    flusher.flush()
+    html = text_of(viewer, page_of("a"))
+    events = html[html.index("Recent events") :]
+    order = [events.index(f">{kind}<") for kind in ("Lost", "Force-released", "Acquired")]
+    assert sorted(order) == order
+    assert "nightly report" in events
+    assert "Redis does not know our hold any more" in events
+
+
+@pytest.mark.parametrize("odd", HOSTILE[:4])
+def test_hostile_names_are_text(viewer: Client, odd: str) -> None:
+    with held(odd, label=odd):
+        pass
+    flusher.flush()
+    for url in (reverse(STATS), page_of(odd)):
+        html = text_of(viewer, url)
+        assert "<script>alert" not in html
+        assert "\u202e" not in html
+    assert "\n" not in run("stats", "--format", "plain")[0].splitlines()[1]

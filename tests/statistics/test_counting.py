@@ -1,0 +1,61 @@
+"""What a process counts until it sends it: how much of it there may be."""
+
+from __future__ import annotations
+
+import pytest
+
+from redis_locks.statistics import counting
+from redis_locks.statistics.counting import REST, Note, Tally
+
+
+def counted(tally: Tally, name: str, **kinds: int) -> None:
+    for kind, times in kinds.items():
+        for _ in range(times):
+            tally.count(kind, (name,), 0.0)  # type: ignore[arg-type]
+
+
+def test_the_most_contended_names_are_sent_by_name_and_the_others_as_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(counting, "MOST_NAMES_SENT", 2)
+    tally = Tally()
+    counted(tally, "busy", acquired=9)
+    counted(tally, "idle", acquired=1)
+    counted(tally, "contended", acquired=1, contended=1)
+    counted(tally, "lost", acquired=1, lost=2)
+    figures = tally.figures()
+    assert {"c contended", "l lost"} <= set(figures)
+    assert 10 == figures[f"a {REST}"]
+    assert not {"a busy", "a idle"} & set(figures)
+
+
+def test_names_beyond_all_measure_are_counted_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "MOST_NAMES_KEPT", 3)
+    tally = Tally()
+    for number in range(100):
+        counted(tally, f"lock:{number}", acquired=1)
+        tally.note(f"lock:{number}", Note(0.0, "acquired", None))
+    assert 97 == tally.figures()[f"a {REST}"]
+    assert len(tally._counts) == 4
+    assert len(list(tally.notes())) == 3
+
+
+def test_a_set_counts_for_each_of_its_locks() -> None:
+    tally = Tally()
+    tally.count("released", ("a", "b"), 0.5)
+    assert {figure.split(" ")[1] for figure in tally.figures()} == {"a", "b"}
+
+
+def test_of_what_is_frequent_few_are_to_be_noted_and_of_the_rest_more() -> None:
+    tally = Tally()
+    wanted = 0
+    for number in range(100):
+        if tally.count("acquired", ("a",), 0.0):
+            wanted += 1
+            tally.note("a", Note(number, "acquired", None))
+        assert tally.count("lost", ("a",), 0.1)
+        tally.note("a", Note(number, "lost", None))
+    assert 5 == wanted
+    kept = [(note.kind, note.at) for _, note, _ in tally.notes()]
+    assert [("acquired", number) for number in range(5)] == kept[:5]
+    assert [("lost", number) for number in range(80, 100)] == kept[5:]

@@ -1,0 +1,251 @@
+"""Statistics of real locks, from what happens to them to what is read."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from django.test import override_settings
+
+from redis_locks import Lock, LockBackendError, LockLost, inspection, statistics
+from redis_locks.backends import backend_for
+from redis_locks.keys import index_key
+from redis_locks.statistics import LockStatistics, flushing, store
+from redis_locks.statistics.flushing import Flusher, flusher
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import until
+from tests.django.parties import held, waited_for
+from tests.elsewhere import in_thread
+from tests.signals.conftest import deadlocked
+
+ROOT = Path(__file__).parents[2]
+DOWN = "unix:///nonexistent/server.sock"
+
+pytestmark = pytest.mark.usefixtures("counted")
+
+
+def figures(name: str = "a") -> LockStatistics:
+    flusher.flush()
+    (found,) = [lock for lock in statistics.read().locks if lock.name == name]
+    return found
+
+
+def kinds(name: str = "a") -> list[str]:
+    flusher.flush()
+    return [event.kind for event in statistics.events(name)]
+
+
+def test_without_anything_to_count_there_are_no_figures() -> None:
+    found = statistics.read()
+    assert ((), None) == (found.locks, found.others)
+    assert 60 == len(found.moments)
+    assert not any(moment.acquired for moment in found.moments)
+    assert [] == statistics.events("a")
+
+
+def test_a_hold_is_counted_with_its_duration_and_no_wait() -> None:
+    with Lock("a"):
+        pass
+    found = figures()
+    assert (1, 0, 0, 0, 0) == (
+        *(found.acquired, found.contended, found.timed_out),
+        *(found.lost, found.deadlocks),
+    )
+    assert (0.0, 0.0) == (found.wait_p50, found.wait_p99)
+    assert found.hold_p50 is not None
+    assert 0 < found.hold_p50 == found.hold_p99 < 5
+    assert 1 == statistics.read().moments[-1].acquired + statistics.read().moments[-2].acquired
+
+
+def test_a_hold_in_async_code_is_counted() -> None:
+    async def cycle() -> None:
+        async with Lock("a"):
+            pass
+
+    asyncio.run(cycle())
+    assert 1 == figures().acquired
+    (event,) = asyncio.run(statistics.aevents("a"))
+    assert ("acquired", True) == (event.kind, "task" in event.who)
+    assert statistics.read().locks == asyncio.run(statistics.aread()).locks
+
+
+def test_a_wait_in_vain_is_counted_as_contended_and_timed_out() -> None:
+    with held("a") as hold:
+        for wait in (0, 0.05):
+            assert in_thread(Lock("a", wait=wait).acquire) is None
+    found = figures()
+    assert (1, 2, 1) == (found.acquired, found.contended, found.timed_out)
+    assert found.wait_p99
+    assert 0.04 < found.wait_p99 < 30
+    assert ["timed_out", "contended", "contended", "acquired"] == kinds()
+    last, *_, first = statistics.events("a")
+    assert str(hold.fencing_token) == str(first.fencing_token)
+    assert "pid" in last.detail
+
+
+def test_a_wait_that_is_granted_tells_how_long_it_was() -> None:
+    with held("a") as hold, waited_for("a"):
+        hold.release()
+        until(lambda: not inspection.names())
+    found = figures()
+    assert (2, 1) == (found.acquired, found.contended)
+    assert 0.0 == found.wait_p50
+    assert found.wait_p99
+
+
+def test_a_force_released_hold_is_noted_with_who_did_it_and_that_it_was_lost() -> None:
+    with pytest.raises(LockLost), Lock("a", renew=False):
+        inspection.release("a")
+    assert 1 == figures().lost
+    assert ["lost", "force_released", "acquired"] == kinds()
+    lost, released, _ = statistics.events("a")
+    assert "Redis does not know our hold any more" == lost.detail
+    assert f"pid {os.getpid()}" in released.who
+
+
+def test_a_cancelled_wait_is_noted() -> None:
+    with held("a"), waited_for("a") as told:
+        (waiter,) = inspection.waiters()
+        inspection.cancel("a", waiter.token)
+        until(lambda: told)
+    assert "cancelled" in kinds()
+
+
+def test_a_deadlock_is_counted_where_it_was_found(name: str) -> None:
+    settings = {"PREFIX": name, "DEADLOCK_TIMEOUT": 0.1}
+    with override_settings(REDIS_LOCKS=settings):
+        deadlocked("x")
+        flusher.flush()
+        assert 1 == sum(lock.deadlocks for lock in statistics.read().locks)
+
+
+def test_switched_off_nothing_is_counted_or_noted(name: str) -> None:
+    with override_settings(REDIS_LOCKS={"PREFIX": name, "STATISTICS": False}), held("a"):
+        inspection.release("a")
+    flusher.flush()
+    assert () == statistics.read().locks
+    assert [] == statistics.events("a")
+
+
+def test_the_most_contended_come_first_and_a_day_has_what_an_hour_has() -> None:
+    with held("quiet"), held("busy"):
+        in_thread(Lock("busy", wait=0).acquire)
+    flusher.flush()
+    hour, day = statistics.read("hour"), statistics.read("day")
+    assert ["busy", "quiet"] == [lock.name for lock in hour.locks]
+    assert hour.locks == day.locks
+    assert (60, 96) == (len(hour.moments), len(day.moments))
+
+
+def test_what_is_older_than_the_period_is_left_out(client: redis.Redis, name: str) -> None:
+    stem = index_key(name, 0).removesuffix(b"index") + b"stats:60:"
+    now = int(statistics.read().at) // 60
+    for age in (1, 30, 58, 62):
+        client.hincrby(stem + str(now - age).encode(), "a old", 1)
+    found = statistics.read()
+    assert [("old", 3)] == [(lock.name, lock.acquired) for lock in found.locks]
+    assert 3 == sum(moment.acquired for moment in found.moments)
+    assert all(
+        later.at - earlier.at == 60
+        for earlier, later in zip(found.moments, found.moments[1:], strict=False)
+    )
+    for key in client.scan_iter(stem + b"*"):
+        client.delete(key)
+
+
+def test_a_name_may_have_spaces_and_control_characters() -> None:
+    odd = "a b\nc \u202e"
+    with Lock(odd):
+        pass
+    assert 1 == figures(odd).acquired
+    assert ["acquired"] == kinds(odd)
+
+
+def test_an_unknown_period_is_refused() -> None:
+    with pytest.raises(ValueError, match="period must be 'hour' or 'day', not 'week'"):
+        statistics.read("week")  # type: ignore[arg-type]
+
+
+def test_a_server_that_is_down_is_named() -> None:
+    with pytest.raises(LockBackendError, match="nonexistent"):
+        statistics.read(using=DOWN)
+
+
+def test_what_cannot_be_sent_is_forgotten_and_fails_nobody(
+    private_server: EmbeddedServer, name: str
+) -> None:
+    with override_settings(REDIS_LOCKS={"CONNECTION": private_server.url, "PREFIX": name}):
+        with Lock("a"):
+            pass
+        private_server.stop()
+        flusher.flush()
+        assert {} == flusher._tallies
+
+
+def test_nobody_waits_while_statistics_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    sending, go_on = threading.Event(), threading.Event()
+    really = store.add
+
+    async def slow(*args: Any) -> None:
+        sending.set()
+        assert go_on.wait(30)
+        await really(*args)
+
+    with Lock("a"):
+        pass
+    monkeypatch.setattr(store, "add", slow)
+    sender = threading.Thread(target=flusher.flush)
+    sender.start()
+    assert sending.wait(30)
+    with Lock("a"):  # would hang
+        pass
+    go_on.set()
+    sender.join()
+    assert 2 == figures().acquired
+
+
+def test_a_thread_sends_by_itself_and_ends_when_there_is_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(flushing, "INTERVAL", 0.01)
+    own = Flusher()
+    server = backend_for(None).description
+    for count in (1, 2):
+        own.count(server, "acquired", ("a",), 0.0)
+        until(lambda: own._thread is None)
+        (found,) = statistics.read().locks
+        assert ("a", count) == (found.name, found.acquired)
+
+
+def test_a_child_does_not_send_what_its_parent_counted() -> None:
+    with Lock("a"):
+        pass
+    child = os.fork()
+    if not child:
+        empty = not flusher._tallies and flusher._thread is None
+        flusher.flush()
+        os._exit(0 if empty else 1)
+    assert 0 == os.waitpid(child, 0)[1]
+    assert 1 == figures().acquired
+
+
+def test_the_end_of_a_process_sends_what_it_counted(
+    redis_server: EmbeddedServer, name: str
+) -> None:
+    code = f"""
+import django
+from django.conf import settings
+settings.configure(INSTALLED_APPS=["redis_locks"], REDIS_LOCKS={{"CONNECTION": {redis_server.url!r}, "PREFIX": {name!r}}})
+django.setup()
+from redis_locks import Lock
+with Lock("a"): pass
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60)
+    assert 1 == figures().acquired
