@@ -89,6 +89,13 @@ def browser(session: nox.Session) -> None:
 
 
 @nox.session(python=PYTHON)
+def screenshots(session: nox.Session) -> None:
+    """Take the pictures in README anew; wants Chromium. `-- --comparison` takes that one, too."""
+    session.install("-e", ".[test]", *dependency_group("browser"), "pillow>=12")
+    session.run("python", "-m", "tests.screenshots", *session.posargs)
+
+
+@nox.session(python=PYTHON)
 def benchmarks(session: nox.Session) -> None:
     """Measure speed beside other libraries; wants a quiet machine."""
     session.install("-e", ".[test]", *dependency_group("benchmarks"))

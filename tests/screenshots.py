@@ -1,0 +1,159 @@
+"""Take the pictures in README: `nox -s screenshots`, or `python -m tests.screenshots`.
+
+They show the demo's site in headless Chromium with locks that are really held and waited for. Only
+the figures of the hour before are made up, as nobody wants to wait for that hour. The picture of
+the comparison, which wants a quiet machine for some minutes, is taken with --comparison only.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import django
+from PIL import Image
+from playwright.sync_api import Page, ViewportSize, sync_playwright
+
+from redis_locks.testing.server import EmbeddedServer
+from tests.demo import pictures as demo
+from tests.demo.pictures import FOLDER
+
+ROOT = Path(__file__).resolve().parents[1]
+BROWSERS = ("chromium", "google-chrome", "chrome")
+SCREEN: ViewportSize = {"width": 1280, "height": 800}
+MOST_BYTES = 200_000
+COLOURS = 128
+LOCKS = "/admin/redis_locks/lock/"
+HELD = {
+    "report:nightly": ("cron-1", "manage.py report"),
+    "invoice:2041": ("worker-2", "billing.tasks.send_invoice"),
+    "account:17": ("web-1", "bank.views.transfer"),
+    "stock:7": ("web-3", "shop.views.checkout"),
+    "search:reindex": ("worker-1", "search.tasks.reindex"),
+}
+WAITING = {"account:17": ["web-2", "web-3", "worker-1"], "stock:7": ["web-1"]}
+BUSY = {"account:17": 40, "stock:7": 25, "invoice:2041": 9, "report:nightly": 1, "account:4": 12}
+
+
+@contextmanager
+def locks() -> Iterator[None]:
+    """Hold some locks, with others waiting, from several hosts."""
+    from redis_locks import Lock
+    from redis_locks.statistics.flushing import flusher
+    from tests.django.parties import on_host, waited_for
+    from tests.elsewhere import held
+
+    with ExitStack() as stack:
+        for name, (host, label) in HELD.items():
+            with on_host(host):
+                stack.enter_context(held(Lock(name, label=label, lease=30)))
+        for name, hosts in WAITING.items():
+            for host in hosts:
+                with on_host(host):
+                    stack.enter_context(waited_for(name, HELD[name][1]))
+        use()
+        flusher.flush()
+        yield
+
+
+def use() -> None:
+    """Make up the figures of the hour before."""
+    from redis_locks.backends import backend_for
+    from redis_locks.connections import client_of
+    from redis_locks.statistics import read
+    from redis_locks.statistics.counting import HOLDS, WAITS
+    from redis_locks.statistics.histogram import bucket_of
+
+    dice = random.Random(7)
+    (index,) = backend_for(None).partitions()[0]
+    now = int(read().at) // 60
+    pipe = client_of(None).pipeline()
+    for age in range(60):
+        key = index.removesuffix(b"index") + f"stats:60:{now - age}".encode()
+        for name, share in BUSY.items():
+            for _ in range(dice.randint(share // 2, share) * (2 if 20 < age < 32 else 1)):
+                pipe.hincrby(key, f"a {name}", 1)
+                pipe.hincrby(key, f"{HOLDS[bucket_of(dice.lognormvariate(-4, 1))]} {name}", 1)
+                if dice.random() < share / 150:
+                    pipe.hincrby(key, f"c {name}", 1)
+                    wait = dice.lognormvariate(-3, 1.2)
+                    pipe.hincrby(key, f"{WAITS[bucket_of(wait)]} {name}", 1)
+                    if wait > 0.4:
+                        pipe.hincrby(key, f"t {name}", 1)
+        pipe.expire(key, 3600)
+    pipe.execute()
+
+
+def pictures(site: str, page: Page) -> None:
+    """Take all pictures."""
+    page.goto(f"{site}/admin/login/?next={LOCKS}")
+    page.fill("#id_username", "admin")
+    page.fill("#id_password", "password")
+    page.click("[type=submit]")
+    page.wait_for_selector("text=3 waiting")
+    take(page, "locks")
+    page.click("text=account:17")
+    page.wait_for_selector("text=Who blocks whom")
+    take(page, "lock")
+    page.goto(f"{site}{LOCKS}stats/")
+    page.wait_for_selector(".locks-chart svg")
+    take(page, "stats")
+
+
+def take(page: Page, name: str) -> None:
+    """Take a picture of a page."""
+    page.screenshot(path=FOLDER / f"{name}.png", full_page=True)
+    shrink(name)
+
+
+def shrink(name: str) -> None:
+    """Make a picture small: it has few colours."""
+    path = FOLDER / f"{name}.png"
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    small.save(path, optimize=True)
+    size = path.stat().st_size
+    print(f"{path.relative_to(ROOT)}: {size:,} bytes")  # noqa: T201 - for whoever runs it
+    if size > MOST_BYTES:
+        msg = f"{path.name} has {size:,} bytes, more than {MOST_BYTES:,}: make the screen smaller"
+        raise SystemExit(msg)
+
+
+def main(*, comparison: bool) -> None:
+    """Start a server and the site, use some locks, and take the pictures."""
+    chromium = next(filter(None, map(shutil.which, BROWSERS)), None)
+    with ExitStack() as stack:
+        server = stack.enter_context(EmbeddedServer(use_environment=False))
+        database = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "db.sqlite3"
+        os.environ.update(
+            DJANGO_SETTINGS_MODULE="demo_project.settings",
+            REDIS_URL=server.url,
+            DEMO_DATABASE=str(database),
+        )
+        django.setup()
+        from tests.django.serving import served
+
+        site = stack.enter_context(served(server.url, database))
+        if comparison:
+            subprocess.run([sys.executable, "manage.py", "compare", "--json"], cwd=ROOT, check=True)
+        stack.enter_context(locks())
+        playwright = stack.enter_context(sync_playwright())
+        options = ["--no-sandbox", "--disable-dev-shm-usage"]
+        browser = playwright.chromium.launch(executable_path=chromium, args=options)
+        stack.callback(browser.close)
+        page = browser.new_context(viewport=SCREEN, reduced_motion="reduce").new_page()
+        pictures(site, page)
+        if comparison:
+            demo.take(page, site)
+            shrink("comparison")
+
+
+if __name__ == "__main__":
+    main(comparison="--comparison" in sys.argv[1:])
