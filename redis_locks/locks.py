@@ -357,7 +357,7 @@ class Lock:
             renewer.add(held)
             if not renew:
                 note_unconfirmed(held.token)  # it ends by itself: no dead end for whoever waits
-            if observing.listens("acquired"):
+            if observing.counted("acquired", request, driver, won.waited):
                 await tell_acquired(driver, held, wait=wait, waited=won.waited)
             tenure = Tenure(held, renewer)
             hold = (self._hold_type or Hold)(backend, tenure, read=read)

@@ -89,19 +89,27 @@ observer: Observer | None = None
 
 
 def listens(kind: Kind) -> bool:
-    """Return whether it is worth calling `tell`."""
+    """Return whether anybody wants to know."""
     return observer is not None and observer.listens(kind)
+
+
+def counted(kind: Kind, request: Request, driver: Driver, seconds: float = 0.0) -> bool:
+    """Let the observer count what has happened; return whether to `tell` it, too.
+
+    `seconds` is how long the wait or the hold was that ended with it. Nothing is made for it,
+    and nothing suspends: most events are only counted.
+    """
+    return observer is not None and observer.count(kind, request.names, driver.description, seconds)
 
 
 async def tell(
     driver: Driver, kind: Kind, request: Request, *, mode: str | None = None, **details: Any
 ) -> None:
-    """Tell the observer what became of `request`; raises no Exception.
+    """Tell the observer what became of `request`, which was `counted`; raises no Exception.
 
     In blocking code it takes as long as those who listen; in async code it may suspend.
     """
-    seconds = details.get("held") or details.get("waited", 0.0)
-    if observer is None or not observer.count(kind, request.names, driver.description, seconds):
+    if observer is None:
         return
     event = LockEvent(
         kind=kind,

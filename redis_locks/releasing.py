@@ -181,7 +181,7 @@ class Releasable(Convertible):
         if was_lost or not (held or again or repeated):
             lease.lost = True
             raise self._lost()
-        if observing.listens("released"):
+        if observing.observer is not None:
             await tell_released(driver, lease)
 
     async def _ask_to_release(self, driver: Driver, *, was_lost: bool) -> tuple[bool, bool]:

@@ -143,14 +143,15 @@ async def tell_acquired(driver: Driver, lease: Lease, *, wait: float | None, wai
 
 async def tell_released(driver: Driver, lease: Lease) -> None:
     """Tell, if somebody listens, that the hold was released."""
-    if lease.first_told() and observing.listens("released"):
-        await tell(driver, "released", lease, held=monotonic() - lease.since)
+    held = monotonic() - lease.since
+    if lease.first_told() and observing.counted("released", lease.request, driver, held):
+        await tell(driver, "released", lease, held=held)
 
 
 async def tell_lost(driver: Driver, lease: Lease) -> None:
     """Tell, unless that was done, that the hold is lost."""
-    if lease.first_told() and observing.listens("lost"):
-        end = min(monotonic(), lease.deadline)
+    end = min(monotonic(), lease.deadline)
+    if lease.first_told() and observing.counted("lost", lease.request, driver, end - lease.since):
         over = end == lease.deadline
         reason = "its lease ended" if over else "Redis does not know our hold any more"
         await tell(driver, "lost", lease, held=end - lease.since, reason=reason)

@@ -20,7 +20,7 @@ class Sink(Protocol):
         """Return whether it takes events of this kind."""
 
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
-        """Count what has happened; return whether it wants the whole event, too."""
+        """Count what has happened, if it counts this kind; return whether it wants the whole event, too."""
 
     def take(self, event: LockEvent) -> None:
         """Take an event, whether it wanted it or somebody else did."""
@@ -48,7 +48,7 @@ class Teller:
         """Let the sinks count, and return whether somebody wants the whole event."""
         wanted = self._told(kind)
         for sink in sinks:
-            if sink.listens(kind) and sink.count(kind, names, server, seconds):
+            if sink.count(kind, names, server, seconds):
                 wanted = True
         return wanted
 

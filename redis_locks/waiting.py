@@ -86,7 +86,7 @@ async def tell_refused(
     waited: float = 0.0,
 ) -> None:
     """Tell, if somebody listens, that somebody else has the lock."""
-    if observing.listens(kind):
+    if observing.counted(kind, request, driver, waited):
         holder = describe_holder(refused.claim)
         await observing.tell(driver, kind, request, wait=wait, waited=waited, holder=holder)
 
@@ -100,7 +100,7 @@ async def tell_deadlock(
     waited: float,
 ) -> None:
     """Tell, if somebody listens, that a wait was ended for others to go on."""
-    if observing.listens("deadlock"):
+    if observing.counted("deadlock", request, driver, waited):
         details: Any = {"wait": wait, "waited": waited, "circle": error.circle}
         await observing.tell(driver, "deadlock", request, **details)
 

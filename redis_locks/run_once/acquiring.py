@@ -107,7 +107,7 @@ class Job:
         try:
             lease.renews_if(self.terms.renews)
             side.renewer.add(lease)
-            if observing.listens("acquired"):
+            if observing.counted("acquired", request, side.driver, started.waited):
                 await tell_acquired(side.driver, lease, wait=wait, waited=started.waited)
             attempt = Attempt(
                 side.backend, lease, begun, side.renewer, request, self.terms, self.events

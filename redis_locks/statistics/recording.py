@@ -22,7 +22,7 @@ class Recorder:
 
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
         """Count what has happened; return whether it is to be noted, too. Does not block."""
-        return flusher.count(server, kind, names, seconds)
+        return self.listens(kind) and flusher.count(server, kind, names, seconds)
 
     def take(self, event: LockEvent) -> None:
         """Note an event for the pages of its locks. Does not block."""
@@ -47,6 +47,10 @@ def note_ended(server: str, name: str, kind: str, *, task: bool) -> None:
         flusher.note(server, [name], note)
 
 
+_recorder = Recorder()
+
+
 def start() -> None:
-    """Have what is told in this process counted."""
-    telling.sinks.append(Recorder())
+    """Have what is told in this process counted, from the first call on."""
+    if _recorder not in telling.sinks:
+        telling.sinks.append(_recorder)
