@@ -2,34 +2,59 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.core.signals import setting_changed
 
 from redis_locks.conf import get_settings
 from redis_locks.connections import resolve
 from redis_locks.drivers.asynchronous import AsyncDriver, LoopDrivers
+from redis_locks.drivers.base import Driver
 from redis_locks.drivers.blocking import BlockingDriver
+from redis_locks.drivers.cluster import AsyncClusterDriver, BlockingClusterDriver
+from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.identity import process_name, process_of
 from redis_locks.keys import Group, Keys, holder_channel, index_key, partition_of, set_keys
-from redis_locks.renewal import TaskRenewer, ThreadRenewer
+from redis_locks.loops import PerLoop
+from redis_locks.node_renewal import NodeRenewer
+from redis_locks.renewal import Renewer, TaskRenewer, ThreadRenewer
 
 
 class Backend:
-    """A server, as locks see it. Connects when first used."""
+    """A server or a cluster, as locks see it. Connects when first used."""
 
-    def __init__(self, endpoint: Endpoint, prefix: str, partitions: int) -> None:
+    driver: Driver
+    renewer: Renewer
+
+    def __init__(self, endpoint: Endpoint | ClusterEndpoint, prefix: str, partitions: int) -> None:
         self.description = endpoint.description
         self._prefix = prefix
         self._partitions = partitions
-        self.driver = BlockingDriver(endpoint, prefix)
-        self.renewer = ThreadRenewer(self.driver)
-        self._loop_drivers = LoopDrivers(endpoint, prefix)
+        self._loop_drivers: LoopDrivers | PerLoop[AsyncClusterDriver]
+        if isinstance(endpoint, ClusterEndpoint):
+            driver = BlockingClusterDriver(endpoint, partial(BlockingDriver, prefix=prefix))
+            self.driver = driver
+            self.renewer = NodeRenewer(driver.nodes, lambda: ThreadRenewer(driver))
+            self._loop_drivers = PerLoop(
+                lambda: AsyncClusterDriver(endpoint, partial(AsyncDriver, prefix=prefix)),
+                AsyncClusterDriver.aclose,
+            )
+        else:
+            self.driver = BlockingDriver(endpoint, prefix)
+            self.renewer = ThreadRenewer(self.driver)
+            self._loop_drivers = LoopDrivers(endpoint, prefix)
 
-    async def of_loop(self) -> tuple[AsyncDriver, TaskRenewer]:
+    async def of_loop(self) -> tuple[Driver, Renewer]:
         """Return the running event loop's driver and renewer."""
         driver = await self._loop_drivers.get()
         if driver.renewer is None:
-            driver.renewer = TaskRenewer(driver)
+            if isinstance(driver, AsyncClusterDriver):
+                driver.renewer = NodeRenewer(
+                    driver.nodes, lambda: TaskRenewer(driver.for_renewal())
+                )
+            else:
+                driver.renewer = TaskRenewer(driver)
         return driver, driver.renewer
 
     def groups(self, names: tuple[str, ...]) -> list[Group]:

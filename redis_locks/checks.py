@@ -41,8 +41,8 @@ def _check_connection(configured: object) -> list[CheckMessage]:
     except ImproperlyConfigured as error:
         hint = (
             "Set REDIS_LOCKS['CONNECTION'] to a CACHES alias of django-redis or of Django's Redis "
-            "cache, a redis://, rediss://, unix:// or redis+sentinel:// URL, or the dotted path of a "
-            "callable that returns a redis.Redis."
+            "cache, a redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// URL, or the "
+            "dotted path of a callable that returns a redis.Redis or a redis.RedisCluster."
         )
         return [Error(str(error), hint=hint, id=NO_CONNECTION)]
     return []

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from redis.asyncio.cluster import ClusterPipeline as AsyncClusterPipeline
+from redis.cluster import ClusterPipeline
+
 from redis_locks.drivers.endpoint import Endpoint
 
 Commands = list[list[bytes]]
@@ -22,9 +25,16 @@ def queued_commands(pipe: Any, server: str) -> Commands:
 
     Raises:
         TypeError: `pipe` is no pipeline.
-        ValueError: It belongs to another server or database, watches keys, or has a command
+        ValueError: It belongs to another server or database or a cluster, watches keys, or has a command
             that cannot be part of a script.
     """
+    if isinstance(pipe, ClusterPipeline | AsyncClusterPipeline):
+        msg = (
+            "commit(pipe) is one step on one server, and pipe belongs to a cluster, where your keys "
+            "are in other slots than the lock: execute it by itself, and let whatever it changes check "
+            "hold.fencing_token"
+        )
+        raise ValueError(msg)  # noqa: TRY004 - of the right type, but of the wrong server
     stack = getattr(pipe, "command_stack", None)
     pool = getattr(pipe, "connection_pool", None)
     if stack is None or pool is None:

@@ -182,8 +182,8 @@ _ENTRIES: Mapping[str, _Entry] = {
     "CONNECTION": _Entry(
         "connection",
         _connection,
-        "Give a CACHES alias, a redis://, rediss://, unix:// or redis+sentinel:// URL, or the "
-        "dotted path of a callable that returns a redis.Redis.",
+        "Give a CACHES alias, a redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// "
+        "URL, or the dotted path of a callable that returns a redis.Redis or a redis.RedisCluster.",
     ),
     "PREFIX": _Entry("prefix", _prefix, 'Use a short word such as "redis_locks".'),
     "WAIT": _Entry(
@@ -209,7 +209,7 @@ _ENTRIES: Mapping[str, _Entry] = {
     "PARTITIONS": _Entry(
         "partitions",
         _whole_number(1, MAX_PARTITIONS),
-        "Leave it at 1 unless the server is a cluster.",
+        "Leave it at 1 unless the server is a cluster; then 64 is a good number.",
     ),
     "CONFLICT_STATUS": _Entry(
         "conflict_status",

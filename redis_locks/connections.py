@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple, cast
 
 import redis
+import redis.asyncio as aioredis
 from django.core.cache import caches
 from django.core.cache.backends.redis import RedisCache as DjangoRedisCache
 from django.core.exceptions import ImproperlyConfigured
@@ -15,18 +16,24 @@ from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 from django_redis import get_redis_connection
 from django_redis.cache import RedisCache as PackageRedisCache
+from redis.exceptions import RedisClusterException
 from redis.sentinel import SentinelConnectionPool
 
 from redis_locks.conf import get_settings
-from redis_locks.drivers import sentinel_url
+from redis_locks.drivers import cluster_endpoint, sentinel_url
+from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.exceptions import LockBackendError
 
-SCHEMES = ("redis", "rediss", "unix", *sentinel_url.SCHEMES)
+SCHEMES = ("redis", "rediss", "unix", *sentinel_url.SCHEMES, *cluster_endpoint.SCHEMES)
+
+Client = redis.Redis | redis.RedisCluster
 
 
 class _Found(NamedTuple):
-    client: redis.Redis
-    endpoint: Endpoint
+    client: Client | None
+    """None for a cluster of which we have no client that blocks; see `client_of`."""
+    endpoint: Endpoint | ClusterEndpoint
 
 
 _found: dict[str, _Found] = {}
@@ -42,36 +49,50 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def resolve(using: str | None = None) -> Endpoint:
-    """The server that ``using`` names; REDIS_LOCKS["CONNECTION"] when it is None.
+def resolve(using: str | None = None) -> Endpoint | ClusterEndpoint:
+    """The server or cluster that ``using`` names; REDIS_LOCKS["CONNECTION"] when it is None.
 
     Does not connect. The answer is kept, so that a callable is called once per process.
 
     Args:
         using: A CACHES alias (django-redis or Django's own Redis cache), a URL with the
-            scheme redis, rediss, unix, redis+sentinel or rediss+sentinel, or the dotted path
-            of a callable that returns a ``redis.Redis``.
+            scheme redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster or
+            rediss+cluster, or the dotted path of a callable that returns a ``redis.Redis`` or
+            a ``RedisCluster``, blocking or asyncio.
 
     Raises:
         ImproperlyConfigured: ``using`` names nothing that can hold locks.
+        LockBackendError: A callable could not reach its cluster.
     """
-    return _find(using).endpoint
+    return _find(_spec(using)).endpoint
 
 
-def client_of(using: str | None = None) -> redis.Redis:
-    """The client that ``using`` names, with the options its user gave it; see `resolve`."""
-    return _find(using).client
+def client_of(using: str | None = None) -> Client:
+    """The client that ``using`` names, with the options its user gave it; see `resolve`.
+
+    Connects when it is of a cluster. Raises redis-py's errors, too.
+    """
+    spec = _spec(using)
+    found = _find(spec)
+    if found.client is None:
+        with _resolving:
+            found = _find(spec)
+            if found.client is None and isinstance(found.endpoint, ClusterEndpoint):
+                found = _found[spec] = found._replace(client=found.endpoint.client())
+    return cast("Client", found.client)
 
 
-def _find(using: str | None) -> _Found:
-    spec = get_settings().connection if using is None else using
+def _spec(using: str | None) -> str:
+    return get_settings().connection if using is None else using
+
+
+def _find(spec: str) -> _Found:
     found = _found.get(spec)
     if found is None:
         with _resolving:
             found = _found.get(spec)
             if found is None:
-                client = _build(spec)
-                found = _found[spec] = _Found(client, Endpoint.from_client(client))
+                found = _found[spec] = _build(spec)
     return found
 
 
@@ -90,22 +111,27 @@ def _is_dotted_path(spec: str) -> bool:
     return "://" not in spec and spec not in caches.settings and "." in spec
 
 
-def _build(spec: str) -> redis.Redis:
+def _build(spec: str) -> _Found:
     if "://" in spec:
         return _from_url(spec)
     if spec in caches.settings:
-        return _from_alias(spec)
+        return _found_server(_from_alias(spec))
     if _is_dotted_path(spec):
         return _from_callable(spec)
     msg = (
         f"redis_locks: there is no cache {spec!r} in CACHES (there are: "
         f"{', '.join(sorted(caches.settings))}). Add it, or give a URL "
-        "(redis://, rediss://, unix://, redis+sentinel://) or the dotted path of a callable."
+        "(redis://, rediss://, unix://, redis+sentinel://, redis+cluster://) or the dotted path "
+        "of a callable."
     )
     raise ImproperlyConfigured(msg)
 
 
-def _from_url(url: str) -> redis.Redis:
+def _found_server(client: redis.Redis) -> _Found:
+    return _Found(client, Endpoint.from_client(client))
+
+
+def _from_url(url: str) -> _Found:
     scheme = url.partition("://")[0]
     if scheme not in SCHEMES:
         msg = (
@@ -113,8 +139,11 @@ def _from_url(url: str) -> redis.Redis:
             f"{', '.join(SCHEMES[:-1])} or {SCHEMES[-1]}."
         )
         raise ImproperlyConfigured(msg)
-    through_sentinel = scheme in sentinel_url.SCHEMES
+    form = _FORMS.get(scheme)
     try:
+        if scheme in cluster_endpoint.SCHEMES:
+            return _Found(None, ClusterEndpoint.from_url(url))
+        through_sentinel = scheme in sentinel_url.SCHEMES
         from_url = sentinel_url.client_of_url if through_sentinel else redis.Redis.from_url
         client = from_url(url)
         # Not connected, but it refuses unknown options.
@@ -125,10 +154,16 @@ def _from_url(url: str) -> redis.Redis:
             f"redis_locks: {_without_password(url)!r} is not a usable URL. Check host, "
             "port, database and options, and quote special characters in the password."
         )
-        if through_sentinel:
-            msg += f" It looks like {sentinel_url.FORM}."
+        if form:
+            msg += f" It looks like {form}."
         raise ImproperlyConfigured(msg) from None
-    return client
+    return _found_server(client)
+
+
+_FORMS = {
+    **dict.fromkeys(sentinel_url.SCHEMES, sentinel_url.FORM),
+    **dict.fromkeys(cluster_endpoint.SCHEMES, cluster_endpoint.FORM),
+}
 
 
 def _without_password(url: str) -> str:
@@ -178,14 +213,22 @@ def _package_client(alias: str) -> object:
         raise ImproperlyConfigured(msg) from None
 
 
-def _from_callable(path: str) -> redis.Redis:
+def _from_callable(path: str) -> _Found:
     factory = _load_callable(path)
     try:
         client = factory()
+    except (RedisClusterException, redis.ConnectionError, redis.TimeoutError) as error:
+        # A cluster's client connects when it is made, and the cluster may come back.
+        msg = f"{path}() raised {type(error).__name__}: {error}"
+        raise LockBackendError(msg) from error
     except Exception as error:
         msg = f"redis_locks: {path}() raised {type(error).__name__}: {error}"
         raise ImproperlyConfigured(msg) from error
-    return single_server(client, f"{path}()")
+    if isinstance(client, redis.RedisCluster):
+        return _Found(client, ClusterEndpoint.from_client(client))
+    if isinstance(client, aioredis.RedisCluster):
+        return _Found(None, ClusterEndpoint.from_client(client))
+    return _found_server(single_server(client, f"{path}()"))
 
 
 def _load_callable(path: str) -> Callable[[], object]:
@@ -200,7 +243,7 @@ def _load_callable(path: str) -> Callable[[], object]:
     if not callable(found):
         msg = (
             f"redis_locks: {path} is a {type(found).__name__}; it must be a callable "
-            "without arguments that returns a redis.Redis."
+            "without arguments that returns a redis.Redis or a redis.RedisCluster."
         )
         raise ImproperlyConfigured(msg)
     return cast("Callable[[], object]", found)
@@ -223,8 +266,6 @@ def single_server(client: object, origin: str) -> redis.Redis:
         return client
     kind = f"{type(client).__module__}.{type(client).__qualname__}"
     advice = "It must be a redis.Redis of one primary."
-    if isinstance(client, redis.RedisCluster):
-        advice = "A cluster client cannot be used; give a redis.Redis of one primary."
     msg = f"redis_locks: {origin} gives a {kind}. {advice}"
     raise ImproperlyConfigured(msg)
 

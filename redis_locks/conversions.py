@@ -7,7 +7,6 @@ from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.contention import not_available
 from redis_locks.deadlines import bounded
 from redis_locks.drivers.base import Driver, run_blocking
-from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.durations import wait_seconds
 from redis_locks.exceptions import LockLost
 from redis_locks.identity import new_token, session
@@ -75,7 +74,7 @@ class Convertible(Possession):
             return None
         shared = self._lease
         mode = f"upgrade:{shared.token}"
-        token = new_token(session(task=not isinstance(driver, BlockingDriver)))
+        token = new_token(session(task=driver is not self._backend.driver))
         request = shared.request._replace(token=token, mode=mode, reads=())
         shared.upgrading = True
         try:

@@ -25,7 +25,7 @@ class Hold(Movable):
         If this hold is lost, no command is applied: so data in the lock's own Redis is safe
         even from a holder that was stopped past its lease. One round trip. When a command fails,
         one that does not exist as well, the others are still applied. Their replies are not returned; `pipe` is
-        emptied. On a Cluster all keys must be in the slot of the lock.
+        emptied. Not on a cluster.
 
         Raises:
             LockLost: The hold is lost; nothing was applied.
@@ -34,8 +34,8 @@ class Hold(Movable):
             redis.exceptions.ResponseError: A command failed; the lock is released.
             LockError: A transaction keeps the hold, or it has others nested with it.
             TypeError: `pipe` is no pipeline.
-            ValueError: `pipe` belongs to another server or database, watches keys, or has a
-                command that cannot be part of a script.
+            ValueError: `pipe` belongs to another server or database or to a cluster, watches
+                keys, or has a command that cannot be part of a script.
         """
         run_blocking(self._commit(self._backend.driver, pipe))
 

@@ -152,6 +152,11 @@ def holder_channel(prefix: str, process: str) -> str:
     return f"{prefix}:holders:{process}"
 
 
+def partition_channel(index: bytes, listener: str) -> str:
+    """Return the channel of one connection in the Cluster slot of a partition, given its index."""
+    return f"{index.decode().removesuffix('index')}grants:{listener}"
+
+
 class CompatKeys(NamedTuple):
     """The keys of one compat lock: redis-py's own, taken literally, and its companions."""
 

@@ -100,9 +100,23 @@ def _word(word: object) -> bytes:
     raise TypeError(msg)
 
 
+_ELSEWHERE: Final = ("MOVED ", "ASK ", "CROSSSLOT")
+
+
 def checked(replies: list[Any]) -> list[Any]:
-    """Return the replies; raises redis.exceptions.ResponseError if one is an error."""
+    """Return the replies.
+
+    Raises:
+        ValueError: A key is in another slot of the cluster than the lock.
+        ResponseError: The server refused a command.
+    """
     for reply in replies:
         if isinstance(reply, ErrorReply):
+            if reply.text.startswith(_ELSEWHERE):
+                msg = (
+                    "read= reaches only keys in the cluster slot of the lock, and not these "
+                    f"({reply.text}): read when the lock is held"
+                )
+                raise ValueError(msg)
             raise ResponseError(reply.text)
     return replies

@@ -58,7 +58,9 @@ async def reenter(
             await hold._release_surely(driver)  # noqa: SLF001 - async-shaped, as here
             return refused
         if reads:
-            replies, _ = await hold._persist(driver, lambda link: link.read(reads))  # noqa: SLF001
+            replies, _ = await hold._persist(  # noqa: SLF001
+                driver, lambda link: link.read(reads, its.lease.keys)
+            )
             hold.read = checked(replies)
     except BaseException:
         await hold._release_surely(driver)  # noqa: SLF001 - async-shaped, as here

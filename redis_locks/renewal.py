@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from math import inf
 from time import monotonic
 from typing import Any, Final, Protocol
@@ -472,7 +472,18 @@ class TaskRenewer:
         task.add_done_callback(self._telling.discard)
 
 
-Renewer = ThreadRenewer | TaskRenewer
+class Renewer(Protocol):
+    """What holds ask to be renewed."""
+
+    def add(self, lease: Lease) -> None:
+        """Renew `lease`, or watch it end, until it is discarded, lost or garbage."""
+
+    def discard(self, lease: Lease) -> None:
+        """Stop renewing `lease`."""
+
+    def listening(self) -> AbstractContextManager[None]:
+        """Listen until everything that was added in this block has ended."""
+
 
 _THREAD_RENEWERS: weakref.WeakSet[ThreadRenewer] = weakref.WeakSet()
 

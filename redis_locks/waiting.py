@@ -152,6 +152,7 @@ class _Attempt:
         while True:
             try:
                 link = self._link or await self._open()
+                await link.tune_in(self._request.keys)
                 sent = monotonic()
                 left = self._left(sent)
                 first, self.sent = not self.sent, True
@@ -243,8 +244,8 @@ class _Attempt:
         deadline = min(sent + waited, heard) + self._request.lease_ms / 1000
         if deadline <= heard:
             return None  # stopped between grant and wake-up: it is over, ask again
-        reads = self._request.reads
-        read = await link.read(reads) if reads else []
+        keys, reads = self._request.keys, self._request.reads
+        read = await link.read(reads, keys) if reads else []
         return Won(granted.fencing_token, deadline, read, self.waited())
 
     async def _look_for_deadlock(self, link: Link) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 
 from redis import exceptions as redis_errors
 
-from redis_locks.diagnosis import client, rights, server
+from redis_locks.diagnosis import client, cluster, rights, server
 from redis_locks.diagnosis.findings import Finding, Level, Verdict, error, reason, warning
-from redis_locks.diagnosis.probe import Probe
+from redis_locks.diagnosis.probe import Probe, probes
+from redis_locks.drivers.base import LinkBroken
+from redis_locks.exceptions import LockBackendError
 
 REACHABLE = "server"
 """The check that the server answers; if it fails, there are no others."""
@@ -25,14 +27,16 @@ _CHECKS: dict[str, Callable[[Probe], Verdict]] = {
     "persistence": server.persistence,
     "replicas": server.replicas,
     "sentinel": server.sentinel,
-    "cluster": server.cluster,
+    "cluster": cluster.cluster,
     "clock": client.clock,
     "latency": client.latency,
 }
+# What has nothing to do with single nodes of a cluster.
+_OF_THE_WHOLE = {"locking", "shared cache", "cluster"}
 
 
 def diagnose(*, using: str | None = None) -> list[Finding]:
-    """Return what each check of the server found; blocks for some dozens of round trips.
+    """Return what each check of the server, or of a cluster's masters, found; blocks for some dozens of round trips each.
 
     That the server cannot be reached is a finding as well, then the only one.
 
@@ -42,13 +46,19 @@ def diagnose(*, using: str | None = None) -> list[Finding]:
     Raises:
         ImproperlyConfigured: `using` or a setting is wrong.
     """
-    with closing(Probe(using)) as probe:
-        return list(_findings(probe))
+    with ExitStack() as stack:
+        try:
+            opened = [stack.enter_context(closing(probe)) for probe in probes(using)]
+        except (LinkBroken, LockBackendError) as failure:
+            fix = "Start the cluster, or correct REDIS_LOCKS['CONNECTION']."
+            return [Finding(REACHABLE, *error(f"{reason(failure)}.", fix))]
+        return list(_findings(opened))
 
 
-def _findings(probe: Probe) -> Iterator[Finding]:
+def _findings(opened: Sequence[Probe]) -> Iterator[Finding]:
     for name, check in _CHECKS.items():
-        verdict = _verdict(check, probe)
+        asked = opened[:1] if name in _OF_THE_WHOLE else opened
+        verdict = cluster.together({probe: _verdict(check, probe) for probe in asked})
         yield Finding(name, *verdict)
         if verdict.level is Level.ERROR and name == REACHABLE:
             return

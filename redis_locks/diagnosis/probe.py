@@ -1,7 +1,8 @@
-"""A connection for questions about the server, beside those that carry locks."""
+"""Connections for questions about servers, beside those that carry locks."""
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from typing import Any
 
@@ -11,9 +12,14 @@ from redis.connection import ConnectionPool
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
+from redis_locks.backends import backend_for
 from redis_locks.conf import Settings, get_settings
 from redis_locks.connections import resolve
+from redis_locks.drivers.addresses import Address
+from redis_locks.drivers.base import LinkBroken, run_blocking
+from redis_locks.drivers.cluster import ClusterDriver
 from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.drivers.slots import slot_of
 
 
 class Probe:
@@ -22,11 +28,11 @@ class Probe:
     Every property asks when first used and raises redis-py's errors.
     """
 
-    def __init__(self, using: str | None) -> None:
+    def __init__(self, using: str | None, endpoint: Endpoint) -> None:
         self.settings: Settings = get_settings()
         self.using = using
         self.spec = self.settings.connection if using is None else using
-        self.endpoint: Endpoint = resolve(using)
+        self.endpoint = endpoint
         self._pool = ConnectionPool(
             connection_class=self.endpoint.connection_class,
             **{
@@ -46,6 +52,11 @@ class Probe:
         """Close the connection."""
         self._pool.disconnect()
 
+    @property
+    def address(self) -> Address:
+        """Host and port of a cluster's node."""
+        return self.endpoint.kwargs["host"], self.endpoint.kwargs["port"]
+
     @cached_property
     def hello(self) -> dict[str, Any]:
         """What the server says of itself to everybody: server, version, mode, role."""
@@ -60,3 +71,34 @@ class Probe:
     def user(self) -> str:
         """The name of our user, for people; asks nothing."""
         return str(self.endpoint.kwargs.get("username") or "default")
+
+
+def probes(using: str | None) -> list[Probe]:
+    """Return a probe of the server that `using` names, or of each master of the cluster.
+
+    Raises LinkBroken or LockBackendError when the nodes of a cluster cannot be learned.
+    """
+    where = resolve(using)
+    if isinstance(where, Endpoint):
+        return [Probe(using, where)]
+    driver = _cluster_driver(using)
+    run_blocking(driver.nodes.refresh())
+    masters = driver.nodes.slots.owners()
+    if not masters:
+        msg = f"no node of {where.description} has any slot"
+        raise LinkBroken(msg)
+    return [Probe(using, where.node(address)) for address in masters]
+
+
+def spread(using: str | None) -> Counter[Address | None]:
+    """Return how many partitions each master of a cluster has; those under None have no master."""
+    owner = _cluster_driver(using).nodes.slots.owner
+    return Counter(owner(slot_of(keys[0])) for keys in backend_for(using).partitions())
+
+
+def _cluster_driver(using: str | None) -> ClusterDriver:
+    driver = backend_for(using).driver
+    if not isinstance(driver, ClusterDriver):
+        msg = f"{driver.description} is no cluster"
+        raise TypeError(msg)
+    return driver

@@ -10,7 +10,13 @@ from redis.exceptions import NoPermissionError
 from redis_locks import scripts
 from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
-from redis_locks.keys import conflicts_key, grant_channel, lock_keys
+from redis_locks.keys import (
+    conflicts_key,
+    grant_channel,
+    index_key,
+    lock_keys,
+    partition_channel,
+)
 from redis_locks.run_once.scripts import ALL as RUN_ONCE
 from redis_locks.statistics.scripts import ALL as STATISTICS
 
@@ -20,9 +26,10 @@ _CALLED = re.compile(rb'redis\.p?call\(([^,)]*)(?:, *"(\w+)")?')
 _NAMED = re.compile(rb'"(\w+)"')
 
 _CHANNELS = re.compile("PUBLISH|SUBSCRIBE|PUBSUB")
-_PLAIN = frozenset({"EXEC", "MULTI", "TIME", "UNWATCH"})
+_PLAIN = frozenset({"ASKING", "CLUSTER|SLOTS", "EXEC", "MULTI", "TIME", "UNWATCH"})
 
-_OUTSIDE_SCRIPTS = ("EVAL", "EVALSHA", "SUBSCRIBE")
+_OUTSIDE_SCRIPTS = ("EVAL", "EVALSHA", "PUBLISH", "SUBSCRIBE")
+_OUTSIDE_IN_CLUSTER = (*_OUTSIDE_SCRIPTS, "ASKING", "CLUSTER|SLOTS", "SSUBSCRIBE")
 
 # What `optimistic` sends over redis-py's pipelines; a test runs it with just these rights.
 _TRANSACTIONS = frozenset({
@@ -46,13 +53,16 @@ return refused
 """
 
 
-def used_commands() -> list[str]:
+def used_commands(*, in_cluster: bool = False) -> list[str]:
     """Return what the locks use, inside scripts and outside: commands, or `COMMAND|SUBCOMMAND`."""
+    if in_cluster:
+        return sorted({*_called(map(scripts.on_cluster, scripts.ALL)), *_OUTSIDE_IN_CLUSTER})
     return sorted({*_called(scripts.ALL), *_OUTSIDE_SCRIPTS})
 
 
 def further_commands() -> dict[str, list[str]]:
     """Return what else a part of the package uses that can be left alone: by part, commands."""
+    # What only these use is the same on a cluster.
     locks = set(used_commands())
     return {
         "run_once": sorted(_called(RUN_ONCE) - locks),
@@ -61,7 +71,7 @@ def further_commands() -> dict[str, list[str]]:
     }
 
 
-def rule(prefix: str, *, database: int = 0) -> str:
+def rule(prefix: str, *, database: int = 0, in_cluster: bool = False) -> str:
     """Return an ACL rule with just the rights that all of the package needs.
 
     It is a selector, which adds to whatever a user may do already and takes nothing away. The
@@ -71,21 +81,26 @@ def rule(prefix: str, *, database: int = 0) -> str:
     Args:
         prefix: REDIS_LOCKS["PREFIX"].
         database: The number of the database; any but 0 has to be selected.
+        in_cluster: Whether it is for the nodes of a cluster.
     """
     further = (command for commands in further_commands().values() for command in commands)
-    needed = {*used_commands(), *further, *(["SELECT"] if database else [])}
+    used = used_commands(in_cluster=in_cluster)
+    needed = {*used, *further, *(["SELECT"] if database else [])}
     commands = " ".join(f"+{command.lower()}" for command in sorted(needed))
-    return f"(~{prefix}{{* ~{prefix}:* &{prefix}:* {commands})"
+    sharded = f" &{prefix}{{*" if in_cluster else ""
+    return f"(~{prefix}{{* ~{prefix}:* &{prefix}:*{sharded} {commands})"
 
 
 def rights(probe: Probe) -> Verdict:
     """Check the rights of our user to each command with our keys and channels."""
     prefix = probe.settings.prefix
     user = probe.user
-    needed, further = used_commands(), further_commands()
+    in_cluster = probe.endpoint.in_cluster
+    needed, further = used_commands(in_cluster=in_cluster), further_commands()
     database = int(probe.endpoint.kwargs.get("db") or 0)
-    fix = f"ACL SETUSER {user} {rule(prefix, database=database)}"
-    with_ours = f"with the keys {prefix}{{* and {prefix}:*, and the channels {prefix}:*"
+    fix = f"ACL SETUSER {user} {rule(prefix, database=database, in_cluster=in_cluster)}"
+    sharded = f" and {prefix}{{*" if in_cluster else ""
+    with_ours = f"with the keys {prefix}{{* and {prefix}:*, and the channels {prefix}:*{sharded}"
     try:
         refused = _refused(probe, needed)
         lacking = {part: _refused(probe, commands) for part, commands in further.items()}
@@ -122,7 +137,9 @@ def _example(command: str, prefix: str) -> str:
     """Return a call as it is made."""
     key, channel = lock_keys(prefix, 0, "x").holder.decode(), grant_channel(prefix, "x")
     if command in _PLAIN:
-        return command
+        return command.replace("|", " ")
+    if command in {"SPUBLISH", "SSUBSCRIBE"}:
+        channel = partition_channel(index_key(prefix, 0), "x")
     if command.startswith("EVAL"):
         return f"{command} x 1 {key}"
     if command in _TRANSACTIONS and command not in used_commands():

@@ -1,4 +1,4 @@
-"""Checks of the server itself: version, role, memory, persistence, replicas, cluster, Sentinel."""
+"""Checks of the server itself: version, role, memory, persistence, replicas, Sentinel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from redis import exceptions as redis_errors
 from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
 from redis_locks.drivers import sentinel_url
-from redis_locks.keys import index_key
 
 OLDEST = (7, 0)
 """The first Redis with PEXPIRETIME and PEXPIREAT GT, which the scripts use."""
@@ -20,7 +19,7 @@ _THROUGH_SENTINEL = f"Set REDIS_LOCKS['CONNECTION'] to {sentinel_url.FORM}"
 
 def reachable(probe: Probe) -> Verdict:
     """Check that there is a server that takes our connection."""
-    where = probe.endpoint.description
+    where = "The node" if probe.endpoint.in_cluster else probe.endpoint.description
     try:
         mode = probe.hello["mode"]
     except redis_errors.AuthenticationError as refusal:
@@ -117,30 +116,6 @@ def replicas(probe: Probe) -> Verdict:
         "granting locks that its successor does not know.",
         "CONFIG SET min-replicas-to-write 1, CONFIG SET min-replicas-max-lag 10, and have resources "
         "check fencing tokens.",
-    )
-
-
-def cluster(probe: Probe) -> Verdict:
-    """Check that all partitions live on this server."""
-    if probe.hello["mode"] != "cluster":
-        return ok("The server is not part of a cluster.")
-    try:
-        for partition in range(probe.settings.partitions):
-            key = index_key(probe.settings.prefix, partition)
-            probe.client.eval("return 1", 1, key)
-    except (redis_errors.MovedError, redis_errors.AskError) as moved:
-        return error(
-            f"Partition {partition} of the locks lives on another node ({moved}).",
-            "Give that node's address with PARTITIONS 1, or a server that is not part of a cluster.",
-        )
-    except redis_errors.ClusterDownError as down:
-        return error(
-            f"The cluster does not work: {reason(down)}.", "See CLUSTER INFO on its nodes."
-        )
-    return warning(
-        "The server is part of a cluster. All locks live on this node now; when their slots "
-        "move, locks cannot be acquired until CONNECTION names the new node.",
-        "Give the locks a server that is not part of a cluster.",
     )
 
 

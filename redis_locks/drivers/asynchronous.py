@@ -17,7 +17,14 @@ from redis_locks.drivers.base import Call, Link, LinkBroken
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import Demoted, connection_error, reply_error, unknown_script
 from redis_locks.drivers.inheritance import not_inherited
-from redis_locks.drivers.resp import ErrorReply, Parser, ProtocolError, Push
+from redis_locks.drivers.resp import (
+    CONFIRMATIONS,
+    MESSAGES,
+    ErrorReply,
+    Parser,
+    ProtocolError,
+    Push,
+)
 from redis_locks.drivers.wire import pack_call, pack_command
 from redis_locks.identity import process_name
 from redis_locks.keys import grant_channel, holder_channel
@@ -52,7 +59,9 @@ class AsyncLink(asyncio.Protocol):
     def __init__(
         self, endpoint: Endpoint, prefix: str, heard: Callable[[str], None] = lambda _: None
     ) -> None:
-        self.channel = grant_channel(prefix, os.urandom(8).hex())
+        self.listener = os.urandom(8).hex()
+        self.channel = grant_channel(prefix, self.listener)
+        self.channels: set[str] = set()
         self.broken = False
         self._ear = holder_channel(prefix, process_name()).encode()
         self._heard = heard
@@ -72,8 +81,10 @@ class AsyncLink(asyncio.Protocol):
             async with asyncio.timeout(self._endpoint.connect_timeout):
                 await connection.connect()
             self._take_over(connection)
-            subscribed, _ = await self._round_trip(
-                [pack_command(b"SUBSCRIBE", each) for each in (self.channel.encode(), self._ear)]
+            # The nodes of a cluster pass on what is sent to the ear, but not grants.
+            own = () if self._endpoint.in_cluster else (self.channel.encode(),)
+            subscribed, *_ = await self._round_trip(
+                [pack_command(b"SUBSCRIBE", each) for each in (*own, self._ear)]
             )
         except (redis_errors.RedisError, OSError, TimeoutError) as error:
             self.close()
@@ -87,6 +98,9 @@ class AsyncLink(asyncio.Protocol):
         if isinstance(subscribed, ErrorReply):
             self.close()
             raise reply_error(subscribed, self._endpoint)
+
+    async def tune_in(self, keys: Sequence[bytes]) -> None:
+        """Nothing to do: one channel serves all locks."""
 
     def _take_over(self, connection: Any) -> None:
         # The only way to its transport. The writer is kept: it closes the transport when it goes.
@@ -105,7 +119,7 @@ class AsyncLink(asyncio.Protocol):
             self._break(LinkBroken(str(error)))
             return
         for reply in replies:
-            if isinstance(reply, Push) and reply[0] != b"subscribe":
+            if isinstance(reply, Push) and reply[0] not in CONFIRMATIONS:
                 self._keep(reply)
             elif self._replies:
                 future, _ = self._replies.popleft()
@@ -115,11 +129,15 @@ class AsyncLink(asyncio.Protocol):
     def _keep(self, push: Push) -> None:
         if push[0] == b"message" and push[1] == self._ear:
             self._heard(push[2].decode(errors="replace"))
-        elif push[0] == b"message":
+        elif push[0] in MESSAGES:
             mailbox = self._mailboxes.get(push[2].split(b" ", 1)[0])
             if mailbox is not None:
                 mailbox.message = push[2]
                 mailbox.wake()
+        elif push[0] == b"sunsubscribe":
+            self.channels.discard(push[1].decode())
+            for each in self._mailboxes.values():
+                each.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell everyone who waits that the connection is gone."""
@@ -182,7 +200,7 @@ class AsyncLink(asyncio.Protocol):
             raise self._refusal(reply)
         return reply, rest
 
-    async def read(self, reads: Sequence[bytes]) -> list[Any]:
+    async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:  # noqa: ARG002 - as `Link`
         """Run commands in one round trip; see `Link`."""
         return await self._round_trip(reads)
 

@@ -28,6 +28,9 @@ class Link(Protocol):
 
     channel: str
 
+    async def tune_in(self, keys: Sequence[bytes]) -> None:
+        """See to it that grants of the locks `keys` are heard, on `channel`. Raises LinkBroken, LockBackendError."""
+
     async def call(self, script: Script, call: Call) -> Any:
         """Run a script. Raises LinkBroken, LockBackendError."""
 
@@ -36,8 +39,8 @@ class Link(Protocol):
     ) -> tuple[Any, list[Any]]:
         """Run a script and packed commands after it, in one round trip; replies as they come."""
 
-    async def read(self, reads: Sequence[bytes]) -> list[Any]:
-        """Run packed commands in one round trip; replies as they come, errors as ErrorReply."""
+    async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:
+        """Run packed commands where `keys` are, in one round trip; replies as they come, errors as ErrorReply."""
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         """Run a script many times in one round trip; a failed one's reply is its exception."""

@@ -7,7 +7,7 @@ import socket
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 
@@ -17,7 +17,14 @@ from redis_locks.drivers.base import Call, Link, LinkBroken
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import Demoted, connection_error, reply_error, unknown_script
 from redis_locks.drivers.inheritance import not_inherited
-from redis_locks.drivers.resp import ErrorReply, Parser, ProtocolError, Push
+from redis_locks.drivers.resp import (
+    CONFIRMATIONS,
+    MESSAGES,
+    ErrorReply,
+    Parser,
+    ProtocolError,
+    Push,
+)
 from redis_locks.drivers.wire import pack_call, pack_command
 from redis_locks.identity import process_name
 from redis_locks.keys import grant_channel, holder_channel
@@ -44,11 +51,18 @@ class BlockingLink:
         "_timeout",
         "broken",
         "channel",
+        "channels",
+        "listener",
     )
 
     def __init__(self, endpoint: Endpoint, channel: str) -> None:
-        """Connect and subscribe to `channel`. Raises Unreachable, LinkBroken or LockBackendError."""
+        """Connect and subscribe to `channel`, if it is not empty.
+
+        Raises Unreachable, LinkBroken or LockBackendError.
+        """
         self.channel = channel
+        self.channels: set[str] = set()
+        self.listener = os.urandom(8).hex()
         self.broken = False
         self._endpoint = endpoint
         self._timeout = endpoint.reply_timeout
@@ -65,13 +79,14 @@ class BlockingLink:
             raise
         self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
         not_inherited(self)
-        with self._guarded():
-            self._socket.sendall(pack_command(b"SUBSCRIBE", self.channel.encode()))
-            while not (replies := self._read()):
-                pass
-        if isinstance(replies[0], ErrorReply):
-            self.close()
-            raise reply_error(replies[0], endpoint)
+        if channel:
+            (subscribed,) = self._round_trip((pack_command(b"SUBSCRIBE", channel.encode()),))
+            if isinstance(subscribed, ErrorReply):
+                self.close()
+                raise reply_error(subscribed, endpoint)
+
+    async def tune_in(self, keys: Sequence[bytes]) -> None:
+        """Nothing to do: one channel serves all locks."""
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -97,18 +112,20 @@ class BlockingLink:
         return self._parser.feed(data)
 
     def _keep(self, push: Push) -> None:
-        if push[0] == b"message":
+        if push[0] in MESSAGES:
             token = push[2].split(b" ", 1)[0]
             if token in self._messages:
                 self._messages[token] = push[2]
+        elif push[0] == b"sunsubscribe":
+            self.channels.discard(push[1].decode())
 
-    def _round_trip(self, commands: Iterable[bytes], expected: int) -> list[Any]:
+    def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
         replies: list[Any] = []
         with self._guarded():
             self._socket.sendall(b"".join(commands))
-            while len(replies) < expected:
+            while len(replies) < len(commands):
                 for reply in self._read():
-                    if isinstance(reply, Push):
+                    if isinstance(reply, Push) and reply[0] not in CONFIRMATIONS:
                         self._keep(reply)
                     else:
                         replies.append(reply)
@@ -123,24 +140,21 @@ class BlockingLink:
         self, script: Script, call: Call, reads: Sequence[bytes]
     ) -> tuple[Any, list[Any]]:
         """Run a script and commands after it in one round trip; see `Link`."""
-        expected = 1 + len(reads)
-        reply, *rest = self._round_trip((pack_call(script, call), *reads), expected)
+        reply, *rest = self._round_trip((pack_call(script, call), *reads))
         if unknown_script(reply):
-            packed = pack_call(script, call, whole=True)
-            reply, *rest = self._round_trip((packed, *reads), expected)
+            reply, *rest = self._round_trip((pack_call(script, call, whole=True), *reads))
         if isinstance(reply, ErrorReply):
             raise self._refusal(reply)
         return reply, rest
 
-    async def read(self, reads: Sequence[bytes]) -> list[Any]:
+    async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:  # noqa: ARG002 - as `Link`
         """Run commands in one round trip; see `Link`."""
-        return self._round_trip(reads, len(reads))
+        return self._round_trip(reads)
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         """Run a script many times in one round trip; see `Link`."""
         for whole in (False, True):
-            packed = (pack_call(script, call, whole=whole) for call in calls)
-            replies = self._round_trip(packed, len(calls))
+            replies = self._round_trip([pack_call(script, call, whole=whole) for call in calls])
             if not any(map(unknown_script, replies)):
                 break
         return [
@@ -165,10 +179,11 @@ class BlockingLink:
         """Wait for a message for `token`; see `Link`."""
         key = token.encode()
         until = time.monotonic() + timeout
+        channels = len(self.channels)
         with self._guarded():
             while not self._messages[key]:
                 left = until - time.monotonic()
-                if left <= 0:
+                if left <= 0 or len(self.channels) < channels:
                     return None
                 self._socket.settimeout(left)
                 try:
@@ -241,8 +256,8 @@ class BlockingDriver:
         try:
             return self._idle.pop()
         except IndexError:
-            channel = grant_channel(self._prefix, os.urandom(8).hex())
-            return BlockingLink(self._endpoint, channel)
+            own = grant_channel(self._prefix, os.urandom(8).hex())
+            return BlockingLink(self._endpoint, "" if self._endpoint.in_cluster else own)
 
     def open_ear(self) -> EarLink:
         """Return a link that hears which holds of this process were ended by somebody else."""

@@ -61,6 +61,8 @@ class Endpoint:
     connection_class: type[AbstractConnection]
     kwargs: Mapping[str, Any]
     description: str
+    in_cluster: bool = False
+    """Whether it is one node of several: its connections listen to partitions as they need them."""
 
     @classmethod
     def from_client(cls, client: redis.Redis) -> Endpoint:

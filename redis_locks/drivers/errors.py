@@ -30,6 +30,31 @@ _PROBLEMS = {
 # What answers HELLO 3: a server that is too old, or a proxy.
 _NO_RESP3 = re.compile("HELLO|NOPROTO|protocol version", re.IGNORECASE)
 
+# A script says so when the slot of its keys is about to move; see `_cluster.lua`.
+_MOVING = "non local key"
+
+
+class NotNow(LinkBroken):
+    """The server refused for the moment: nothing was done, and the connection is all right."""
+
+
+class Redirected(LockBackendError):
+    """Another node of the cluster has the keys; nothing was done."""
+
+    def __init__(self, text: str, description: str) -> None:
+        super().__init__(
+            f"{description} is one node of a cluster, and another one has this lock ({text}); "
+            "give CONNECTION as redis+cluster://"
+        )
+        kind, slot, address = text.split()[:3]
+        host, _, port = address.rpartition(":")
+        self.for_good = kind == "MOVED"
+        """Whether the slot has moved, and not only some of its keys."""
+        self.slot = int(slot)
+        self.host = host
+        """Empty for that of the node which says so."""
+        self.port = int(port)
+
 
 class Demoted(LinkBroken):
     """The server is not the primary any more: the next link must ask Sentinels where that is."""
@@ -76,8 +101,10 @@ def reply_error(reply: ErrorReply, endpoint: Endpoint) -> LinkBroken | LockBacke
     text, description = reply.text, endpoint.description
     if endpoint.sentinels is not None and ("READONLY" in text or text.startswith("MASTERDOWN")):
         return Demoted(f"{description} has another primary now ({text})")
-    if text.startswith(_PASSING):
-        return LinkBroken(text)
+    if text.startswith(_PASSING) or _MOVING in text:
+        return NotNow(text)
+    if text.startswith(("MOVED ", "ASK ")):
+        return Redirected(text, description)
     if any(words in text for words in _DENIED):
         return _no_permission(text, description)
     for code, problem in _PROBLEMS.items():

@@ -28,6 +28,13 @@ class Push(list[Any]):
     """Something the server sent without being asked, such as a message."""
 
 
+CONFIRMATIONS: Final = frozenset({b"subscribe", b"ssubscribe"})
+"""The pushes that are the reply to a command, by their first word."""
+
+MESSAGES: Final = frozenset({b"message", b"smessage"})
+"""The pushes that are messages, by their first word."""
+
+
 class ProtocolError(Exception):
     """The bytes are not RESP3."""
 

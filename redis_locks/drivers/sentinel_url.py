@@ -9,7 +9,7 @@ import redis
 from redis.connection import parse_url
 from redis.sentinel import Sentinel
 
-from redis_locks.drivers.sentinel import Address
+from redis_locks.drivers.addresses import addresses
 
 SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
 """Each with the scheme of the connection to the primary."""
@@ -49,15 +49,7 @@ def client_of_url(url: str) -> redis.Redis:
     if scheme == "rediss":
         options["ssl"] = True
         of_sentinels |= {name: value for name, value in options.items() if name.startswith("ssl")}
-    addresses = [_address(host) for host in hosts.split(",")]
-    sentinel = Sentinel(addresses, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
+    sentinels = addresses(hosts, port=SENTINEL_PORT, form=FORM)
+    sentinel = Sentinel(sentinels, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
     client: redis.Redis = sentinel.master_for(unquote(service), **options)  # type: ignore[no-untyped-call]
     return client
-
-
-def _address(text: str) -> Address:
-    split = urlsplit(f"//{text}")
-    if not split.hostname:
-        msg = f"the form is {FORM}"
-        raise ValueError(msg)
-    return unquote(split.hostname), split.port or SENTINEL_PORT

@@ -15,7 +15,7 @@ from redis_locks.drivers.wire import pack_command
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.reading import read_lock
 from redis_locks.inspection.sessions import Parties, read_parties
-from redis_locks.keys import validate_name
+from redis_locks.keys import Keys, validate_name
 from redis_locks.statistics.recording import note_ended
 
 
@@ -106,16 +106,16 @@ async def _release(
     for token in tokens:
         if await ask(backend, driver, partial(store.release, keys=keys, token=token)):
             ended += 1
-            await _tell(backend, driver, token)
+            await _tell(backend, driver, keys, token)
             note_ended(backend.description, name, "force_released", task=_is_async(driver))
     return ended
 
 
-async def _tell(backend: Backend, driver: Driver, token: str) -> None:
+async def _tell(backend: Backend, driver: Driver, keys: Keys, token: str) -> None:
     """Tell the holder. If that fails, or nobody listens, it learns of it from its next renewal."""
     told = pack_command(b"PUBLISH", backend.holder_channel(token).encode(), token.encode())
     with suppress(LockBackendError):
-        await ask(backend, driver, lambda link: link.read([told]))
+        await ask(backend, driver, lambda link: link.read([told], keys))
 
 
 async def _cancel(backend: Backend, driver: Driver, *, name: str, token: str) -> bool:

@@ -163,22 +163,24 @@ _given: weakref.WeakKeyDictionary[redis.Redis | redis.RedisCluster, Source] = (
 
 
 def source_of(using: Using) -> Source:
-    """Return the source that `using` names. Connects to nothing.
+    """Return the source that `using` names. Connects to nothing but to a cluster that is named.
 
     Raises:
         ImproperlyConfigured: It names nothing, or a client of several servers.
     """
     if using is None or isinstance(using, str):
         found = _named.get(using)
-        return found or _named.setdefault(using, Server(client_of(using)))
+        return found or _named.setdefault(using, _source(client_of(using)))
     source = _given.get(using)
     if source is None:
-        if isinstance(using, redis.RedisCluster):
-            source = Cluster(using)
-        else:
-            source = Server(single_server(using, "using"))
-        source = _given.setdefault(using, source)
+        source = _given.setdefault(using, _source(using))
     return source
+
+
+def _source(client: redis.Redis | redis.RedisCluster) -> Source:
+    if isinstance(client, redis.RedisCluster):
+        return Cluster(client)
+    return Server(single_server(client, "using"))
 
 
 def require_using(using: object) -> None:

@@ -1,0 +1,106 @@
+"""A cluster as one driver: each call goes to the node that has its partition.
+
+Above it nothing knows of nodes. What a node refuses because it does not have the slot was not
+done, and a call that broke off is repeated by its token, so the rest of the core needs to know
+no more than `LinkBroken`: try again, on a new link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, cast
+
+from redis_locks.drivers.addresses import Address
+from redis_locks.drivers.base import Driver, Link, run_blocking
+from redis_locks.drivers.blocking import EarLink
+from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
+from redis_locks.drivers.cluster_link import ClusterLink
+from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.drivers.nodes import Nodes
+
+T = TypeVar("T")
+
+
+class ClusterDriver:
+    """Hands out links to a cluster, over a driver of each of its nodes."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.description = nodes.description
+        self.nodes = nodes
+
+    async def checkout(self) -> Link:
+        """Return a link; see `Driver`. It connects to a node when it first needs it."""
+        return ClusterLink(self.nodes)
+
+    def checkin(self, link: Link) -> None:
+        """Give the links to nodes back; broken ones are dropped."""
+        if isinstance(link, ClusterLink):
+            link.give_back()
+
+    def drop_idle(self) -> None:
+        """Nothing to do: one node's failure says nothing about the links to others; see `Nodes`."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep."""
+        await self.nodes.any_driver().sleep(seconds)
+
+    async def finish(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run clean-up to its end; see `Driver`."""
+        return await self.nodes.any_driver().finish(coroutine)
+
+
+class BlockingClusterDriver(ClusterDriver):
+    """The driver of all threads of a process."""
+
+    def __init__(self, cluster: ClusterEndpoint, driver_of: Callable[[Endpoint], Driver]) -> None:
+        super().__init__(Nodes(cluster, driver_of))
+
+    def open_ear(self) -> EarLink:
+        """Return a link that hears which holds of this process were ended by somebody else.
+
+        Any node will do: what is sent on ordinary channels reaches them all.
+        """
+
+        async def listen_to(address: Address) -> EarLink:
+            driver: Any = self.nodes.driver(address)
+            return cast("EarLink", driver.open_ear())
+
+        return cast("EarLink", run_blocking(self.nodes.first(listen_to)))
+
+
+class AsyncClusterDriver(ClusterDriver):
+    """The driver of one event loop."""
+
+    def __init__(self, cluster: ClusterEndpoint, driver_of: Callable[[Endpoint], Driver]) -> None:
+        super().__init__(Nodes(cluster, lambda endpoint: self._with_ears(driver_of(endpoint))))
+        self.renewer: Any = None
+        """As `AsyncDriver.renewer`."""
+        self._ears: list[_Renewed] = []
+
+    def _with_ears(self, driver: Any) -> Driver:
+        driver.heard = self._heard
+        return cast("Driver", driver)
+
+    def _heard(self, token: str) -> None:
+        for each in self._ears:
+            each.heard(token)
+
+    def for_renewal(self) -> _Renewed:
+        """Return the same driver for one more renewer, which hears what all of them hear."""
+        made = _Renewed(self.nodes)
+        self._ears.append(made)
+        return made
+
+    async def aclose(self) -> None:
+        """Close the links to all nodes."""
+        for driver in self.nodes.drivers():
+            await cast("Any", driver).aclose()
+
+
+class _Renewed(ClusterDriver):
+    """The driver of an event loop, as one of its renewers has it."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        super().__init__(nodes)
+        self.heard: Callable[[str], None] = lambda _: None
+        """As `AsyncDriver.heard`."""

@@ -1,0 +1,103 @@
+"""Where a cluster is: some of its nodes' addresses, and how to connect to any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import redis
+import redis.asyncio as aioredis
+from redis.cluster import ClusterNode
+from redis.connection import Connection, ConnectionPool, SSLConnection
+
+from redis_locks.drivers.addresses import Address, addresses
+from redis_locks.drivers.endpoint import Endpoint
+
+SCHEMES = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
+"""Each with the scheme of the connection to a node."""
+
+FORM = "redis+cluster://user:password@host:port,host:port"
+"""What such a URL looks like. User, password and ports may be left out."""
+
+_PORT = 6379
+
+# Options of an asyncio cluster client that its connections do not take as they are.
+_OF_THE_CLIENT = {"connection_class", "himport_registry", "max_connections", "response_callbacks"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterEndpoint:
+    """A cluster: the nodes to ask first, and a name for people without password.
+
+    `remap` gives the address under which to reach a node, for the one that the cluster names.
+    """
+
+    seeds: tuple[Address, ...]
+    any_node: Endpoint
+    remap: Callable[[Address], Address] | None = None
+
+    @property
+    def description(self) -> str:
+        """The URL, without user and password."""
+        scheme = "rediss" if issubclass(self.any_node.connection_class, SSLConnection) else "redis"
+        return f"{scheme}+cluster://{','.join(f'{host}:{port}' for host, port in self.seeds)}"
+
+    def node(self, address: Address) -> Endpoint:
+        """Return how to connect to one node."""
+        host, port = address
+        kwargs = {**self.any_node.kwargs, "host": host, "port": port}
+        description = f"the node {host}:{port}"
+        return replace(self.any_node, kwargs=kwargs, description=description, in_cluster=True)
+
+    def client(self) -> redis.RedisCluster:
+        """Return a new redis-py client. Connects, and raises redis-py's errors."""
+        options = {k: v for k, v in self.any_node.kwargs.items() if k not in {"host", "port"}}
+        nodes = [ClusterNode(host, port) for host, port in self.seeds]  # type: ignore[no-untyped-call]
+        encrypted = issubclass(self.any_node.connection_class, SSLConnection)
+        return redis.RedisCluster(
+            startup_nodes=nodes, ssl=encrypted, address_remap=self.remap, **options
+        )
+
+    @classmethod
+    def from_url(cls, url: str) -> ClusterEndpoint:
+        """Return the cluster that a URL names. Connects to nothing.
+
+        Raises:
+            ValueError: The URL has another form.
+            TypeError: redis-py does not know one of its options.
+        """
+        split = urlsplit(url)
+        credentials, at, hosts = split.netloc.rpartition("@")
+        if not hosts or split.path.strip("/") not in {"", "0"}:
+            msg = f"the form is {FORM}"
+            raise ValueError(msg)
+        seeds = tuple(addresses(hosts, port=_PORT, form=FORM))
+        plain = (SCHEMES[split.scheme], f"{credentials}{at}node", "", split.query, "")
+        endpoint = Endpoint.from_url(urlunsplit(plain))
+        if endpoint.kwargs.get("db"):
+            msg = f"a cluster has no databases; the form is {FORM}"
+            raise ValueError(msg)
+        endpoint.blocking_connection()  # not connected, but it refuses unknown options
+        return cls(seeds, endpoint)
+
+    @classmethod
+    def from_client(cls, client: redis.RedisCluster | aioredis.RedisCluster) -> ClusterEndpoint:
+        """Return the cluster a redis-py client talks to. Connects to nothing."""
+        manager: Any = client.nodes_manager
+        seeds = tuple((node.host, int(node.port)) for node in manager.startup_nodes.values())
+        if isinstance(client, aioredis.RedisCluster):
+            pool = _blocking_pool(client.connection_kwargs)
+        else:
+            node: Any = client.get_default_node()  # type: ignore[no-untyped-call]
+            pool = node.redis_connection.connection_pool
+        return cls(seeds, Endpoint.from_pool(pool), manager.address_remap)
+
+
+def _blocking_pool(options: dict[str, Any]) -> ConnectionPool:
+    encrypted = issubclass(options["connection_class"], aioredis.SSLConnection)
+    return ConnectionPool(
+        SSLConnection if encrypted else Connection,
+        **{option: value for option, value in options.items() if option not in _OF_THE_CLIENT},
+    )

@@ -1,0 +1,248 @@
+"""A link to a cluster: it finds the node of each call by its keys."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from time import monotonic
+from typing import Any, Final, Protocol, TypeVar
+
+from redis_locks.drivers.addresses import Address
+from redis_locks.drivers.base import Call, Link, LinkBroken, Unreachable
+from redis_locks.drivers.errors import NotNow, Redirected
+from redis_locks.drivers.nodes import Nodes
+from redis_locks.drivers.resp import ErrorReply
+from redis_locks.drivers.slots import slot_of
+from redis_locks.drivers.wire import pack_call, pack_command
+from redis_locks.exceptions import LockBackendError
+from redis_locks.keys import partition_channel
+from redis_locks.scripts import Script, on_cluster
+
+T = TypeVar("T")
+
+PATIENCE: Final = 1.0
+"""Seconds within which a slot is expected to have moved; the core asks some times more."""
+
+_PAUSE = 0.05
+_ASKING = pack_command(b"ASKING")
+
+_NOWHERE = "-"
+"""The channel of a claim whose holder does not listen."""
+
+
+class NodeLink(Link, Protocol):
+    """A connection to one node."""
+
+    broken: bool
+    listener: str
+    channels: set[str]
+    """The channels of partitions on which it listens."""
+
+
+class ClusterLink:
+    """Links to as many nodes as the calls need; used by one thread or task at a time."""
+
+    __slots__ = ("_ear", "_links", "_nodes", "_tokens", "channel")
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.channel = _NOWHERE
+        self._nodes = nodes
+        self._links: dict[Address, NodeLink] = {}
+        self._tokens: list[str] = []
+        self._ear: Address | None = None
+
+    def give_back(self) -> None:
+        """Give the links back to the drivers of their nodes."""
+        links, self._links = self._links, {}
+        for address, link in links.items():
+            self._nodes.driver(address).checkin(link)
+
+    async def _link(self, address: Address) -> NodeLink:
+        link = self._links.get(address)
+        if link is not None:
+            return link
+        try:
+            opened: Any = await self._nodes.driver(address).checkout()
+        except Unreachable as error:
+            self._nodes.failed(address)
+            await self._nodes.refresh()
+            # Others answer: in a while one of them will have its slots.
+            raise LinkBroken(str(error)) from error
+        except LinkBroken:
+            self._nodes.failed(address)
+            raise
+        self._nodes.slots.answered(address)
+        self._links[address] = opened
+        for token in self._tokens:
+            opened.listen(token)
+        return self._links[address]
+
+    async def _at(self, address: Address, work: Callable[[NodeLink], Coroutine[Any, Any, T]]) -> T:
+        """Do something on a link to a node, and note what that tells of the node."""
+        link = await self._link(address)
+        try:
+            return await work(link)
+        except Redirected as error:
+            self._note_moved([error], address)
+            raise
+        except LinkBroken:
+            if link.broken:
+                self._links.pop(address, None)
+                self._nodes.failed(address)
+            raise
+
+    def _note_moved(self, replies: Sequence[Any], source: Address) -> None:
+        for reply in replies:
+            if isinstance(reply, Redirected) and reply.for_good:
+                self._nodes.slots.moved(reply.slot, reply.host, reply.port, source)
+
+    async def tune_in(self, keys: Sequence[bytes]) -> None:
+        """Listen on the node that has the partition of `keys`; see `Link`."""
+        address = await self._nodes.owner(slot_of(keys[0]))
+        try:
+            self.channel = await self._at(address, lambda link: self._subscribed(link, keys[0]))
+        except Redirected as error:
+            raise LinkBroken(str(error)) from error
+        self._ear = address
+
+    async def _subscribed(self, link: NodeLink, index: bytes) -> str:
+        """Return the channel of a partition on which the link listens now."""
+        channel = partition_channel(index, link.listener)
+        if channel not in link.channels:
+            subscribe = pack_command(b"SSUBSCRIBE", channel.encode())
+            (reply,) = await link.read((subscribe,), (index,))
+            if isinstance(reply, ErrorReply):
+                raise self._nodes.refusal(reply)
+            link.channels.add(channel)
+        return channel
+
+    async def call(self, script: Script, call: Call) -> Any:
+        """Run a script on the node that has its keys; see `Link`."""
+        reply, _ = await self.call_and_read(script, call, ())
+        return reply
+
+    async def call_and_read(
+        self, script: Script, call: Call, reads: Sequence[bytes]
+    ) -> tuple[Any, list[Any]]:
+        """Run a script and commands after it on the node that has its keys; see `Link`."""
+        # A waiter's channel is on the node that it has asked, and how long it waits is not ours to say.
+        patience = 0.0 if self._ear is not None else PATIENCE
+        return await self._routed(on_cluster(script), call, reads, patience)
+
+    async def _routed(
+        self, script: Script, call: Call, reads: Sequence[bytes], patience: float
+    ) -> tuple[Any, list[Any]]:
+        """Run a script; for `patience` seconds, again where or when the cluster says."""
+        until = monotonic() + patience
+        pause = 0.0
+        while True:
+            address = await self._nodes.owner(slot_of(call[0][0]))
+            try:
+                return await self._at(address, lambda link: link.call_and_read(script, call, reads))
+            except Redirected as error:
+                if script.is_extension and not error.for_good:
+                    return await self._asking(script, call, error, address), []
+                failure: Exception = error
+                if not error.for_good:
+                    pause = _PAUSE
+            except NotNow as error:
+                failure, pause = error, _PAUSE
+            if monotonic() + pause >= until:
+                raise LinkBroken(str(failure)) from failure
+            await self._nodes.any_driver().sleep(random.uniform(0.5, 1) * pause)  # noqa: S311 - jitter
+            pause = _PAUSE  # nodes may disagree
+
+    async def _asking(self, script: Script, call: Call, error: Redirected, source: Address) -> Any:
+        """Extend a lease whose keys have moved before the rest of their slot.
+
+        Nothing else is done there until it has the slot: a key made there would stand in the way of the
+        same key still to come.
+        """
+        target = self._nodes.slots.address(error.host, error.port, source)
+        commands = (_ASKING, pack_call(script, call, whole=True))
+        _, reply = await self._at(target, lambda link: link.read(commands, call[0]))
+        if isinstance(reply, ErrorReply):
+            raise LinkBroken(reply.text)
+        return reply
+
+    async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:
+        """Run commands on the node that has `keys`; see `Link`."""
+        address = await self._nodes.owner(slot_of(keys[0]))
+        return await self._at(address, lambda link: link.read(reads, keys))
+
+    async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
+        """Run a script many times, in one round trip for each node; see `Link`."""
+        clustered = on_cluster(script)
+        replies: list[Any] = [None] * len(calls)
+        for address, indexes in await self._by_owner(calls, replies):
+            found = await self._many_at(address, clustered, [calls[index] for index in indexes])
+            for index, reply in zip(indexes, found, strict=True):
+                replies[index] = reply
+        for index, reply in enumerate(replies):
+            if isinstance(reply, Redirected | NotNow):
+                replies[index] = await self._again(clustered, calls[index])
+        return replies
+
+    async def _many_at(self, address: Address, script: Script, calls: Sequence[Call]) -> list[Any]:
+        for retry in (True, False):
+            try:
+                replies = await self._at(address, lambda link: link.call_many(script, calls))
+            except (LinkBroken, LockBackendError) as error:
+                # The link may have died long ago, while nobody used it.
+                if not retry or isinstance(error, LockBackendError):
+                    return [error] * len(calls)
+            else:
+                break
+        self._note_moved(replies, address)
+        return replies
+
+    async def _by_owner(
+        self, calls: Sequence[Call], replies: list[Any]
+    ) -> list[tuple[Address, list[int]]]:
+        """Return the indexes of each node's calls, those of doubtful nodes last.
+
+        The reply to a call that has no node is its exception.
+        """
+        found: dict[Address, list[int]] = {}
+        for index, (keys, _) in enumerate(calls):
+            try:
+                address = await self._nodes.owner(slot_of(keys[0]))
+            except LinkBroken as error:
+                replies[index] = error
+            else:
+                found.setdefault(address, []).append(index)
+        return sorted(found.items(), key=lambda item: self._nodes.slots.is_doubtful(item[0]))
+
+    async def _again(self, script: Script, call: Call) -> Any:
+        """Run one call of many by itself, as it was refused where or when it was sent."""
+        # Other leases must not wait for one that cannot be extended now.
+        patience = 0.0 if script.is_extension else PATIENCE
+        try:
+            reply, _ = await self._routed(script, call, (), patience)
+        except (LinkBroken, LockBackendError) as error:
+            return error
+        return reply
+
+    def listen(self, token: str) -> None:
+        """Keep messages for `token` from now on."""
+        self._tokens.append(token)
+        for link in self._links.values():
+            link.listen(token)
+
+    def unlisten(self, token: str) -> None:
+        """Forget `token`."""
+        self._tokens.remove(token)
+        for link in self._links.values():
+            link.unlisten(token)
+
+    async def receive(self, token: str, timeout: float) -> bytes | None:
+        """Wait for a message on the node tuned in; see `Link`.
+
+        Returns at once when that node does not have the partition any more.
+        """
+        if self._ear is None or self._ear not in self._links:
+            msg = "the connection was closed"
+            raise LinkBroken(msg)
+        if self.channel not in self._links[self._ear].channels:
+            return None
+        return await self._at(self._ear, lambda link: link.receive(token, timeout))

@@ -1,0 +1,44 @@
+"""What the contract's tests ask for, on a cluster of three masters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+from django.core.signals import setting_changed
+
+from redis_locks import connections
+from tests.cluster.nodes import Nodes
+from tests.contract.conftest import tasks, world
+from tests.contract.world import Observer
+
+__all__ = ["tasks", "world"]
+
+
+@pytest.fixture(autouse=True)
+def by_default(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whoever names no connection gets the cluster."""
+    build = connections._build
+    monkeypatch.setattr(
+        connections, "_build", lambda spec: build(nodes.url if spec == "default" else spec)
+    )
+    _forget_connections()
+    yield
+    monkeypatch.undo()
+    _forget_connections()
+
+
+def _forget_connections() -> None:
+    setting_changed.send(sender=None, setting="CACHES", value=None, enter=True)
+
+
+@pytest.fixture
+def client(nodes: Nodes) -> Iterator[redis.RedisCluster]:
+    with redis.RedisCluster("127.0.0.1", nodes.masters[0].port) as connected:
+        yield connected
+
+
+@pytest.fixture
+def server_side(client: redis.RedisCluster) -> Observer:
+    return Observer(client)  # type: ignore[arg-type]

@@ -1,0 +1,192 @@
+"""Locks on a cluster of three masters; the contract itself is run on it by `contract/`."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+import pytest
+import redis
+import redis.asyncio as aioredis
+from django.test import override_settings
+from redis.cluster import ClusterNode
+
+from redis_locks import Lock, LockBackendError, inspection, optimistic
+from redis_locks.keys import partition_of
+from tests.cluster.conftest import PARTITIONS
+from tests.cluster.nodes import Node, Nodes
+from tests.cluster.waiters import until_waiters
+from tests.contract.world import PATIENCE, World, held, until
+from tests.ports import free_ports
+
+
+def one_for_each(nodes: Nodes, prefix: str) -> dict[Node, str]:
+    """A lock on each master."""
+    found: dict[Node, str] = {}
+    for each in (f"lock:{number}" for number in range(200)):
+        found.setdefault(nodes.owner(prefix, partition_of(each, PARTITIONS)), each)
+    assert len(nodes.masters) == len(found)
+    return found
+
+
+def test_waiters_are_handed_the_lock_in_order(
+    on_nodes: Nodes, worlds: list[World], name: str
+) -> None:
+    for world in worlds:
+        for each in one_for_each(on_nodes, name).values():
+            lock = Lock(each, wait=PATIENCE)
+            hold = held(world, lock)
+            waiters = []
+            for number in range(3):
+                waiters.append(world.start(world.acquire, lock))
+                until_waiters(each, number + 1)
+            for waiter in waiters:
+                world.release(hold)
+                successor = waiter.result(PATIENCE)
+                assert successor is not None
+                assert successor.fencing_token > hold.fencing_token
+                hold = successor
+            world.release(hold)
+    assert [] == inspection.locks()
+
+
+def test_a_set_over_all_nodes_is_one_hold_and_is_listed(
+    on_nodes: Nodes, worlds: list[World], name: str
+) -> None:
+    names = sorted(one_for_each(on_nodes, name).values())
+    for world in worlds:
+        hold = held(world, Lock(*names))
+        assert names == inspection.names()
+        assert names == [lock.name for lock in inspection.locks()]
+        assert {hold.fencing_token} == {
+            lock.holders[0].fencing_token for lock in inspection.locks(names=names)
+        }
+        world.extend(hold, 60)
+        world.release(hold)
+        assert [] == inspection.locks()
+
+
+def test_locks_use_all_nodes(on_nodes: Nodes, worlds: list[World]) -> None:
+    before = [node.calls("evalsha") for node in on_nodes.masters]
+    for world in worlds:
+        for number in range(48):
+            world.release(held(world, Lock(f"lock:{number}")))
+    calls = [
+        node.calls("evalsha") - sent for node, sent in zip(on_nodes.masters, before, strict=True)
+    ]
+    assert 2 * 2 * 48 <= sum(calls) <= 2 * 2 * 48 + 10  # some were not known and sent again
+    assert min(calls) >= 20
+
+
+def test_without_any_node_acquire_fails_at_once(worlds: list[World], name: str) -> None:
+    hosts = ",".join(f"127.0.0.1:{port}" for port in free_ports(3))
+    started = monotonic()
+    for world in worlds:
+        with pytest.raises(LockBackendError, match=r"no node of .* can be reached"):
+            world.acquire(Lock(name, using=f"redis+cluster://{hosts}", wait=None))
+    assert monotonic() < started + PATIENCE / 2
+
+
+@pytest.mark.long
+def test_cut_links_and_forgotten_scripts_do_no_harm(
+    on_nodes: Nodes, worlds: list[World], name: str
+) -> None:
+    for world in worlds:
+        for node, each in one_for_each(on_nodes, name).items():
+            lock = Lock(each, wait=PATIENCE)
+            hold = held(world, lock)
+            waiter = world.start(world.acquire, lock)
+            until_waiters(each, 1)
+            node.client.script_flush()
+            node.client.client_kill_filter(_type="normal", skipme=True)
+            node.client.client_kill_filter(_type="pubsub", skipme=True)
+            world.release(hold)
+            successor = waiter.result(PATIENCE)
+            assert successor is not None
+            world.release(successor)
+    assert [] == inspection.locks()
+
+
+def blocking_client() -> redis.RedisCluster:
+    return redis.RedisCluster("127.0.0.1", _port())
+
+
+def async_client() -> aioredis.RedisCluster:
+    return aioredis.RedisCluster("127.0.0.1", _port())
+
+
+def remapping_client() -> redis.RedisCluster:
+    # Its nodes go by another name here, as they do behind a tunnel.
+    return redis.RedisCluster(
+        startup_nodes=[ClusterNode("localhost", _port())],  # type: ignore[no-untyped-call]
+        address_remap=lambda address: ("localhost", address[1]),
+    )
+
+
+def _port() -> int:
+    from django.conf import settings
+
+    return int(settings.PORT_OF_A_NODE)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("factory", ["blocking_client", "async_client", "remapping_client"])
+def test_the_connection_may_be_a_callable_that_returns_a_cluster_client(
+    nodes: Nodes, worlds: list[World], name: str, factory: str
+) -> None:
+    port = nodes.masters[1].port
+    entries = {"CONNECTION": f"{__name__}.{factory}", "PREFIX": name, "PARTITIONS": PARTITIONS}
+    with override_settings(REDIS_LOCKS=entries, PORT_OF_A_NODE=port):
+        for world in worlds:
+            names = one_for_each(nodes, name).values()
+            world.release(held(world, Lock(*names)))
+
+
+@pytest.mark.long
+def test_what_would_reach_another_slot_is_refused(
+    on_nodes: Nodes, worlds: list[World], name: str
+) -> None:
+    with redis.RedisCluster("127.0.0.1", on_nodes.masters[0].port) as client:
+        for world in worlds:
+            for each in one_for_each(on_nodes, name).values():
+                keys = [f"{each}:{number}" for number in range(10)]
+                with pytest.raises(ValueError, match="read when the lock is held"):
+                    world.acquire(Lock(each, read=[("GET", key) for key in keys]))
+                hold = held(world, Lock(each))
+                with pytest.raises(ValueError, match="belongs to a cluster"):
+                    world.do(hold, "commit", client.pipeline())
+                world.release(hold)
+                with pytest.raises(ValueError, match="crash_release=True needs a single server"):
+                    world.acquire(Lock(each, crash_release=True))
+    assert [] == inspection.locks()
+
+
+@pytest.mark.long
+def test_a_force_released_holder_hears_of_it_at_once(
+    on_nodes: Nodes, worlds: list[World], name: str
+) -> None:
+    for world in worlds:
+        holds = [
+            held(world, Lock(each, lease=600)) for each in one_for_each(on_nodes, name).values()
+        ]
+        for hold in holds:
+            # Blocking code listens only for holds that last.
+            until(lambda: _listens(on_nodes))
+            assert 1 == inspection.release(hold.name)
+            until(lambda hold=hold: hold.is_lost)  # type: ignore[misc]
+
+
+def _listens(nodes: Nodes) -> bool:
+    return any(node.client.pubsub_channels("*:holders:*") for node in nodes.masters)
+
+
+@pytest.mark.long
+def test_optimistic_transactions_find_the_cluster_by_its_setting(
+    on_nodes: Nodes, name: str
+) -> None:
+    def write(pipe: redis.client.Pipeline) -> None:
+        pipe.multi()
+        pipe.set(name, 7)
+
+    optimistic.run(write, name)
+    with redis.RedisCluster("127.0.0.1", on_nodes.masters[0].port) as client:
+        assert b"7" == client.get(name)

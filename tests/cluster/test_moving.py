@@ -1,0 +1,171 @@
+"""A partition moves from one node to another while its locks are in use."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from redis_locks import Lock, LockBackendError, Semaphore, inspection
+from redis_locks.keys import grant_channel, lock_keys
+from tests.cluster.nodes import Node, Nodes
+from tests.cluster.waiters import until_waiters
+from tests.contract.world import PATIENCE, Tasks, Threads, World, held, until
+
+pytestmark = pytest.mark.long
+
+DEBIANS_SERVER = "/usr/bin/redis-server"
+
+
+@pytest.fixture(scope="module", params=["usual", "redis"])
+def server(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The usual server, and Redis itself where there is one."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "redis":
+            if not Path(DEBIANS_SERVER).exists():
+                pytest.skip("there is no redis-server")
+            patch.setenv("REDIS_LOCKS_SERVER", DEBIANS_SERVER)
+        yield
+
+
+@pytest.fixture(scope="module")
+def nodes(server: None) -> Iterator[Nodes]:
+    with Nodes() as made:
+        yield made
+
+
+@pytest.fixture(params=[Threads, Tasks], ids=["blocking", "async"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    made: World = request.param()
+    yield made
+    made.close()
+
+
+def test_a_slot_moved_key_by_key_under_load_harms_nobody(on_nodes: Nodes, name: str) -> None:
+    move_under_load(on_nodes, name, lambda slot, to: on_nodes.move(slot, to, pause=0.1))
+
+
+def test_a_slot_moved_in_one_step_under_load_harms_nobody(on_nodes: Nodes, name: str) -> None:
+    if not on_nodes.can_move_at_once():
+        pytest.skip("the server moves slots key by key only")
+    move_under_load(on_nodes, name, on_nodes.move_at_once)
+
+
+def move_under_load(nodes: Nodes, prefix: str, move: Callable[[int, Node], None]) -> None:
+    """Count up under one lock from threads and tasks, while its partition goes round all nodes."""
+    partition = 3
+    slot = nodes.slot(prefix, partition)
+    exclusive, shared, permit = nodes.names_in(partition, 3)
+    seen, inside, tokens, stop = [0], [0], [], threading.Event()
+
+    def count() -> int:
+        mine = 0
+        while not stop.is_set():
+            with Lock(exclusive, wait=PATIENCE, lease=3) as hold:
+                inside[0] += 1
+                assert 1 == inside[0]
+                before = seen[0]
+                time.sleep(0.001)
+                seen[0] = before + 1
+                mine += 1
+                tokens.append(hold.fencing_token)
+                inside[0] -= 1
+            with Lock(shared, mode="shared", wait=PATIENCE), Semaphore(permit, 2, wait=PATIENCE):
+                pass
+        return mine
+
+    world = Threads()
+    kept = held(world, Lock(*nodes.names_in(partition, 5)[3:], lease=1))
+    counters = [world.start(count) for _ in range(5)]
+    for number in range(3):
+        owner = nodes.owner(prefix, partition)
+        others = [node for node in nodes.masters if node is not owner]
+        move(slot, others[number % 2])
+        reached = seen[0]
+        until(lambda reached=reached: seen[0] > reached + 10)  # type: ignore[misc]
+    stop.set()
+    counted = sum(counter.result(PATIENCE) for counter in counters)
+    assert counted == seen[0]
+    assert tokens == sorted(set(tokens))
+    kept.check()
+    world.release(kept)
+    assert [] == inspection.locks()
+
+
+def a_move(nodes: Nodes, prefix: str, partition: int) -> tuple[str, int, Node, Node]:
+    """Return a lock, its slot, where that is and where it may go."""
+    source = nodes.owner(prefix, partition)
+    target = next(node for node in nodes.masters if node is not source)
+    (lock,) = nodes.names_in(partition, 1)
+    return lock, nodes.slot(prefix, partition), source, target
+
+
+def test_nothing_is_written_where_a_part_of_the_keys_has_left(
+    on_nodes: Nodes, world: World, name: str
+) -> None:
+    """Otherwise a release would tell a waiter that it holds, and then fail to write it down."""
+    each, slot, source, target = a_move(on_nodes, name, 5)
+    lock = Lock(each, wait=PATIENCE, lease=60)
+    hold = held(world, lock)
+    waiter = world.start(world.acquire, lock)
+    until_waiters(each, 1)
+    on_nodes.begin_to_move(slot, source, target)
+    on_nodes.carry(source, target, lock_keys(name, 5, each).fence.decode())
+    releasing = world.start(world.release, hold)
+    refused = source.errors()
+    until(lambda: source.errors() > refused + 2)
+    assert source.client.get(lock_keys(name, 5, each).holder).startswith(hold.token)
+    assert not waiter.done()
+    assert not releasing.done()
+    on_nodes.finish_moving(slot, source, target)
+    releasing.result(PATIENCE)
+    successor = waiter.result(PATIENCE)
+    assert successor is not None
+    assert successor.fencing_token > hold.fencing_token
+    world.release(successor)
+
+
+def test_a_hold_is_renewed_where_its_keys_are_already(
+    on_nodes: Nodes, world: World, name: str
+) -> None:
+    each, slot, source, target = a_move(on_nodes, name, 7)
+    hold = held(world, Lock(each, lease=1))
+    on_nodes.begin_to_move(slot, source, target)
+    on_nodes.carry(source, target, *source.ask("GETKEYSINSLOT", slot, 100))
+    for _ in range(3):
+        deadline = hold._lease.deadline
+        until(lambda deadline=deadline: hold._lease.deadline > deadline)  # type: ignore[misc]
+    hold.check()
+    on_nodes.finish_moving(slot, source, target)
+    world.release(hold)
+
+
+def test_a_wait_of_zero_seconds_ends_in_an_error_while_a_slot_moves(
+    on_nodes: Nodes, world: World, name: str
+) -> None:
+    each, slot, source, target = a_move(on_nodes, name, 9)
+    on_nodes.begin_to_move(slot, source, target)
+    with pytest.raises(LockBackendError):
+        world.acquire(Lock(each, wait=0))
+    on_nodes.finish_moving(slot, source, target)
+    world.release(held(world, Lock(each, wait=0)))
+
+
+def test_a_waiter_hears_of_the_hand_off_where_its_lock_is_now(
+    on_nodes: Nodes, world: World, name: str
+) -> None:
+    each, slot, _, target = a_move(on_nodes, name, 11)
+    lock = Lock(each, wait=PATIENCE, lease=60)
+    hold = held(world, lock)
+    waiter = world.start(world.acquire, lock)
+    until_waiters(each, 1)
+    on_nodes.move(slot, target)
+    channels = grant_channel(name, "").removesuffix(":grants:") + "{*"
+    until(lambda: target.client.execute_command("PUBSUB SHARDCHANNELS", channels))
+    world.release(hold)
+    successor = waiter.result(PATIENCE)
+    assert successor is not None
+    world.release(successor)
