@@ -7,7 +7,7 @@ from django.core import checks
 
 
 class RedisLocksConfig(AppConfig):
-    """Puts the system checks of REDIS_LOCKS in place, and its signals and log."""
+    """Puts the system checks in place, and the signals and the log."""
 
     name = "redis_locks"
     verbose_name = "Redis locks"
@@ -16,13 +16,13 @@ class RedisLocksConfig(AppConfig):
     def ready(self) -> None:
         """Register what can only be imported once Django is set up."""
         from redis_locks import telling
-        from redis_locks.checks import check_settings
+        from redis_locks.checks import check_servers, check_settings, check_views
         from redis_locks.integrations import telemetry
         from redis_locks.integrations.celery import check_task_order
         from redis_locks.statistics import recording
 
-        checks.register(check_settings, "redis_locks")
-        checks.register(check_task_order, "redis_locks")
+        for check in (check_settings, check_servers, check_views, check_task_order):
+            checks.register(check, "redis_locks")
         telling.start()
         telemetry.start()
         recording.start()

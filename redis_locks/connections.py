@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 import redis
 import redis.asyncio as aioredis
-from django.core.cache import caches
+from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.cache.backends.redis import RedisCache as DjangoRedisCache
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
@@ -101,13 +101,43 @@ def verify(spec: str) -> None:
 
     A dotted path is imported but not called, because the callable may well connect.
     """
-    if _is_dotted_path(spec):
+    if is_dotted_path(spec):
         _load_callable(spec)
     else:
         _build(spec)
 
 
-def _is_dotted_path(spec: str) -> bool:
+def caches_beside(spec: str) -> list[str]:
+    """The aliases in CACHES whose ``clear()``, which is FLUSHDB, would remove the locks on ``spec``.
+
+    Connects to nothing, and calls the callable if ``spec`` is a dotted path. An alias that is
+    there for the locks, which is ``spec`` itself but not "default", is nobody's cache.
+
+    Raises:
+        ImproperlyConfigured: ``spec`` cannot be resolved.
+    """
+    server = _server(spec)
+    return [
+        alias
+        for alias in caches.settings
+        if (alias != spec or alias == DEFAULT_CACHE_ALIAS) and _server_of_alias(alias) == server
+    ]
+
+
+def _server(spec: str) -> str:
+    # Two ways to write it that everybody uses; what other hosts are the same needs a name server.
+    return resolve(spec).description.replace("://localhost:", "://127.0.0.1:")
+
+
+def _server_of_alias(alias: str) -> str | None:
+    try:
+        return _server(alias)
+    except ImproperlyConfigured:  # in memory, or on several servers
+        return None
+
+
+def is_dotted_path(spec: str) -> bool:
+    """Whether ``spec`` is the path of a callable, which only a process that uses locks calls."""
     return "://" not in spec and spec not in caches.settings and "." in spec
 
 
@@ -116,7 +146,7 @@ def _build(spec: str) -> _Found:
         return _from_url(spec)
     if spec in caches.settings:
         return _found_server(_from_alias(spec))
-    if _is_dotted_path(spec):
+    if is_dotted_path(spec):
         return _from_callable(spec)
     msg = (
         f"redis_locks: there is no cache {spec!r} in CACHES (there are: "

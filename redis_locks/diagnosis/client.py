@@ -6,10 +6,7 @@ import time
 from statistics import median
 from typing import NamedTuple
 
-from django.core.cache import caches
-from django.core.exceptions import ImproperlyConfigured
-
-from redis_locks.connections import resolve
+from redis_locks.connections import caches_beside
 from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
 from redis_locks.exceptions import LockError
@@ -70,7 +67,7 @@ def clock(probe: Probe) -> Verdict:
 
 def shared_cache(probe: Probe) -> Verdict:
     """Check that no cache's clear(), which is FLUSHDB, removes the locks."""
-    sharing = [alias for alias in caches.settings if _is_ours(alias, probe)]
+    sharing = caches_beside(probe.spec)
     if not sharing:
         return ok("No cache in CACHES uses the database that keeps the locks.")
     named = ", ".join(f"caches['{alias}'].clear()" for alias in sharing)
@@ -78,15 +75,6 @@ def shared_cache(probe: Probe) -> Verdict:
         f"{named} empties the database, and with it all locks.",
         "Give the locks a database of their own: REDIS_LOCKS = {'CONNECTION': 'redis://…/1'}.",
     )
-
-
-def _is_ours(alias: str, probe: Probe) -> bool:
-    if alias == probe.spec:
-        return True
-    try:
-        return resolve(alias).description == probe.endpoint.description
-    except ImproperlyConfigured:  # a cache in memory, or on several servers
-        return False
 
 
 def locking(probe: Probe) -> Verdict:

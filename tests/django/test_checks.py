@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from io import StringIO
+from typing import Any
 
 import pytest
 import redis
+from django.core.checks import CheckMessage, run_checks
+from django.core.checks import Warning as CheckWarning
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.test import override_settings
 
-from redis_locks.checks import check_settings
+from redis_locks.checks import check_servers, check_settings
 
 
 def called_too_early() -> redis.Redis:
@@ -54,6 +57,94 @@ def test_each_fault_has_its_id(value: object, expected: list[str]) -> None:
 def test_every_fault_comes_with_a_hint() -> None:
     with override_settings(REDIS_LOCKS={"CONNECTION": "nowhere", "LEASE": 0, "X": 1}):
         assert all(error.hint for error in check_settings())
+
+
+PACKAGE = "django_redis.cache.RedisCache"
+DJANGO = "django.core.cache.backends.redis.RedisCache"
+MEMORY = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+
+
+def cache(location: str, backend: str = PACKAGE, **options: object) -> dict[str, Any]:
+    return {"BACKEND": backend, "LOCATION": location, "OPTIONS": options}
+
+
+def warnings(connection: str, **configured: dict[str, Any]) -> list[CheckMessage]:
+    with override_settings(
+        CACHES={"default": MEMORY, **configured}, REDIS_LOCKS={"CONNECTION": connection}
+    ):
+        found = check_servers()
+    assert all(isinstance(warning, CheckWarning) and warning.hint for warning in found)
+    return found
+
+
+@pytest.mark.parametrize("backend", [PACKAGE, DJANGO])
+@pytest.mark.parametrize(
+    ("connection", "location"),
+    [
+        ("default", "redis://h/1"),
+        ("redis://h/1", "redis://:secret@h:6379/1"),
+        ("redis://localhost", "redis://127.0.0.1/0"),
+        ("unix:///run/redis.sock?db=2", "unix:///run/redis.sock?db=2"),
+    ],
+)
+def test_a_cache_whose_clear_removes_the_locks_is_a_warning(
+    connection: str, location: str, backend: str
+) -> None:
+    (warning,) = warnings(connection, default=cache(location, backend))
+    assert "redis_locks.W006" == warning.id
+    assert "caches['default'].clear() would remove all locks" in warning.msg
+    assert "secret" not in str(warning)
+
+
+def test_every_such_cache_is_named() -> None:
+    same = cache("redis://h/1")
+    (warning,) = warnings("one", default=same, one=same, two=same)
+    assert "caches['default'].clear() and caches['two'].clear() would" in warning.msg
+
+
+@pytest.mark.parametrize(
+    ("connection", "location"),
+    [
+        ("redis://h/1", "redis://h/0"),
+        ("redis://h/1", "redis://h:6380/1"),
+        ("redis://h/1", "redis://other/1"),
+        ("own", "redis://h/1"),
+        (f"{__name__}.called_too_early", "redis://h/0"),
+        ("nowhere", "redis://h/0"),
+    ],
+)
+def test_locks_with_a_database_of_their_own_are_fine(connection: str, location: str) -> None:
+    assert [] == warnings(connection, own=cache("redis://h/7"), default=cache(location))
+
+
+def test_a_cache_that_cannot_be_used_is_left_to_others() -> None:
+    assert [] == warnings("redis://h/1", broken=cache("http://h/1"))
+
+
+@pytest.mark.parametrize(
+    "alias",
+    [
+        cache("redis://h/1", DJANGO, socket_timeout=None),
+        # django-redis keeps one pool for each location.
+        cache("redis://patient/1", CONNECTION_POOL_KWARGS={"socket_timeout": None}),
+    ],
+)
+def test_a_client_that_waits_for_ever_is_a_warning(alias: dict[str, Any]) -> None:
+    (warning,) = warnings("own", own=alias)
+    assert "redis_locks.W007" == warning.id
+    assert "socket_timeout" in str(warning.hint)
+
+
+@pytest.mark.parametrize("options", [{}, {"SOCKET_TIMEOUT": 3}])
+def test_a_client_with_a_timeout_is_fine(options: dict[str, Any]) -> None:
+    assert [] == warnings("own", own=cache(f"redis://h/{len(options)}", **options))
+
+
+def test_all_checks_are_part_of_manage_py_check() -> None:
+    same = {"default": cache("redis://h/1", DJANGO, socket_timeout=None)}
+    with override_settings(CACHES=same, REDIS_LOCKS={"CONNECTION": "default"}):
+        found = [message.id for message in run_checks(tags=["redis_locks"])]
+    assert {"redis_locks.W006", "redis_locks.W007"} <= set(found)
 
 
 @pytest.mark.django_db  # from Django 6.1 on, `check` asks SQLite what it supports

@@ -1,12 +1,4 @@
-"""System checks of REDIS_LOCKS. They work offline: none of them connects.
-
-| id | what is wrong |
-|---|---|
-| redis_locks.E001 | REDIS_LOCKS is not a dictionary |
-| redis_locks.E002 | an entry that there is not |
-| redis_locks.E003 | an entry with a value that cannot be used |
-| redis_locks.E004 | CONNECTION names no server that can hold locks |
-"""
+"""Whether REDIS_LOCKS can be used at all."""
 
 from __future__ import annotations
 

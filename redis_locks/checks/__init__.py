@@ -1,0 +1,21 @@
+"""System checks. They work offline: none of them connects, or calls code of yours that may.
+
+| id | what is wrong |
+|---|---|
+| redis_locks.E001 | REDIS_LOCKS is not a dictionary |
+| redis_locks.E002 | an entry that there is not |
+| redis_locks.E003 | an entry with a value that cannot be used |
+| redis_locks.E004 | CONNECTION names no server that can hold locks |
+| redis_locks.W005 | a view's lock ends before the COMMIT of a transaction around it |
+| redis_locks.W006 | a cache's clear() empties the database of the locks |
+| redis_locks.W007 | a client that waits for a silent server for ever |
+| redis_locks.E010 | redis_lock stands above a Celery task decorator; see `integrations.celery` |
+"""
+
+from __future__ import annotations
+
+from redis_locks.checks.configuration import check_settings
+from redis_locks.checks.servers import check_servers
+from redis_locks.checks.views import check_views
+
+__all__ = ["check_servers", "check_settings", "check_views"]

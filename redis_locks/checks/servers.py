@@ -1,0 +1,53 @@
+"""What is risky about the server of the locks, as far as the settings tell."""
+
+from __future__ import annotations
+
+from django.core.checks import CheckMessage, Warning  # noqa: A004 - Django's name
+from django.core.exceptions import ImproperlyConfigured
+
+from redis_locks.conf import get_settings
+from redis_locks.connections import caches_beside, is_dotted_path, resolve
+from redis_locks.drivers.endpoint import DEFAULT_TIMEOUT
+
+SHARED_WITH_CACHE = "redis_locks.W006"
+NO_TIMEOUT = "redis_locks.W007"
+
+
+def check_servers(**_: object) -> list[CheckMessage]:
+    """Warnings of the server that CONNECTION names; none if it is a callable, which may connect."""
+    try:
+        spec = get_settings().connection
+        if is_dotted_path(spec):
+            return []
+        return _shared_with_caches(spec) + _without_timeout(spec)
+    except ImproperlyConfigured:
+        return []  # said by check_settings already
+
+
+def _shared_with_caches(spec: str) -> list[CheckMessage]:
+    clears = [f"caches[{alias!r}].clear()" for alias in caches_beside(spec)]
+    if not clears:
+        return []
+    return [
+        Warning(
+            f"{' and '.join(clears)} would remove all locks, as they are in the same database.",
+            hint="Give the locks a database of their own, in a URL such as "
+            "REDIS_LOCKS['CONNECTION'] = 'redis://localhost:6379/1', or an alias in CACHES for "
+            "them alone.",
+            id=SHARED_WITH_CACHE,
+        )
+    ]
+
+
+def _without_timeout(spec: str) -> list[CheckMessage]:
+    if resolve(spec).kwargs.get("socket_timeout", DEFAULT_TIMEOUT) is not None:
+        return []
+    return [
+        Warning(
+            "The client that REDIS_LOCKS['CONNECTION'] names has socket_timeout=None, so it waits "
+            "for ever for a server that does not answer; so do locks of redis_locks.compat. "
+            f"All other locks use {DEFAULT_TIMEOUT:g} s instead.",
+            hint="Give it a socket_timeout in seconds, shorter than REDIS_LOCKS['LEASE'].",
+            id=NO_TIMEOUT,
+        )
+    ]

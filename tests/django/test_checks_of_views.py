@@ -1,0 +1,197 @@
+"""manage.py check: which views release a lock before COMMIT."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.checks import Warning as CheckWarning
+from django.db import connections, transaction
+from django.http import HttpRequest, HttpResponse
+from django.test import override_settings
+from django.urls import clear_url_caches, include, path
+from django.utils.decorators import method_decorator
+from django.views import View
+from rest_framework.viewsets import ViewSet
+
+from redis_locks import Lock, RedisLockMixin, Semaphore, redis_lock
+from redis_locks.checks import check_views
+from redis_locks.integrations.rest_framework import RedisLockAPIMixin
+
+pytestmark = pytest.mark.urls(__name__)
+
+urlpatterns: list[Any] = []
+
+
+def hides(view: Callable[..., Any]) -> Callable[..., Any]:
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        return view(*args, **kwargs)
+
+    return inner
+
+
+def shows(view: Callable[..., Any]) -> Callable[..., Any]:
+    return functools.wraps(view)(hides(view))
+
+
+class Hides:
+    def __init__(self, view: Callable[..., Any]) -> None:
+        self.view = view
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.view(*args, **kwargs)
+
+
+def by_hand(view: Callable[..., Any]) -> Callable[..., Any]:
+    lock = Lock("by hand", scope="block")
+
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return view(*args, **kwargs)
+
+    return inner
+
+
+def plain(request: HttpRequest) -> HttpResponse:
+    return HttpResponse()
+
+
+class Plain(View):
+    def post(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse()
+
+
+class Mixed(RedisLockMixin, Plain):
+    lock_name = "mixed"
+
+
+class APISet(RedisLockAPIMixin, ViewSet):
+    lock_name = "set"
+
+    @method_decorator(redis_lock("action", scope="block"))
+    def work(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse()
+
+
+@method_decorator(redis_lock("dispatch", scope="block"), name="dispatch")
+class Dispatch(Plain):
+    pass
+
+
+@method_decorator(redis_lock("dispatch", scope="block"), name="dispatch")
+class MixedDispatch(Mixed):
+    pass
+
+
+@method_decorator([hides, redis_lock("post", scope="block")], name="post")
+class Post(Plain):
+    pass
+
+
+async def coroutine(request: HttpRequest) -> HttpResponse:
+    return HttpResponse()
+
+
+kept = redis_lock("kept")(plain)
+block = redis_lock("block", scope="block")(plain)
+on_other = redis_lock("other", database="other")(plain)
+
+
+@pytest.fixture
+def atomic_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+
+
+def found(view: Any) -> list[str]:
+    urlpatterns[:] = [path("bank/", include(([path("pay/<int:pk>/", view)], "bank")))]
+    clear_url_caches()
+    warnings = check_views()
+    assert all(isinstance(warning, CheckWarning) and warning.hint for warning in warnings)
+    assert all("redis_locks.W005" == warning.id for warning in warnings)
+    return [warning.msg for warning in warnings]
+
+
+@pytest.mark.usefixtures("atomic_requests")
+@pytest.mark.parametrize(
+    ("view", "lock"),
+    [
+        (hides(block), "redis_lock('block')"),
+        (hides(hides(block)), "redis_lock('block')"),
+        (Hides(block), "redis_lock('block')"),
+        (functools.partial(block), "redis_lock('block')"),
+        (hides(shows(block)), "redis_lock('block')"),
+        (hides(on_other), "redis_lock('other')"),
+        (redis_lock("outer")(hides(block)), "redis_lock('block')"),
+        (hides(Semaphore("permits", 3, scope="block")(plain)), "Semaphore('permits')"),
+        (by_hand(plain), "Lock('by hand')"),
+        (redis_lock("outer")(by_hand(plain)), "Lock('by hand')"),
+        (Post.as_view(), "redis_lock('post')"),
+        (hides(Dispatch.as_view()), "redis_lock('dispatch')"),
+        (APISet.as_view({"post": "work"}), "redis_lock('action')"),
+    ],
+)
+def test_a_lock_that_ends_before_commit_is_found(view: Any, lock: str) -> None:
+    assert found(view) == [
+        f"The view at 'bank/pay/<int:pk>/' releases {lock} before COMMIT on database 'default': "
+        "the next holder may not see what was written."
+    ]
+
+
+@pytest.mark.usefixtures("atomic_requests")
+@pytest.mark.parametrize(
+    "view",
+    [
+        plain,
+        block,
+        on_other,
+        shows(block),
+        hides(kept),
+        redis_lock("outer", scope="block")(block),
+        redis_lock("outer")(hides(kept)),
+        transaction.non_atomic_requests(hides(block)),
+        Mixed.as_view(),
+        hides(Mixed.as_view()),
+        Dispatch.as_view(),
+        MixedDispatch.as_view(),
+        redis_lock("coroutine")(coroutine),
+        hides(redis_lock("coroutine")(coroutine)),
+    ],
+)
+def test_a_lock_that_outlives_commit_is_not(view: Any) -> None:
+    assert found(view) == []
+
+
+def test_without_atomic_requests_hidden_locks_are_fine() -> None:
+    assert found(hides(block)) == []
+
+
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [
+        (transaction.atomic(block), 1),
+        (hides(transaction.atomic(using="other")(kept)), 1),
+        (transaction.atomic(kept), 0),
+        (redis_lock("above", scope="block")(transaction.atomic(plain)), 0),
+    ],
+)
+def test_an_atomic_above_the_lock_counts_as_well(view: Any, expected: int) -> None:
+    assert expected == len(found(view))
+
+
+@pytest.mark.usefixtures("atomic_requests")
+def test_the_mixin_s_lock_is_kept_by_the_default_database_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(
+        connections.settings, "other", {**connections.settings["default"], "ATOMIC_REQUESTS": True}
+    )
+    assert found(Mixed.as_view()) == []
+    (message,) = found(hides(Mixed.as_view()))
+    assert "the lock of Mixed before COMMIT on database 'other'" in message
+
+
+def test_a_project_without_urls_has_no_views_to_check() -> None:
+    with override_settings(ROOT_URLCONF=None):
+        assert check_views() == []
