@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redis_locks.deadlines import lock_timeout
+from redis_locks.deadlines import lock_deadline, lock_timeout
 from redis_locks.decorators import redis_lock
 from redis_locks.exceptions import (
     AlreadyDone,
@@ -47,6 +47,7 @@ __all__ = [
     "Semaphore",
     "StaleHold",
     "TooMuchContention",
+    "lock_deadline",
     "lock_timeout",
     "optimistic",
     "redis_lock",

@@ -44,6 +44,7 @@ class Settings:
 
     ``wait``, ``lease`` and ``deadlock_timeout`` are seconds; ``wait`` may be 0 (do not wait)
     or None (wait for ever), ``deadlock_timeout`` None (never look for deadlocks).
+    ``request_deadline`` are the seconds for all waits of a request; None: no bound.
     """
 
     connection: str = "default"
@@ -51,6 +52,7 @@ class Settings:
     wait: float | None = 10.0
     lease: float = 10.0
     renew: bool = True
+    request_deadline: float | None = None
     deadlock_timeout: float | None = 1.0
     log_lock_waits: bool = True
     statistics: bool = True
@@ -190,6 +192,11 @@ _ENTRIES: Mapping[str, _Entry] = {
         "wait",
         _wait,
         "Give seconds, 0 to not wait at all, or None to wait for ever.",
+    ),
+    "REQUEST_DEADLINE": _Entry(
+        "request_deadline",
+        _wait,
+        "Give the seconds after which a request waits for no lock any more, or None.",
     ),
     "LEASE": _Entry("lease", _lease, "Give seconds greater than 0, such as 10.0."),
     "RENEW": _Entry("renew", _flag, "True renews holds in the background."),

@@ -9,6 +9,7 @@
 | redis_locks.W005 | a view's lock ends before the COMMIT of a transaction around it |
 | redis_locks.W006 | a cache's clear() empties the database of the locks |
 | redis_locks.W007 | a client that waits for a silent server for ever |
+| redis_locks.W008 | REQUEST_DEADLINE is set, but its middleware is not there |
 | redis_locks.E010 | redis_lock stands above a Celery task decorator; see `integrations.celery` |
 """
 

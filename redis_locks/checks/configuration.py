@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
 
 from redis_locks.conf import Settings, problems
 from redis_locks.connections import verify
 
 NO_CONNECTION = "redis_locks.E004"
+NO_MIDDLEWARE = "redis_locks.W008"
+MIDDLEWARE = "redis_locks.middleware.request_deadline"
 
 
 def check_settings(**_: object) -> list[CheckMessage]:
@@ -20,7 +22,7 @@ def check_settings(**_: object) -> list[CheckMessage]:
     found: list[CheckMessage] = [
         Error(problem.message, hint=problem.hint, id=problem.id) for problem in problems(configured)
     ]
-    return found + _check_connection(configured)
+    return found + _check_connection(configured) + _check_middleware(configured)
 
 
 def _check_connection(configured: object) -> list[CheckMessage]:
@@ -38,3 +40,16 @@ def _check_connection(configured: object) -> list[CheckMessage]:
         )
         return [Error(str(error), hint=hint, id=NO_CONNECTION)]
     return []
+
+
+def _check_middleware(configured: object) -> list[CheckMessage]:
+    deadline = configured.get("REQUEST_DEADLINE") if isinstance(configured, Mapping) else None
+    if deadline is None or MIDDLEWARE in settings.MIDDLEWARE:
+        return []
+    return [
+        Warning(
+            "REDIS_LOCKS['REQUEST_DEADLINE'] bounds nothing without its middleware.",
+            hint=f"Add {MIDDLEWARE!r} to MIDDLEWARE, before what takes locks.",
+            id=NO_MIDDLEWARE,
+        )
+    ]

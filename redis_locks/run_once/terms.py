@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from redis_locks.conf import UNSET, Unset, get_settings
+from redis_locks.deadlines import bounded
 from redis_locks.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
 
 MIN_TTL = 0.01
@@ -53,8 +54,8 @@ class Terms:
     def effective_wait(self, wait: float | Unset | None) -> float | None:
         """Return the wait in seconds, given what one call asks for."""
         if wait is not UNSET:
-            return wait_seconds(wait)
-        return get_settings().wait if self.wait is UNSET else self.wait
+            return bounded(wait_seconds(wait))
+        return bounded(get_settings().wait if self.wait is UNSET else self.wait)
 
     @property
     def effective_lease_ms(self) -> int:

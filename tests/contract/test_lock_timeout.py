@@ -1,4 +1,4 @@
-"""lock_timeout against a lock that somebody else holds."""
+"""lock_timeout and lock_deadline against a lock that somebody else holds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from redis_locks import Lock, LockNotAvailable, LockTimeout, lock_timeout
+from redis_locks import Lock, LockNotAvailable, LockTimeout, lock_deadline, lock_timeout
 from tests.contract.world import World, held
 
 
@@ -25,4 +25,18 @@ def test_a_bound_of_nothing_asks_once(world: World, name: str) -> None:
     with lock_timeout(0), pytest.raises(LockNotAvailable) as caught:
         world.block(Lock(name, wait=60), lambda _: None)
     assert not isinstance(caught.value, LockTimeout)
+    world.release(hold)
+
+
+def test_the_waits_of_a_block_end_together_at_its_deadline(world: World, name: str) -> None:
+    hold = held(world, Lock(name))
+    started = time.monotonic()
+    with lock_deadline(0.3):
+        with pytest.raises(LockTimeout):
+            world.block(Lock(name, wait=60), lambda _: None)
+        with pytest.raises(LockNotAvailable) as caught:
+            world.block(Lock(name, wait=60), lambda _: None)
+        world.release(held(world, Lock(f"{name}:free")))
+    assert 0.29 <= time.monotonic() - started < 10
+    assert not isinstance(caught.value, LockTimeout)  # nothing was left to wait
     world.release(hold)

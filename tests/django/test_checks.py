@@ -11,7 +11,7 @@ from django.core.checks import CheckMessage, run_checks
 from django.core.checks import Warning as CheckWarning
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
-from django.test import override_settings
+from django.test import modify_settings, override_settings
 
 from redis_locks.checks import check_servers, check_settings
 
@@ -145,6 +145,13 @@ def test_all_checks_are_part_of_manage_py_check() -> None:
     with override_settings(CACHES=same, REDIS_LOCKS={"CONNECTION": "default"}):
         found = [message.id for message in run_checks(tags=["redis_locks"])]
     assert {"redis_locks.W006", "redis_locks.W007"} <= set(found)
+
+
+def test_a_deadline_without_its_middleware_is_a_warning() -> None:
+    configured = {"REQUEST_DEADLINE": 5}
+    assert ids(configured) == ["redis_locks.W008"]
+    with modify_settings(MIDDLEWARE={"prepend": "redis_locks.middleware.request_deadline"}):
+        assert ids(configured) == []
 
 
 @pytest.mark.django_db  # from Django 6.1 on, `check` asks SQLite what it supports

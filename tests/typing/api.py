@@ -26,6 +26,7 @@ from redis_locks import (
     TooMuchContention,
     compat,
     inspection,
+    lock_deadline,
     lock_timeout,
     optimistic,
     redis_lock,
@@ -123,7 +124,7 @@ def scopes() -> None:
     Lock("report", scope="transaction", database="default", commit_guard=False)
     redis_lock("report", scope="block")
     Lock("report", scope="session")  # type: ignore[arg-type]
-    with lock_timeout(2), lock_timeout(None), Lock("report") as hold:
+    with lock_timeout(2), lock_deadline(5), lock_deadline(None), Lock("report") as hold:
         assert_type(hold.kept, bool)
 
 

@@ -1,4 +1,4 @@
-"""lock_timeout bounds the waits of a block, wherever they are written."""
+"""lock_timeout and lock_deadline bound the waits of a block, wherever they are written."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from redis_locks import Lock, lock_timeout
+from redis_locks import Lock, deadlines, lock_deadline, lock_timeout
 from redis_locks.conf import get_settings
 from redis_locks.deadlines import bounded
 from redis_locks.locks import UNSET
+from redis_locks.run_once import run_once
 
 
 @pytest.mark.parametrize(
@@ -87,5 +88,74 @@ def test_it_reaches_tasks_and_sync_code_started_inside_it() -> None:
     ("wrong", "error"), [(-1, ValueError), ("2", TypeError), (float("nan"), ValueError)]
 )
 def test_a_wrong_bound_is_named_at_once(wrong: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="seconds must be"):
-        lock_timeout(wrong)
+    for block in (lock_timeout, lock_deadline):
+        with pytest.raises(error, match="seconds must be"):
+            block(wrong)
+
+
+class Clock:
+    """Stands still but for what a test adds."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    stopped = Clock()
+    monkeypatch.setattr(deadlines, "monotonic", stopped)
+    return stopped
+
+
+def test_a_deadline_bounds_all_waits_together(clock: Clock) -> None:
+    with lock_deadline(5):
+        assert [5, 5, 3, 0] == [bounded(wait) for wait in (None, 60, 3, 0)]
+        clock.now += 4
+        assert [1, 1, 1, 0] == [bounded(wait) for wait in (None, 60, 3, 0)]
+        clock.now += 4
+        assert [0, 0, 0, 0] == [bounded(wait) for wait in (None, 60, 3, 0)]
+    assert None is bounded(None)
+
+
+def test_no_block_inside_gives_more_time(clock: Clock) -> None:
+    with lock_deadline(5), lock_timeout(2):
+        clock.now += 4
+        with lock_deadline(30), lock_timeout(30), lock_deadline(None), lock_timeout(None):
+            assert 1 == bounded(None)
+        with lock_deadline(0.5):
+            assert 0.5 == bounded(None)
+        with lock_timeout(0.25):
+            assert 0.25 == bounded(None)
+        assert 1 == bounded(None)
+
+
+def test_a_deadline_counts_from_entering_its_block_each_time(clock: Clock) -> None:
+    shared = lock_deadline(5)
+    for _ in range(2):
+        clock.now += 100
+        with shared:
+            assert 5 == bounded(None)
+
+
+def test_a_deadline_reaches_tasks_and_sync_code_started_inside_it(clock: Clock) -> None:
+    async def task() -> list[float | None]:
+        return [bounded(None), await sync_to_async(bounded)(None)]
+
+    async def main() -> list[float | None]:
+        with lock_deadline(4):
+            clock.now += 1
+            started = asyncio.create_task(task())
+        return await started
+
+    assert [3, 3] == asyncio.run(main())
+
+
+def test_the_wait_of_a_job_is_bounded_too(clock: Clock) -> None:
+    job = run_once("job", wait=60)
+    with lock_deadline(5), lock_timeout(3):
+        assert [3, 3] == [job._terms.effective_wait(wait) for wait in (UNSET, None)]
+        clock.now += 4
+        assert [1, 0] == [job._terms.effective_wait(wait) for wait in (UNSET, 0)]
