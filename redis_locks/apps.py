@@ -7,7 +7,7 @@ from django.core import checks
 
 
 class RedisLocksConfig(AppConfig):
-    """Puts the system checks in place, and the signals and the log."""
+    """Puts the system checks in place, and the signals, the log and the watch of orders."""
 
     name = "redis_locks"
     verbose_name = "Redis locks"
@@ -15,7 +15,7 @@ class RedisLocksConfig(AppConfig):
 
     def ready(self) -> None:
         """Register what can only be imported once Django is set up."""
-        from redis_locks import telling
+        from redis_locks import orders, telling
         from redis_locks.checks import check_servers, check_settings, check_views
         from redis_locks.integrations import telemetry
         from redis_locks.integrations.celery import check_task_order
@@ -26,3 +26,4 @@ class RedisLocksConfig(AppConfig):
         telling.start()
         telemetry.start()
         recording.start()
+        orders.start()

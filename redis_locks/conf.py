@@ -44,7 +44,7 @@ class Settings:
 
     ``wait``, ``lease`` and ``deadlock_timeout`` are seconds; ``wait`` may be 0 (do not wait)
     or None (wait for ever), ``deadlock_timeout`` None (never look for deadlocks).
-    ``request_deadline`` are the seconds for all waits of a request; None: no bound.
+    ``warn_order`` None means as DEBUG of Django. ``request_deadline`` are the seconds for all waits of a request; None: no bound.
     """
 
     connection: str = "default"
@@ -56,6 +56,7 @@ class Settings:
     deadlock_timeout: float | None = 1.0
     log_lock_waits: bool = True
     statistics: bool = True
+    warn_order: bool | None = None
     partitions: int = 1
     conflict_status: int = 423
     telemetry: tuple[str, ...] = ()
@@ -129,6 +130,10 @@ def _flag(value: object, entry: str) -> bool:
         msg = f"{entry} must be True or False, not {value!r}"
         raise TypeError(msg)
     return value
+
+
+def _flag_or_none(value: object, entry: str) -> bool | None:
+    return None if value is None else _flag(value, entry)
 
 
 def _whole_number(lowest: int, highest: int) -> Callable[[object, str], int]:
@@ -212,6 +217,11 @@ _ENTRIES: Mapping[str, _Entry] = {
     ),
     "STATISTICS": _Entry(
         "statistics", _flag, "True counts what happens to each lock, for the admin's figures."
+    ),
+    "WARN_ORDER": _Entry(
+        "warn_order",
+        _flag_or_none,
+        "True warns in the log of locks taken in opposite orders; None does so if DEBUG is on.",
     ),
     "PARTITIONS": _Entry(
         "partitions",

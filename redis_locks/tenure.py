@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from redis_locks import modes
 from redis_locks.renewal import Lease, Renewer
@@ -51,6 +51,8 @@ class Tenure:
 
     def note(self, held: Held, server: object) -> None:
         """Let later acquires of the thread or task that has `held` find it."""
+        if watch is not None:
+            watch(self, held, server)
         self._held, self._server = held, server
         reference = weakref.ref(self)
         for name in self.names:
@@ -96,6 +98,10 @@ class Tenure:
 
 Held = dict[tuple[object, str], "weakref.ref[Tenure]"]
 """What one thread or task has, by server and name."""
+
+
+watch: Callable[[Tenure, Held, object], None] | None = None
+"""Told of each new tenure, what its thread or task had before, and the server; None: nobody looks."""
 
 
 def find(held: Held, server: object, names: Iterable[str]) -> set[Tenure]:

@@ -1,0 +1,199 @@
+"""WARN_ORDER: locks that are taken in opposite orders are told before they ever deadlock."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.test import override_settings
+
+from redis_locks import Lock, Semaphore, orders, redis_lock, tenure
+
+
+@pytest.fixture(autouse=True)
+def watched() -> Iterator[None]:
+    with override_settings(REDIS_LOCKS={"WARN_ORDER": True}):
+        yield
+
+
+@pytest.fixture
+def warnings(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    caplog.set_level(logging.WARNING, "redis_locks")
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+def nested(*locks: Lock) -> None:
+    with locks[0]:
+        if locks[1:]:
+            nested(*locks[1:])
+
+
+def test_opposite_orders_are_told_once_with_both_places(
+    name: str, warnings: Callable[[], list[str]]
+) -> None:
+    a, b = Lock(f"{name}:a"), Lock(f"{name}:b")
+
+    def forth() -> None:
+        with a:
+            hold = b.acquire()
+            assert hold
+            hold.release()
+
+    def back() -> None:
+        with b:
+            hold = a.acquire()
+            assert hold
+            hold.release()
+
+    for _ in range(2):
+        forth()
+    assert [] == warnings()
+    for _ in range(2):
+        back()
+    (message,) = warnings()
+    line, other = (function.__code__.co_firstlineno for function in (forth, back))
+    assert (
+        f"'{name}:a' at {__file__}:{line + 1} and in it '{name}:b' at {__file__}:{line + 2}; "
+        f"but '{name}:b' at {__file__}:{other + 1} and in it '{name}:a' at {__file__}:{other + 2}"
+    ) in message
+
+
+def test_threads_and_tasks_of_a_process_are_compared(
+    name: str, warnings: Callable[[], list[str]]
+) -> None:
+    a, b = Lock(f"{name}:a"), Lock(f"{name}:b")
+    thread = threading.Thread(target=nested, args=(a, b))
+    thread.start()
+    thread.join()
+
+    async def back() -> None:
+        async with b, a:
+            pass
+
+    asyncio.run(back())
+    assert 1 == len(warnings())
+
+
+def test_what_has_been_released_or_is_taken_at_once_has_no_order(
+    name: str, warnings: Callable[[], list[str]]
+) -> None:
+    a, b = f"{name}:a", f"{name}:b"
+    nested(Lock(a), Lock(b))
+    for lock in (Lock(b), Lock(a), Lock(b, a)):
+        nested(lock)
+    nested(Lock(a), Lock(b), Lock(a))  # re-entrant
+    assert [] == warnings()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (("shared", "shared"), ("shared", "shared"), 0),
+        (("shared", "exclusive"), ("exclusive", "shared"), 0),
+        (("shared", "exclusive"), ("shared", "exclusive"), 1),
+        (("exclusive", "exclusive"), ("shared", "shared"), 1),
+        (("exclusive", "shared"), ("exclusive", "exclusive"), 1),
+    ],
+)
+def test_only_modes_that_would_wait_for_each_other_count(
+    name: str,
+    first: tuple[str, str],
+    second: tuple[str, str],
+    expected: int,
+    warnings: Callable[[], list[str]],
+) -> None:
+    a, b = f"{name}:a", f"{name}:b"
+    nested(Lock(a, mode=first[0]), Lock(b, mode=first[1]))  # type: ignore[arg-type]
+    nested(Lock(b, mode=second[0]), Lock(a, mode=second[1]))  # type: ignore[arg-type]
+    assert expected == len(warnings())
+
+
+def test_permits_do_not_count(name: str, warnings: Callable[[], list[str]]) -> None:
+    nested(Lock(f"{name}:a"), Semaphore(f"{name}:s", 2))
+    nested(Semaphore(f"{name}:s", 2), Lock(f"{name}:a"))
+    assert [] == warnings()
+
+
+def test_templates_are_compared_whatever_fills_them(
+    name: str, warnings: Callable[[], list[str]]
+) -> None:
+    @redis_lock(name + ":order:{pk}")
+    def order(pk: int, then: Callable[[int], None] | None = None) -> None:
+        if then:
+            then(pk + 100)
+
+    @redis_lock(name + ":account:{pk}")
+    def account(pk: int, then: Callable[[int], None] | None = None) -> None:
+        if then:
+            then(pk + 100)
+
+    order(1, account)
+    account(2, order)
+    account(3, order)
+    (message,) = warnings()
+    assert f"{name}:order:{{pk}}" in message
+    assert f"{name}:account:{{pk}}" in message
+
+
+def test_of_one_template_names_are_compared(name: str, warnings: Callable[[], list[str]]) -> None:
+    @redis_lock(name + ":{pk}")
+    def account(pk: int, *more: int) -> None:
+        if more:
+            account(*more)
+
+    account(1, 2)
+    account(2, 3)
+    account(1, 3)
+    assert [] == warnings()
+    account(3, 1)
+    (message,) = warnings()
+    assert f"'{name}:3'" in message
+
+
+def test_a_set_is_compared_lock_by_lock(name: str, warnings: Callable[[], list[str]]) -> None:
+    a, b, c = (f"{name}:{letter}" for letter in "abc")
+    nested(Lock(a, b), Lock(c))
+    nested(Lock(c), Lock(b))
+    (message,) = warnings()
+    assert f"'{a}'" not in message
+
+
+def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orders, "MOST_ORDERS", 10)
+    monkeypatch.setattr(orders, "MOST_PAIRS", 4)
+    kept = orders.Orders()
+    monkeypatch.setattr(tenure, "watch", kept.note)
+    nested(Lock(f"{name}:0"), Lock(*(f"{name}:set:{i}" for i in range(20))))
+    assert 4 == len(kept._seen)
+    for i in range(1, 15):
+        nested(Lock(f"{name}:0"), Lock(f"{name}:{i}"))
+        nested(Lock(f"{name}:{i}"), Lock(f"{name}:0"))
+    assert (10, 10) == (len(kept._seen), len(kept._warned))
+    assert 0 == len(kept._places)
+
+
+@pytest.mark.parametrize(
+    ("configured", "debug", "expected"),
+    [
+        ({}, False, False),
+        ({}, True, True),
+        ({"WARN_ORDER": False}, True, False),
+        ({"WARN_ORDER": True}, False, True),
+        ({"LEASE": 0}, True, False),
+    ],
+)
+def test_it_is_on_in_debug_unless_the_setting_says_otherwise(
+    configured: dict[str, object], *, debug: bool, expected: bool
+) -> None:
+    with override_settings(DEBUG=debug, REDIS_LOCKS=configured):
+        assert expected is (tenure.watch is not None)
+
+
+def test_a_fork_starts_with_a_mutex_of_its_own() -> None:
+    watch = tenure.watch
+    orders._after_fork()
+    assert watch is not None
+    assert tenure.watch not in (None, watch)
