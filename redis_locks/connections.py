@@ -110,8 +110,8 @@ def verify(spec: str) -> None:
 def caches_beside(spec: str) -> list[str]:
     """The aliases in CACHES whose ``clear()``, which is FLUSHDB, would remove the locks on ``spec``.
 
-    Connects to nothing, and calls the callable if ``spec`` is a dotted path. An alias that is
-    there for the locks, which is ``spec`` itself but not "default", is nobody's cache.
+    Connects to nothing itself, but calls the callable if ``spec`` is a dotted path. An alias that
+    is there for the locks, so ``spec`` itself but not "default", is nobody's cache.
 
     Raises:
         ImproperlyConfigured: ``spec`` cannot be resolved.
