@@ -88,7 +88,8 @@ class _Walk:
             for alias, configured in connections.settings.items()
             if configured["ATOMIC_REQUESTS"] and alias not in opted_out
         )
-        self._seen: set[int] = set()
+        # With the objects, for the id of one that is gone may be another's.
+        self._seen: dict[int, Any] = {}
 
     def locks(self) -> Iterator[_Found]:
         """Every lock that a call of the view takes by a decorator, as far as can be seen."""
@@ -97,7 +98,7 @@ class _Walk:
     def _visit(self, thing: Any, around: Aliases) -> Iterator[_Found]:
         if id(thing) in self._seen or iscoroutinefunction(thing):  # async code has no transactions
             return
-        self._seen.add(id(thing))
+        self._seen[id(thing)] = thing
         parts = list(_parts(thing))
         inside = around
         for part in parts:
@@ -119,7 +120,7 @@ class _Walk:
     def _visit_class(self, view: Any, kind: Any, around: Aliases) -> Iterator[_Found]:
         if id(kind) in self._seen:
             return
-        self._seen.add(id(kind))
+        self._seen[id(kind)] = kind
         yield from self._visit(kind.dispatch, around)
         if issubclass(kind, RedisLockMixin):
             scope = Scope("auto", DEFAULT_DB_ALIAS, commit_guard=True)
