@@ -13,13 +13,13 @@ import threading
 import weakref
 from collections.abc import Iterator
 from itertools import islice, product
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
-from redis_locks import tenure
+from redis_locks import modes, tenure
 from redis_locks.conf import get_settings
 from redis_locks.identity import caller
 from redis_locks.tenure import Held, Tenure
@@ -33,13 +33,19 @@ MOST_PAIRS: Final = 256
 """How many pairs of locks one acquire adds; sets may have a thousand locks each."""
 
 
+_MODES: Final = (
+    *get_args(modes.RowMode),
+    *(modes.intent(mode) for mode in get_args(modes.RowMode)),
+)
+
+
 class _One(NamedTuple):
     """A lock, and how it is taken."""
 
     server: object
     name: str
     """Its template, if it has one: in the other order it is seldom the same row's."""
-    exclusive: bool
+    mode: str
 
 
 class _Order(NamedTuple):
@@ -54,7 +60,7 @@ class Orders:
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._seen: dict[tuple[_One, _One], _Order] = {}
+        self._seen: dict[tuple[_One, ...], _Order] = {}
         self._warned: dict[frozenset[tuple[object, str]], None] = {}
         self._places: weakref.WeakKeyDictionary[Tenure, str] = weakref.WeakKeyDictionary()
 
@@ -91,11 +97,13 @@ def _remember(kept: dict[Any, Any], key: Any, value: Any) -> None:
     kept[key] = value
 
 
-def _opposites(outer: _One, inner: _One) -> Iterator[tuple[_One, _One]]:
+def _opposites(outer: _One, inner: _One) -> Iterator[tuple[_One, ...]]:
     """The ways to take them the other way round in which each would wait for the other."""
-    for inner_too, outer_too in product((True, False), repeat=2):
-        if (inner.exclusive or inner_too) and (outer.exclusive or outer_too):
-            yield inner._replace(exclusive=inner_too), outer._replace(exclusive=outer_too)
+    in_the_way = (
+        [one._replace(mode=mode) for mode in _MODES if modes.excludes(one.mode, mode)]
+        for one in (inner, outer)
+    )
+    return product(*in_the_way)
 
 
 def _pairs(new: Tenure, held: Held, server: object) -> Iterator[tuple[tuple[Tenure, _One], _One]]:
@@ -110,13 +118,17 @@ def _pairs(new: Tenure, held: Held, server: object) -> Iterator[tuple[tuple[Tenu
             if (its_server, first) == (server, second):  # rows of one kind: only names tell
                 first, second = name, wanted
             if (its_server, first) != (server, second):
-                one = _One(its_server, first, outer.mode == "exclusive")
-                yield (outer, one), _One(server, second, new.mode == "exclusive")
+                one = _One(its_server, first, _mode(outer, name))
+                yield (outer, one), _One(server, second, _mode(new, wanted))
 
 
 def _named(taken: Tenure, name: str) -> str:
     # The template of a set is that of all its names together.
     return (len(taken.names) == 1 and taken.lease.request.template) or name
+
+
+def _mode(taken: Tenure, name: str) -> str:
+    return modes.intent(taken.mode) if name in taken.intents else taken.mode
 
 
 def _switch(*, setting: str = "REDIS_LOCKS", **_: object) -> None:

@@ -8,9 +8,11 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from django.contrib.auth.models import Group
 from django.test import override_settings
 
 from redis_locks import Lock, Semaphore, orders, redis_lock, tenure
+from redis_locks.rows import lock_rows
 
 
 @pytest.fixture(autouse=True)
@@ -159,6 +161,29 @@ def test_a_set_is_compared_lock_by_lock(name: str, warnings: Callable[[], list[s
     nested(Lock(c), Lock(b))
     (message,) = warnings()
     assert f"'{a}'" not in message
+
+
+@pytest.mark.django_db(transaction=True)
+def test_rows_are_compared_but_not_the_intents_on_their_model(
+    warnings: Callable[[], list[str]],
+) -> None:
+    first, second = (Group.objects.create(name=name) for name in ("first", "second"))
+    for outer, inner in ((first, second), (second, first)):
+        with lock_rows(outer), lock_rows(inner):
+            pass
+    (message,) = warnings()
+    assert f"'auth.Group@default:{first.pk}'" in message
+    assert f"'auth.Group@default:{second.pk}'" in message
+
+
+@pytest.mark.django_db(transaction=True)
+def test_modes_of_rows_count_as_they_conflict(warnings: Callable[[], list[str]]) -> None:
+    first, second = (Group.objects.create(name=name) for name in ("first", "second"))
+    with lock_rows(first, "key_share"), lock_rows(second, "no_key"):
+        pass
+    with lock_rows(second, "key_share"), lock_rows(first, "no_key"):
+        pass
+    assert [] == warnings()
 
 
 def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
