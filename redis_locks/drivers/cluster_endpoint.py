@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -43,6 +43,11 @@ class ClusterEndpoint:
         """The URL, without user and password."""
         scheme = "rediss" if issubclass(self.any_node.connection_class, SSLConnection) else "redis"
         return f"{scheme}+cluster://{','.join(f'{host}:{port}' for host, port in self.seeds)}"
+
+    @property
+    def kwargs(self) -> Mapping[str, Any]:
+        """The arguments of connections to its nodes; see `Endpoint`."""
+        return self.any_node.kwargs
 
     def node(self, address: Address) -> Endpoint:
         """Return how to connect to one node."""
