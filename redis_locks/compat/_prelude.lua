@@ -28,7 +28,10 @@ local function listens(channel, waiter)
   if channel == "-" then
     return true
   end
+  -- Here only: who still listens to a former primary must not hear it.
+  redis.set_repl(redis.REPL_NONE)
   local heard = redis.pcall("PUBLISH", channel, waiter)
+  redis.set_repl(redis.REPL_ALL)
   return type(heard) ~= "number" or heard > 0
 end
 

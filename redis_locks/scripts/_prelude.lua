@@ -81,6 +81,16 @@ local function exclusive(name)
   return holder, claim
 end
 
+-- Tell who listens on `channel`, and return how many they are. Not to the listeners of replicas: one
+-- that still listens to a server which was the primary before would believe in a grant that
+-- nobody heard here, and that somebody else got then.
+local function tell(channel, message)
+  redis.set_repl(redis.REPL_NONE)
+  local heard = redis.call("PUBLISH", channel, message)
+  redis.set_repl(redis.REPL_ALL)
+  return heard
+end
+
 -- List a lock as held until `ends` at least.
 local function keep_index(name, ends)
   redis.call("ZADD", index, "GT", ends, name)

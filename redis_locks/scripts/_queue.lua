@@ -106,7 +106,7 @@ local function settle(locks)
         if first == token then
           own = fence
         else
-          living = redis.call("PUBLISH", channel, first .. " " .. fence .. " " .. text(now)) > 0
+          living = tell(channel, first .. " " .. fence .. " " .. text(now)) > 0
         end
         if living then
           leave(all, first)

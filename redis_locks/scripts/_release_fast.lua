@@ -23,7 +23,7 @@ if ended then
     local ends = clock() + lease
     keep_index(name, ends)
     local fence = text(next_after(math.max(last_fence(name), string.match(held, "^%d+"))))
-    if redis.call("PUBLISH", channel, first .. " " .. fence .. " " .. text(now)) > 0 then
+    if tell(channel, first .. " " .. fence .. " " .. text(now)) > 0 then
       redis.call("LPOP", QUEUE .. name)
       redis.call("HDEL", CLAIMS .. name, first)
       if now - since > WAITS_NOTED_MS then

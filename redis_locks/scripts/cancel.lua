@@ -14,5 +14,5 @@ local locks = wanted(name, token, tonumber(size)) or { name }
 leave(locks, token)
 settle(locks)
 -- No fencing token is below 0.
-redis.call("PUBLISH", channel, token .. " -1 " .. text(clock()))
+tell(channel, token .. " -1 " .. text(clock()))
 return token .. " 1"

@@ -104,7 +104,7 @@ end
 if youngest ~= me then
   -- It looked before the circle was complete: let it look again. No fencing token, no grant.
   local _, _, _, _, channel = string.match(claim_in_queue(youngest), CLAIM)
-  redis.call("PUBLISH", channel, youngest.token .. " 0 " .. text(clock()))
+  tell(channel, youngest.token .. " 0 " .. text(clock()))
   return token .. " 0"
 end
 leave(all, token)
