@@ -15,8 +15,8 @@ import redis
 
 from demo_project.rows.books import ROWS, unavailable
 from demo_project.rows.moving import database_locks, fenced_writes, move, row_locks
+from redis_locks.benchmark import book_locks
 
-from . import book_locks
 from .accounts import REDIS_BOOKS, Books, check_request
 from .scripted import TRANSFER, one_script, run_transfer
 from .transfers import (

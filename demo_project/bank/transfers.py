@@ -13,6 +13,7 @@ from redis.client import Pipeline
 
 from redis_locks import LockTimeout, optimistic, redis_lock
 from redis_locks import TooMuchContention as KeptChanging
+from redis_locks.benchmark.book_locks import BookHold
 
 from .accounts import (
     FIELD,
@@ -21,7 +22,6 @@ from .accounts import (
     check_funds,
     parse_balance,
 )
-from .book_locks import BookHold
 from .writing import (
     APPLIED,
     REPEATED,

@@ -3,68 +3,50 @@
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import statistics
-import subprocess
 import sys
 from contextlib import nullcontext
-from time import monotonic
 from typing import NamedTuple
 
+from redis_locks.benchmark import measuring
+from redis_locks.benchmark.figures import jain_index
+from redis_locks.benchmark.pool import WorkerPool
+from redis_locks.benchmark.subjects import OURS, SLEEPLESS, SUBJECTS
+from redis_locks.benchmark.worker import Job
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks import quiet
-from tests.benchmarks.subjects import OURS, available
+
+COMPARED = (OURS, "redis-py", SLEEPLESS, "python-redis-lock")
 
 
 class Result(NamedTuple):
-    """One run of one subject: cycles/s, Jain's fairness index, and the longest cycle in ms."""
+    """One run of one lock: acquires/s, Jain's fairness index, and the longest wait in ms."""
 
     rate: float
     jain: float
     longest_ms: float
 
 
-def jain(counts: list[int]) -> float:
-    """Return Jain's fairness index: 1 when all got the same, 1/n when one got everything."""
-    squares = sum(count * count for count in counts)
-    return sum(counts) ** 2 / (len(counts) * squares) if squares else 0.0
-
-
 def run(
-    server: EmbeddedServer, subject: str, workers: int, seconds: float, *, pinned: bool
+    server: EmbeddedServer, pool: WorkerPool, subject: str, workers: int, seconds: float
 ) -> Result:
     """Let `workers` processes fight for one lock; return how it went."""
-    server.client().flushall()
-    command = [
-        sys.executable,
-        "-m",
-        "tests.benchmarks.worker",
-        subject,
-        server.url,
-        f"bench-{workers}",
-        "0",
-    ]
-    processes = [
-        subprocess.Popen(
-            [*command, str(seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(workers)
-    ]
-    for process in processes:
-        assert process.stdout
-        process.stdout.readline()
-        if pinned:
-            quiet.pin(process.pid, quiet.CLIENTS)
-    start = monotonic() + 0.2
-    for process in processes:
-        assert process.stdin
-        process.stdin.write(f"{start}\n")
-        process.stdin.flush()
-    reports = [json.loads(process.communicate()[0]) for process in processes]
-    counts = [report["count"] for report in reports]
-    return Result(
-        sum(counts) / seconds, jain(counts), max(report["max"] for report in reports) * 1000
-    )
+    with server.client() as client:
+        client.flushall()
+    measuring.prepare(pool, Job(subject, server.url, seconds), workers)
+    reports = measuring.run(pool, seconds)
+    counts = [len(report.waits_us) for report in reports]
+    longest = max((wait for report in reports for wait in report.waits_us), default=0)
+    return Result(sum(counts) / seconds, jain_index(counts), longest / 1000)
+
+
+def available() -> list[str]:
+    """Return the locks whose package is installed here."""
+    missing = [key for key in COMPARED if not SUBJECTS[key].is_installed]
+    for key in missing:
+        sys.stderr.write(f"{key} is not installed: left out\n")
+    return [key for key in COMPARED if key not in missing]
 
 
 def main() -> None:
@@ -79,13 +61,20 @@ def main() -> None:
     options = parser.parse_args()
     subjects = available()
     pinned = quiet.possible() and not options.no_pin
-    with EmbeddedServer() as server, quiet.awake() if pinned else nullcontext():
+    os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+    with (
+        EmbeddedServer() as server,
+        quiet.awake() if pinned else nullcontext(),
+        measuring.client_pool(max(options.workers)) as pool,
+    ):
         if pinned:
             quiet.pin(server.pid, quiet.SERVER)
+            for pid in pool.pids:
+                quiet.pin(pid, quiet.CLIENTS)
         for workers in options.workers:
             rounds = [
                 {
-                    subject: run(server, subject, workers, options.seconds, pinned=pinned)
+                    subject: run(server, pool, subject, workers, options.seconds)
                     for subject in subjects
                 }
                 for _ in range(options.repeat)
@@ -100,13 +89,13 @@ def report(workers: int, subjects: list[str], rounds: list[dict[str, Result]]) -
         f"\n{workers} process{'es' if workers > 1 else ''}, one lock, median of {len(rounds)} rounds\n\n"
     )
     write(
-        "| lock | cycles/s | redis_locks is | Jain | longest cycle, ms |\n|---|---|---|---|---|\n"
+        "| lock | acquires/s | redis_locks is | Jain | longest wait, ms |\n|---|---|---|---|---|\n"
     )
     for subject in subjects:
         results = [results[subject] for results in rounds]
         ratio = statistics.median(results[OURS].rate / results[subject].rate for results in rounds)
         write(
-            f"| {subject} | {statistics.median(r.rate for r in results):.0f} | {ratio:.2f}x "
+            f"| {SUBJECTS[subject].label} | {statistics.median(r.rate for r in results):.0f} | {ratio:.2f}x "
             f"| {statistics.median(r.jain for r in results):.3f} "
             f"| {statistics.median(r.longest_ms for r in results):.1f} |\n"
         )

@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from demo_project.bank.compare import recording
 from demo_project.bank.compare.plan import Plan
-from demo_project.bank.compare.pool import WorkerError
 from demo_project.bank.compare.progress import progress_of
 from demo_project.bank.compare.recording import AlreadyRunning, run_comparison, start_comparison
 from demo_project.bank.models import Comparison
+from redis_locks.benchmark.pool import WorkerError
 from tests.demo.runs import wait_until_finished
 
 pytestmark = pytest.mark.django_db(transaction=True)

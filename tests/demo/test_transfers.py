@@ -21,10 +21,10 @@ from demo_project.bank.accounts import (
     read_balances,
     seed_accounts,
 )
-from demo_project.bank.book_locks import lua_lock, setnx_lock
 from demo_project.bank.strategies import STRATEGIES, transfer_funds
 from demo_project.bank.writing import Order, is_due
 from redis_locks import Hold, Lock, LockLost, LockTimeout, inspection
+from redis_locks.benchmark.book_locks import lua_lock, setnx_lock
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from tests.elsewhere import held
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Generator
+from dataclasses import asdict
 
 import redis
 
 from demo_project.bank.strategies import STRATEGIES
+from redis_locks.benchmark.pool import WorkerPool
 
 from .plan import ACCOUNTS, Cell, Plan
-from .pool import WorkerPool
-from .statistics import Figures, summarise
+from .statistics import Figures, WorkerReport, summarise
 from .worker import Job
 
 STARTING_CENTS = 10_000
+WORKER = "demo_project.bank.compare.worker"
+# A worker may start one last transfer at the end of its time, and that may wait for two locks.
+GRACE_SECONDS = 45.0
 
 
 def measure(
@@ -31,7 +35,7 @@ def measure(
     Raises:
         WorkerError: A worker failed or did not answer in time.
     """
-    with WorkerPool(max(plan.workers), check) as pool:
+    with WorkerPool(WORKER, max(plan.workers), grace=GRACE_SECONDS, check=check) as pool:
         for cell in plan.cells():
             yield cell, _measure_cell(conn, pool, cell, plan.seconds, run)
 
@@ -61,8 +65,10 @@ def _measure_cell(
     ]
     books.seed(conn, dict.fromkeys(accounts, STARTING_CENTS))
     try:
+        pool.prepare([asdict(job) for job in jobs])
         counter = RoundTrips(conn)
-        reports = pool.run(jobs, counter.start)
+        counter.start()
+        reports = [WorkerReport(**report) for report in pool.run(seconds)]
         round_trips = counter.stop()
         balances = books.read(conn, accounts)
     finally:

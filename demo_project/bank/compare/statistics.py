@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from redis_locks.benchmark.figures import jain_index, percentile
 
 
 @dataclass(frozen=True)
@@ -54,19 +55,6 @@ class Figures:
     def as_dict(self) -> dict[str, Any]:
         """The figures by name."""
         return asdict(self)
-
-
-def percentile(ascending: Sequence[float], percent: float) -> float:
-    """The smallest value that at least ``percent`` of all values do not exceed; 0 when there are none."""
-    if not ascending:
-        return 0.0
-    return ascending[max(0, math.ceil(len(ascending) * percent / 100) - 1)]
-
-
-def jain_index(shares: Sequence[float]) -> float:
-    """Jain's fairness index: 1 when all shares are equal, 1/n when one has everything, 0 when nobody has any."""
-    squares = sum(share * share for share in shares)
-    return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
 
 
 def summarise(

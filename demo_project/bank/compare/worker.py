@@ -1,18 +1,15 @@
-"""One worker process: transfers money at random for as long as it is told, and reports what happened.
-
-One JSON line in, one out: a job is answered with ``ready`` after a warm-up, any next line starts it, the report
-follows. The end of input ends the process, so that no worker outlives the run.
-"""
+"""One worker process: transfers money at random for as long as it is told, and reports what happened."""
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
-from typing import IO, Any
+from typing import Any
 
 import django
 import redis
@@ -22,6 +19,7 @@ from demo_project.bank.accounts import TooMuchContention, TransferError
 from demo_project.bank.compare.statistics import WorkerReport
 from demo_project.bank.strategies import transfer_funds
 from redis_locks import LockLost
+from redis_locks.benchmark.serving import serve
 
 LARGEST_AMOUNT = 100
 # One transfer in so many, at random, asks for more than all accounts together hold.
@@ -90,24 +88,14 @@ def warm_up(conn: redis.Redis, job: Job) -> None:
         return
 
 
-def serve(requests: IO[str], replies: IO[str]) -> None:
-    """Do one job after the other until there are no more."""
-    conn = get_redis_connection("default")
-    while line := requests.readline():
-        job = Job(**json.loads(line))
-        warm_up(conn, job)
-        _say(replies, {"ready": True})
-        if not requests.readline():
-            return
-        _say(replies, asdict(work(conn, job)))
-
-
-def _say(replies: IO[str], message: dict[str, Any]) -> None:
-    replies.write(json.dumps(message) + "\n")
-    replies.flush()
+def prepare(conn: redis.Redis, message: dict[str, Any]) -> Callable[[], WorkerReport]:
+    """Return what does a job, after a warm-up."""
+    job = Job(**message)
+    warm_up(conn, job)
+    return partial(work, conn, job)
 
 
 if __name__ == "__main__":
     # Some strategies keep accounts as rows.
     django.setup()
-    serve(sys.stdin, sys.stdout)
+    serve(sys.stdin, sys.stdout, partial(prepare, get_redis_connection("default")))

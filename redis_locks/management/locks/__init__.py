@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from redis_locks.management.locks.benchmark import Benchmark
 from redis_locks.management.locks.blocking import Blocking
 from redis_locks.management.locks.cancel import Cancel
 from redis_locks.management.locks.doctor import Doctor
@@ -25,4 +26,5 @@ VERBS: tuple[Verb, ...] = (
     Drain(),
     Run(),
     Doctor(),
+    Benchmark(),
 )

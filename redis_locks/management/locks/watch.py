@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from os import terminal_size
-from typing import Any, NoReturn
+from typing import Any
 
 from django.core.management.base import CommandParser
 
@@ -19,6 +19,7 @@ from redis_locks.management.locks import selection
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.list import List
 from redis_locks.management.locks.selection import Selection
+from redis_locks.management.locks.signals import ended_by
 from redis_locks.management.locks.table import table
 from redis_locks.management.locks.verb import Verb, number
 from redis_locks.text import printable, shorten
@@ -93,14 +94,9 @@ def _draw(console: Console, lines: Sequence[str]) -> None:
 @contextmanager
 def _screen(console: Console) -> Iterator[None]:
     """Give the terminal back as it was, also when told to end."""
-
-    def end(number: int, _frame: object) -> NoReturn:
-        raise SystemExit(128 + number)
-
-    previous = signal.signal(signal.SIGTERM, end)
-    console.draw(_ENTER)
-    try:
-        yield
-    finally:
-        console.draw(_LEAVE)
-        signal.signal(signal.SIGTERM, previous)
+    with ended_by(signal.SIGTERM):
+        console.draw(_ENTER)
+        try:
+            yield
+        finally:
+            console.draw(_LEAVE)

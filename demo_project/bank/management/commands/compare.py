@@ -23,13 +23,13 @@ from demo_project.bank.compare.plan import (
     WORKERS,
     Plan,
 )
-from demo_project.bank.compare.pool import WorkerError
 from demo_project.bank.compare.recording import AlreadyRunning, Cancelled, run_comparison
 from demo_project.bank.models import Comparison
 from demo_project.bank.report import print_report, progress_bar
 from demo_project.bank.server import bank_server
 from demo_project.bank.strategies import STRATEGIES, available
 from redis_locks import LockBackendError
+from redis_locks.benchmark.pool import WorkerError
 
 
 def add_plan_arguments(

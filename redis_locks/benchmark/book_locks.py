@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import redis
 
-from redis_locks import LockLost, LockTimeout
+from redis_locks.exceptions import LockLost, LockTimeout
 
 POLL_SECONDS = 0.001
 NO_EXPIRY = -1

@@ -1,0 +1,159 @@
+"""One run of the benchmark: alone on its names, in slices and turn by turn, leaving nothing behind."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+import redis
+
+from redis_locks.backends import backend_for
+from redis_locks.benchmark.figures import Figures, Turn, WorkerReport, summarise
+from redis_locks.benchmark.pool import WorkerPool
+from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, WAIT, Subject, our_keys
+from redis_locks.benchmark.worker import Job
+from redis_locks.connections import client_of
+from redis_locks.exceptions import LockBackendError
+from redis_locks.locks import Lock
+
+SLICE_SECONDS = 1.0
+"""The turn of a lock is at most this long, so that a busy moment of the machine hits all alike."""
+
+
+class KeysInTheWay(Exception):
+    """The server has keys of the names that the benchmark uses, and somebody else made them."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure: each lock with each number of clients, for so many seconds in all."""
+
+    subjects: Sequence[str]
+    clients: Sequence[int]
+    seconds: float
+    using: str | None = None
+
+    @property
+    def slices(self) -> int:
+        """In how many turns each is measured."""
+        return max(1, math.ceil(self.seconds / SLICE_SECONDS))
+
+    @property
+    def turns(self) -> Sequence[Turn]:
+        """Lock and number of clients of every slice, in order."""
+        return [
+            (subject, clients)
+            for clients in self.clients
+            for _ in range(self.slices)
+            for subject in self.subjects
+        ]
+
+
+def measure(plan: Plan, on_turn: Callable[[Turn], None]) -> Mapping[Turn, Figures]:
+    """Measure everything; return the figures by lock and number of clients.
+
+    Blocks for the plan's seconds times its locks times its numbers of clients, and a little more. When it returns
+    or raises, the clients are gone, and with them the keys that they made.
+
+    Args:
+        plan: What to measure.
+        on_turn: Called before each slice.
+
+    Raises:
+        LockNotAvailable: Another benchmark runs on this server.
+        LockLost: The server forgot meanwhile that we run.
+        KeysInTheWay: There are keys of the names that are used.
+        WorkerError: A client failed.
+        LockBackendError: The server cannot be reached, or refused a command.
+        ImproperlyConfigured: The server's address or a setting is wrong.
+    """
+    client = client_of(plan.using)
+    try:
+        with _alone(client, plan), client_pool(max(plan.clients)) as pool:
+            return _measure(client, plan, pool, on_turn)
+    except redis.RedisError as error:
+        msg = f"{backend_for(plan.using).description} did not answer as expected: {error}"
+        raise LockBackendError(msg) from error
+
+
+def client_pool(size: int) -> WorkerPool:
+    """Return a pool of clients."""
+    # The last acquire of a client may begin just in time, and then wait.
+    return WorkerPool("redis_locks.benchmark.worker", size, grace=WAIT + 15.0)
+
+
+def prepare(pool: WorkerPool, job: Job, clients: int) -> None:
+    """Give a job to so many clients; block until all have connected.
+
+    Raises:
+        WorkerError: A client failed.
+    """
+    pool.prepare([asdict(job)] * clients)
+
+
+def run(pool: WorkerPool, seconds: float) -> list[WorkerReport]:
+    """Let the clients do for so many seconds what they were given; block until all have reported.
+
+    Raises:
+        WorkerError: A client failed.
+    """
+    return [WorkerReport(**report) for report in pool.run(seconds)]
+
+
+@contextmanager
+def _alone(client: redis.Redis, plan: Plan) -> Iterator[None]:
+    """Keep other benchmarks out, refuse to touch keys of others, and delete our own."""
+    subjects = [SUBJECTS[key] for key in plan.subjects]
+    with Lock(NAME, wait=0, using=plan.using, label="locks benchmark"):
+        _refuse_keys(client, subjects)
+        try:
+            yield
+        finally:
+            _delete_keys(client, subjects, plan.using)
+
+
+def _refuse_keys(client: redis.Redis, subjects: Sequence[Subject]) -> None:
+    found = [key.decode() for subject in subjects for key in subject.keys if client.exists(key)]
+    if found:
+        msg = (
+            f"There are keys of the names that the benchmark uses: {', '.join(found)}. If they are "
+            "left of one that was killed, they go within 10 s; otherwise delete them or use another server."
+        )
+        raise KeysInTheWay(msg)
+
+
+def _delete_keys(client: redis.Redis, subjects: Sequence[Subject], using: str | None) -> None:
+    for subject in subjects:
+        client.delete(*subject.keys)
+    ours = SUBJECTS[OURS].name
+    # What a client that was killed leaves in the index.
+    client.zrem(backend_for(using).keys(ours)[0], ours)
+    # These stay for an hour otherwise; nobody compares fencing tokens of the benchmark.
+    for name in (NAME, ours):
+        client.delete(our_keys(name).fence)
+
+
+def _measure(
+    client: redis.Redis, plan: Plan, pool: WorkerPool, on_turn: Callable[[Turn], None]
+) -> dict[Turn, Figures]:
+    reports: dict[Turn, list[Sequence[WorkerReport]]] = defaultdict(list)
+    commands: Counter[Turn] = Counter()
+    seconds = plan.seconds / plan.slices
+    for turn in plan.turns:
+        on_turn(turn)
+        key, clients = turn
+        prepare(pool, Job(key, plan.using, seconds), clients)
+        before = _sent(client, key)
+        reports[turn].append(run(pool, seconds))
+        commands[turn] += _sent(client, key) - before
+    return {turn: summarise(slices, commands[turn]) for turn, slices in reports.items()}
+
+
+def _sent(client: redis.Redis, key: str) -> int:
+    """Return how often the server has run the commands of a lock, for anybody, since it started."""
+    statistics = client.info("commandstats")
+    sends = SUBJECTS[key].sends
+    return sum(statistics.get(f"cmdstat_{command}", {}).get("calls", 0) for command in sends)
