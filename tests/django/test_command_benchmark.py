@@ -1,0 +1,150 @@
+"""`manage.py locks benchmark`, with clients that are processes, but for moments only."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+
+from redis_locks import Lock, inspection
+from redis_locks.benchmark import subjects
+from redis_locks.benchmark.measuring import client_pool
+from redis_locks.benchmark.pool import WorkerError
+from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, USUAL
+from tests.contract.world import until
+from tests.django.command_line import Process, Terminal, locks
+from tests.django.test_command import fails
+from tests.elsewhere import held
+
+INSTALLED = [key for key in USUAL if SUBJECTS[key].is_installed]
+
+
+@pytest.fixture
+def left(client: redis.Redis) -> Iterator[Callable[[], list[bytes]]]:
+    """Lists the keys of the benchmark's names; they are gone before and after."""
+
+    def keys() -> list[bytes]:
+        return sorted(client.keys(f"*{NAME}*"))
+
+    assert [] == keys()
+    yield keys
+    if found := keys():
+        client.delete(*found)
+
+
+def test_every_lock_is_measured_with_each_number_of_clients(
+    left: Callable[[], list[bytes]],
+) -> None:
+    status, out, err = locks("benchmark", "--seconds", "0.05", "--clients", "1", "2", "--json")
+    assert 0 == status
+    assert "This loads unix:" in err
+    rows = json.loads(out)
+    assert [(key, clients) for clients in (1, 2) for key in INSTALLED] == [
+        (row["lock"], row["clients"]) for row in rows
+    ]
+    assert all(0 < row["acquires"] <= row["tries"] for row in rows)
+    assert all(0 < row["p99_wait"] for row in rows)
+    assert all(1 / row["clients"] <= row["fairness"] <= 1 for row in rows)
+    original, *_, ours = (row for row in rows if row["clients"] == 1)
+    assert (7.0, 2.0) == (original["commands_per_acquire"], ours["commands_per_acquire"])
+    assert (0.0, 31_359) == (original["percent"], original["book_acquires"])
+    assert pytest.approx(100 * (ours["acquires"] / original["acquires"] - 1)) == ours["percent"]
+    assert ours["tries"] == ours["acquires"]
+    assert [] == left()
+    assert OURS not in "".join(inspection.names())
+
+
+def test_a_terminal_of_80_columns_shows_a_bar_and_then_the_table() -> None:
+    arguments = ("--seconds", "0.05", "--clients", "1", "--only", "lua", "redis-py-1ms")
+    with Terminal("benchmark", *arguments) as terminal:
+        status, shown = terminal.end()
+    assert 0 == status
+    bar, _, table = shown.rpartition("\x1b[K")
+    assert "[----------" in bar
+    assert "1 client: Lua, of the book" in bar
+    header, *rows = table.splitlines()
+    assert "TRIES ACQUIRES +/- FAIRNESS P99 MS COMMANDS" in " ".join(header.split())
+    labels = ("Lua, of the book", "  the book, in 10 s", "redis-py Lock, sleep=1ms")
+    assert [True] * 3 == [row.startswith(label) for row, label in zip(rows, labels, strict=True)]
+    assert ["44,494", "44,494", "+42%"] == rows[1].split()[-3:]
+    assert all(len(row) < 80 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.long)],
+)
+def test_whoever_ends_it_finds_no_client_and_no_key_left(
+    number: int, status: int, left: Callable[[], list[bytes]]
+) -> None:
+    arguments = ("--seconds", "60", "--clients", "1", "--only", OURS)
+    with Process("benchmark", *arguments) as process:
+        until(lambda: inspection.lock(SUBJECTS[OURS].name))
+        process.send(number)
+        found, out, err = process.end()
+    assert (status, "") == (found, out)
+    assert "Traceback" not in err
+    assert [] == left()
+    assert [] == [name for name in inspection.names() if name.startswith(NAME)]
+
+
+def test_keys_in_the_way_are_refused_and_left_alone(
+    client: redis.Redis, left: Callable[[], list[bytes]]
+) -> None:
+    key = SUBJECTS["lua"].keys[0]
+    client.set(key, "somebody's")
+    assert key.decode() in fails("benchmark", "--only", "lua", code=1)
+    assert b"somebody's" == client.get(key)
+
+
+def test_a_second_benchmark_on_the_same_server_is_refused(left: Callable[[], list[bytes]]) -> None:
+    with held(Lock(NAME)):
+        assert "Another benchmark runs" in fails("benchmark", code=75)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--seconds", "0"),
+        ("--seconds", "nan"),
+        ("--clients", "0"),
+        ("--clients", "101"),
+        ("--only", "original-lock"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_with_the_value(option: str, value: str) -> None:
+    message = fails("benchmark", option, value, code=64)
+    assert option in message
+    assert value in message
+
+
+def test_a_lock_that_was_asked_for_must_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subjects, "find_spec", lambda module: None)
+    assert "python-redis-lock is not installed" in fails(
+        "benchmark", "--only", "python-redis-lock", code=64
+    )
+
+
+def test_clients_need_the_settings(
+    monkeypatch: pytest.MonkeyPatch, left: Callable[[], list[bytes]]
+) -> None:
+    monkeypatch.delenv("DJANGO_SETTINGS_MODULE")
+    assert "DJANGO_SETTINGS_MODULE" in fails("benchmark", "--only", "lua", code=64)
+    assert [] == left()
+
+
+def test_a_server_that_is_not_there_has_the_exit_status_69() -> None:
+    assert "cannot be reached" in fails(
+        "benchmark", "--using", "unix:///nonexistent/s.sock", code=69
+    )
+
+
+def test_a_client_that_dies_is_reported() -> None:
+    with client_pool(1) as pool:
+        os.kill(pool.pids[0], signal.SIGKILL)
+        with pytest.raises(WorkerError, match="failed"):
+            pool.prepare([{}])

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from redis_locks.benchmark.figures import BOOK, Figures, WorkerReport, compare, summarise
+
+BOOKS = {turn: Figures(tries, acquires, 1.0, 0.0, None) for turn, (tries, acquires) in BOOK.items()}
+
+
+def test_percentages_against_the_original_lock_are_those_that_the_book_states() -> None:
+    rows = [row for row in compare(BOOKS, 10) if row.lock == "lua"]
+    percents = [row.percent for row in rows if row.percent is not None]
+    # "more than 40%", "87%", and "over 100%" for five and ten.
+    assert [41, 87, 107, 136] == [int(percent) for percent in percents]
+    assert percents == [row.book_percent for row in rows]
+
+
+def test_what_is_not_in_the_book_has_no_figures_of_it() -> None:
+    (row,) = compare({("redis_locks", 3): Figures(5, 5, 1.0, 0.1, 2.0)}, 1)
+    assert (None, None, None, None) == (
+        row.percent,
+        row.book_tries,
+        row.book_acquires,
+        row.book_percent,
+    )
+
+
+def test_fairness_is_that_of_the_clients_and_waits_are_those_of_all() -> None:
+    slices = [
+        [WorkerReport(4, [10, 10, 10]), WorkerReport(9, [500])],
+        [WorkerReport(1, [10]), WorkerReport(6, [20, 20, 20])],
+    ]
+    assert Figures(20, 8, 1.0, 500 / 1e6, 3.0) == summarise(slices, commands=24)
+
+
+def test_without_an_acquire_there_are_no_commands_per_acquire() -> None:
+    assert Figures(7, 0, 0.0, 0.0, None) == summarise([[WorkerReport(7, [])]], commands=7)
