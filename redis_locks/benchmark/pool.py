@@ -8,7 +8,8 @@ import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -105,14 +106,17 @@ class WorkerPool:
     def prepare(self, jobs: Sequence[Mapping[str, Any]]) -> None:
         """Give one job to each of as many workers; block until all are ready to begin.
 
+        If this raises, no worker is at work any more.
+
         Raises:
             WorkerError: A worker failed or did not answer in time.
         """
         self._chosen = self._processes[: len(jobs)]
-        for process, job in zip(self._chosen, jobs, strict=True):
-            self._tell(process, json.dumps(job))
-        for process in self._chosen:
-            self._hear(process, self._grace)
+        with self._all_or_none():
+            for process, job in zip(self._chosen, jobs, strict=True):
+                self._tell(process, json.dumps(job))
+            for process in self._chosen:
+                self._hear(process, self._grace)
 
     def run(self, seconds: float) -> list[dict[str, Any]]:
         """Let them do their jobs, all at once; block until all have reported.
@@ -127,10 +131,15 @@ class WorkerPool:
         """
         # The monotonic clock is the same for all processes of a machine.
         begin = monotonic() + _NOTICE_SECONDS
-        try:
+        with self._all_or_none():
             for process in self._chosen:
                 self._tell(process, repr(begin))
             return [self._hear(process, seconds + self._grace) for process in self._chosen]
+
+    @contextmanager
+    def _all_or_none(self) -> Iterator[None]:
+        try:
+            yield
         except BaseException:
             # Whoever clears up after us must be the last to touch what they worked on.
             self._kill()

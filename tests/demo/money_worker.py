@@ -132,9 +132,10 @@ def _set_up(orders: dict[str, Any]) -> None:
         INSTALLED_APPS=["demo_project.rows"],
     )
     django.setup()
-    from demo_project.bank import book_locks, transfers
+    from demo_project.bank import transfers
     from demo_project.bank.strategies import STRATEGIES
     from demo_project.rows import moving
+    from redis_locks.benchmark import book_locks
 
     transfers.WAIT_SECONDS = moving.WAIT_SECONDS = WAIT
     for name, lock in (("book_setnx", book_locks.setnx_lock), ("book_lua", book_locks.lua_lock)):
