@@ -13,9 +13,8 @@ import redis
 from redis_locks.backends import backend_for
 from redis_locks.benchmark.figures import Figures, Turn, WorkerReport, summarise
 from redis_locks.benchmark.pool import WorkerPool
-from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, WAIT, Subject, our_keys
+from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, WAIT, Subject, one_server, our_keys
 from redis_locks.benchmark.worker import Job
-from redis_locks.connections import client_of
 from redis_locks.exceptions import LockBackendError
 from redis_locks.locks import Lock
 
@@ -70,7 +69,7 @@ def measure(plan: Plan, on_turn: Callable[[Turn], None]) -> Mapping[Turn, Figure
         LockBackendError: The server cannot be reached, or refused a command.
         ImproperlyConfigured: The server's address or a setting is wrong.
     """
-    client = client_of(plan.using)
+    client = one_server(plan.using)
     try:
         with _alone(client, plan), client_pool(max(plan.clients)) as pool:
             return _measure(client, plan, pool, on_turn)

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import redis
+from django.core.exceptions import ImproperlyConfigured
 from redis.lock import Lock as RedisPyLock
 
 from redis_locks.benchmark import book_locks
@@ -64,6 +65,15 @@ class Subject:
         return find_spec(self.module) is not None
 
 
+def one_server(using: str | None) -> redis.Redis:
+    """Return the client that `using` names. Raises ImproperlyConfigured if that is a cluster's."""
+    client = client_of(using)
+    if isinstance(client, redis.Redis):
+        return client
+    msg = "a benchmark compares locks on one server: name one of the cluster's nodes, or another server, by --using"
+    raise ImproperlyConfigured(msg)
+
+
 class _Counting(RedisPyLock):
     """redis-py's lock, and how often it asked."""
 
@@ -75,18 +85,18 @@ class _Counting(RedisPyLock):
 
 
 def _original(using: str | None, name: str) -> Take:
-    client = client_of(using)
+    client = one_server(using)
     return lambda: book_locks.setnx_lock(client, name, WAIT, LEASE)
 
 
 def _lua(using: str | None, name: str) -> Take:
-    client = client_of(using)
+    client = one_server(using)
     return lambda: book_locks.lua_lock(client, name, WAIT, LEASE)
 
 
 def _redis_py(sleep: float) -> Callable[[str | None, str], Take]:
     def opened(using: str | None, name: str) -> Take:
-        client = client_of(using)
+        client = one_server(using)
         return lambda: _Counting(client, name, timeout=LEASE, sleep=sleep, blocking_timeout=WAIT)
 
     return opened
@@ -110,7 +120,7 @@ class _CountingSets:
 def _python_redis_lock(using: str | None, name: str) -> Take:
     import redis_lock
 
-    client = client_of(using)
+    client = one_server(using)
 
     @contextmanager
     def take() -> Iterator[_CountingSets]:
