@@ -67,10 +67,13 @@ def stress(url: str, name: str, seconds: float, seed: int) -> None:
 
 def sleeping_child() -> int:
     """Fork a child that does nothing until it is killed; return its pid."""
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        os.write(writing, b".")  # what is to be done after a fork is done
         while True:
             signal.pause()
+    os.read(reading, 1)
     return child
 
 
