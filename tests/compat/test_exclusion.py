@@ -183,7 +183,7 @@ def test_threads_of_both_never_meet(
     assert [1] * (25 * len(kinds)) == met
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_processes_of_all_kinds_lose_no_update(
     start: Start, client: redis.Redis, server_side: Observer, name: str
 ) -> None:

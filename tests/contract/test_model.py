@@ -119,7 +119,7 @@ def test_a_lock_behaves_as_its_model(redis_server: EmbeddedServer) -> None:
     LockMachine.server = redis_server
     test = LockMachine.TestCase()
     test.settings = settings(
-        max_examples=40,
+        max_examples=25,
         stateful_step_count=30,
         deadline=None,
         derandomize=True,

@@ -88,7 +88,7 @@ def test_lost_on_its_way_it_ends_with_its_lease_and_is_not_renewed(world: World,
 
 
 def test_adopted_it_is_renewed(world: World, name: str) -> None:
-    text = world.do(held(world, Lock(name, lease=0.3)), "detach", lease=5)
+    text = world.do(held(world, Lock(name, lease=0.9)), "detach", lease=2)
     adopted = adopt(world, text)
     end = adopted._lease.deadline
     until(lambda: adopted._lease.deadline > end)

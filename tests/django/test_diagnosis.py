@@ -201,6 +201,7 @@ def test_a_cache_in_the_same_database_is_a_warning(redis_server: EmbeddedServer)
     assert Level.OK is found(f"{redis_server.url}?db=1")["shared cache"].level
 
 
+@pytest.mark.long
 def test_a_cluster_without_slots_is_an_error_and_with_all_of_them_a_warning() -> None:
     port = str(free_port())
     with running("--cluster-enabled", "yes", "--port", port, "--bind", "127.0.0.1") as node:

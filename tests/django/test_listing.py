@@ -201,7 +201,7 @@ def test_too_many_locks_to_look_at_are_counted(monkeypatch: pytest.MonkeyPatch) 
         assert 0 == page(order="held", matching=Filter(name="d")).left_out
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_the_first_of_many_pages_is_quick_and_asks_for_no_foreign_key(
     private_server: EmbeddedServer,

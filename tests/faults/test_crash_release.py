@@ -16,7 +16,7 @@ from tests.elsewhere import in_thread
 from tests.faults.processes import Crew
 
 
-@pytest.mark.parametrize("renew", [True, False])
+@pytest.mark.parametrize("renew", [pytest.param(True, marks=pytest.mark.long), False])
 def test_a_waiter_has_the_lock_of_a_killed_holder_within_half_a_second(
     crew: Crew, name: str, *, renew: bool
 ) -> None:

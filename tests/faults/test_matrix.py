@@ -18,7 +18,14 @@ SECONDS = float(os.environ.get("REDIS_LOCKS_FAULT_SECONDS", "1"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(90 + 3 * SECONDS)]
 
 
-@pytest.mark.parametrize("key", [key for key, each in SCENARIOS.items() if each.redis_py_fails])
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(key, marks=[pytest.mark.long] if key == "lost-replies" else [])
+        for key, each in SCENARIOS.items()
+        if each.redis_py_fails
+    ],
+)
 def test_the_same_check_finds_a_lock_at_fault_that_has_neither_tokens_nor_deadlines(
     key: str,
 ) -> None:

@@ -264,6 +264,7 @@ def test_an_error_of_something_else_that_the_function_calls_is_not_taken_for_our
     assert 1 == body.calls
 
 
+@pytest.mark.long
 def test_thousands_of_attempts_are_possible(side: Side, client: redis.Redis, name: str) -> None:
     body = Adding(name, 1, lambda attempt: client.incr(name) if attempt < 1100 else None)
     assert 1100 == side.run(body, name, attempts=2000)

@@ -23,7 +23,7 @@ MOST = 5
 
 @pytest.mark.slow
 @pytest.mark.timeout(60 + JOBS)
-@pytest.mark.parametrize("mode", ["blocking", "async"])
+@pytest.mark.parametrize("mode", ["blocking", pytest.param("async", marks=pytest.mark.long)])
 def test_every_job_is_done_once_or_exhausted_after_exactly_its_attempts(
     redis_server: EmbeddedServer, records: Records, name: str, mode: str
 ) -> None:
