@@ -89,8 +89,8 @@ class Release(Ending[HolderInfo]):
         """Return when the holders learn of it."""
         learns = max(hold.lease for hold in parties) / 3
         return (
-            f"The holder learns of it at its next renewal, within {learns:.1f} s; "
-            "until then it goes on working."
+            "The holder learns of it at once; one that cannot be told, at its next renewal, "
+            f"within {learns:.1f} s, and until then it goes on working."
         )
 
 

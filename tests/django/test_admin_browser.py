@@ -13,6 +13,7 @@ from django.test import override_settings
 from redis_locks import Lock
 from redis_locks.statistics.flushing import flusher
 from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import until
 from tests.django.serving import served
 from tests.elsewhere import in_thread
 from tests.faults.processes import Worker
@@ -173,7 +174,7 @@ def test_force_release_reaches_a_holder_in_another_process(
     visit: Visit, hire: Callable[[], Worker], name: str
 ) -> None:
     holder = hire()
-    holder.ask("acquire", name=name, lease=3)
+    holder.ask("acquire", name=name, lease=60)  # renewed in 20 s for the first time
     page = visit.open(f"{LOCKS}?q={name}")
     page.click("[data-rows] a")
     page.click("text=Force-release…")
@@ -183,8 +184,7 @@ def test_force_release_reaches_a_holder_in_another_process(
     page.fill("#id_reason", "stuck since the deployment")
     page.click("input[value='Force-release']")
     page.wait_for_selector(".messagelist .success")
-    while not holder.ask("is_lost")["is_lost"]:
-        pass
+    until(lambda: holder.ask("is_lost")["is_lost"], within=1)
     page.wait_for_selector("text=Nobody holds this lock or waits for it.")
     page.click("text=History")
     assert "stuck since the deployment" in page.inner_text("#change-history")

@@ -135,7 +135,7 @@ def test_show_of_a_free_lock_is_not_found(name: str) -> None:
 def test_release_ends_the_hold_and_says_what_that_means(name: str, hold: Hold) -> None:
     out, err = run("release", name, "--yes")
     assert out.startswith(f"Released lock '{name}', which was held by ")
-    assert "learns of it at its next renewal" in err
+    assert "learns of it at once" in err
     assert inspection.lock(name) is None
 
 

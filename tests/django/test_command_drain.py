@@ -44,7 +44,7 @@ def test_it_says_what_it_ended(theirs: Hold) -> None:
         f"Cancelled the wait for lock 'report': {HOST} pid",
         f"Ended 1 hold and 1 wait of host '{HOST}'.",
     ] == [line.partition(" pid")[0] + " pid" * (" pid" in line) for line in out.splitlines()]
-    assert "learn of it at their next renewal" in err
+    assert "learn of it at once" in err
     with pytest.raises(LockLost):
         theirs.extend(60)
     assert ["ours"] == inspection.names()

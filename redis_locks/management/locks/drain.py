@@ -57,7 +57,7 @@ class Drain(Verb):
         )
         if ended.holders:
             console.note(
-                "The holders learn of it at their next renewal; until then they go on working."
+                "The holders learn of it at once, or at their next renewal if they cannot be told."
             )
 
 

@@ -43,4 +43,6 @@ class Release(Verb):
         text = f"Released lock '{shown}', which was held by {by}."
         report = Report(row, tuple(row), [row], lambda _: [text])
         console.report(report, options["format"])
-        console.note("The holder learns of it at its next renewal; until then it goes on working.")
+        console.note(
+            "The holder learns of it at once, or at its next renewal if it cannot be told."
+        )
