@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 
-from redis_locks.renewal import Lease
+from redis_locks.leases import Lease
 
 
 class CancelledByLoss:

@@ -10,8 +10,8 @@ from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.durations import wait_seconds
 from redis_locks.exceptions import LockLost
 from redis_locks.identity import new_token, session
+from redis_locks.leases import Lease
 from redis_locks.possession import Possession
-from redis_locks.renewal import Lease
 from redis_locks.store import Refused
 
 

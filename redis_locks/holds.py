@@ -10,7 +10,7 @@ from redis_locks import store
 from redis_locks.commits import queued_commands
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockError
-from redis_locks.renewal import tell_lost, tell_released
+from redis_locks.leases import tell_lost, tell_released
 from redis_locks.transit import Movable
 
 

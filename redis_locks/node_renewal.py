@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.nodes import Nodes
 from redis_locks.drivers.slots import slot_of
-from redis_locks.renewal import Lease, Renewer
+from redis_locks.leases import Lease
+from redis_locks.renewal import Renewer
 
 
 class NodeRenewer:

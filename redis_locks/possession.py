@@ -12,7 +12,7 @@ from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver, Link, LinkBroken
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
 from redis_locks.identity import note_unconfirmed, process_id
-from redis_locks.renewal import Lease
+from redis_locks.leases import Lease
 from redis_locks.tenure import Tenure
 
 T = TypeVar("T")

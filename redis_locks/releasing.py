@@ -16,7 +16,7 @@ from redis_locks.drivers.base import Driver, Link, run_blocking
 from redis_locks.durations import lease_ms
 from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.identity import note_unconfirmed, process_id
-from redis_locks.renewal import tell_lost, tell_released
+from redis_locks.leases import tell_lost, tell_released
 
 logger = logging.getLogger("redis_locks")
 

@@ -8,7 +8,8 @@ import weakref
 from collections.abc import Callable, Iterable
 
 from redis_locks import modes
-from redis_locks.renewal import Lease, Renewer
+from redis_locks.leases import Lease
+from redis_locks.renewal import Renewer
 
 
 class Tenure:

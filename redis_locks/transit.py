@@ -15,8 +15,9 @@ from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.durations import lease_ms
 from redis_locks.exceptions import LockError, LockLost
 from redis_locks.identity import new_token, note_unconfirmed, session, whoami
+from redis_locks.leases import Lease
 from redis_locks.releasing import Releasable
-from redis_locks.renewal import Lease, Renewer
+from redis_locks.renewal import Renewer
 from redis_locks.store import Request, may_be_buried
 from redis_locks.tenure import Tenure
 

@@ -16,7 +16,7 @@ from redis_locks.exceptions import (
     LockBackendError,
 )
 from redis_locks.identity import describe_holder, new_token, session, whoami
-from redis_locks.renewal import Lease, tell_acquired, tell_released
+from redis_locks.leases import Lease, tell_acquired, tell_released
 from redis_locks.run_once import scripts
 from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.beginning import Started, begin, look

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from redis_locks.drivers.base import run_blocking
-from redis_locks.exceptions import LockError, LockNotHeld
+from redis_locks.exceptions import LockNotHeld
 from redis_locks.run_once.endings import HoldWithVerdict
 from redis_locks.run_once.verdicts import Verdict
 
@@ -86,40 +84,3 @@ class Attempt(HoldWithVerdict):
         """Record that this attempt failed; see `fail`."""
         self.conclude(Verdict.failed(error))
         await self.arelease()
-
-    def __enter__(self) -> Self:
-        """Return itself; the end of the block ends the attempt."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End the attempt, unless it has ended: as done, or as failed if the body raised.
-
-        Raises LockLost if the lock was lost, unless the body raised already.
-        """
-        try:
-            run_blocking(self.leave(exc))
-        except LockError:
-            raise
-        except BaseException:
-            # Interrupted, perhaps before the release had begun.
-            with suppress(LockError):
-                self.release()
-            raise
-
-    async def __aenter__(self) -> Self:
-        """Return itself; see `__enter__`."""
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End the attempt; see `__exit__`."""
-        await self.aleave(exc)

@@ -19,7 +19,7 @@ from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.exceptions import LockLost
 from redis_locks.identity import new_token, whoami
 from redis_locks.keys import Keys
-from redis_locks.renewal import Lease
+from redis_locks.leases import Lease
 from redis_locks.scripts import Script
 from redis_locks.store import Refused, Request
 from redis_locks.waiting import Won

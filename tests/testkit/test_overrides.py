@@ -23,7 +23,6 @@ from redis_locks import (
     RedisLockMixin,
     Semaphore,
     inspection,
-    locks,
     redis_lock,
 )
 from redis_locks.drivers.base import run_blocking
@@ -202,7 +201,7 @@ def test_an_interrupted_acquire_leaves_no_hold(monkeypatch: pytest.MonkeyPatch) 
     def interrupted(*_args: object, **_kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(locks, "Hold", interrupted)
+    monkeypatch.setattr(Lock, "_hold_type", interrupted)
     with pytest.raises(KeyboardInterrupt):
         Lock("a").acquire()
     assert_released("a")

@@ -10,7 +10,8 @@ import pytest
 
 from redis_locks.drivers.base import LinkBroken
 from redis_locks.keys import set_keys
-from redis_locks.renewal import IDLE, Lease, _note, _Registry
+from redis_locks.leases import Lease
+from redis_locks.renewal import IDLE, _note, _Registry
 from redis_locks.store import Request
 
 
@@ -26,7 +27,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     made = Clock()
-    monkeypatch.setattr("redis_locks.renewal.monotonic", made)
+    for module in ("renewal", "leases"):
+        monkeypatch.setattr(f"redis_locks.{module}.monotonic", made)
     return made
 
 
