@@ -8,7 +8,6 @@
 
 local from = upgraded(ARGV[2])
 
-leave(all, token)
 for _, name in ipairs(all) do
   if from and exclusive(name) == token then
     become_shared(name, from)
@@ -16,5 +15,7 @@ for _, name in ipairs(all) do
     let_go(name)
   end
 end
+-- After that: a sharer's claim says which mode there is one less of.
+leave(all, token)
 settle(all)
 return token .. " " .. obstacle(all, ARGV[2])

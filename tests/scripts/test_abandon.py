@@ -6,6 +6,13 @@ from redis.exceptions import ResponseError
 from tests.scripts.bench import Bench
 
 
+def test_a_shared_grant_that_is_abandoned_leaves_room_for_others(bench: Bench) -> None:
+    bench.acquire("a", mode="shared")
+    bench.acquire("b", mode="shared")
+    bench.abandon("a", mode="shared")
+    assert "1" == bench.acquire("c", mode="shared")[0]
+
+
 def test_a_waiter_leaves_the_queue_and_learns_who_holds(bench: Bench) -> None:
     _, _, since = bench.acquire("a", lease=5000)
     bench.queue_up("b", "c", "d")
