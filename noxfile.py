@@ -66,12 +66,19 @@ def tests(session: nox.Session, django: str) -> None:
 
 @nox.session(python=PYTHON)
 def coverage(session: nox.Session) -> None:
-    """Run the tests, their long forms included, and fail below the coverage floor."""
+    """Run the tests, and fail below the coverage floor."""
     session.install("-e", ".[test]")
     session.run("coverage", "erase")
-    session.run("coverage", "run", "-m", "pytest", "-m", "not benchmark", *session.posargs)
+    session.run("coverage", "run", "-m", "pytest", *session.posargs)
     session.run("coverage", "combine", "-q")
     session.run("coverage", "report")
+
+
+@nox.session(python=PYTHON)
+def long(session: nox.Session) -> None:
+    """Run the long forms of tests, on a quiet machine; they take a quarter of an hour."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "pytest", "-n2", "-m", "long", *session.posargs)
 
 
 @nox.session(python=PYTHON)

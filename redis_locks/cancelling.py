@@ -29,10 +29,14 @@ class CancelledByLoss:
             self._fired = True
             self._task.cancel()
 
-    async def end(self, error: BaseException | None) -> BaseException | None:
-        """Return what the block ended with; None in place of a cancellation that was ours."""
+    def stop(self) -> None:
+        """Cancel the task no more."""
         for lease, before in zip(self._leases, self._before, strict=True):
             lease.on_lost = before
+
+    async def end(self, error: BaseException | None) -> BaseException | None:
+        """Return what the block ended with; None in place of a cancellation that was ours."""
+        self.stop()
         if not self._fired or self._task is None:
             return error
         others = self._task.uncancel() > self._cancelling

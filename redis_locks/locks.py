@@ -187,7 +187,7 @@ class Lock(Acquirable):
 
     async def __aenter__(self) -> Hold:
         """Acquire, or raise; see `__enter__`."""
-        return self._blocks.push(await self._aenter(UNSET))
+        return self._blocks.push(await (await self._aenter(UNSET)).__aenter__())
 
     async def __aexit__(
         self,
@@ -204,8 +204,7 @@ class Lock(Acquirable):
 
     async def _aenter(self, wait: float | Unset | None) -> Hold:
         seconds = self._effective_wait(wait)
-        hold = self._granted(await self._acquire_async(seconds), seconds)
-        return await hold.__aenter__()
+        return self._granted(await self._acquire_async(seconds), seconds)
 
     def _effective_wait(self, wait: float | Unset | None) -> float | None:
         if wait is not UNSET:
@@ -271,7 +270,8 @@ class HoldContext:
             hold.__exit__(None, exc, None)
 
     async def __aenter__(self) -> Hold:
-        self._hold = await self._unused()._aenter(self._wait)  # noqa: SLF001 - as above
+        hold = await self._unused()._aenter(self._wait)  # noqa: SLF001 - as above
+        self._hold = await hold.__aenter__()
         return self._hold
 
     async def __aexit__(

@@ -12,7 +12,6 @@ from typing import Any, Literal, Protocol
 
 from redis_locks.claims import Who, parse_who
 from redis_locks.drivers.base import Driver
-from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.exceptions import Wait
 from redis_locks.modes import shown
 from redis_locks.store import Request
@@ -121,7 +120,7 @@ async def tell(
         lease=request.lease_ms / 1000,
         **details,
     )
-    await observer.tell(event, task=not isinstance(driver, BlockingDriver))
+    await observer.tell(event, task=driver.suspends)
 
 
 _parsed = lru_cache(maxsize=1024)(parse_who)

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
+from django.db import connections
+
 from redis_locks import Hold, Lock, LockLost
 
 T = TypeVar("T")
@@ -14,8 +16,15 @@ T = TypeVar("T")
 
 def in_thread(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Call in a new thread, and return or raise what that does."""
+
+    def run() -> T:
+        try:
+            return function(*args, **kwargs)
+        finally:
+            connections.close_all()  # a thread has connections of its own
+
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(function, *args, **kwargs).result()
+        return pool.submit(run).result()
 
 
 def is_free(name: str, **options: Any) -> bool:

@@ -268,6 +268,8 @@ class AsyncLink(asyncio.Protocol):
 class AsyncDriver:
     """The driver of one event loop."""
 
+    suspends = True
+
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description
         self.renewer: Any = None

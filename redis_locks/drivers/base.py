@@ -59,6 +59,8 @@ class Driver(Protocol):
     """Hands out links, sleeps, and guards clean-up against cancellation."""
 
     description: str
+    suspends: bool
+    """Whether its callers are tasks of an event loop; else they are threads, which it blocks."""
 
     async def checkout(self) -> Link:
         """Return a link.

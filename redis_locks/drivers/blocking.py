@@ -244,6 +244,8 @@ class BlockingDriver:
     the lock it waits for must never have to wait for a link.
     """
 
+    suspends = False
+
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description
         self._endpoint = endpoint

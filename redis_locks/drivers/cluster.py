@@ -24,6 +24,8 @@ T = TypeVar("T")
 class ClusterDriver:
     """Hands out links to a cluster, over a driver of each of its nodes."""
 
+    suspends = False
+
     def __init__(self, nodes: Nodes) -> None:
         self.description = nodes.description
         self.nodes = nodes
@@ -71,6 +73,8 @@ class BlockingClusterDriver(ClusterDriver):
 class AsyncClusterDriver(ClusterDriver):
     """The driver of one event loop."""
 
+    suspends = True
+
     def __init__(self, cluster: ClusterEndpoint, driver_of: Callable[[Endpoint], Driver]) -> None:
         super().__init__(Nodes(cluster, lambda endpoint: self._with_ears(driver_of(endpoint))))
         self.renewer: Any = None
@@ -99,6 +103,8 @@ class AsyncClusterDriver(ClusterDriver):
 
 class _Renewed(ClusterDriver):
     """The driver of an event loop, as one of its renewers has it."""
+
+    suspends = True
 
     def __init__(self, nodes: Nodes) -> None:
         super().__init__(nodes)

@@ -10,7 +10,6 @@ from redis_locks import store
 from redis_locks.asking import ask, async_answer, blocking_answer
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver
-from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.wire import pack_command
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.reading import read_lock
@@ -107,7 +106,7 @@ async def _release(
         if await ask(backend, driver, partial(store.release, keys=keys, token=token)):
             ended += 1
             await _tell(backend, driver, keys, token)
-            note_ended(backend.description, name, "force_released", task=_is_async(driver))
+            note_ended(backend.description, name, "force_released", task=driver.suspends)
     return ended
 
 
@@ -122,12 +121,8 @@ async def _cancel(backend: Backend, driver: Driver, *, name: str, token: str) ->
     keys = backend.keys(validate_name(name))
     cancelled = await ask(backend, driver, partial(store.cancel, keys=keys, token=token))
     if cancelled:
-        note_ended(backend.description, name, "cancelled", task=_is_async(driver))
+        note_ended(backend.description, name, "cancelled", task=driver.suspends)
     return cancelled
-
-
-def _is_async(driver: Driver) -> bool:
-    return not isinstance(driver, BlockingDriver)
 
 
 async def _drain(backend: Backend, driver: Driver, *, host: str) -> Parties:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
+from redis_locks.conf import UNSET
 from redis_locks.holds import Hold
 from redis_locks.locks import Lock
 from redis_locks.optimistic.pipelines import AsyncWatchingPipeline, WatchingPipeline
@@ -122,7 +123,8 @@ class Asynchronous:
 
     async def hold(self, lock: Lock) -> Hold:
         """See `World`."""
-        return await lock.hold().__aenter__()
+        # Not as a block, which would be cancelled with the loss of the lock.
+        return await lock._aenter(UNSET)  # noqa: SLF001 - what raises, and is no block
 
     async def release(self, hold: Hold) -> None:
         """See `World`."""

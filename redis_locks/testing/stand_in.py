@@ -73,6 +73,7 @@ class _Memory:
     """Driver and link in one: it runs what scripts would do on a list of holds."""
 
     channel = "-"
+    suspends = True
 
     def __init__(self, outcome: Outcome, description: str) -> None:
         self.description = description
@@ -236,6 +237,8 @@ class _Memory:
 
 class _BlockingMemory(_Memory, BlockingDriver):
     """The same memory where a blocking driver is asked for: callers may look at its type."""
+
+    suspends = False
 
     def __init__(self, memory: _Memory) -> None:
         vars(self).update(vars(memory))
