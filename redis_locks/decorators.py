@@ -137,11 +137,12 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         own_label = _own_label(function)
         template = own_label if self._named_by_call else ", ".join(map(str, self._sources))
 
+        pattern = Lock("named by each call", **self._options)  # type: ignore[arg-type]
+        pattern._mode = self._mode  # noqa: SLF001 - a Semaphore's has no public spelling
+        pattern._template = template  # noqa: SLF001 - only calls have one
+
         def lock_named(names: tuple[str, ...], label: str | None) -> Lock:
-            lock = Lock(*names, **self._options, label=self._label or label or own_label)  # type: ignore[arg-type]
-            lock._mode = self._mode  # noqa: SLF001 - a Semaphore's has no public spelling
-            lock._template = template  # noqa: SLF001 - only calls have one
-            return lock
+            return pattern.renamed(names, self._label or label or own_label)
 
         locked = LockedFunction(
             function=function,

@@ -130,6 +130,14 @@ class Lock(Acquirable):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
 
+    def renamed(self, names: tuple[str, ...], label: str | None) -> Lock:
+        """Return a lock that is described as this one, of other names, for one call of a function."""
+        lock = object.__new__(Lock)
+        vars(lock).update(vars(self))
+        lock._set_names(names)
+        lock._label, lock._blocks = label, OpenBlocks()
+        return lock
+
     def acquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:
         """Return a hold, or None if somebody else still held the lock after `wait` seconds.
 

@@ -87,9 +87,12 @@ class LockedFunction:
                     note_queue(error, lock.names, self.using)
                 outcome = self.on_conflict(error, request, args, kwargs)
                 return _not_awaitable(outcome)
-            with request_transaction(request, self.owner) as opened:
-                lock.guard(hold, opened)
+            if request is None:
                 result = self.function(*args, **kwargs)
+            else:
+                with request_transaction(request, self.owner) as opened:
+                    lock.guard(hold, opened)
+                    result = self.function(*args, **kwargs)
             return hold_until_done(result, held.pop_all()) if isawaitable(result) else result
 
     async def _await_locked(self, args: Args, kwargs: Kwargs) -> Any:

@@ -1,0 +1,65 @@
+"""What the decorator costs on top of the acquire and the release that it makes."""
+
+from __future__ import annotations
+
+import timeit
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import pytest
+from django.http import HttpRequest, HttpResponse
+from django.test import RequestFactory
+
+from redis_locks import Lock, redis_lock
+from redis_locks.testing import override_locks
+
+MOST_US = 15.0
+CALLS = 200
+
+
+@redis_lock("account:{account_id}", wait=5)
+def work(account_id: int) -> int:
+    return account_id
+
+
+@redis_lock("account:{account_id}", wait=5)
+def view(request: HttpRequest, account_id: int) -> HttpResponse | None:
+    return None
+
+
+LOCK = Lock("account:7", wait=5)
+
+
+def bare() -> None:
+    hold = LOCK.acquire()
+    if hold:
+        hold.release()
+
+
+def microseconds(call: Callable[[], Any]) -> float:
+    return min(timeit.repeat(call, number=CALLS, repeat=5)) / CALLS * 1e6
+
+
+@pytest.mark.benchmark
+@override_locks("granted")
+def test_the_decorator_adds_a_few_microseconds_of_python() -> None:
+    """No server, so that only Python's time counts; `pytest -m benchmark -s` prints it."""
+    request = RequestFactory().get("/")
+    calls: dict[str, Callable[[], Any]] = {
+        "function": lambda: work(account_id=7),
+        "view": lambda: view(request, account_id=7),
+    }
+    for kind, call in calls.items():
+        # In turn, for the machine changes its speed.
+        added = median(microseconds(call) - microseconds(bare) for _ in range(7))
+        print(f"{kind}: {added:.1f} us on top of acquire and release")  # noqa: T201
+        assert added <= MOST_US
+
+
+def test_the_decorator_asks_the_database_nothing(
+    name: str, django_assert_num_queries: Any, db: None
+) -> None:
+    with django_assert_num_queries(0):
+        work(account_id=7)
+        view(RequestFactory().get("/"), account_id=7)
