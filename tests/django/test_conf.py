@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
@@ -16,7 +15,7 @@ def test_an_empty_setting_gives_the_defaults() -> None:
         assert get_settings() == Settings()
 
 
-def test_a_missing_setting_gives_the_defaults(settings: Any) -> None:
+def test_a_missing_setting_gives_the_defaults() -> None:
     with override_settings(REDIS_LOCKS={}):
         del settings.REDIS_LOCKS  # which Django tells nobody
         get_settings.cache_clear()
