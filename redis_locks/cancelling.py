@@ -5,24 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Protocol
 
 from redis_locks.leases import Lease
+
+
+class HasLease(Protocol):
+    """What keeps its lease in view: an upgrade gives it another one."""
+
+    lease: Lease
 
 
 class CancelledByLoss:
     """From the start of a block to its end; in the thread of the event loop."""
 
-    __slots__ = ("_before", "_cancelling", "_fired", "_leases", "_task")
+    __slots__ = ("_before", "_cancelling", "_fired", "_parts", "_task")
 
-    def __init__(self, leases: Iterable[Lease]) -> None:
+    def __init__(self, parts: Iterable[HasLease]) -> None:
         self._task = asyncio.current_task()
         self._cancelling = self._task.cancelling() if self._task else 0
-        self._leases = tuple(leases)
+        self._parts = tuple(parts)
         self._fired = False
         # A nested block's comes first, and then the outer one's again.
-        self._before = [lease.on_lost for lease in self._leases]
-        for lease in self._leases:
-            lease.on_lost = self._cancel
+        self._before = [part.lease.on_lost for part in self._parts]
+        for part in self._parts:
+            part.lease.on_lost = self._cancel
 
     def _cancel(self) -> None:
         if not self._fired and self._task is not None:
@@ -31,8 +38,8 @@ class CancelledByLoss:
 
     def stop(self) -> None:
         """Cancel the task no more."""
-        for lease, before in zip(self._leases, self._before, strict=True):
-            lease.on_lost = before
+        for part, before in zip(self._parts, self._before, strict=True):
+            part.lease.on_lost = before
 
     async def end(self, error: BaseException | None) -> BaseException | None:
         """Return what the block ended with; None in place of a cancellation that was ours."""

@@ -86,7 +86,7 @@ class Releasable(Convertible):
 
     async def __aenter__(self) -> Self:
         """This hold; see `__enter__`. If it is lost inside the block, the task is cancelled there."""
-        self._cancelled = CancelledByLoss(part._lease for part in self.parts)  # noqa: SLF001
+        self._cancelled = CancelledByLoss(part._tenure for part in self.parts)  # noqa: SLF001
         return self
 
     async def __aexit__(

@@ -50,7 +50,11 @@ async def renew(driver: Driver, leases: list[Lease]) -> None:
 
 async def _renew_alike(driver: Driver, script: Script, leases: list[Lease]) -> None:
     sent = monotonic()
-    calls = [store.extend_call(lease.keys, lease.token, lease.lease_ms) for lease in leases]
+    calls = [
+        # 0 for one that is not renewed: whether it is held still.
+        store.extend_call(lease.keys, lease.token, lease.lease_ms if lease.renews else 0)
+        for lease in leases
+    ]
     try:
         replies = await _call_many(driver, script, calls)
     except LinkBroken:
@@ -140,10 +144,10 @@ class _Registry:
             self._lose(lease)
 
     def renew_all(self) -> None:
-        """Let all that are renewed be due."""
+        """Let all be due, those that are not renewed to be looked at."""
         for reference in self._leases.copy().values():
             lease = reference()
-            if lease is not None and lease.renews:
+            if lease is not None:
                 lease.due = 0.0
 
     def _lose(self, lease: Lease) -> None:

@@ -137,6 +137,20 @@ def test_the_task_in_the_block_is_cancelled_and_the_block_raises_lock_lost(
     tasks.run(run())
 
 
+def test_lost_after_a_nested_upgrade_the_outer_block_raises_lock_lost(
+    tasks: Tasks, name: str
+) -> None:
+    async def run() -> None:
+        async with Lock(name, mode="shared", lease=60):
+            async with Lock(name):
+                pass
+            await inspection.arelease(name)
+            await asyncio.sleep(PATIENCE)
+
+    with pytest.raises(LockLost):
+        tasks.run(run())
+
+
 def test_a_lease_that_is_not_renewed_ends_the_block_at_its_end(tasks: Tasks, name: str) -> None:
     async def run() -> None:
         with pytest.raises(LockLost):
