@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -23,15 +24,15 @@ class Script:
         return self.name == "extend"
 
 
-def load(name: str, *shared: str, package: str = __name__) -> Script:
-    """Return the script `name` behind the prelude and other shared parts.
+def load(name: str, *shared: str, first: Sequence[str] = (), package: str = __name__) -> Script:
+    """Return the script `name` behind its first parts, the prelude and other shared parts.
 
     A script of another package has that package's own prelude after the shared parts.
 
     Each function a script defines costs it 0.1 us, so it gets only the parts it needs, and
-    the shortest ways out come first.
+    the shortest way out comes first.
     """
-    parts = ("_prelude", *shared, name)
+    parts = (*first, "_prelude", *shared, name)
     own = [(package, name)] if package == __name__ else [(package, "_prelude"), (package, name)]
     paths = [*((__name__, part) for part in parts[:-1]), *own]
     text = b"\n".join((files(folder) / f"{part}.lua").read_bytes() for folder, part in paths)
@@ -59,8 +60,8 @@ def on_cluster(script: Script) -> Script:
     return _named(script.name, script.parts, text)
 
 
-ACQUIRE = load("acquire", "_acquire_fast", "_modes", "_queue")
-RELEASE = load("release", "_release_fast", "_modes", "_queue")
+ACQUIRE = load("acquire", "_modes", "_queue", first=("_alone", "_acquire_fast"))
+RELEASE = load("release", "_modes", "_queue", first=("_alone", "_release_fast"))
 ABANDON = load("abandon", "_modes", "_queue")
 ADOPT = load("adopt", "_modes")
 BURY = load("bury", "_modes", "_queue")

@@ -47,25 +47,25 @@ end
 
 -- Start counting sharers anew.
 local function forget_counts(name)
-  redis.call("HDEL", CLAIMS .. name, "capacity", "permit", "no_key", "shared", "key_share",
+  call("HDEL", CLAIMS .. name, "capacity", "permit", "no_key", "shared", "key_share",
     "intent:exclusive", "intent:no_key", "intent:shared", "intent:key_share")
 end
 
 -- The mode of a sharer, or nil if its claim is gone.
 local function mode_of(name, sharer)
-  return string.match(redis.call("HGET", CLAIMS .. name, sharer) or "", "^%d+ %d+ (%S+) ")
+  return string.match(call("HGET", CLAIMS .. name, sharer) or "", "^%d+ %d+ (%S+) ")
 end
 
 -- Take sharers out.
 local function unshare(name, tokens)
   for _, sharer in ipairs(tokens) do
     local mode = mode_of(name, sharer)
-    if redis.call("ZREM", SHARERS .. name, sharer) == 1 and mode then
-      redis.call("HINCRBY", CLAIMS .. name, kind(mode), -1)
+    if call("ZREM", SHARERS .. name, sharer) == 1 and mode then
+      call("HINCRBY", CLAIMS .. name, kind(mode), -1)
     end
-    redis.call("HDEL", CLAIMS .. name, sharer)
+    call("HDEL", CLAIMS .. name, sharer)
   end
-  if redis.call("EXISTS", SHARERS .. name) == 0 then
+  if call("EXISTS", SHARERS .. name) == 0 then
     forget_counts(name)
   end
 end
@@ -74,27 +74,27 @@ end
 -- millisecond, as Redis does with keys, for the holder may count from later in this one.
 local function sharers(name)
   local key = SHARERS .. name
-  if redis.call("EXISTS", key) == 0 then
+  if call("EXISTS", key) == 0 then
     return 0
   end
-  local ended = redis.call("ZRANGE", key, "-inf", text(clock() - 1), "BYSCORE")
+  local ended = call("ZRANGE", key, "-inf", text(clock() - 1), "BYSCORE")
   if #ended > 0 then
     unshare(name, ended)
   end
-  return redis.call("ZCARD", key)
+  return call("ZCARD", key)
 end
 
 -- Whether `sharer` holds.
 local function shares(name, sharer)
-  return sharers(name) > 0 and redis.call("ZSCORE", SHARERS .. name, sharer) ~= false
+  return sharers(name) > 0 and call("ZSCORE", SHARERS .. name, sharer) ~= false
 end
 
 -- When the caller's lease of a lock ends (ms), or nil if it does not hold the lock.
 local function held_until(name)
   if exclusive(name) == token then
-    return redis.call("PEXPIRETIME", HOLDER .. name)
+    return call("PEXPIRETIME", HOLDER .. name)
   end
-  local ends = tonumber(redis.call("ZSCORE", SHARERS .. name, token) or 0)
+  local ends = tonumber(call("ZSCORE", SHARERS .. name, token) or 0)
   return ends >= clock() and ends or nil
 end
 
@@ -103,17 +103,17 @@ end
 -- claims keeps the smallest.
 local function capacity_beside(name, mode)
   local wanted = tonumber(string.match(mode, "^permit:(%d+)$"))
-  local kept = tonumber(redis.call("HGET", CLAIMS .. name, "capacity") or "0")
+  local kept = tonumber(call("HGET", CLAIMS .. name, "capacity") or "0")
   if wanted > kept then
     -- It was raised: those who set the limit may be gone.
     kept = wanted
-    for _, sharer in ipairs(redis.call("ZRANGE", SHARERS .. name, 0, -1)) do
-      local claim = redis.call("HGET", CLAIMS .. name, sharer) or ""
+    for _, sharer in ipairs(call("ZRANGE", SHARERS .. name, 0, -1)) do
+      local claim = call("HGET", CLAIMS .. name, sharer) or ""
       kept = math.min(kept, tonumber(string.match(claim, " permit:(%d+) ")) or 0)
     end
   end
   kept = math.min(wanted, kept)
-  redis.call("HSET", CLAIMS .. name, "capacity", text(kept))
+  call("HSET", CLAIMS .. name, "capacity", text(kept))
   return kept
 end
 
@@ -136,7 +136,7 @@ local function room(name, mode)
   for each in string.gmatch(BESIDE[row], "%S+") do
     kinds[#kinds + 1] = each
   end
-  for _, number in ipairs(redis.call("HMGET", CLAIMS .. name, unpack(kinds))) do
+  for _, number in ipairs(call("HMGET", CLAIMS .. name, unpack(kinds))) do
     fitting = fitting + (tonumber(number or 0))
   end
   return fitting == count and (row ~= "permit" or count < capacity_beside(name, mode))
@@ -157,10 +157,10 @@ local function lengthen(locks, ends)
   local soonest
   for _, name in ipairs(locks) do
     if exclusive(name) == token then
-      if redis.call("PEXPIREAT", HOLDER .. name, text(ends), "GT") == 1 then
+      if call("PEXPIREAT", HOLDER .. name, text(ends), "GT") == 1 then
         keep_index(name, ends)
       end
-    elseif redis.call("ZADD", SHARERS .. name, "XX", "GT", "CH", text(ends), token) == 1 then
+    elseif call("ZADD", SHARERS .. name, "XX", "GT", "CH", text(ends), token) == 1 then
       expire(SHARERS .. name, ends)
       expire(CLAIMS .. name, ends)
       keep_index(name, ends)
@@ -173,13 +173,13 @@ end
 -- Forget the claims of sharers that are gone: their set expired with the last lease.
 local function forget_claims(name)
   forget_counts(name)
-  if redis.call("HLEN", CLAIMS .. name) <= redis.call("LLEN", QUEUE .. name) then
+  if call("HLEN", CLAIMS .. name) <= call("LLEN", QUEUE .. name) then
     return
   end
-  local claims = redis.call("HGETALL", CLAIMS .. name)
+  local claims = call("HGETALL", CLAIMS .. name)
   for i = 1, #claims, 2 do
     if string.sub(claims[i + 1], 1, 2) ~= "0 " then
-      redis.call("HDEL", CLAIMS .. name, claims[i])
+      call("HDEL", CLAIMS .. name, claims[i])
     end
   end
 end
@@ -190,7 +190,7 @@ local function hold(locks, holder, fence, mode, lease, channel, who)
   local ends = clock() + lease
   for _, name in ipairs(from and locks or {}) do
     -- Never shorter than the shared hold that it takes the place of.
-    ends = math.max(ends, tonumber(redis.call("ZSCORE", SHARERS .. name, from) or 0))
+    ends = math.max(ends, tonumber(call("ZSCORE", SHARERS .. name, from) or 0))
   end
   mode = from and "exclusive" or mode
   local claim, claimed
@@ -206,17 +206,17 @@ local function hold(locks, holder, fence, mode, lease, channel, who)
     if here == "exclusive" then
       hold_alone(name, holder, fence, ends, claim)
     else
-      redis.call("SET", FENCE .. name, fence, "PX", FENCE_KEPT_MS)
-      if redis.call("EXISTS", SHARERS .. name) == 0 then
+      call("SET", FENCE .. name, fence, "PX", FENCE_KEPT_MS)
+      if call("EXISTS", SHARERS .. name) == 0 then
         forget_claims(name)
         local capacity = string.match(here, "^permit:(%d+)$")
         if capacity then
-          redis.call("HSET", CLAIMS .. name, "capacity", capacity)
+          call("HSET", CLAIMS .. name, "capacity", capacity)
         end
       end
-      redis.call("HSET", CLAIMS .. name, holder, claim)
-      if redis.call("ZADD", SHARERS .. name, text(ends), holder) == 1 then
-        redis.call("HINCRBY", CLAIMS .. name, kind(here), 1)
+      call("HSET", CLAIMS .. name, holder, claim)
+      if call("ZADD", SHARERS .. name, text(ends), holder) == 1 then
+        call("HINCRBY", CLAIMS .. name, kind(here), 1)
       end
       expire(CLAIMS .. name, ends)
       expire(SHARERS .. name, ends)
@@ -227,7 +227,7 @@ end
 -- End the caller's hold of one lock; returns whether there was one.
 local function let_go(name)
   if exclusive(name) == token then
-    redis.call("DEL", HOLDER .. name)
+    call("DEL", HOLDER .. name)
     return true
   end
   if not held_until(name) then
@@ -241,7 +241,7 @@ end
 local function become_shared(name, as)
   local _, claim = exclusive(name)
   local fence, _, _, _, channel, _, _, who = string.match(claim, CLAIM)
-  local left = redis.call("PEXPIRETIME", HOLDER .. name) - clock()
-  redis.call("DEL", HOLDER .. name)
+  local left = call("PEXPIRETIME", HOLDER .. name) - clock()
+  call("DEL", HOLDER .. name)
   hold({ name }, as, fence, "shared", left, channel, who)
 end

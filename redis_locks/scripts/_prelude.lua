@@ -35,6 +35,7 @@
 --
 -- Redis freezes its clock while a script runs, so `clock()` and the expiry of keys agree.
 
+local call = redis.call
 local index, token = KEYS[1], ARGV[1]
 local tag = string.sub(index, 1, -6)
 local HOLDER, SHARERS, QUEUE = tag .. "holder:", tag .. "sharers:", tag .. "queue:"
@@ -57,7 +58,7 @@ local now, now_us
 -- The time in ms; most releases need none.
 local function clock()
   if not now then
-    local time = redis.call("TIME")
+    local time = call("TIME")
     now_us = time[1] * 1000000 + time[2]
     now = math.floor(now_us / 1000)
   end
@@ -70,15 +71,15 @@ end
 
 -- The exclusive holder's token and claim, or nil.
 local function exclusive(name)
-  local value = redis.call("GET", HOLDER .. name)
+  local value = call("GET", HOLDER .. name)
   if not value then
     return nil
   end
-  local holder, claim = string.match(value, "^(%S+) (%d+ %d+ %S+ %d+ %S+ %d+ %d+ .*)$")
-  if not holder then
+  local space = string.find(value, " %d+ %d+ %S+ %d+ %S+ %d+ %d+ ")
+  if not space then
     error({ err = "WRONGTYPE " .. HOLDER .. name .. " holds a string that is not ours" })
   end
-  return holder, claim
+  return string.sub(value, 1, space - 1), string.sub(value, space + 1)
 end
 
 -- Tell who listens on `channel`, and return how many they are. Not to the listeners of replicas: one
@@ -86,20 +87,20 @@ end
 -- nobody heard here, and that somebody else got then.
 local function tell(channel, message)
   redis.set_repl(redis.REPL_NONE)
-  local heard = redis.call("PUBLISH", channel, message)
+  local heard = call("PUBLISH", channel, message)
   redis.set_repl(redis.REPL_ALL)
   return heard
 end
 
 -- List a lock as held until `ends` at least.
 local function keep_index(name, ends)
-  redis.call("ZADD", index, "GT", ends, name)
-  local expires = redis.call("PEXPIRETIME", index)
+  call("ZADD", index, "GT", ends, name)
+  local expires = call("PEXPIRETIME", index)
   if expires < ends then
     -- Rarely reached, thanks to the slack: the place to forget locks whose holders crashed.
-    redis.call("PEXPIREAT", index, text(ends + INDEX_SLACK_MS))
+    call("PEXPIREAT", index, text(ends + INDEX_SLACK_MS))
     if expires > 0 then
-      redis.call("ZREMRANGEBYSCORE", index, "-inf", text(clock() - 1))
+      call("ZREMRANGEBYSCORE", index, "-inf", text(clock() - 1))
     end
   end
 end
@@ -107,7 +108,7 @@ end
 -- The last fencing token of a lock. Comes before a grant is told or written, so that a key of
 -- a foreign type stops the script while nobody holds.
 local function last_fence(name)
-  local last = redis.call("GET", FENCE .. name) or "0"
+  local last = call("GET", FENCE .. name) or "0"
   if not tonumber(last) then
     error({ err = "WRONGTYPE " .. FENCE .. name .. " holds a string that is not ours" })
   end
@@ -120,28 +121,28 @@ end
 
 -- Write down the exclusive holder of a lock.
 local function hold_alone(name, holder, fence, ends, claim)
-  redis.call("SET", FENCE .. name, fence, "PX", FENCE_KEPT_MS)
-  redis.call("SET", HOLDER .. name, holder .. " " .. claim, "PXAT", text(ends))
+  call("SET", FENCE .. name, fence, "PX", FENCE_KEPT_MS)
+  call("SET", HOLDER .. name, holder .. " " .. claim, "PXAT", text(ends))
 end
 
 local function claim_of(fence, mode, lease, channel, size, who)
-  return table.concat({ fence, text(now), mode, lease, channel, "0", size, who }, " ")
+  return fence .. " " .. text(now) .. " " .. mode .. " " .. lease .. " " .. channel .. " 0 " .. size .. " " .. who
 end
 
 local function waiting_claim(since, mode, lease, channel, give_up_at, size, who)
-  return table.concat({ "0", since, mode, lease, channel, give_up_at, size, who }, " ")
+  return "0 " .. since .. " " .. mode .. " " .. lease .. " " .. channel .. " " .. give_up_at .. " " .. size .. " " .. who
 end
 
 local function expire(key, at)
-  if redis.call("PEXPIRETIME", key) < at then
-    redis.call("PEXPIREAT", key, text(at))
+  if call("PEXPIRETIME", key) < at then
+    call("PEXPIREAT", key, text(at))
   end
 end
 
 -- Let a queue and its claims live until `kept` at least.
 local function keep_queue(name, kept)
-  if redis.call("PEXPIRETIME", QUEUE .. name) < kept then
-    redis.call("PEXPIREAT", QUEUE .. name, text(kept + WAITER_SLACK_MS))
+  if call("PEXPIRETIME", QUEUE .. name) < kept then
+    call("PEXPIREAT", QUEUE .. name, text(kept + WAITER_SLACK_MS))
     expire(CLAIMS .. name, kept + WAITER_SLACK_MS)
   end
 end

@@ -5,19 +5,19 @@ local function wanted(name, waiter, size)
   if size == 1 then
     return { name }
   end
-  local locks = redis.call("LRANGE", SET .. waiter, 0, -1)
+  local locks = call("LRANGE", SET .. waiter, 0, -1)
   return #locks > 0 and locks or nil
 end
 
 -- Take a waiter out of the queues of all its locks.
 local function leave(locks, waiter)
-  redis.call("HDEL", WAITS, session(waiter))
+  call("HDEL", WAITS, session(waiter))
   if #locks > 1 then
-    redis.call("DEL", SET .. waiter)
+    call("DEL", SET .. waiter)
   end
   for _, name in ipairs(locks) do
-    redis.call("LREM", QUEUE .. name, 1, waiter)
-    redis.call("HDEL", CLAIMS .. name, waiter)
+    call("LREM", QUEUE .. name, 1, waiter)
+    call("HDEL", CLAIMS .. name, waiter)
   end
 end
 
@@ -32,15 +32,15 @@ local function fits(locks, waiter, mode, claim)
   -- The intents come first, and count when all else is there.
   for place = #locks, 1, -1 do
     local name, here = locks[place], mode_at(mode, place)
-    local stands = not is_intent(here) or redis.call("HEXISTS", CLAIMS .. name, waiter) == 1
-    if stands and #locks > 1 and redis.call("LINDEX", QUEUE .. name, 0) ~= waiter then
+    local stands = not is_intent(here) or call("HEXISTS", CLAIMS .. name, waiter) == 1
+    if stands and #locks > 1 and call("LINDEX", QUEUE .. name, 0) ~= waiter then
       return false
     end
     if not room(name, here) then
       if not stands then
         local kept = clock() + WAITER_KEPT_MS
-        redis.call("RPUSH", QUEUE .. name, waiter)
-        redis.call("HSET", CLAIMS .. name, waiter, claim)
+        call("RPUSH", QUEUE .. name, waiter)
+        call("HSET", CLAIMS .. name, waiter, claim)
         keep_queue(name, kept)
         keep_index(name, kept)
       end
@@ -56,8 +56,8 @@ local function steps_aside(locks, waiter, mode, name)
   for place, each in ipairs(locks) do
     local here = mode_at(mode, place)
     if each == name and is_intent(here) and room(name, here) then
-      redis.call("LREM", QUEUE .. name, 1, waiter)
-      redis.call("HDEL", CLAIMS .. name, waiter)
+      call("LREM", QUEUE .. name, 1, waiter)
+      call("HDEL", CLAIMS .. name, waiter)
       return true
     end
   end
@@ -77,14 +77,14 @@ local function settle(locks)
   while #todo > 0 do
     local name = table.remove(todo)
     while true do
-      local first = redis.call("LINDEX", QUEUE .. name, 0)
+      local first = call("LINDEX", QUEUE .. name, 0)
       if not first then
-        if redis.call("EXISTS", HOLDER .. name, SHARERS .. name) == 0 then
-          redis.call("ZREM", index, name)
+        if call("EXISTS", HOLDER .. name, SHARERS .. name) == 0 then
+          call("ZREM", index, name)
         end
         break
       end
-      local claim = redis.call("HGET", CLAIMS .. name, first) or ""
+      local claim = call("HGET", CLAIMS .. name, first) or ""
       local _, _, mode, lease, channel, give_up_at, size, who = string.match(claim, CLAIM)
       local all = mode and wanted(name, first, tonumber(size))
       local living = all and (first == token or give_up_at == "0" or tonumber(give_up_at) > clock())
@@ -96,7 +96,7 @@ local function settle(locks)
       if living and not fits(all, first, mode, claim) then
         aside = steps_aside(all, first, mode, name)
         -- The dead must not keep those behind them from sharing.
-        if not aside and (first == token or exclusive(name) or redis.call("PUBSUB", "NUMSUB", channel)[2] > 0) then
+        if not aside and (first == token or exclusive(name) or call("PUBSUB", "NUMSUB", channel)[2] > 0) then
           break
         end
         living = aside
@@ -135,7 +135,7 @@ end
 -- The claim and lease end of the sharer that leaves no room for `mode` and goes first.
 local function blocking_sharer(name, mode)
   local from = upgraded(mode)
-  local found = redis.call("ZRANGE", SHARERS .. name, 0, -1, "WITHSCORES")
+  local found = call("ZRANGE", SHARERS .. name, 0, -1, "WITHSCORES")
   local at = 1
   for i = 1, #found, 2 do
     local theirs = found[i] ~= from and found[i] ~= token and mode_of(name, found[i])
@@ -144,7 +144,7 @@ local function blocking_sharer(name, mode)
       break
     end
   end
-  return redis.call("HGET", CLAIMS .. name, found[at]), tonumber(found[at + 1])
+  return call("HGET", CLAIMS .. name, found[at]), tonumber(found[at + 1])
 end
 
 -- Who stands in the way of `mode` (if not given: exclusive), as "now ends claim": something may
@@ -159,7 +159,7 @@ local function obstacle(locks, mode)
     local here = mode_at(mode or "exclusive", place)
     local holder, claim = exclusive(name)
     if holder then
-      return found(place, redis.call("PEXPIRETIME", HOLDER .. name), claim)
+      return found(place, call("PEXPIRETIME", HOLDER .. name), claim)
     end
     if not room(name, here) then
       local theirs, ends = blocking_sharer(name, here)
@@ -168,9 +168,9 @@ local function obstacle(locks, mode)
   end
   -- Nobody holds them; whoever stands first waits for another lock as well.
   for place, name in ipairs(locks) do
-    local first = redis.call("LINDEX", QUEUE .. name, 0)
+    local first = call("LINDEX", QUEUE .. name, 0)
     if first and first ~= token then
-      return found(place, clock() + WAITER_KEPT_MS, redis.call("HGET", CLAIMS .. name, first))
+      return found(place, clock() + WAITER_KEPT_MS, call("HGET", CLAIMS .. name, first))
     end
   end
   return text(clock()) .. " 0 "

@@ -14,6 +14,12 @@
 --                                   "ends/PLACE" if it holds another lock than the first
 --        "token 2"                  an upgrade: the shared hold that it started from is lost
 
+local lease, mode, who, channel, wait = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+
+local function granted(fence)
+  return token .. " 1 " .. fence .. " " .. text(clock())
+end
+
 local upgrade = upgraded(mode) ~= nil
 
 if upgrade then
@@ -42,7 +48,7 @@ if not first then
     -- The reply to an earlier try was lost.
     lengthen(all, clock() + lease)
     local _, claim = exclusive(all[1])
-    claim = claim or redis.call("HGET", CLAIMS .. all[1], token)
+    claim = claim or call("HGET", CLAIMS .. all[1], token)
     return granted(string.match(claim, "^%d+"))
   end
   if held > 0 then
@@ -58,7 +64,7 @@ local blocked = holder and holder ~= token
 
 -- An upgrade goes before the queue: those in it wait for its shared hold, too.
 local function in_the_way(place, name)
-  return not (upgrade or redis.call("EXISTS", QUEUE .. name) == 0) or not room(name, mode_at(mode, place))
+  return not (upgrade or call("EXISTS", QUEUE .. name) == 0) or not room(name, mode_at(mode, place))
 end
 
 local function free()
@@ -71,7 +77,7 @@ local function free()
 end
 
 local function stands(name)
-  return redis.call("HEXISTS", CLAIMS .. name, token) == 1 and redis.call("LPOS", QUEUE .. name, token)
+  return call("HEXISTS", CLAIMS .. name, token) == 1 and call("LPOS", QUEUE .. name, token)
 end
 
 -- Whether the caller stands in all queues that it should.
@@ -81,14 +87,14 @@ local function in_line()
       return false
     end
   end
-  return #all == 1 or redis.call("LLEN", SET .. token) == #all
+  return #all == 1 or call("LLEN", SET .. token) == #all
 end
 
 local function join()
   local give_up_at = wait < 0 and "0" or text(clock() + wait)
   local kept = clock() + math.max(lease, WAITER_KEPT_MS)
   -- In line already: keep place and time, but listen where the caller listens now.
-  local claim = redis.call("HGET", CLAIMS .. all[#all], token)
+  local claim = call("HGET", CLAIMS .. all[#all], token)
   local since = claim and string.match(claim, "^%d+ (%d+)") or text(clock())
   local joined = claim and in_line()
   if not joined and not first then
@@ -103,14 +109,14 @@ local function join()
     local waits = stood or not intent or (joined and not room(name, here)) or (not joined and in_the_way(place, name))
     if waits and not stood then
       -- Before the claim: should a key of a foreign type stop the script, nothing is left.
-      redis.call(upgrade and "LPUSH" or "RPUSH", QUEUE .. name, token)
+      call(upgrade and "LPUSH" or "RPUSH", QUEUE .. name, token)
     end
     if waits then
-      redis.call("HSET", CLAIMS .. name, token, waiting_claim(since, mode, ARGV[2], channel, give_up_at, #all, who))
+      call("HSET", CLAIMS .. name, token, waiting_claim(since, mode, ARGV[2], channel, give_up_at, #all, who))
       keep_queue(name, kept)
       expire(CLAIMS .. name, kept)
     else
-      redis.call("HDEL", CLAIMS .. name, token)
+      call("HDEL", CLAIMS .. name, token)
     end
     if #all > 1 then
       if waits then
@@ -118,7 +124,7 @@ local function join()
         keep_index(name, kept)
       end
       if not joined then
-        redis.call("RPUSH", SET .. token, name)
+        call("RPUSH", SET .. token, name)
       end
       expire(SET .. token, kept + WAITER_SLACK_MS)
     end

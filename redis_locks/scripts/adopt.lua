@@ -15,12 +15,12 @@ local heir, lease, who = ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local function of(name, holder)
   local alone, claim = exclusive(name)
   if alone then
-    return alone == holder and claim, redis.call("PEXPIRETIME", HOLDER .. name)
+    return alone == holder and claim, call("PEXPIRETIME", HOLDER .. name)
   end
   if not shares(name, holder) then
     return nil
   end
-  return redis.call("HGET", CLAIMS .. name, holder), tonumber(redis.call("ZSCORE", SHARERS .. name, holder))
+  return call("HGET", CLAIMS .. name, holder), tonumber(call("ZSCORE", SHARERS .. name, holder))
 end
 
 local function all_of(holder)

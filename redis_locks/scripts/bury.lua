@@ -9,8 +9,8 @@ local buried = 0
 for _, name in ipairs(all) do
   local holder, claim = exclusive(name)
   local ear = holder and holder ~= token and string.match(claim, '"ear":"([^"]+)"')
-  if ear and redis.call("PUBSUB", "NUMSUB", ear)[2] == 0 then
-    redis.call("DEL", HOLDER .. name)
+  if ear and call("PUBSUB", "NUMSUB", ear)[2] == 0 then
+    call("DEL", HOLDER .. name)
     buried = buried + 1
   end
 end

@@ -5,7 +5,7 @@
 -- Reply: "token 1" ended; "token 0" the token does not wait for the lock (any more)
 
 local name = all[1]
-local claim = redis.call("HGET", CLAIMS .. name, token) or ""
+local claim = call("HGET", CLAIMS .. name, token) or ""
 local _, _, _, _, channel, _, size = string.match(claim, CLAIM)
 if string.sub(claim, 1, 2) ~= "0 " or not size then
   return token .. " 0"

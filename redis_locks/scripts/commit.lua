@@ -13,7 +13,7 @@ local done = DONE .. token
 
 for _, name in ipairs(all) do
   if not held_until(name) then
-    local earlier = redis.call("GET", done)
+    local earlier = call("GET", done)
     return token .. (earlier and " 1" .. earlier or " 0")
   end
 end
@@ -21,7 +21,7 @@ end
 -- The reply may be lost; who asks again must learn that it was done. Written first, so that a
 -- server out of memory refuses before any command ran.
 local failure = ""
-redis.call("SET", done, failure, "PX", DONE_KEPT_MS)
+call("SET", done, failure, "PX", DONE_KEPT_MS)
 local position = 2
 while ARGV[position] do
   local words = tonumber(ARGV[position])
@@ -36,7 +36,7 @@ for _, name in ipairs(all) do
   let_go(name)
 end
 if failure ~= "" then
-  redis.call("SET", done, failure, "PX", DONE_KEPT_MS)
+  call("SET", done, failure, "PX", DONE_KEPT_MS)
 end
 settle(all)
 return token .. " 1" .. failure

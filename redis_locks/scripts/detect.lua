@@ -26,7 +26,7 @@ local mine = session(token)
 
 -- The last lock of a set is one in whose queue its waiter always stands.
 local function claim_in_queue(wait)
-  return redis.call("HGET", CLAIMS .. wait.names[#wait.names], wait.token) or ""
+  return call("HGET", CLAIMS .. wait.names[#wait.names], wait.token) or ""
 end
 
 local function since(wait)
@@ -39,16 +39,16 @@ local function in_the_way(waiter, waiter_mode, name)
   if holder then
     found[1] = holder
   elseif not room(name, waiter_mode) then
-    for _, sharer in ipairs(redis.call("ZRANGE", SHARERS .. name, 0, -1)) do
+    for _, sharer in ipairs(call("ZRANGE", SHARERS .. name, 0, -1)) do
       local theirs = mode_of(name, sharer)
       if theirs and kind(theirs) ~= "permit" and not beside(waiter_mode, theirs) then
         found[#found + 1] = sharer
       end
     end
   end
-  local place = redis.call("LPOS", QUEUE .. name, waiter) or 0
+  local place = call("LPOS", QUEUE .. name, waiter) or 0
   if place > 0 then
-    for _, before in ipairs(redis.call("LRANGE", QUEUE .. name, 0, place - 1)) do
+    for _, before in ipairs(call("LRANGE", QUEUE .. name, 0, place - 1)) do
       found[#found + 1] = before
     end
   end
@@ -60,8 +60,8 @@ local me = { token = token, names = all, mode = plain, asked = mode, who = who, 
 if not since(me) then
   return token .. " 0"
 end
-redis.call("HSET", WAITS, mine, cjson.encode(me))
-redis.call("PEXPIRE", WAITS, WAITS_KEPT_MS)
+call("HSET", WAITS, mine, cjson.encode(me))
+call("PEXPIRE", WAITS, WAITS_KEPT_MS)
 
 local circle, seen = { me }, { [mine] = true }
 
@@ -74,7 +74,7 @@ local function closes(wait)
       if counts and theirs == mine then
         return true
       end
-      local next_wait = counts and not seen[theirs] and redis.call("HGET", WAITS, theirs)
+      local next_wait = counts and not seen[theirs] and call("HGET", WAITS, theirs)
       seen[theirs] = seen[theirs] or counts
       if next_wait then
         next_wait = cjson.decode(next_wait)

@@ -22,13 +22,13 @@ for _, name in ipairs(all) do
 end
 for _, name in ipairs(all) do
   if last_fence(name) < tonumber(fence) then
-    redis.call("SET", FENCE .. name, fence, "PX", FENCE_KEPT_MS)
+    call("SET", FENCE .. name, fence, "PX", FENCE_KEPT_MS)
   end
   local holder, claim = exclusive(name)
   if holder then
-    redis.call("SET", HOLDER .. name, token .. " " .. raised(claim), "KEEPTTL")
+    call("SET", HOLDER .. name, token .. " " .. raised(claim), "KEEPTTL")
   else
-    redis.call("HSET", CLAIMS .. name, token, raised(redis.call("HGET", CLAIMS .. name, token)))
+    call("HSET", CLAIMS .. name, token, raised(call("HGET", CLAIMS .. name, token)))
   end
 end
 local ends = lengthen(all, clock() + tonumber(ARGV[2]))

@@ -7,4 +7,4 @@
 -- Reply: {name, ...}
 
 local most = ARGV[2]
-return redis.call("ZRANGEBYSCORE", index, text(clock()), "+inf", "LIMIT", 0, most)
+return call("ZRANGEBYSCORE", index, text(clock()), "+inf", "LIMIT", 0, most)

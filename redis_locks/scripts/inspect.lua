@@ -10,32 +10,32 @@ local name = all[1]
 local held, line, count = {}, {}, 1
 local holder, claim = exclusive(name)
 if holder then
-  held = { holder, text(redis.call("PEXPIRETIME", HOLDER .. name)), claim }
+  held = { holder, text(call("PEXPIRETIME", HOLDER .. name)), claim }
 else
   count = sharers(name)
-  local found = redis.call("ZRANGE", SHARERS .. name, 0, math.max(most, 1) - 1, "WITHSCORES")
+  local found = call("ZRANGE", SHARERS .. name, 0, math.max(most, 1) - 1, "WITHSCORES")
   for i = 1, #found, 2 do
     held[#held + 1] = found[i]
     held[#held + 1] = found[i + 1]
-    held[#held + 1] = redis.call("HGET", CLAIMS .. name, found[i]) or ""
+    held[#held + 1] = call("HGET", CLAIMS .. name, found[i]) or ""
   end
 end
 
 -- The claim of a waiter, with the mode in which it wants this lock.
 local function waiting(waiter)
-  local claim = redis.call("HGET", CLAIMS .. name, waiter) or ""
+  local claim = call("HGET", CLAIMS .. name, waiter) or ""
   local before, mode, after = string.match(claim, "^(%d+ %d+ )(intent:%d+:%S+)( .*)$")
   if not mode then
     return claim
   end
-  local place = redis.call("LPOS", SET .. waiter, name)
+  local place = call("LPOS", SET .. waiter, name)
   return before .. mode_at(mode, (place or 0) + 1) .. after
 end
 
 if most > 0 then
-  for _, waiter in ipairs(redis.call("LRANGE", QUEUE .. name, 0, most - 1)) do
+  for _, waiter in ipairs(call("LRANGE", QUEUE .. name, 0, most - 1)) do
     line[#line + 1] = waiter
     line[#line + 1] = waiting(waiter)
   end
 end
-return { text(clock()), redis.call("LLEN", QUEUE .. name), count, held, line }
+return { text(clock()), call("LLEN", QUEUE .. name), count, held, line }

@@ -12,13 +12,13 @@
 -- space between each two}; all empty if there is none.
 
 local from, skip, most, lengths = ARGV[2], ARGV[3], ARGV[4], {}
-local found = redis.call("ZRANGEBYSCORE", index, from == "0" and text(clock()) or from, "+inf", "LIMIT", skip, most)
+local found = call("ZRANGEBYSCORE", index, from == "0" and text(clock()) or from, "+inf", "LIMIT", skip, most)
 if #found == 0 then
   return { "", "", "" }
 end
 if ARGV[5] == "1" then
   for i, name in ipairs(found) do
-    lengths[i] = redis.call("LLEN", QUEUE .. name)
+    lengths[i] = call("LLEN", QUEUE .. name)
   end
 end
-return { table.concat(found, "\0"), redis.call("ZSCORE", index, found[#found]), table.concat(lengths, " ") }
+return { table.concat(found, "\0"), call("ZSCORE", index, found[#found]), table.concat(lengths, " ") }

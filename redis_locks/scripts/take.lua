@@ -65,17 +65,17 @@ if not first then
     -- The reply to an earlier try was lost.
     lengthen(locks, clock() + lease)
     local _, claim = exclusive(locks[1])
-    claim = claim or redis.call("HGET", CLAIMS .. locks[1], token)
+    claim = claim or call("HGET", CLAIMS .. locks[1], token)
     return reply(string.match(claim, "^%d+"), numbers)
   end
 end
 
 local numbers, locks, intents = choose(function(name, here)
-  if redis.call("EXISTS", QUEUE .. name) == 1 then
+  if call("EXISTS", QUEUE .. name) == 1 then
     -- Perhaps only the dead stand in line.
     settle({ name })
   end
-  return redis.call("EXISTS", QUEUE .. name) == 0 and room(name, here)
+  return call("EXISTS", QUEUE .. name) == 0 and room(name, here)
 end)
 if #locks == 0 then
   return reply("0", numbers)

@@ -12,7 +12,8 @@ from redis_locks.keys import LockKeys, index_key
 
 PRELUDE_ARGV = {1}
 PARTS = ["_acquire_fast", "_release_fast", "_modes", "_queue"]
-SHARED = ["_prelude", *PARTS]
+SPELLING = ["_alone", "_prelude"]
+SHARED = [*SPELLING, *PARTS]
 
 
 def read(name: str) -> str:
