@@ -49,13 +49,19 @@ class Acquirable:
     def _acquire_blocking(self, wait: float | None) -> Hold | Refused:
         backend = backend_for(self._using)
         transaction = self._scope.transaction()
+
+        def acquire() -> Hold | Refused:
+            return run_blocking(
+                self._acquire(backend, backend.driver, backend.renewer, wait, task=False)
+            )
+
+        if transaction is None:
+            return acquire()
         taken = Taken(backend, frozenset(self._names), self._mode)
-        if transaction is not None and not self._reads and (kept := transaction.find(taken)):
+        if not self._reads and (kept := transaction.find(taken)):
             return kept
-        outcome = run_blocking(
-            self._acquire(backend, backend.driver, backend.renewer, wait, task=False)
-        )
-        if transaction is not None and isinstance(outcome, Hold):
+        outcome = acquire()
+        if isinstance(outcome, Hold):
             transaction.keep(outcome, taken)
         return outcome
 

@@ -46,6 +46,13 @@ class Note(NamedTuple):
     detail: str = ""
 
 
+def is_noted(kind: Kind, name: str, tally: Tally | None) -> bool:
+    """Return whether something that happened is to be noted, given what the process has not sent yet."""
+    if kind in _FREQUENT:
+        return tally is None or not tally.has_enough_of(name)
+    return kind != "released"
+
+
 class Tally:
     """Counts by name and metric, and the latest notes of each name. Not thread-safe."""
 
@@ -55,8 +62,8 @@ class Tally:
         self._counts: dict[str, dict[str, int]] = {}
         self._notes: dict[str, tuple[deque[Note], deque[Note]]] = {}
 
-    def count(self, kind: Kind, names: tuple[str, ...], seconds: float) -> bool:
-        """Count what has happened to locks; return whether it is to be noted, too.
+    def count(self, kind: Kind, names: tuple[str, ...], seconds: float) -> None:
+        """Count what has happened to locks.
 
         `seconds` is how long the wait or the hold was that ended with it.
         """
@@ -73,10 +80,11 @@ class Tally:
                 counts[metric] = counts.get(metric, 0) + 1
             if spent:
                 counts[spent] = counts.get(spent, 0) + 1
-        if kind in _FREQUENT:
-            kept = self._notes.get(names[0])
-            return kept is None or len(kept[0]) < _FREQUENT_KEPT
-        return kind != "released"
+
+    def has_enough_of(self, name: str) -> bool:
+        """Return whether there are as many notes of the frequent kinds as are kept."""
+        kept = self._notes.get(name)
+        return kept is not None and len(kept[0]) >= _FREQUENT_KEPT
 
     def note(self, name: str, note: Note) -> None:
         """Keep a note among the latest of its name, unless there are too many names."""

@@ -10,18 +10,22 @@ import atexit
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Iterable
 
 from redis_locks import backends
 from redis_locks.drivers.base import run_blocking
 from redis_locks.observing import Kind
 from redis_locks.statistics import store
-from redis_locks.statistics.counting import Note, Tally
+from redis_locks.statistics.counting import Note, Tally, is_noted
 
 logger = logging.getLogger("redis_locks")
 
 INTERVAL = 5.0
 """Seconds between two times that a process sends what it has counted."""
+
+BATCH = 256
+"""How much may have happened before it is counted: all at once takes half the time of one by one."""
 
 LAST_CHANCE = 1.0
 """Seconds that the end of a process waits for that, at most."""
@@ -37,14 +41,28 @@ class Flusher:
         """Start empty: after a fork, what was counted is the parent's to send, as is the thread."""
         # Re-entrant: a finalizer or a signal handler may release a lock in the middle of this.
         self._guard = threading.RLock()
+        self._pending: deque[tuple[str, Kind, tuple[str, ...], float]] = deque()
         self._tallies: dict[str, Tally] = {}
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
 
     def count(self, server: str, kind: Kind, names: tuple[str, ...], seconds: float) -> bool:
-        """Count, see `Tally.count`, to be sent some seconds later. Does not block."""
+        """Count, some time later, what has happened; return whether it is to be noted, too. Does not block.
+
+        `seconds` is how long the wait or the hold was that ended with it.
+        """
+        pending = self._pending
+        pending.append((server, kind, names, seconds))
+        if len(pending) >= BATCH or self._thread is None:
+            self._count_pending()
+        return is_noted(kind, names[0], self._tallies.get(server))
+
+    def _count_pending(self) -> None:
+        pending = self._pending
         with self._guard:
-            return self._tally(server).count(kind, names, seconds)
+            while pending:
+                server, kind, names, seconds = pending.popleft()
+                self._tally(server).count(kind, names, seconds)
 
     def note(self, server: str, names: Iterable[str], note: Note) -> None:
         """Note what has happened to locks, to be sent some seconds later. Does not block."""
@@ -74,13 +92,16 @@ class Flusher:
             self._ending.wait(INTERVAL)
             self.flush()
             with self._guard:
-                if not self._tallies:
-                    self._thread = None
+                # In this order: whoever still saw a thread has appended before that.
+                self._thread = None
+                if not (self._pending or self._tallies):
                     return
+                self._thread = threading.current_thread()
 
     def flush(self) -> None:
         """Send what was counted, now; blocks. What cannot be sent is forgotten."""
         with self._guard:
+            self._count_pending()
             tallies, self._tallies = self._tallies, {}
         for server, tally in tallies.items():
             backend = backends.described(server)

@@ -22,7 +22,9 @@ class Recorder:
 
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
         """Count what has happened; return whether it is to be noted, too. Does not block."""
-        return self.listens(kind) and flusher.count(server, kind, names, seconds)
+        if kind == "waiting" or not get_settings().statistics:
+            return False
+        return flusher.count(server, kind, names, seconds)
 
     def take(self, event: LockEvent) -> None:
         """Note an event for the pages of its locks. Does not block."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from redis_locks.statistics import counting
-from redis_locks.statistics.counting import REST, Note, Tally
+from redis_locks.statistics.counting import REST, Note, Tally, is_noted
 
 
 def counted(tally: Tally, name: str, **kinds: int) -> None:
@@ -50,12 +50,13 @@ def test_of_what_is_frequent_few_are_to_be_noted_and_of_the_rest_more() -> None:
     tally = Tally()
     wanted = 0
     for number in range(100):
-        if tally.count("acquired", ("a",), 0.0):
+        if is_noted("acquired", "a", tally):
             wanted += 1
             tally.note("a", Note(number, "acquired", None))
-        assert tally.count("lost", ("a",), 0.1)
+        assert is_noted("lost", "a", tally)
         tally.note("a", Note(number, "lost", None))
     assert 5 == wanted
+    assert not is_noted("released", "a", None)
     kept = [(note.kind, note.at) for _, note, _ in tally.notes()]
     assert [("acquired", number) for number in range(5)] == kept[:5]
     assert [("lost", number) for number in range(80, 100)] == kept[5:]

@@ -224,6 +224,14 @@ def test_a_thread_sends_by_itself_and_ends_when_there_is_no_more(
         assert ("a", count) == (found.name, found.acquired)
 
 
+def test_much_is_counted_before_the_memory_fills() -> None:
+    own = Flusher()
+    for _ in range(1000):
+        own.count("nowhere", "acquired", ("a",), 0.0)
+    assert len(own._pending) < flushing.BATCH
+    assert own._tallies["nowhere"].figures()["a a"] == 1000 - len(own._pending)
+
+
 def test_a_child_does_not_send_what_its_parent_counted() -> None:
     with Lock("a"):
         pass
