@@ -18,7 +18,7 @@ Renderer = Callable[[tuple[object, ...], Mapping[str, object]], str]
 """Gives a lock name for the positional and keyword arguments of one call."""
 
 NamesRenderer = Callable[[tuple[object, ...], Mapping[str, object]], Names]
-"""Gives the names of all locks of one call."""
+"""Gives the names of all locks of one call, valid and each once."""
 
 
 def for_calls_of(function: Callable[..., object], *sources: object) -> NamesRenderer:
@@ -40,7 +40,10 @@ def for_calls_of(function: Callable[..., object], *sources: object) -> NamesRend
         return lambda args, kwargs: fixed  # noqa: ARG005 - a NamesRenderer
     if all(isinstance(source, str) for source in sources):
         renderers = [_template_renderer(function, parse(str(source))) for source in sources]
-        return lambda args, kwargs: tuple([render(args, kwargs) for render in renderers])
+        if len(renderers) == 1:
+            (render_one,) = renderers
+            return lambda args, kwargs: (render_one(args, kwargs),)
+        return lambda args, kwargs: validate_names([render(args, kwargs) for render in renderers])
     if callable(name) and not isinstance(name, type) and not iscoroutinefunction(name):
         return functools.partial(_called, name)
     msg = (

@@ -131,10 +131,11 @@ class Lock(Acquirable):
         return f"{type(self).__name__}({self._name!r})"
 
     def renamed(self, names: tuple[str, ...], label: str | None) -> Lock:
-        """Return a lock that is described as this one, of other names, for one call of a function."""
+        """Return a lock that is described as this one, of other valid names, for one call of a function."""
         lock = object.__new__(Lock)
         vars(lock).update(vars(self))
-        lock._set_names(names)
+        lock._names = names
+        lock._name = names[0] if len(names) == 1 else ", ".join(names)
         lock._label, lock._blocks = label, OpenBlocks()
         return lock
 

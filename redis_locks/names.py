@@ -39,6 +39,8 @@ class Field:
         return self._as_text(value)
 
     def _as_text(self, value: object) -> str:
+        if type(value) in _PLAIN and value != "":
+            return str(value)
         if value is None:
             # "user:None" would be one lock that everybody without a user shares.
             msg = f"lock name field {{{self.text}}} is None; a name needs a value"
@@ -58,6 +60,10 @@ class Field:
             msg = f"lock name field {{{self.text}}} is empty; a name needs a value"
             raise ValueError(msg)
         return text
+
+
+_PLAIN = frozenset({int, str})
+"""What nearly every field is; the questions to be asked of others take a while."""
 
 
 def _has_text(value: object) -> bool:

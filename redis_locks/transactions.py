@@ -7,8 +7,9 @@ So a locked view tells Django that it wants no transaction, and opens the same o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
+from types import TracebackType
 
 from django.db import connections, transaction
 from django.http import HttpRequest
@@ -54,15 +55,35 @@ def _taken_over(request: HttpRequest | None, owner: object) -> list[str]:
     ]
 
 
-@contextmanager
-def request_transaction(request: HttpRequest | None, owner: object) -> Iterator[list[str]]:
+class RequestTransaction:
     """The transactions that Django would have opened around the view; yields their aliases."""
-    with ExitStack() as stack:
+
+    # Most requests have none, which a generator's context manager would make expensive.
+    __slots__ = ("_aliases", "_stack")
+
+    def __init__(self, request: HttpRequest | None, owner: object) -> None:
         # Django wraps one alias after the other, so that the last one is the outermost.
-        aliases = _taken_over(request, owner)[::-1]
-        for alias in aliases:
-            stack.enter_context(transaction.atomic(using=alias))
-        yield aliases
+        self._aliases = _taken_over(request, owner)[::-1]
+        self._stack: ExitStack | None = None
+
+    def __enter__(self) -> list[str]:
+        """Open them."""
+        if self._aliases:
+            with ExitStack() as stack:
+                for alias in self._aliases:
+                    stack.enter_context(transaction.atomic(using=alias))
+                self._stack = stack.pop_all()
+        return self._aliases
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """COMMIT, or ROLLBACK."""
+        if self._stack is not None:
+            self._stack.__exit__(kind, error, traceback)
 
 
 def refuse_async_transaction(request: HttpRequest | None, owner: object) -> None:

@@ -20,7 +20,7 @@ from redis_locks.locks import Lock, Mode
 from redis_locks.names import NameTemplate, parse
 from redis_locks.responses import anote_queue, conflict_response, label_of, note_queue
 from redis_locks.semaphores import Semaphore
-from redis_locks.transactions import opt_outs, request_transaction
+from redis_locks.transactions import opt_outs, RequestTransaction
 
 
 class RedisLockMixin(View):
@@ -138,7 +138,7 @@ class RedisLockMixin(View):
             except LockNotAvailable as error:
                 note_queue(error, lock.names, self.lock_using)
                 return self.lock_conflict(error)  # type: ignore[return-value]
-        opened = held.enter_context(request_transaction(request, type(self)))
+        opened = held.enter_context(RequestTransaction(request, type(self)))
         if lock is not None and self.hold is not None:
             lock.guard(self.hold, opened)
         return None

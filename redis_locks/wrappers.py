@@ -20,7 +20,7 @@ from redis_locks.calls import Names, NamesRenderer, signature_of
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.locks import Lock
 from redis_locks.responses import anote_queue, label_of, note_queue, request_of
-from redis_locks.transactions import opt_outs, refuse_async_transaction, request_transaction
+from redis_locks.transactions import opt_outs, refuse_async_transaction, RequestTransaction
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
@@ -43,9 +43,11 @@ class LockedFunction:
     def blocking(self) -> Callable[..., Any]:
         """The function that holds the lock while a sync function runs."""
 
+        may_dispatch = getattr(self.function, "__name__", "") == "dispatch"
+
         @functools.wraps(self.function)
         def locked(*args: Any, **kwargs: Any) -> Any:
-            if self._dispatches_async(args):
+            if may_dispatch and self._dispatches_async(args):
                 return self._await_locked(args, kwargs)
             return self._call_locked(args, kwargs)
 
@@ -67,9 +69,7 @@ class LockedFunction:
         return getattr(inner, "owner", self.owner)
 
     def _dispatches_async(self, args: Args) -> bool:
-        """Whether this is dispatch() of an async class-based view: a sync function."""
-        if getattr(self.function, "__name__", "") != "dispatch":
-            return False
+        """Whether this `dispatch` is that of an async class-based view: a sync function."""
         bound = self.function
         if isinstance(bound, functools.partial):  # made by method_decorator
             bound = bound.func
@@ -90,7 +90,7 @@ class LockedFunction:
             if request is None:
                 result = self.function(*args, **kwargs)
             else:
-                with request_transaction(request, self.owner) as opened:
+                with RequestTransaction(request, self.owner) as opened:
                     lock.guard(hold, opened)
                     result = self.function(*args, **kwargs)
             return hold_until_done(result, held.pop_all()) if isawaitable(result) else result

@@ -22,7 +22,7 @@ from redis_locks.statistics.scripts import ALL as STATISTICS
 
 # The first argument may choose: redis.call(first and "LPUSH" or "RPUSH", key, ...); a second
 # one in quotes is a subcommand, as our keys are never spelled out.
-_CALLED = re.compile(rb'redis\.p?call\(([^,)]*)(?:, *"(\w+)")?')
+_CALLED = re.compile(rb'\bp?call\(([^,)]*)(?:, *"(\w+)")?')
 _NAMED = re.compile(rb'"(\w+)"')
 
 _CHANNELS = re.compile("PUBLISH|SUBSCRIBE|PUBSUB")
