@@ -20,7 +20,7 @@ from redis_locks.locks import Lock, Mode
 from redis_locks.names import NameTemplate, parse
 from redis_locks.responses import anote_queue, conflict_response, label_of, note_queue
 from redis_locks.semaphores import Semaphore
-from redis_locks.transactions import opt_outs, RequestTransaction
+from redis_locks.transactions import RequestTransaction, opt_outs
 
 
 class RedisLockMixin(View):

@@ -20,7 +20,7 @@ from redis_locks.calls import Names, NamesRenderer, signature_of
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.locks import Lock
 from redis_locks.responses import anote_queue, label_of, note_queue, request_of
-from redis_locks.transactions import opt_outs, refuse_async_transaction, RequestTransaction
+from redis_locks.transactions import RequestTransaction, opt_outs, refuse_async_transaction
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
@@ -42,7 +42,6 @@ class LockedFunction:
 
     def blocking(self) -> Callable[..., Any]:
         """The function that holds the lock while a sync function runs."""
-
         may_dispatch = getattr(self.function, "__name__", "") == "dispatch"
 
         @functools.wraps(self.function)
