@@ -14,6 +14,7 @@ from redis_locks.exceptions import (
     LockNotAvailable,
     LockNotHeld,
     LockTimeout,
+    NotReplicated,
     StaleHold,
     TooMuchContention,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "LockNotAvailable",
     "LockNotHeld",
     "LockTimeout",
+    "NotReplicated",
     "RedisLockMixin",
     "RunEvent",
     "RunStatus",

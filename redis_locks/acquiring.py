@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from redis_locks import observing, spread, waiting
+from redis_locks import observing, replication, spread, waiting
 from redis_locks.backends import Backend, backend_for
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, run_blocking
+from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
 from redis_locks.identity import new_token, note_unconfirmed, session, whoami
 from redis_locks.kept import Taken
@@ -37,6 +38,7 @@ class Acquirable:
     _scope: Scope
     _reentrant: bool
     _crash_release = False
+    _replicas: int | Unset = UNSET
     _template: str | None = None
     """What the names were made from; see `LockEvent.template`."""
     _hold_type: type[Hold] = Hold
@@ -59,6 +61,7 @@ class Acquirable:
             return acquire()
         taken = Taken(backend, frozenset(self._names), self._mode)
         if not self._reads and (kept := transaction.find(taken)):
+            replication.require(kept._lease, backend.replicas(self._replicas))  # noqa: SLF001 - one package
             return kept
         outcome = acquire()
         if isinstance(outcome, Hold):
@@ -76,6 +79,8 @@ class Acquirable:
     ) -> Hold | Refused:
         renew = self._renews
         groups = backend.groups(self._names)
+        if backend.replicas(self._replicas):
+            renewer = backend.patient(driver)
         with renewer.listening() if self._crash_release else nullcontext():
             if len(groups) > 1:
                 return await self._acquire_spread(
@@ -126,17 +131,28 @@ class Acquirable:
         if own.held:
             taken = Taken(backend, frozenset(names), self._mode)
             nested = await reenter(taken, own, driver, wait, self._reads, reentrant=self._reentrant)
+            if isinstance(nested, Hold):
+                await self._require_replicas(backend, driver, nested)
             if nested is not None:
                 return nested
         side = Side(backend, driver, renewer, task)
         return await self._acquire_new(side, group, wait, renew=renew)
+
+    async def _require_replicas(self, backend: Backend, driver: Driver, nested: Hold) -> None:
+        """Release a nested hold and raise LockError if it asks for more replicas than the outer one has."""
+        try:
+            replication.require(nested._lease, backend.replicas(self._replicas))  # noqa: SLF001 - one package
+        except LockError:
+            await nested._release_surely(driver)  # noqa: SLF001
+            raise
 
     async def _acquire_new(
         self, side: Side, group: Group, wait: float | None, *, renew: bool
     ) -> Hold | Refused:
         request = self._request(side, group)
         patience = get_settings().deadlock_timeout
-        outcome = await waiting.acquire(side.driver, request, wait, patience)
+        asked = replication.with_confirmation(side.driver, request)
+        outcome = await waiting.acquire(side.driver, asked, wait, patience)
         if isinstance(outcome, Refused):
             return outcome
         return await self._holding(side, request, outcome, wait, renew=renew)
@@ -162,6 +178,7 @@ class Acquirable:
             self._reads,
             names,
             self._template,
+            side.backend.replicas(self._replicas),
         )
 
     async def _holding(
@@ -170,8 +187,12 @@ class Acquirable:
         """Return the hold of what was won; interrupted, it takes that back."""
         backend, driver, renewer, task = side
         try:
-            read = checked(won.read)
             held = Lease(request, won.deadline, won.fencing_token, name=self._name, mode=self.mode)
+            read = won.read
+            if request.replicas:
+                renewer = backend.patient(driver)
+                read = await replication.confirm(driver, held, read)
+            read = checked(read)
             held.renews_if(renew)
             renewer.add(held)
             if not renew:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any, cast
 
 from django.core.signals import setting_changed
 
-from redis_locks.conf import get_settings
+from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.connections import resolve
 from redis_locks.drivers.asynchronous import AsyncDriver, LoopDrivers
 from redis_locks.drivers.base import Driver
@@ -29,6 +30,7 @@ class Backend:
 
     def __init__(self, endpoint: Endpoint | ClusterEndpoint, prefix: str, partitions: int) -> None:
         self.description = endpoint.description
+        self._patient: Renewer | None = None
         self._prefix = prefix
         self._partitions = partitions
         self._loop_drivers: LoopDrivers | PerLoop[AsyncClusterDriver]
@@ -41,8 +43,9 @@ class Backend:
                 AsyncClusterDriver.aclose,
             )
         else:
-            self.driver = BlockingDriver(endpoint, prefix)
-            self.renewer = ThreadRenewer(self.driver)
+            self.driver = blocking = BlockingDriver(endpoint, prefix)
+            self.renewer = ThreadRenewer(blocking)
+            self._patient = ThreadRenewer(blocking)
             self._loop_drivers = LoopDrivers(endpoint, prefix)
 
     async def of_loop(self) -> tuple[Driver, Renewer]:
@@ -56,6 +59,23 @@ class Backend:
             else:
                 driver.renewer = TaskRenewer(driver)
         return driver, driver.renewer
+
+    def replicas(self, wanted: int | Unset) -> int:
+        """Return how many replicas have to know of a hold; `wanted` is what its lock says."""
+        return get_settings().replicas if wanted is UNSET else wanted
+
+    def patient(self, driver: Driver) -> Renewer:
+        """Return who renews the holds that replicas have to know of: waiting for them, it delays no others.
+
+        Raises:
+            ValueError: The server is a cluster.
+        """
+        unshared: Any = driver.unshared()
+        if self._patient is not None and not driver.suspends:
+            return self._patient
+        if unshared.renewer is None:
+            unshared.renewer = TaskRenewer(unshared)
+        return cast("Renewer", unshared.renewer)
 
     def groups(self, names: tuple[str, ...]) -> list[Group]:
         """Return the scripts' KEYS for a set of locks, with the names, those of each partition apart.

@@ -17,6 +17,7 @@ from django.core.signals import setting_changed
 from redis_locks.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
 
 MAX_PREFIX_BYTES = 128
+MAX_REPLICAS = 100
 MAX_PARTITIONS = 16_384
 """A Redis Cluster has this many hash slots; more partitions would share them."""
 
@@ -58,6 +59,7 @@ class Settings:
     statistics: bool = True
     warn_order: bool | None = None
     partitions: int = 1
+    replicas: int = 0
     conflict_status: int = 423
     telemetry: tuple[str, ...] = ()
 
@@ -136,7 +138,9 @@ def _flag_or_none(value: object, entry: str) -> bool | None:
     return None if value is None else _flag(value, entry)
 
 
-def _whole_number(lowest: int, highest: int) -> Callable[[object, str], int]:
+def whole_number(lowest: int, highest: int) -> Callable[[object, str], int]:
+    """Return what reads a whole number in that range, of an entry or argument of a given name."""
+
     def read(value: object, entry: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             msg = f"{entry} must be a whole number, not {value!r}"
@@ -225,12 +229,17 @@ _ENTRIES: Mapping[str, _Entry] = {
     ),
     "PARTITIONS": _Entry(
         "partitions",
-        _whole_number(1, MAX_PARTITIONS),
+        whole_number(1, MAX_PARTITIONS),
         "Leave it at 1 unless the server is a cluster; then 64 is a good number.",
+    ),
+    "REPLICAS": _Entry(
+        "replicas",
+        whole_number(0, MAX_REPLICAS),
+        "Give the number of replicas that have to know of a grant before it counts; 0 asks none.",
     ),
     "CONFLICT_STATUS": _Entry(
         "conflict_status",
-        _whole_number(ERROR_STATUSES[0], ERROR_STATUSES[-1]),
+        whole_number(ERROR_STATUSES[0], ERROR_STATUSES[-1]),
         "Give the HTTP status of a view whose lock is held, such as 423 or 409.",
     ),
     "TELEMETRY": _Entry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redis_locks import store, waiting
+from redis_locks import replication, store, waiting
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.contention import not_available
 from redis_locks.deadlines import bounded
@@ -12,7 +12,8 @@ from redis_locks.exceptions import LockLost
 from redis_locks.identity import new_token, session
 from redis_locks.leases import Lease
 from redis_locks.possession import Possession
-from redis_locks.store import Refused
+from redis_locks.store import Refused, Request
+from redis_locks.waiting import Won
 
 
 class Convertible(Possession):
@@ -34,6 +35,7 @@ class Convertible(Possession):
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
             LockBackendError: Redis could not be asked; the lease ends when it would have.
+            NotReplicated: Too few replicas acknowledged it, see `Lock`. The hold stays shared.
             TypeError: It is a permit of a semaphore.
         """
         run_blocking(self._upgrade(self._backend.driver, wait))
@@ -81,16 +83,15 @@ class Convertible(Possession):
             outcome = await waiting.acquire(
                 driver, request, seconds, get_settings().deadlock_timeout
             )
+            if isinstance(outcome, Refused):
+                return outcome
+            lease = await self._upgraded(driver, request, outcome)
         except LockLost:
             shared.lost = True
             raise self._lost() from None
         finally:
             shared.upgrading = False
-        if isinstance(outcome, Refused):
-            return outcome
         shared.ended = True
-        deadline = max(outcome.deadline, shared.deadline)  # the script never shortens it
-        lease = Lease(request, deadline, outcome.fencing_token, name=shared.name, mode="exclusive")
         # One hold goes on: it began once and ends once.
         lease.since, lease.untold = shared.since, shared.untold
         lease.on_lost = shared.on_lost
@@ -100,6 +101,19 @@ class Convertible(Possession):
         tenure.renewer.add(lease)
         tenure.lease = lease
         return None
+
+    async def _upgraded(self, driver: Driver, request: Request, won: Won) -> Lease:
+        """Return the lease of an upgrade; if too few replicas know of it, the hold is shared again."""
+        shared = self._lease
+        deadline = max(won.deadline, shared.deadline)  # the script never shortens it
+        lease = Lease(request, deadline, won.fencing_token, name=shared.name, mode="exclusive")
+        if request.replicas:
+            try:
+                await replication.confirm(driver, lease, won.read)
+            except BaseException:
+                await waiting.take_back(driver, request)
+                raise
+        return lease
 
     async def _downgrade(self, driver: Driver) -> None:
         if self._stays("shared"):

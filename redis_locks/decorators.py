@@ -13,7 +13,14 @@ from redis_locks.calls import for_calls_of
 from redis_locks.conf import ERROR_STATUSES, UNSET, Unset
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.holds import Hold
-from redis_locks.locks import Lock, Mode, checked_crash_release, checked_flag, validate_mode
+from redis_locks.locks import (
+    Lock,
+    Mode,
+    checked_crash_release,
+    checked_flag,
+    checked_replicas,
+    validate_mode,
+)
 from redis_locks.reads import Command, packed_reads
 from redis_locks.responses import conflict_response
 from redis_locks.scopes import Scope, ScopeName
@@ -60,6 +67,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         reentrant: Whether a thread or task that holds the lock may take it again; see `Lock`. With
             True, a locked function may call itself.
         crash_release: Whether the lock is free half a second after the holder's process has ended; see `Lock`.
+        replicas: How many replicas have to acknowledge a grant before it counts; see `Lock`.
         on_conflict: What a call does when somebody else holds the lock. "raise": raise
             LockNotAvailable or LockTimeout. "skip": return None without calling the
             function. "retry": in a Celery task, queue the task again with a growing, jittered
@@ -92,6 +100,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         commit_guard: bool = True,
         reentrant: bool = True,
         crash_release: bool = False,
+        replicas: int | Unset = UNSET,
         on_conflict: OnConflict | None = None,
         conflict_status: int | None = None,
         read: Iterable[Command] = (),
@@ -106,11 +115,13 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         self._scope = Scope(scope, database, commit_guard)
         self._reentrant = checked_flag("reentrant", reentrant)
         self._crash_release = checked_crash_release(crash_release, self._mode)
+        self._replicas = checked_replicas(replicas)
         _check_name_callable(name)
         _check_conflict(on_conflict, conflict_status)
         self._options = {"wait": wait, "lease": lease, "renew": renew, "using": using}
         self._options |= {"scope": scope, "database": database, "commit_guard": commit_guard}
         self._options |= {"reentrant": reentrant, "crash_release": crash_release}
+        self._options |= {"replicas": replicas}
         self._on_conflict = on_conflict
         self._conflict_status = conflict_status
 

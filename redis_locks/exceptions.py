@@ -11,6 +11,7 @@
     ├── AlreadyDone          run_once: the job is done, there is nothing to do
     ├── AttemptsExhausted    run_once: every attempt at the job failed
     └── LockBackendError     Redis could not be asked, or refused to answer
+        └── NotReplicated    too few replicas acknowledged a grant, which was undone, or an extend
 
 `LockNotAvailable`, `LockTimeout`, `DeadlockDetected` and `TooMuchContention` are `django.db.OperationalError`s with
 PostgreSQL's SQLSTATE in `.sqlstate`, so code that handles the database's handles them.
@@ -173,3 +174,26 @@ class AttemptsExhausted(LockError):
 
 class LockBackendError(LockError):
     """Redis could not be reached or gave an unusable answer; what was held ends with its lease."""
+
+
+class NotReplicated(LockBackendError):
+    """Fewer replicas than asked for (`replicas`) acknowledged what was written, so it does not count.
+
+    A grant was taken back. An extend may be on the primary; the hold's deadline is what it was.
+
+    Attributes:
+        name: The lock.
+        acknowledged: How many replicas have what was written.
+        wanted: How many were to have it.
+    """
+
+    def __init__(
+        self, message: str, name: str = "", acknowledged: int = 0, wanted: int = 0
+    ) -> None:
+        super().__init__(message, name, acknowledged, wanted)
+        self.name = name
+        self.acknowledged = acknowledged
+        self.wanted = wanted
+
+    def __str__(self) -> str:
+        return str(self.args[0])

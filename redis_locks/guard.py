@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Final
 
-from redis_locks import scripts, store
+from redis_locks import replication, scripts, store
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Link, run_blocking
 from redis_locks.exceptions import LockLost
@@ -38,11 +38,15 @@ async def _verify(backend: Backend, holds: list[Possession]) -> None:
     sent = monotonic()
 
     async def ask(link: Link) -> list[int | None]:
+        leases = [hold._lease for hold in holds]  # noqa: SLF001 - as above
         calls = [
-            store.extend_call(lease.keys, lease.token, lease.lease_ms if renewed else 0)
-            for lease, renewed in ((hold._lease, hold._lease.renews) for hold in holds)  # noqa: SLF001 - as above
+            store.extend_call(lease.keys, lease.token, lease.lease_ms if lease.renews else 0)
+            for lease in leases
         ]
-        replies = await link.call_many(scripts.EXTEND, calls)
+        replicated = any(lease.request.replicas for lease in leases)
+        script = scripts.CONFIRM if replicated else scripts.EXTEND
+        replies = await link.call_many(script, calls)
+        replies = await replication.acknowledged(backend.driver, link, leases, replies)
         return [_left(hold, reply) for hold, reply in zip(holds, replies, strict=True)]
 
     lefts, _ = await holds[0]._persist(backend.driver, ask)  # noqa: SLF001 - as above

@@ -44,7 +44,7 @@ class Lease:
         *,
         name: str | None = None,
         mode: str | None = None,
-        script: Script = scripts.EXTEND,
+        script: Script | None = None,
     ) -> None:
         self.request = request
         """What it was granted to."""
@@ -55,7 +55,7 @@ class Lease:
         self.lease_ms = request.lease_ms
         self.fencing_token = fencing_token
         self.mode = mode or request.mode
-        self.script = script
+        self.script = script or (scripts.CONFIRM if request.replicas else scripts.EXTEND)
         """What extends it: takes the arguments of `extend.lua` and replies as it does."""
         self.lost = False
         self.upgrading = False

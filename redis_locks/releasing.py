@@ -9,7 +9,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
-from redis_locks import observing, store
+from redis_locks import observing, replication, store
 from redis_locks.cancelling import CancelledByLoss
 from redis_locks.conversions import Convertible
 from redis_locks.drivers.base import Driver, Link, run_blocking
@@ -36,7 +36,8 @@ class Releasable(Convertible):
             ValueError: `seconds` is not between 0.01 and one year.
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
-            LockBackendError: Redis could not be asked; the lease ends when it would have.
+            LockBackendError: Redis could not be asked; the lease ends when it would have. So it does
+                with NotReplicated, for a lock with `replicas`: too few of them acknowledged it.
         """
         run_blocking(self._extend(self._backend.driver, lease_ms(seconds, argument="seconds")))
 
@@ -128,6 +129,10 @@ class Releasable(Convertible):
         if self.is_lost:
             raise self._lost()
         lease = self._lease
+        if lease.request.replicas:
+            if not await replication.extend(driver, lease, milliseconds):
+                raise self._lost()
+            return
         sent = monotonic()
         left, _ = await self._persist(
             driver,

@@ -20,7 +20,7 @@ from math import inf
 from time import monotonic
 from typing import Any, Final, Protocol
 
-from redis_locks import observing, store
+from redis_locks import observing, replication, store
 from redis_locks.drivers.base import Call, Driver, LinkBroken, run_blocking
 from redis_locks.ears import Ear, HearingLink
 from redis_locks.exceptions import LockBackendError
@@ -56,13 +56,13 @@ async def _renew_alike(driver: Driver, script: Script, leases: list[Lease]) -> N
         for lease in leases
     ]
     try:
-        replies = await _call_many(driver, script, calls)
+        replies = await _call_many(driver, script, calls, leases)
     except LinkBroken:
         driver.drop_idle()
         sent = monotonic()
         try:
             # The link may have died long ago, while nobody used it.
-            replies = await _call_many(driver, script, calls)
+            replies = await _call_many(driver, script, calls, leases)
         except (LinkBroken, LockBackendError) as error:
             driver.drop_idle()
             replies = [error] * len(leases)
@@ -72,10 +72,13 @@ async def _renew_alike(driver: Driver, script: Script, leases: list[Lease]) -> N
         _note(lease, reply, sent)
 
 
-async def _call_many(driver: Driver, script: Script, calls: list[Call]) -> list[Any]:
+async def _call_many(
+    driver: Driver, script: Script, calls: list[Call], leases: list[Lease]
+) -> list[Any]:
     link = await driver.checkout()
     try:
-        return await link.call_many(script, calls)
+        replies = await link.call_many(script, calls)
+        return await replication.acknowledged(driver, link, leases, replies)
     finally:
         driver.checkin(link)
 

@@ -33,6 +33,7 @@ class Semaphore(redis_lock):
         scope: As for `redis_lock`; in one transaction one permit is taken.
         database: As for `redis_lock`.
         commit_guard: As for `redis_lock`.
+        replicas: As for `redis_lock`.
         on_conflict: As for `redis_lock`.
         conflict_status: As for `redis_lock`.
 
@@ -54,6 +55,7 @@ class Semaphore(redis_lock):
         scope: ScopeName = "auto",
         database: str = "default",
         commit_guard: bool = True,
+        replicas: int | Unset = UNSET,
         on_conflict: OnConflict | None = None,
         conflict_status: int | None = None,
     ) -> None:
@@ -73,6 +75,7 @@ class Semaphore(redis_lock):
             scope=scope,
             database=database,
             commit_guard=commit_guard,
+            replicas=replicas,
             on_conflict=on_conflict,
             conflict_status=conflict_status,
         )

@@ -13,7 +13,7 @@ from math import inf
 from time import monotonic
 from typing import Any
 
-from redis_locks import store
+from redis_locks import replication, store
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.deadlines import bounded
 from redis_locks.drivers.base import Driver
@@ -226,8 +226,10 @@ async def _raised(driver: Driver, part: Hold, milliseconds: int, fencing_token: 
     if left is None or lease.is_over():
         lease.lost = True
         return False
-    lease.deadline = max(lease.deadline, sent + left / 1000)
     lease.fencing_token = fencing_token
+    if lease.request.replicas:
+        return await replication.extend(driver, lease, milliseconds)
+    lease.deadline = max(lease.deadline, sent + left / 1000)
     return True
 
 

@@ -28,6 +28,8 @@ class Request(NamedTuple):
     """Packed commands to run as soon as the locks are held."""
     names: tuple[str, ...] = ()
     template: str | None = None
+    replicas: int = 0
+    """How many replicas have to know of the grant, and of each extend, before it counts."""
 
     @property
     def name(self) -> str:

@@ -128,6 +128,7 @@ class Movable(Releasable):
             "lease": held.lease_ms,
             "transit": milliseconds,
             "template": held.request.template,
+            "replicas": held.request.replicas,
         }
         return signing.dumps(detached, salt=SALT)
 
@@ -153,7 +154,10 @@ class Movable(Releasable):
             whoami(label, task=task),
             names=names,
             template=detached["template"],
+            replicas=detached.get("replicas", 0),
         )
+        if request.replicas:
+            renewer = backend.patient(driver)
         renews = get_settings().renew if renew is UNSET else renew
         sent = monotonic()
         lease = Lease(request, sent + request.lease_ms / 1000, 0)
@@ -163,6 +167,8 @@ class Movable(Releasable):
             adopted, _ = await hold._persist(
                 driver, lambda link: store.adopt(link, request, detached["token"])
             )
+            if adopted is not None and request.replicas:
+                await hold._extend(driver, request.lease_ms)
         except BaseException:
             await hold._give_back(driver)
             raise

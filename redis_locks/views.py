@@ -48,6 +48,9 @@ class RedisLockMixin(View):
     lock_using: str | None = None
     """The server: a CACHES alias, a URL or a dotted path."""
 
+    lock_replicas: int | Unset = UNSET
+    """How many replicas have to acknowledge a grant before it counts; see `Lock`."""
+
     lock_methods: ClassVar[Collection[str]] = ("POST", "PUT", "PATCH", "DELETE")
     """The HTTP methods that take the lock."""
 
@@ -94,6 +97,7 @@ class RedisLockMixin(View):
             wait=configured("lock_wait"),
             lease=configured("lock_lease"),
             using=configured("lock_using"),
+            replicas=configured("lock_replicas"),
         )
 
     def get_lock_name(self) -> str:
@@ -174,6 +178,7 @@ class RedisLockMixin(View):
             wait=self.lock_wait,
             lease=self.lock_lease,
             using=self.lock_using,
+            replicas=self.lock_replicas,
             label=label_of(self.request),
         )
         view = type(self)

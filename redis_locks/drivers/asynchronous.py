@@ -184,6 +184,11 @@ class AsyncLink(asyncio.Protocol):
             self._overdue = loop.call_later(self._endpoint.reply_timeout, self._watch)
         return [await future for future in futures]
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the server has yet to answer."""
+        return bool(self._replies)
+
     async def call(self, script: Script, call: Call) -> Any:
         """Run a script; see `Link`."""
         reply, _ = await self.call_and_read(script, call, ())
@@ -272,6 +277,7 @@ class AsyncDriver:
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description
+        self.reply_timeout = endpoint.reply_timeout
         self.renewer: Any = None
         """Whoever renews over this driver leaves itself here, to end with the loop."""
         self.heard: Callable[[str], None] = lambda _: None
@@ -280,6 +286,13 @@ class AsyncDriver:
         self._prefix = prefix
         self._link: AsyncLink | None = None
         self._opening = asyncio.Lock()
+        self._unshared: UnsharedDriver | None = None
+
+    def unshared(self) -> AsyncDriver:
+        """Return a driver that gives each user a link of its own, closed with this one."""
+        if self._unshared is None:
+            self._unshared = UnsharedDriver(self._endpoint, self._prefix)
+        return self._unshared
 
     async def checkout(self) -> Link:
         """Return the loop's link; open it first if it is not there or broken."""
@@ -320,8 +333,50 @@ class AsyncDriver:
 
     async def aclose(self) -> None:
         """Close the link."""
+        if self._unshared is not None:
+            await self._unshared.aclose()
         if self._link is not None:
             await self._link.aclose()
+
+
+class UnsharedDriver(AsyncDriver):
+    """Links of one event loop that have one user at a time: on the loop's own, all would wait for one."""
+
+    def __init__(self, endpoint: Endpoint, prefix: str) -> None:
+        super().__init__(endpoint, prefix)
+        self._idle: list[AsyncLink] = []
+
+    def unshared(self) -> AsyncDriver:
+        """Return this driver."""
+        return self
+
+    async def checkout(self) -> Link:
+        """Return an idle link, or a new one; see `Driver`."""
+        while self._idle:
+            link = self._idle.pop()
+            if not link.broken:
+                return link
+        link = AsyncLink(self._endpoint, self._prefix, self.heard)
+        await link.open()
+        return link
+
+    def checkin(self, link: Link) -> None:
+        """Give a link back; one that is broken, or whose user was cancelled in mid-command, is dropped."""
+        if isinstance(link, AsyncLink) and not link.broken:
+            if link.is_waiting:
+                link.close()
+            else:
+                self._idle.append(link)
+
+    def drop_idle(self) -> None:
+        """Close the links that are not in use."""
+        while self._idle:
+            self._idle.pop().close()
+
+    async def aclose(self) -> None:
+        """Close the links that are not in use."""
+        while self._idle:
+            await self._idle.pop().aclose()
 
 
 _Registered = tuple[

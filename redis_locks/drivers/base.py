@@ -62,6 +62,16 @@ class Driver(Protocol):
     suspends: bool
     """Whether its callers are tasks of an event loop; else they are threads, which it blocks."""
 
+    reply_timeout: float
+    """Seconds until an unanswered command counts as failed."""
+
+    def unshared(self) -> Driver:
+        """Return a driver to the same server whose links have one user at a time.
+
+        It is for commands that the server takes its time to answer. Raises ValueError if the
+        server is a cluster.
+        """
+
     async def checkout(self) -> Link:
         """Return a link.
 

@@ -256,6 +256,7 @@ class BlockingDriver:
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description
+        self.reply_timeout = endpoint.reply_timeout
         self._endpoint = endpoint
         self._prefix = prefix
         self._idle: deque[BlockingLink] = deque()
@@ -268,6 +269,10 @@ class BlockingDriver:
         except IndexError:
             own = grant_channel(self._prefix, os.urandom(8).hex())
             return BlockingLink(self._endpoint, "" if self._endpoint.in_cluster else own)
+
+    def unshared(self) -> BlockingDriver:
+        """Return this driver: a thread has its link to itself."""
+        return self
 
     def open_ear(self) -> EarLink:
         """Return a link that hears which holds of this process were ended by somebody else."""

@@ -29,6 +29,15 @@ class ClusterDriver:
     def __init__(self, nodes: Nodes) -> None:
         self.description = nodes.description
         self.nodes = nodes
+        self.reply_timeout = nodes.reply_timeout
+
+    def unshared(self) -> ClusterDriver:
+        """Refuse: a link to a cluster changes its connections by itself; see `replication`."""
+        msg = (
+            "replicas (also REDIS_LOCKS['REPLICAS']) needs a single server with its replicas, not a "
+            "cluster; leave it out, and have resources check fencing tokens"
+        )
+        raise ValueError(msg)
 
     async def checkout(self) -> Link:
         """Return a link; see `Driver`. It connects to a node when it first needs it."""

@@ -66,6 +66,7 @@ ABANDON = load("abandon", "_modes", "_queue")
 ADOPT = load("adopt", "_modes")
 BURY = load("bury", "_modes", "_queue")
 CANCEL = load("cancel", "_modes", "_queue")
+CONFIRM = load("confirm", "_modes")
 COMMIT = load("commit", "_modes", "_queue")
 DETECT = load("detect", "_modes", "_queue")
 DOWNGRADE = load("downgrade", "_modes", "_queue")
@@ -83,6 +84,7 @@ ALL = (
     ADOPT,
     BURY,
     CANCEL,
+    CONFIRM,
     COMMIT,
     DETECT,
     DOWNGRADE,

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from redis_locks import scripts
 from redis_locks.backends import Backend
-from redis_locks.conf import get_settings
+from redis_locks.conf import Unset, get_settings
 from redis_locks.drivers.base import Call
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
@@ -63,6 +63,10 @@ class StandIn(Backend):
     def keys(self, *names: str) -> Keys:
         """Return the names themselves: nothing here has keys in Redis."""
         return tuple(name.encode() for name in names)
+
+    def replicas(self, wanted: int | Unset) -> int:  # noqa: ARG002 - as a backend's
+        """Return 0: there are none here."""
+        return 0
 
     async def of_loop(self) -> Any:
         """Return the same driver and renewer for every event loop: they never suspend."""

@@ -1,0 +1,19 @@
+-- Make a hold's lease last at least so long from now, as `extend` does, and write something in any
+-- case: WAIT waits for the last write of its own connection, and replicas that have that one have
+-- all before it, the grant by somebody else's connection included. Safe to repeat.
+--
+-- KEYS: index holder...
+-- ARGV: token
+--   2 lease, ms; never shortens what is left
+-- Reply: "token 1 now ends"  now and the end of the lease in ms
+--        "token 0"           the token does not hold all of the locks (any more)
+
+for _, name in ipairs(all) do
+  if not held_until(name) then
+    return token .. " 0"
+  end
+end
+-- A lease that is as long already is not written. This is, whatever was there.
+redis.call("SET", FENCE .. all[1], text(last_fence(all[1])), "PX", FENCE_KEPT_MS)
+local ends = lengthen(all, clock() + tonumber(ARGV[2]))
+return token .. " 1 " .. text(now) .. " " .. text(ends)
