@@ -103,20 +103,31 @@ def persistence(probe: Probe) -> Verdict:
 
 def replicas(probe: Probe) -> Verdict:
     """Check what a fail-over keeps."""
-    count = int(probe.info["connected_slaves"])
+    count, wanted = int(probe.info["connected_slaves"]), probe.settings.replicas
+    if count < wanted:
+        return error(
+            f"{_replicas(count)}, but REDIS_LOCKS['REPLICAS'] is {wanted}: no lock can be acquired.",
+            "Connect more replicas, or lower REPLICAS.",
+        )
+    if wanted:
+        return ok(f"{_replicas(count)}; {wanted} of them have to know of each hold (REPLICAS).")
     if not count:
         return ok("No replicas, so there is no fail-over that could lose locks.")
     if "min_slaves_good_slaves" in probe.info:
         return ok(
-            f"{count} replicas, and min-replicas-to-write is set: a primary that is cut off "
+            f"{_replicas(count)}, and min-replicas-to-write is set: a primary that is cut off "
             "stops to grant locks."
         )
     return warning(
-        f"{count} replicas, but min-replicas-to-write is 0: a primary that is cut off goes on "
+        f"{_replicas(count)}, but min-replicas-to-write is 0: a primary that is cut off goes on "
         "granting locks that its successor does not know.",
-        "CONFIG SET min-replicas-to-write 1, CONFIG SET min-replicas-max-lag 10, and have resources "
-        "check fencing tokens.",
+        "CONFIG SET min-replicas-to-write 1, CONFIG SET min-replicas-max-lag 10, set REPLICAS, or have "
+        "resources check fencing tokens.",
     )
+
+
+def _replicas(count: int) -> str:
+    return f"{count} replica{'' if count == 1 else 's'}"
 
 
 def sentinel(probe: Probe) -> Verdict:

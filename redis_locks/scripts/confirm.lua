@@ -1,6 +1,6 @@
--- Make a hold's lease last at least so long from now, as `extend` does, and write something in any
--- case: WAIT waits for the last write of its own connection, and replicas that have that one have
--- all before it, the grant by somebody else's connection included. Safe to repeat.
+-- Extend a hold as `extend` does, and write something in any case. Safe to repeat.
+-- WAIT waits for the last write of its own connection, and replicas that have that one have all
+-- before it, the grant by somebody else's connection included.
 --
 -- KEYS: index holder...
 -- ARGV: token

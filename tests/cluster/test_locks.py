@@ -157,6 +157,8 @@ def test_what_would_reach_another_slot_is_refused(
                 world.release(hold)
                 with pytest.raises(ValueError, match="crash_release=True needs a single server"):
                     world.acquire(Lock(each, crash_release=True))
+                with pytest.raises(ValueError, match=r"replicas .* needs a single server"):
+                    world.acquire(Lock(each, replicas=1))
     assert [] == inspection.locks()
 
 

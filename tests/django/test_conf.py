@@ -54,6 +54,8 @@ def test_the_settings_are_built_once_and_again_after_a_change() -> None:
         ("LEASE", None),
         ("RENEW", 1),
         ("PARTITIONS", 0),
+        ("REPLICAS", -1),
+        ("REPLICAS", True),
         ("PARTITIONS", True),
         ("PARTITIONS", 1.5),
         ("CONFLICT_STATUS", 200),

@@ -123,6 +123,9 @@ def test_replicas_want_min_replicas_to_write() -> None:
         for command in re.findall(r"CONFIG SET [\w-]+ \d+", finding.fix):
             admin.execute_command(*command.split())
         assert Level.OK is found(primary.url)["replicas"].level
+        for wanted, level in ((1, Level.OK), (2, Level.ERROR)):
+            with override_settings(REDIS_LOCKS={"REPLICAS": wanted}):
+                assert level is found(primary.url)["replicas"].level
 
 
 def test_a_user_who_lacks_rights_gets_the_rule_that_gives_them() -> None:

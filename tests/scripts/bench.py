@@ -23,6 +23,7 @@ class Bench:
         self.prefix = f"bench-{name}"
         self.keys = lock_keys(self.prefix, 0, name)
         self.index_key = index_key(self.prefix, 0)
+        self.extension = scripts.EXTEND
         self._foreign: set[bytes] = set()
         self._asked: set[str] = set()
         self._subscriptions: list[Any] = []
@@ -76,7 +77,7 @@ class Bench:
         return self.words(scripts.ABANDON, token, mode, names=names)
 
     def extend(self, token: str, lease: int) -> list[str]:
-        return self.words(scripts.EXTEND, token, lease)
+        return self.words(self.extension, token, lease)
 
     def inspect(self, most: int = 1000) -> list[Any]:
         return self.run(scripts.INSPECT, "", most)

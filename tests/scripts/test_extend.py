@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 from redis.exceptions import ResponseError
 
+from redis_locks import scripts
+from redis_locks.scripts import Script
 from tests.scripts.bench import Bench
+
+
+@pytest.fixture(params=[scripts.EXTEND, scripts.CONFIRM], ids=["extend", "confirm"])
+def bench(bench: Bench, request: pytest.FixtureRequest) -> Bench:
+    bench.extension = request.param
+    return bench
 
 
 def test_extend_makes_a_lease_last_so_long_from_now(bench: Bench) -> None:
@@ -62,3 +70,22 @@ def test_a_foreign_key_is_an_error_and_stays_untouched(bench: Bench, key: str) -
     with pytest.raises(ResponseError, match="WRONGTYPE"):
         bench.extend("a", 120_000)
     assert bench.is_untouched(foreign)
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+@pytest.mark.parametrize(
+    ("extension", "writes"), [(scripts.EXTEND, False), (scripts.CONFIRM, True)]
+)
+def test_only_confirm_writes_when_the_lease_is_as_long_already(
+    bench: Bench, mode: str, extension: Script, *, writes: bool
+) -> None:
+    """Replicas that have its write have all writes before it."""
+    bench.extension = extension
+    bench.acquire("a", lease=60_000, mode=mode)
+
+    def changes() -> int:
+        return int(bench.client.info("persistence")["rdb_changes_since_last_save"])
+
+    before = changes()
+    assert "1" == bench.extend("a", 1000)[0]
+    assert writes == (changes() > before)

@@ -50,7 +50,7 @@ def called() -> float:
     return 1.0
 
 
-@redis_lock("user:{request.user.pk}", wait=0, conflict_status=409)
+@redis_lock("user:{request.user.pk}", wait=0, conflict_status=409, replicas=1)
 def view(request: HttpRequest) -> HttpResponse:
     return HttpResponse()
 

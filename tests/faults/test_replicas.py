@@ -1,0 +1,319 @@
+"""With `replicas`, what a fail-over could lose was never granted: WAIT says who knows of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import threading
+from collections.abc import Iterator
+from time import monotonic
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from django.test import override_settings
+
+from redis_locks import Hold, Lock, LockError, LockLost, NotReplicated, Semaphore, replication
+from redis_locks.drivers.blocking import BlockingLink
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
+from tests.faults.pair import Pair
+from tests.faults.proxy import Proxy
+
+ALONE = "replicas=1, but 0 acknowledged it within"
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    with Pair() as made:
+        yield made
+
+
+@pytest.fixture
+def on_primary(pair: Pair) -> Iterator[Observer]:
+    with pair.primary.client() as client:
+        yield Observer(client)
+
+
+def lock_on(pair: Pair, name: str, **options: Any) -> Lock:
+    return Lock(
+        name, **{"using": pair.url, "replicas": 1, "lease": 0.4, "wait": PATIENCE} | options
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "shared"}], ids=["exclusive", "shared"])
+def test_a_replica_knows_of_a_hold_when_it_is_given(
+    world: World, pair: Pair, name: str, options: dict[str, Any]
+) -> None:
+    for number in range(10):
+        lock = lock_on(pair, f"{name}:{number}", **options)
+        hold = held(world, lock)
+        keys = keys_of(hold.name)
+        assert pair.on_replica.client.exists(keys.holder, keys.sharers)
+        world.release(hold)
+
+
+def test_a_grant_that_no_replica_knows_of_is_taken_back(
+    world: World, pair: Pair, on_primary: Observer, name: str
+) -> None:
+    with pair.replica_stopped():
+        with pytest.raises(NotReplicated, match=ALONE) as caught:
+            world.acquire(lock_on(pair, name, wait=0))
+        assert (name, 0, 1) == (caught.value.name, caught.value.acknowledged, caught.value.wanted)
+        assert set() == on_primary.left_of(name)
+    world.release(held(world, lock_on(pair, name)))
+
+
+def test_a_server_without_enough_replicas_grants_nothing(
+    world: World, redis_server: EmbeddedServer, server_side: Observer, name: str
+) -> None:
+    started = monotonic()
+    with pytest.raises(NotReplicated, match="doctor"):
+        world.acquire(Lock(name, replicas=1, lease=0.4, wait=None))
+    assert monotonic() - started < PATIENCE / 2
+    assert set() == server_side.left_of(name)
+
+
+def test_a_replica_knows_of_a_hold_that_was_handed_over(
+    world: World, pair: Pair, on_primary: Observer, name: str
+) -> None:
+    """The releaser's connection has written it, so that the waiter's has nothing to wait for."""
+    hold = held(world, lock_on(pair, name, replicas=0))
+    waiters = [world.start(world.acquire, lock_on(pair, name)) for _ in range(2)]
+    on_primary.until_waiters(name, 2)
+    with pair.replica_stopped():
+        world.release(hold)
+        for waiter in waiters:
+            with pytest.raises(NotReplicated):
+                waiter.result(PATIENCE)
+        assert set() == on_primary.left_of(name)
+    hold = held(world, lock_on(pair, name))
+    waiter = world.start(world.acquire, lock_on(pair, name))
+    on_primary.until_waiters(name, 1)
+    world.release(hold)
+    successor = waiter.result(PATIENCE)
+    assert successor.token == pair.on_replica.holder(name)
+    world.release(successor)
+
+
+def test_a_hold_lasts_no_longer_than_replicas_know(
+    world: World, pair: Pair, on_primary: Observer, name: str
+) -> None:
+    hold = held(world, lock_on(pair, name))
+    beside = held(world, lock_on(pair, f"{name}:beside", replicas=0, lease=0.3))
+    renewed = hold._lease.deadline
+    until(lambda: hold._lease.deadline > renewed)
+    with pair.replica_stopped():
+        with pytest.raises(NotReplicated, match=ALONE):
+            world.extend(hold, 60)
+        believed = hold._lease.deadline
+        # On the primary it lasts for a minute, and whoever was promoted now would not know.
+        assert on_primary.client.pttl(keys_of(name).holder) > 30_000
+        until(lambda: hold.is_lost)
+        assert believed >= hold._lease.deadline
+        beside.check()  # its renewal did not wait for replicas
+    with pytest.raises(LockLost):
+        world.release(hold)
+    world.release(beside)
+    assert set() == on_primary.left_of(name)
+
+
+def test_renewal_goes_on_when_replicas_are_back(world: World, pair: Pair, name: str) -> None:
+    hold = held(world, lock_on(pair, name, lease=0.9))
+    due = hold._lease.deadline - 0.6
+    with pair.replica_stopped():
+        until(lambda: monotonic() > due)
+        assert hold._lease.deadline < due + 0.65
+    until(lambda: hold._lease.deadline > due + 0.65)
+    world.release(hold)
+
+
+def test_an_acquire_takes_one_round_trip_unless_a_queue_is_in_the_way(
+    pair: Pair, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packets = []
+    plain = BlockingLink._round_trip
+
+    def counted(link: BlockingLink, commands: Any) -> list[Any]:
+        packets.append(len(commands))
+        return plain(link, commands)
+
+    lock = lock_on(pair, name, read=[("GET", "x")])
+    with lock:  # the server has the scripts, and there is a connection
+        pass
+    monkeypatch.setattr(BlockingLink, "_round_trip", counted)
+    hold = lock.acquire()
+    assert hold is not None
+    assert ([4], [None]) == (packets, hold.read)
+    hold.release()
+
+
+def test_an_event_loop_goes_on_while_one_of_its_tasks_waits_for_replicas(
+    pair: Pair, name: str
+) -> None:
+    async def both() -> int:
+        alone = asyncio.create_task(lock_on(pair, name, lease=4).aacquire())
+        cycles = 0
+        while not alone.done():
+            async with lock_on(pair, f"{name}:beside", replicas=0):
+                cycles += 1
+        with pytest.raises(NotReplicated):
+            await alone
+        return cycles
+
+    tasks = Tasks()
+    with pair.replica_stopped(patience=0.3):
+        assert 5 < tasks.run(both())
+    tasks.close()
+
+
+def test_a_task_that_is_cancelled_while_it_waits_for_replicas_holds_nothing(
+    pair: Pair, on_primary: Observer, name: str
+) -> None:
+    async def cancelled() -> None:
+        task = asyncio.create_task(lock_on(pair, name, lease=60).aacquire())
+        await asyncio.to_thread(until, lambda: on_primary.holder(name))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert set() == on_primary.left_of(name)
+
+    tasks = Tasks()
+    with pair.replica_stopped():
+        started = monotonic()
+        tasks.run(cancelled())
+        # The connection on which the server waits is nobody's any more.
+        assert monotonic() - started < 60 / 4
+    hold = held(tasks, lock_on(pair, name))
+    tasks.release(hold)
+    tasks.close()
+
+
+@pytest.mark.parametrize("position", [1, 2])
+def test_a_lost_reply_is_asked_for_again(
+    world: World, pair: Pair, on_primary: Observer, name: str, position: int
+) -> None:
+    """Asked again, the acquire writes nothing; what says that replicas know is another write."""
+    with Proxy(pair.url) as proxy:
+        world.release(held(world, lock_on(pair, f"{name}:0", using=proxy.url)))
+        proxy.lose(position)
+        hold = held(world, lock_on(pair, name, using=proxy.url))
+        if proxy.lost:
+            assert hold.token == pair.on_replica.holder(name)
+        with pair.replica_stopped():
+            proxy.lose(position)
+            with pytest.raises(NotReplicated):
+                world.acquire(lock_on(pair, f"{name}:2", using=proxy.url))
+        proxy.lose(0)
+        world.release(hold)
+    assert set() == on_primary.left_of(f"{name}:2") | on_primary.left_of(name)
+
+
+def test_an_upgrade_that_no_replica_knows_of_leaves_the_hold_shared(
+    world: World, pair: Pair, on_primary: Observer, name: str
+) -> None:
+    hold = held(world, lock_on(pair, name, mode="shared", lease=4))
+    with pair.replica_stopped():
+        with pytest.raises(NotReplicated):
+            world.do(hold, "upgrade", wait=0)
+        assert "shared" == hold.mode
+        world.release(held(world, lock_on(pair, name, mode="shared", replicas=0)))
+    world.do(hold, "upgrade", wait=0)
+    assert hold.token == pair.on_replica.holder(name)
+    world.release(hold)
+    assert set() == on_primary.left_of(name)
+
+
+def test_a_hold_that_was_given_away_waits_for_replicas_there_too(
+    pair: Pair, on_primary: Observer, name: str
+) -> None:
+    hold = lock_on(pair, name, lease=4).acquire()
+    assert hold is not None
+    text = hold.detach()
+    with pair.replica_stopped(), pytest.raises(NotReplicated):
+        Hold.adopt(text, using=pair.url)
+    assert set() == on_primary.left_of(name)
+    hold = lock_on(pair, name).acquire()
+    assert hold is not None
+    with Hold.adopt(hold.detach(), using=pair.url) as adopted:
+        assert adopted.token == pair.on_replica.holder(name)
+
+
+def test_a_nested_hold_cannot_ask_for_more_replicas(
+    pair: Pair, on_primary: Observer, name: str
+) -> None:
+    with lock_on(pair, name, replicas=0), pytest.raises(LockError, match="give the outer one"):
+        lock_on(pair, name).acquire()
+    with lock_on(pair, name), lock_on(pair, name, replicas=0), lock_on(pair, name) as hold:
+        assert hold.token == pair.on_replica.holder(name)
+    assert set() == on_primary.left_of(name)
+
+
+def test_the_setting_holds_for_locks_of_all_kinds(pair: Pair, name: str) -> None:
+    with override_settings(REDIS_LOCKS={"CONNECTION": pair.url, "REPLICAS": 1, "LEASE": 0.6}):
+        with Semaphore(name, 2), Lock(f"{name}:2"):
+            assert pair.on_replica.client.exists(keys_of(name).sharers)
+        with pair.replica_stopped():
+            for lock in (Semaphore(name, 2), Lock(name, f"{name}:2")):
+                with pytest.raises(NotReplicated):
+                    lock.acquire()
+            with Lock(name, replicas=0):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (True, TypeError, "replicas must be a whole number, not True"),
+        ("1", TypeError, "replicas must be a whole number, not '1'"),
+        (-1, ValueError, "replicas must be from 0 to 100, not -1"),
+    ],
+)
+def test_what_is_no_number_of_replicas_is_refused(
+    value: Any, error: type[Exception], text: str
+) -> None:
+    for make in (Lock, lambda name, **options: Semaphore(name, 3, **options)):
+        with pytest.raises(error, match=text):
+            make("x", replicas=value)
+
+
+def fail_over(pair: Pair, name: str, replicas: int, chance: random.Random) -> tuple[int, int]:
+    """Acquire lock after lock until the primary is killed; return how many were given, and lost with it.
+
+    At some moment meanwhile the replica gets nothing more, as on a network that parts.
+    """
+    given = [_acquired(pair, f"{name}:0", replicas)]
+    parting = threading.Timer(chance.uniform(0, 0.02), pair.cut_off)
+    parting.start()
+    after = 0
+    with contextlib.suppress(NotReplicated):
+        # Of what is given after that, only the primary knows.
+        while (after := after + (not parting.is_alive())) <= 3:
+            given.append(_acquired(pair, f"{name}:{len(given)}", replicas))
+    parting.join()
+    for hold in given:
+        hold._lease.ended = True  # its server is about to go
+    pair.fail_over()
+    lost = sum(hold.token != pair.on_replica.holder(hold.name) for hold in given)
+    pair.mend()
+    return len(given), lost
+
+
+def _acquired(pair: Pair, name: str, replicas: int) -> Hold:
+    hold = Lock(name, using=pair.url, replicas=replicas, lease=60, renew=False).acquire()
+    assert hold is not None
+    return hold
+
+
+@pytest.mark.parametrize(
+    "times", [3, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(300)])]
+)
+def test_no_hold_that_was_given_is_lost_with_the_primary(name: str, times: int) -> None:
+    chance = random.Random(times)
+    with Pair() as pair, patch.object(replication, "LONGEST", 0.1):
+        safe = [fail_over(pair, f"{name}:{n}", 1, chance) for n in range(times)]
+        plain = [fail_over(pair, f"{name}:plain:{n}", 0, chance) for n in range(1 + times // 5)]
+    assert 0 == sum(lost for _, lost in safe), (safe, plain)
+    assert times <= sum(given for given, _ in safe)
+    assert all(lost for _, lost in plain)  # so the check can fail
