@@ -119,6 +119,13 @@ def faults(session: nox.Session) -> None:
 
 
 @nox.session(python=PYTHON)
+def soak(session: nox.Session) -> None:
+    """Acquire a million times by 8 processes under all faults in turn; takes half an hour. `-- N`: N times."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "tests.faults", "--soak", *(session.posargs or ["1000000"]))
+
+
+@nox.session(python=PYTHON)
 def model(session: nox.Session) -> None:
     """Check the protocol's model with spin, and that its mutants are caught; wants spin and cc."""
     session.run("python", "-m", "tests.model")

@@ -21,7 +21,7 @@ from tests.cluster.waiters import until_waiters
 from tests.contract.world import PATIENCE, World, held, until
 from tests.faults import subjects
 from tests.faults.arena import NAME, Process
-from tests.faults.counts import count_falling
+from tests.faults.counts import Counts, Tally
 from tests.faults.ledger import Ledger, new_account
 
 pytestmark = pytest.mark.long
@@ -71,11 +71,11 @@ def test_workers_go_on_after_a_master_was_killed(
             worker.ask_to_stop()
         for worker in workers:
             worker.close(PATIENCE)
-    events = [event for worker in workers for event in worker.diary.events()]
-    tokens = [event[2] for event in events if event[0] == "in"]
-    assert len(tokens) == len(set(tokens))
-    assert 0 == count_falling(each for worker in workers for each in worker.diary.beliefs(1.0))
-    assert {"LockBackendError"} >= {event[2] for event in events if event[0] == "error"}
+    counts = Counts()
+    allowed = frozenset({"LockBackendError"})
+    tally = Tally(counts, longest=1.0, allowed=allowed, promised=False, numbered=True)
+    tally.read([worker.diary for worker in workers], final=True)
+    assert {} == counts.failures()
     with redis.Redis.from_url(redis_server.url) as client:
         books = Ledger(client, account).books()
     assert (0, 0) == (books.stale, books.drift)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -15,6 +16,7 @@ from django.conf import settings
 from tests.faults import clock, subjects
 from tests.faults.counts import Counts
 from tests.faults.scenarios import SCENARIOS, Scenario, run
+from tests.faults.soak import soak
 
 README = Path(__file__).parents[2] / "README.md"
 START, END = "<!-- faults -->", "<!-- /faults -->"
@@ -69,6 +71,12 @@ def main() -> int:
     parser.add_argument(
         "--write", action="store_true", help="replace the table in README.md as well"
     )
+    parser.add_argument(
+        "--soak",
+        type=int,
+        metavar="N",
+        help="instead, acquire N times by 8 processes under all faults in turn; prints JSON",
+    )
     parser.add_argument("keys", nargs="*", help=f"some of: {' '.join(SCENARIOS)}")
     options = parser.parse_args()
     unknown = set(options.keys) - set(SCENARIOS)
@@ -78,6 +86,10 @@ def main() -> int:
     # Here and not above: forked workers import this module and have settings of their own.
     settings.configure(REDIS_LOCKS={})
     django.setup()
+    if options.soak is not None:
+        found = soak(options.soak)
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        return 1 if found["failures"] else 0
     good, table = True, HEAD
     sys.stdout.write(HEAD)
     for passed, row in rows(chosen, options.seconds):

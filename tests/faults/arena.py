@@ -10,7 +10,6 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -19,7 +18,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import keys_of, until
 from tests.faults import bank_worker, subjects
 from tests.faults.clock import Clock, server_with_a_clock
-from tests.faults.counts import Counts, Diary, count_falling, count_overlaps
+from tests.faults.counts import Counts, Diary, Tally
 from tests.faults.ledger import Ledger, new_account
 from tests.faults.proxy import Proxy
 from tests.faults.sentinels import Watched
@@ -39,8 +38,16 @@ class Process:
 
     def __init__(self, orders: dict[str, object], log: Path) -> None:
         self.diary = Diary(log)
+        self.lock = orders["name"]
+        self.spared = False
+        """Whether it is not to be killed."""
         self._process = processes.Process(target=bank_worker.work, args=(orders,), daemon=True)
         self._process.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
 
     @property
     def alive(self) -> bool:
@@ -49,7 +56,7 @@ class Process:
     def pause(self) -> None:
         """Stop the process; returns once it stands still."""
         self._send(signal.SIGSTOP)
-        until(lambda: _state(self._process.pid).startswith("T"))
+        until(lambda: _state(self.pid).startswith("T"))
 
     def resume(self) -> None:
         self._send(signal.SIGCONT)
@@ -69,11 +76,10 @@ class Process:
             self.kill()
 
     def _send(self, number: int) -> None:
-        assert self._process.pid is not None
-        os.kill(self._process.pid, number)
+        os.kill(self.pid, number)
 
 
-def _state(pid: int | None) -> str:
+def _state(pid: int) -> str:
     """Return the state of a process as `ps` writes it."""
     stat = Path("/proc", str(pid), "stat")
     if stat.exists():
@@ -113,7 +119,9 @@ class Arena:
                 self.proxy = self._resources.enter_context(Proxy(self.server.url))
             self._bank = self._resources.enter_context(EmbeddedServer(use_environment=False))
             self._bank_client = self._resources.enter_context(self._bank.client())
-            self._account = new_account()
+            self.locks = {f"{NAME}:{number}": new_account() for number in range(scenario.locks)}
+            self._counts = Counts()
+            self._tallies = {name: self._tally() for name in self.locks}
             self._folder = Path(
                 self._resources.enter_context(
                     tempfile.TemporaryDirectory(prefix="rl-faults-", dir="/tmp")
@@ -140,17 +148,19 @@ class Arena:
         if subject == subjects.OURS and number % 2:
             subject = subjects.OURS_ASYNC
         ours = self._subject == subjects.OURS
-        through_proxy = scenario.through_proxy or (scenario.half_through_proxy and number % 2)
+        # Of both kinds some are cut off, and some of either at each lock.
+        through_proxy = scenario.through_proxy or (scenario.half_through_proxy and number // 2 % 2)
+        name = list(self.locks)[number // 4 % len(self.locks)]
         log = self._folder / f"{number}.log"
         return Process(
             {
                 "subject": subject,
                 "url": self.proxy.url if through_proxy else self.server.url,
-                "name": NAME,
+                "name": name,
                 "lease": scenario.lease if ours or scenario.others_have_a_lease else None,
                 "renew": scenario.renew,
                 "ledger": self._bank.url,
-                "account": self._account,
+                "account": self.locks[name],
                 "body": scenario.body,
                 "seed": number,
                 "log": str(log),
@@ -159,11 +169,12 @@ class Arena:
         )
 
     @contextlib.contextmanager
-    def one_stopped(self, *, inside: bool) -> Iterator[Process]:
-        """Stop a worker that holds the lock, or one that does not."""
+    def one_stopped(self, *, inside: bool, to_die: bool = False) -> Iterator[Process]:
+        """Stop a worker that holds the lock, or one that does not; one that is spared is not `to_die`."""
         deadline = time.monotonic() + START
         while time.monotonic() < deadline:
-            worker = self.chance.choice([each for each in self.workers if each.alive])
+            living = [each for each in self.workers if each.alive and not (to_die and each.spared)]
+            worker = self.chance.choice(living)
             worker.pause()
             if worker.diary.is_inside() == inside:
                 try:
@@ -182,50 +193,49 @@ class Arena:
         living = [worker for worker in self.workers if worker.alive]
         with contextlib.suppress(AssertionError):  # counted below
             until(lambda: all(worker.diary.held_since(over) for worker in living), within=RECOVERY)
-        counts = Counts(stuck=sum(not worker.diary.held_since(over) for worker in living))
+        counts = self._counts
+        counts.stuck = sum(not worker.diary.held_since(over) for worker in living)
         self._end_workers(within=2.0 if counts.stuck else RECOVERY)
-        counts.orphaned = self._orphaned()
-        self._read_diaries(counts)
-        books = Ledger(self._bank_client, self._account).books()
-        counts.lost_updates, counts.drift, counts.fenced_off = (
-            books.stale,
-            books.drift,
-            books.fenced_off,
-        )
+        counts.orphaned = sum(map(self._orphaned, self.locks))
+        self.read(final=True)
+        for account in self.locks.values():
+            books = Ledger(self._bank_client, account).books()
+            counts.lost_updates += books.stale
+            counts.drift += books.drift
+            counts.fenced_off += books.fenced_off
         return counts
 
-    def _read_diaries(self, counts: Counts) -> None:
-        scenario = self._scenario
-        longest = math.inf if scenario.renew else scenario.lease
-        beliefs = [belief for worker in self.workers for belief in worker.diary.beliefs(longest)]
-        events = [event for worker in self.workers for event in worker.diary.events()]
-        counts.cycles = sum(event[0] == "leave" for event in events)
-        counts.lost = sum(event[0] == "out" and event[2] == "lost" for event in events)
-        counts.errors = Counter(event[2] for event in events if event[0] == "error")
-        counts.unexpected = sum(
-            number for kind, number in counts.errors.items() if kind not in scenario.errors
-        )
-        if scenario.keeps_promise:
-            counts.overlaps = count_overlaps(beliefs)
-        if self._subject == subjects.OURS:
-            tokens = [event[2] for event in events if event[0] == "in"]
-            counts.repeated = len(tokens) - len(set(tokens))
-            counts.falling = count_falling(beliefs)
+    def read(self, *, final: bool = False) -> int:
+        """Count what the workers wrote down since the last time; return how many cycles there were so far."""
+        for name, tally in self._tallies.items():
+            diaries = [worker.diary for worker in self.workers if worker.lock == name]
+            tally.read(diaries, final=final)
+        return self._counts.cycles
 
-    def _orphaned(self) -> int:
+    def _tally(self) -> Tally:
+        scenario = self._scenario
+        return Tally(
+            self._counts,
+            longest=math.inf if scenario.renew else scenario.lease,
+            allowed=scenario.errors,
+            promised=scenario.keeps_promise,
+            numbered=self._subject == subjects.OURS,
+        )
+
+    def _orphaned(self, name: str) -> int:
         if self._subject == subjects.REDIS_PY:
             deadline = time.monotonic() + self._scenario.lease + 1
-            while self.control.exists(NAME) and time.monotonic() < deadline:
+            while self.control.exists(name) and time.monotonic() < deadline:
                 time.sleep(0.05)
-            return int(self.control.exists(NAME))
+            return int(self.control.exists(name))
         from redis_locks import Lock
 
         # A crashed holder's lease must end; a crashed waiter's place goes at the next hand-off.
-        hold = Lock(NAME, using=self.server.url).acquire(wait=2 * self._scenario.lease + 2)
+        hold = Lock(name, using=self.server.url).acquire(wait=2 * self._scenario.lease + 2)
         if hold is None:
             return 1
         hold.release()
-        keys = keys_of(NAME)
+        keys = keys_of(name)
         left: int = self.control.exists(keys.holder, keys.queue, keys.claims)
         return left
 

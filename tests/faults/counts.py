@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,22 +51,28 @@ class Counts:
 
 
 class Diary:
-    """What one worker wrote down so far."""
+    """What one worker wrote down so far and nobody has counted yet."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._events: list[list[Any]] = []
         self._read = 0
+        self._last_in = -math.inf
+        self._taken_until = -math.inf
         self.killed_at: float | None = None
 
     def events(self) -> list[list[Any]]:
-        """Return all events; a line that a killed worker left half written is none."""
+        """Return these events; a line that a killed worker left half written is none."""
         if self._path.exists():
             with self._path.open("rb") as file:
                 file.seek(self._read)
                 *lines, rest = file.read().split(b"\n")
                 self._read = file.tell() - len(rest)
-            self._events += [json.loads(line) for line in lines]
+            for line in lines:
+                event = json.loads(line)
+                self._events.append(event)
+                if event[0] == "in":
+                    self._last_in = event[1]
         return self._events
 
     def is_inside(self) -> bool:
@@ -75,17 +82,37 @@ class Diary:
 
     def held_since(self, moment: float) -> bool:
         """Return whether it acquired after `moment`."""
-        for event in reversed(self.events()):
-            if event[1] <= moment:
-                return False
-            if event[0] == "in":
-                return True
+        self.events()
+        return self._last_in > moment
+
+    def take(self) -> list[list[Any]]:
+        """Return the events and forget them, but for a hold that goes on."""
+        events = self.events()
+        end = len(events)
+        if self.killed_at is None and self._is_open():
+            end = max(place for place, event in enumerate(events) if event[0] == "in")
+        taken, self._events = events[:end], events[end:]
+        if taken:
+            self._taken_until = taken[-1][1]
+        return taken
+
+    def _is_open(self) -> bool:
+        for event in reversed(self._events):
+            if event[0] in {"in", "leave"}:
+                return bool(event[0] == "in")
         return False
 
-    def beliefs(self, longest: float) -> Iterable[Belief]:
-        """Return the beliefs; a killed holder's lasted until it was killed or for `longest` seconds."""
+    @property
+    def complete_until(self) -> float:
+        """Until when all beliefs are among what was taken."""
+        if self.killed_at is not None:
+            return math.inf
+        return self._last_in if self._events else self._taken_until
+
+    def beliefs(self, events: Iterable[list[Any]], longest: float) -> Iterator[Belief]:
+        """Return the beliefs in them; a killed holder's lasted until it was killed or for `longest` seconds."""
         entered: list[Any] | None = None
-        for event in self.events():
+        for event in events:
             if event[0] == "in":
                 entered = event
             elif event[0] == "leave" and entered is not None:
@@ -93,6 +120,71 @@ class Diary:
                 entered = None
         if entered is not None and self.killed_at is not None:
             yield Belief(entered[1], min(self.killed_at, entered[1] + longest), entered[2])
+
+
+class Tally:
+    """Counts what the workers at one lock wrote down, and forgets what it has counted.
+
+    Args:
+        counts: Where to add it up.
+        longest: Seconds that a killed holder may have believed in its hold.
+        allowed: The kinds of errors that may reach a caller.
+        promised: Whether no two may believe at the same time.
+        numbered: Whether holds have fencing tokens.
+    """
+
+    _CARRIED = 100
+    """How many of the latest beliefs later ones are compared with."""
+
+    def __init__(
+        self,
+        counts: Counts,
+        *,
+        longest: float,
+        allowed: frozenset[str],
+        promised: bool,
+        numbered: bool,
+    ) -> None:
+        self._counts = counts
+        self._longest = longest
+        self._allowed = allowed
+        self._promised = promised
+        self._numbered = numbered
+        self._fences: set[int] = set()
+        self._pending: list[Belief] = []
+        self._earlier: list[Belief] = []
+
+    def read(self, diaries: Sequence[Diary], *, final: bool = False) -> None:
+        """Count what is new; `final` if nothing more will come."""
+        for diary in diaries:
+            events = diary.take()
+            self._count(events)
+            self._pending += diary.beliefs(events, self._longest)
+        complete = math.inf if final else min(diary.complete_until for diary in diaries)
+        ready = [belief for belief in self._pending if belief.start < complete]
+        self._pending = [belief for belief in self._pending if belief.start >= complete]
+        self._compare(ready)
+
+    def _count(self, events: list[list[Any]]) -> None:
+        counts = self._counts
+        for kind, _, *details in events:
+            if kind == "in" and self._numbered:
+                counts.repeated += details[0] in self._fences
+                self._fences.add(details[0])
+            counts.cycles += kind == "leave"
+            counts.lost += kind == "out" and details[0] == "lost"
+            if kind == "error":
+                counts.errors[details[0]] += 1
+                counts.unexpected += details[0] not in self._allowed
+
+    def _compare(self, ready: list[Belief]) -> None:
+        earlier = self._earlier
+        beliefs = sorted(earlier + ready)
+        if self._promised:
+            self._counts.overlaps += count_overlaps(beliefs) - count_overlaps(earlier)
+        if self._numbered:
+            self._counts.falling += count_falling(beliefs) - count_falling(earlier)
+        self._earlier = beliefs[-self._CARRIED :]
 
 
 def count_overlaps(beliefs: Iterable[Belief]) -> int:

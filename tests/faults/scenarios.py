@@ -27,6 +27,7 @@ class Scenario:
         keeps_promise: Whether mutual exclusion is promised: the server keeps its data, clocks run alike.
         errors: The kinds of errors that may reach a caller meanwhile.
         others_have_a_lease: False to run a lock that knows locks without a lease without one.
+        locks: How many locks, with an account each, the workers are at.
         is_watched: Whether there is a replica and Sentinels, and `CONNECTION` names these.
         redis_py_fails: Whether redis-py's lock must fail here, which shows that the check can.
     """
@@ -35,6 +36,7 @@ class Scenario:
     fault: str
     inject: Inject
     workers: int = 3
+    locks: int = 1
     lease: float = 1.0
     renew: bool = True
     body: tuple[float, float] = (0.0, 0.004)
@@ -72,7 +74,7 @@ def _nothing(arena: Arena, seconds: float) -> None:
 
 def _kill(*, inside: bool) -> Callable[[Arena], None]:
     def kill(arena: Arena) -> None:
-        with arena.one_stopped(inside=inside) as worker:
+        with arena.one_stopped(inside=inside, to_die=True) as worker:
             worker.kill()
         arena.hire(1)
 
@@ -136,23 +138,28 @@ def _step(seconds: float) -> Callable[[Arena], None]:
     return step
 
 
-def _mix(arena: Arena) -> None:
-    """One of everything that leaves data and clocks alone, at random."""
-    arena.chance.choice(
-        (
-            _kill(inside=True),
-            _kill(inside=False),
-            _pause(inside=True, leases=1.5),
-            _pause(inside=False, leases=1.5),
-            lambda a: a.control.script_flush(),
-            lambda a: a.control.client_kill_filter(_type="pubsub"),
-            lambda a: a.control.client_pause(200),
-            lambda a: a.proxy.lose(1, losses=3),
-            lambda a: a.proxy.cut(),
-            _partition,
-            lambda a: _delay(a, 0.2),
-        )
-    )(arena)
+_MIXED: dict[str, Callable[[Arena], object]] = {
+    "holder killed": _kill(inside=True),
+    "waiter killed": _kill(inside=False),
+    "holder stopped": _pause(inside=True, leases=1.5),
+    "waiter stopped": _pause(inside=False, leases=1.5),
+    "scripts flushed": lambda arena: arena.control.script_flush(),
+    "connections killed": lambda arena: arena.control.client_kill_filter(_type="pubsub"),
+    "server paused": lambda arena: arena.control.client_pause(200),
+    "replies lost": lambda arena: arena.proxy.lose(1, losses=3),
+    "connections cut": lambda arena: arena.proxy.cut(),
+    "network parted": _partition,
+    "requests late": lambda arena: _delay(arena, 0.2),
+    "out of memory": _fill,
+    "read-only": _replica,
+}
+
+
+def mix(arena: Arena) -> str:
+    """Do one of everything that leaves data and clocks alone, at random; return its name."""
+    name = arena.chance.choice(list(_MIXED))
+    _MIXED[name](arena)
+    return name
 
 
 PAUSED_LEASE = 0.4
@@ -259,8 +266,8 @@ SCENARIOS = {
             sets_the_clock=True, body=(0.0, 0.02),
         ),
         Scenario(
-            "mix", "all of these that leave data and clock alone, at random", _again_and_again(_mix, 0.05),
-            workers=4, half_through_proxy=True, lease=PAUSED_LEASE, body=(0.0, 0.02), errors=CONNECTION,
+            "mix", "all of these that leave data and clock alone, at random", _again_and_again(mix, 0.05),
+            workers=4, half_through_proxy=True, lease=PAUSED_LEASE, body=(0.0, 0.02), errors=CONNECTION | REFUSED,
         ),
     )
 }  # fmt: skip

@@ -1,0 +1,96 @@
+"""A long run: 8 processes acquire while one thing after another goes wrong, and their memory stays flat."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict, replace
+from typing import Any
+
+from tests.faults import subjects
+from tests.faults.arena import Arena
+from tests.faults.memory import Samples, resident
+from tests.faults.scenarios import SCENARIOS, mix
+
+WORKERS = 8
+MORTAL = 2
+"""How many of them are killed and replaced; the others live from the beginning to the end."""
+
+CALM = 1.0
+"""Seconds between two faults."""
+
+PROGRESS = 10.0
+"""Seconds between two lines of progress."""
+
+SOAK = replace(
+    SCENARIOS["mix"],
+    key="soak",
+    fault="all of these for long",
+    workers=WORKERS,
+    locks=2,
+    body=(0.0, 0.0),
+)
+
+_KINDS_KEPT = {"fence", "index"}
+"""The keys that outlast the last hold for a while, but for statistics."""
+
+
+def soak(acquires: int, *, calm: float = CALM, seed: int | None = None) -> dict[str, Any]:
+    """Run until there were so many acquires; return what was counted, and what should not have been."""
+    started = said = time.monotonic()
+    faults: Counter[str] = Counter()
+    with Arena(SOAK, subjects.OURS) as arena:
+        if seed is not None:
+            arena.chance.seed(seed)
+        living = arena.workers[: WORKERS - MORTAL]
+        for worker in living:
+            worker.spared = True
+        memory = {f"worker {number}": Samples() for number, _ in enumerate(living)}
+        memory["server"] = Samples()
+        while (cycles := arena.read()) < acquires:
+            time.sleep(calm)
+            faults[mix(arena)] += 1
+            for samples, worker in zip(memory.values(), living, strict=False):
+                samples.add(resident(worker.pid))
+            memory["server"].add(int(arena.control.info("memory")["used_memory"]))
+            if time.monotonic() - said > PROGRESS:
+                said = time.monotonic()
+                _say(cycles, acquires, said - started)
+        seconds = time.monotonic() - started
+        counts = arena.counts()
+        left = _left(arena)
+    growth = {name: samples.growth() for name, samples in memory.items()}
+    failures = counts.failures()
+    failures |= {
+        f"memory of {name}": round(each.part, 3)
+        for name, each in growth.items()
+        if not each.is_flat
+    }
+    failures |= {"keys left": len(left)} if left else {}
+    return {
+        "acquires": counts.cycles,
+        "seconds": round(seconds, 1),
+        "acquires per second": round(counts.cycles / seconds),
+        "faults": dict(faults.most_common()),
+        "counts": {**asdict(counts), "errors": dict(counts.errors)},
+        "memory, MB": {
+            name: [round(each.first / 1e6, 2), round(each.last / 1e6, 2)]
+            for name, each in growth.items()
+        },
+        "keys left": left,
+        "failures": failures,
+    }
+
+
+def _left(arena: Arena) -> list[str]:
+    """Return the keys of locks that are there though nobody holds or waits."""
+    found = (key.decode() for key in arena.control.scan_iter("redis_locks{*", count=1000))
+    return sorted(key for key in found if key.split("}:")[1].partition(":")[0] not in _KINDS_KEPT)
+
+
+def _say(cycles: int, acquires: int, seconds: float) -> None:
+    rate = cycles / seconds
+    rest = (acquires - cycles) / rate / 60 if cycles else float("inf")
+    sys.stderr.write(f"{cycles:,} of {acquires:,} acquires, {rate:.0f}/s, {rest:.0f} min left\n")
+    sys.stderr.flush()

@@ -1,0 +1,85 @@
+"""The long run counts as it goes, and sees memory that grows."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.faults.counts import Counts, Diary, Tally
+from tests.faults.memory import Samples
+from tests.faults.soak import soak
+
+
+def events_of(chance: random.Random, workers: int, count: int) -> list[tuple[int, list[object]]]:
+    """Return what workers wrote down, in order; now and then two hold at once, or a token falls."""
+    events: list[tuple[int, list[object]]] = []
+    now, fence = 0.0, 0
+    for _ in range(count):
+        first, second = chance.sample(range(workers), 2)
+        fence += chance.choice([1, 1, 1, 1, 1, 1, 1, 1, 0, -2])
+        start, now = now, now + 1
+        events.append((first, ["in", start, fence]))
+        if chance.random() < 0.1:
+            events += [
+                (second, ["in", start + 0.2, fence + 1]),
+                (second, ["leave", start + 0.4, start + 0.4]),
+            ]
+            events.append((second, ["out", start + 0.5, "lost"]))
+            fence += 1
+        if chance.random() < 0.1:
+            events.append((second, ["error", start + 0.6, "LockBackendError", "no"]))
+        events += [
+            (first, ["leave", start + 0.8, start + 0.8]),
+            (first, ["out", start + 0.9, "released"]),
+        ]
+    return events
+
+
+def counted(path: Path, events: list[tuple[int, list[object]]], reads: set[int]) -> Counts:
+    """Return the counts of a tally that reads after so many events each, and at the end."""
+    path.mkdir()
+    counts = Counts()
+    tally = Tally(counts, longest=1.0, allowed=frozenset(), promised=True, numbered=True)
+    logs = [path / f"{number}.log" for number in range(3)]
+    diaries = [Diary(log) for log in logs]
+    for number, (worker, event) in enumerate(events):
+        if number in reads:
+            tally.read(diaries)
+        with logs[worker].open("a") as log:
+            log.write(json.dumps(event) + "\n")
+    tally.read(diaries, final=True)
+    return counts
+
+
+def test_what_is_counted_does_not_depend_on_when(tmp_path: Path) -> None:
+    for seed in range(5):
+        chance = random.Random(seed)
+        events = events_of(chance, 3, 300)
+        reads = set(chance.sample(range(len(events)), 40))
+        whole = counted(tmp_path / f"whole{seed}", events, set())
+        assert whole == counted(tmp_path / f"parts{seed}", events, reads)
+        failures = whole.failures()
+        assert all(failures[name] for name in ("overlaps", "falling", "repeated", "unexpected"))
+
+
+@pytest.mark.parametrize(("bytes_each", "flat"), [(0, True), (5_000, True), (50_000, False)])
+def test_memory_that_grows_on_is_told_from_a_warm_up(bytes_each: int, *, flat: bool) -> None:
+    samples = Samples()
+    for number in range(20):
+        samples.add(1_000_000 * number)  # imports, caches
+    for number in range(80):
+        samples.add(20_000_000 + bytes_each * number)
+    assert flat == samples.growth().is_flat
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_nothing_goes_wrong_or_grows_in_some_thousand_acquires() -> None:
+    found = soak(5000)
+    assert {} == found["failures"], found
+    assert 5000 <= found["acquires"]
+    assert found["faults"]
