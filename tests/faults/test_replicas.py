@@ -19,6 +19,7 @@ from redis_locks.drivers.blocking import BlockingLink
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
 from tests.faults.pair import Pair
+from tests.faults.processes import Crew
 from tests.faults.proxy import Proxy
 
 ALONE = "replicas=1, but 0 acknowledged it within"
@@ -188,6 +189,35 @@ def test_a_task_that_is_cancelled_while_it_waits_for_replicas_holds_nothing(
     hold = held(tasks, lock_on(pair, name))
     tasks.release(hold)
     tasks.close()
+
+
+def test_a_lease_that_ends_while_its_holder_waits_for_replicas_is_no_hold(
+    world: World, pair: Pair, on_primary: Observer, name: str
+) -> None:
+    with patch.object(replication, "patience", lambda *_: PATIENCE):
+        with pair.replica_stopped():
+            acquiring = world.start(world.acquire, lock_on(pair, name, lease=0.2))
+            until(lambda: on_primary.holder(name))
+            until(lambda: not on_primary.holder(name))
+        with pytest.raises(LockError, match="lost before its replicas knew of it"):
+            acquiring.result(PATIENCE)
+    assert set() == on_primary.left_of(name)
+
+
+@pytest.mark.long
+def test_a_process_that_dies_while_it_waits_for_replicas_leaves_its_lease(
+    pair: Pair, on_primary: Observer, name: str
+) -> None:
+    crew = Crew(pair.url, on_primary.client)
+    (worker,) = crew.hire(1)
+    with pair.replica_stopped():
+        worker.tell("acquire", name=name, replicas=1, lease=4)
+        until(lambda: on_primary.holder(name))
+        worker.kill()
+    with lock_on(pair, name):
+        assert on_primary.holder(name) == pair.on_replica.holder(name)
+    crew.close()
+    assert set() == on_primary.left_of(name)
 
 
 @pytest.mark.parametrize("position", [1, 2])
