@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import inf
+from time import monotonic
+
 from redis_locks import replication, store, waiting
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.contention import not_available
@@ -78,7 +81,7 @@ class Convertible(Possession):
         mode = f"upgrade:{shared.token}"
         token = new_token(session(task=driver is not self._backend.driver))
         request = shared.request._replace(token=token, mode=mode, reads=())
-        shared.upgrading = True
+        shared.upgrading = inf
         try:
             outcome = await waiting.acquire(
                 driver, request, seconds, get_settings().deadlock_timeout
@@ -90,7 +93,7 @@ class Convertible(Possession):
             shared.lost = True
             raise self._lost() from None
         finally:
-            shared.upgrading = False
+            shared.upgrading = monotonic()
         shared.ended = True
         # One hold goes on: it began once and ends once.
         lease.since, lease.untold = shared.since, shared.untold

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from time import monotonic
 from typing import Any
 
@@ -58,8 +59,8 @@ class Lease:
         self.script = script or (scripts.CONFIRM if request.replicas else scripts.EXTEND)
         """What extends it: takes the arguments of `extend.lua` and replies as it does."""
         self.lost = False
-        self.upgrading = False
-        """Whether it is being turned into another lease: "not held" may mean just that."""
+        self.upgrading = -inf
+        """Until when it was being turned into another lease, inf while it is: "not held" may mean just that."""
         self.ended = False
         """Whether its hold was released or dropped: a renewal under way no longer tells anything."""
         self.since = deadline - request.lease_ms / 1000

@@ -249,9 +249,9 @@ def checked_crash_release(value: object, mode: str) -> bool:
     return value is True
 
 
-def checked_replicas(value: object, argument: str = "replicas") -> int | Unset:
+def checked_replicas(value: object) -> int | Unset:
     """Return `value` if it is a number of replicas, or not given; raises TypeError, ValueError."""
-    return UNSET if value is UNSET else whole_number(0, MAX_REPLICAS)(value, argument)
+    return UNSET if value is UNSET else whole_number(0, MAX_REPLICAS)(value, "replicas")
 
 
 def validate_mode(mode: object) -> str:

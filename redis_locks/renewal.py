@@ -95,7 +95,7 @@ def _note(lease: Lease, reply: object, sent: float) -> None:
         lease.due = monotonic() + lease.lease_ms / 10_000
         return
     if left is None:
-        if lease.upgrading:
+        if lease.upgrading >= sent:
             lease.due = monotonic() + lease.lease_ms / 10_000
             return
         lease.lost = True

@@ -10,6 +10,7 @@
 | redis_locks.W006 | a cache's clear() empties the database of the locks |
 | redis_locks.W007 | a client that waits for a silent server for ever |
 | redis_locks.W008 | REQUEST_DEADLINE is set, but its middleware is not there |
+| redis_locks.E009 | REPLICAS is set, but CONNECTION names a cluster |
 | redis_locks.E010 | redis_lock stands above a Celery task decorator; see `integrations.celery` |
 """
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from django.core.checks import CheckMessage, Warning  # noqa: A004 - Django's name
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
 
 from redis_locks.conf import get_settings
 from redis_locks.connections import caches_beside, is_dotted_path, resolve
+from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import DEFAULT_TIMEOUT
 
 SHARED_WITH_CACHE = "redis_locks.W006"
 NO_TIMEOUT = "redis_locks.W007"
+REPLICAS_OF_CLUSTER = "redis_locks.E009"
 
 
 def check_servers(**_: object) -> list[CheckMessage]:
@@ -19,7 +21,7 @@ def check_servers(**_: object) -> list[CheckMessage]:
         spec = get_settings().connection
         if is_dotted_path(spec):
             return []
-        return _shared_with_caches(spec) + _without_timeout(spec)
+        return _shared_with_caches(spec) + _without_timeout(spec) + _replicas_of_cluster(spec)
     except ImproperlyConfigured:
         return []  # said by check_settings already
 
@@ -49,5 +51,18 @@ def _without_timeout(spec: str) -> list[CheckMessage]:
             f"All other locks use {DEFAULT_TIMEOUT:g} s instead.",
             hint="Give it a socket_timeout in seconds, shorter than REDIS_LOCKS['LEASE'].",
             id=NO_TIMEOUT,
+        )
+    ]
+
+
+def _replicas_of_cluster(spec: str) -> list[CheckMessage]:
+    if not (get_settings().replicas and isinstance(resolve(spec), ClusterEndpoint)):
+        return []
+    return [
+        Error(
+            "REDIS_LOCKS['REPLICAS'] needs a single server with its replicas, but CONNECTION names a "
+            "cluster: no lock can be acquired.",
+            hint="Leave REPLICAS out, and have resources check fencing tokens.",
+            id=REPLICAS_OF_CLUSTER,
         )
     ]

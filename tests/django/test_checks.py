@@ -140,6 +140,12 @@ def test_a_client_with_a_timeout_is_fine(options: dict[str, Any]) -> None:
     assert [] == warnings("own", own=cache(f"redis://h/{len(options)}", **options))
 
 
+def test_replicas_of_a_cluster_are_an_error() -> None:
+    for connection, found in (("redis+cluster://h", ["redis_locks.E009"]), ("redis://h/1", [])):
+        with override_settings(REDIS_LOCKS={"CONNECTION": connection, "REPLICAS": 1}):
+            assert found == [each.id for each in check_servers()]
+
+
 def test_all_checks_are_part_of_manage_py_check() -> None:
     same = {"default": cache("redis://h/1", DJANGO, socket_timeout=None)}
     with override_settings(CACHES=same, REDIS_LOCKS={"CONNECTION": "default"}):
