@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from math import inf
 from time import monotonic
 
 import pytest
@@ -101,10 +102,20 @@ def test_not_held_in_the_middle_of_an_upgrade_is_no_loss_and_not_asked_again_at_
     clock: Clock,
 ) -> None:
     lease = lease_of(10, clock.now + 1)
-    lease.upgrading = True
+    lease.upgrading = inf
     _note(lease, f"{lease.token} 0".encode(), clock.now)
     assert not lease.lost
     assert clock.now + 1 == lease.due
+
+
+def test_not_held_is_no_loss_if_it_was_asked_before_an_upgrade_ended(clock: Clock) -> None:
+    """In vain, for example: the hold was shared again when the answer came."""
+    lease = lease_of(10, clock.now + 1)
+    sent, lease.upgrading = clock.now, clock.now + 0.1
+    _note(lease, f"{lease.token} 0".encode(), sent)
+    assert not lease.lost
+    _note(lease, f"{lease.token} 0".encode(), sent + 0.2)
+    assert lease.lost
 
 
 def test_leases_run_on_the_monotonic_clock() -> None:
