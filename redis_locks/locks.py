@@ -155,7 +155,8 @@ class Lock(Acquirable):
 
         Raises:
             DeadlockDetected: Waiting on would never have ended.
-            LockError: It would have waited for what this thread holds itself.
+            LockError: It would have waited for what this thread holds itself; or the lease ended before its
+                replicas knew of it.
             LockBackendError: Redis could not be asked. Nothing is held, or only until its lease ends.
             NotReplicated: Too few replicas acknowledged it (see `replicas`). Nothing is held.
         """

@@ -120,6 +120,7 @@ def test_a_hold_lasts_no_longer_than_replicas_know(
     assert set() == on_primary.left_of(name)
 
 
+@pytest.mark.long
 def test_renewal_goes_on_when_replicas_are_back(world: World, pair: Pair, name: str) -> None:
     hold = held(world, lock_on(pair, name, lease=0.9))
     due = hold._lease.deadline - 0.6
@@ -280,16 +281,22 @@ def test_a_nested_hold_cannot_ask_for_more_replicas(
     assert set() == on_primary.left_of(name)
 
 
-def test_the_setting_holds_for_locks_of_all_kinds(pair: Pair, name: str) -> None:
-    with override_settings(REDIS_LOCKS={"CONNECTION": pair.url, "REPLICAS": 1, "LEASE": 0.6}):
-        with Semaphore(name, 2), Lock(f"{name}:2"):
-            assert pair.on_replica.client.exists(keys_of(name).sharers)
+@pytest.mark.parametrize("partitions", [1, 16])
+def test_the_setting_holds_for_locks_of_all_kinds(pair: Pair, name: str, partitions: int) -> None:
+    configured = {"CONNECTION": pair.url, "REPLICAS": 1, "LEASE": 0.6, "PARTITIONS": partitions}
+    names = [f"{name}:{number}" for number in range(4)]
+    with override_settings(REDIS_LOCKS=configured), pair.primary.client() as client:
+        with Semaphore(name, 2), Lock(*names) as hold:
+            patterns = (f"*:sharers:{name}", *(f"*:holder:{each}" for each in names))
+            assert all(pair.on_replica.client.keys(pattern) for pattern in patterns)
+            hold.extend(2)
         with pair.replica_stopped():
-            for lock in (Semaphore(name, 2), Lock(name, f"{name}:2")):
+            for lock in (Semaphore(name, 2), Lock(*names)):
                 with pytest.raises(NotReplicated):
                     lock.acquire()
             with Lock(name, replicas=0):
                 pass
+        assert [] == client.keys(f"*:holder:{name}*") + client.keys(f"*:sharers:{name}*")
 
 
 @pytest.mark.parametrize(
