@@ -25,6 +25,9 @@ USAGE = 64
 UNREACHABLE = 69
 """EX_UNAVAILABLE of sysexits.h."""
 
+GIVEN_UP = 70
+"""EX_SOFTWARE of sysexits.h: a job has failed as often as it may be tried."""
+
 BUSY = 75
 """EX_TEMPFAIL of sysexits.h: somebody else holds the lock."""
 

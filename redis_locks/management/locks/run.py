@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from pathlib import PurePath
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from redis_locks.conf import UNSET
-from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotAvailable
+from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.holds import Hold
-from redis_locks.locks import Lock
 from redis_locks.management.locks.child import Child, Signals
-from redis_locks.management.locks.console import BUSY, Console, fail
+from redis_locks.management.locks.console import UNREACHABLE, Console
+from redis_locks.management.locks.starting import add_job_arguments, begin, beginning_of
 from redis_locks.management.locks.verb import Verb, seconds
+from redis_locks.run_once import Attempt
 from redis_locks.text import printable
 
 _FENCING_TOKEN = "REDIS_LOCKS_FENCING_TOKEN"  # noqa: S105 - the name of a variable
+_ATTEMPT, _MAX_ATTEMPTS = "REDIS_LOCKS_ATTEMPT", "REDIS_LOCKS_MAX_ATTEMPTS"
 
 # What a shell says of a command that is not there, or may not be run.
 _MISSING, _NOT_EXECUTABLE = 127, 126
@@ -33,7 +33,12 @@ class Run(Verb):
         "Signals are passed on; the exit status is "
         "the command's (128 + the number of a signal that ended it), 75 if somebody else holds the "
         "lock. A command that loses its lock is ended. It finds the fencing token in "
-        f"{_FENCING_TOKEN}."
+        f"{_FENCING_TOKEN}. With --once the command is a job: an exit status of 0 makes it done, any "
+        "other a failed attempt, which the next one to try repeats. The exit status is 0 if the job is "
+        "done already, 70 if no attempt is left, 69 if nobody knows whether it got recorded as done. "
+        f"The command finds its attempt, from 1 on, in {_ATTEMPT}, and the most in {_MAX_ATTEMPTS}. "
+        "A job that is to be done each day has the day in its name: "
+        "locks run report-$(date +%F) --once -- ./report.sh"
     )
     answers = False
 
@@ -56,6 +61,7 @@ class Run(Verb):
         parser.add_argument(
             "--skip", action="store_true", help="exit with 0 if somebody else holds the lock"
         )
+        add_job_arguments(parser)
         parser.add_argument(
             "--grace",
             type=seconds,
@@ -72,43 +78,19 @@ class Run(Verb):
 
     def run(self, console: Console, **options: Any) -> None:
         """Hold the lock while the command runs, then exit as it did."""
-        command, wait, lease = options["command"], options["wait"], options["lease"]
-        if wait is None:
-            wait = 0 if options["skip"] else UNSET
-        lock = Lock(
-            options["name"],
-            wait=wait,
-            lease=UNSET if lease is None else lease,
-            renew=True,
-            using=options["using"],
-            label=f"locks run: {PurePath(command[0]).name}",
-        )
-        signals = Signals()
+        beginning, signals = beginning_of(options), Signals()
         with signals.caught():
-            hold = _acquire(lock, signals, skip=options["skip"])
+            hold = begin(console, beginning, signals, skip=options["skip"])
             if hold is None:
                 return
-            code = _supervise(console, hold, signals, command, options["grace"])
+            code = _supervise(console, hold, signals, options["command"], options["grace"])
         sys.exit(code)
-
-
-def _acquire(lock: Lock, signals: Signals, *, skip: bool) -> Hold | None:
-    """Return a hold, or None if the command is to be skipped."""
-    signals.interrupt = True  # while waiting there is nobody yet to pass signals on to
-    try:
-        return lock.hold().__enter__()
-    except LockNotAvailable as error:
-        if skip:
-            return None
-        fail(printable(str(error)), BUSY)
-    finally:
-        signals.interrupt = False
 
 
 def _supervise(
     console: Console, hold: Hold, signals: Signals, command: list[str], grace: float
 ) -> int:
-    """Run the command and release the hold last; return the exit status."""
+    """Run the command and end the hold last; return the exit status."""
     try:
         code = _run(console, hold, signals, command, grace)
     except BaseException:
@@ -116,20 +98,39 @@ def _supervise(
             hold.release()
         raise
     try:
-        hold.release()
+        _end(hold, code)
     except LockLost as error:
         console.note(printable(str(error)))
         # The command may well think that all is well.
         return code or 1
     except LockBackendError as error:
         console.note(printable(str(error)))
+        if isinstance(hold, Attempt):
+            # It may be done again, so it is not for us to say that it is done.
+            return code or UNREACHABLE
     return code
+
+
+def _end(hold: Hold, code: int) -> None:
+    if not isinstance(hold, Attempt):
+        hold.release()
+    elif code == 0:
+        hold.done()
+    else:
+        hold.fail(f"exit status {code}")
+
+
+def _environment(hold: Hold) -> dict[str, str]:
+    found = {_FENCING_TOKEN: str(hold.fencing_token)}
+    if isinstance(hold, Attempt):
+        found |= {_ATTEMPT: str(hold.number), _MAX_ATTEMPTS: str(hold.max_attempts)}
+    return found
 
 
 def _run(console: Console, hold: Hold, signals: Signals, command: list[str], grace: float) -> int:
     shown = printable(command[0])
     try:
-        child = Child(command, {_FENCING_TOKEN: str(hold.fencing_token)})
+        child = Child(command, _environment(hold))
     except OSError as error:
         console.note(f"Cannot run {shown}: {error.strerror}.")
         return _MISSING if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
