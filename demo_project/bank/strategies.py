@@ -150,9 +150,9 @@ _TABLE = (
     ),
     Strategy(
         name="rows_redis",
-        label="Rows: redis_lock",
-        sentence="Accounts are rows: their locks on Redis are acquired inside the transaction, verified just before "
-        "COMMIT, and released after it.",
+        label="Rows: lock_rows",
+        sentence="Accounts are rows: lock_rows locks them on Redis as SELECT FOR UPDATE would, on any database, verifies "
+        "that just before COMMIT, and releases them after it.",
         kind=Kind.ROWS,
         transfer=row_locks,
         shown=(row_locks, move),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from django.db.transaction import atomic
 from demo_project.bank.accounts import TooMuchContention, UnknownAccount, check_funds
 from demo_project.bank.writing import Order, Receipt
 from redis_locks import Hold, redis_lock
+from redis_locks.rows import lock_rows
 
 from .books import accounts, operations
 
@@ -33,9 +34,9 @@ def database_locks(_conn: redis.Redis, order: Order) -> Receipt:
 
 
 def row_locks(_conn: redis.Redis, order: Order) -> Receipt:
-    """Acquire locks on Redis inside the transaction: they are verified before COMMIT and released after it."""
-    with contention_of(order), atomic(), redis_lock(*lock_names(order), wait=WAIT_SECONDS):
-        return move(order, both(order))
+    """Lock both rows on Redis until COMMIT, as SELECT FOR UPDATE would; just before it, see that they still are."""
+    with contention_of(order), atomic(), lock_rows(both(order), wait=WAIT_SECONDS) as rows:
+        return move(order, rows)
 
 
 def fenced_writes(_conn: redis.Redis, order: Order) -> Receipt:
@@ -47,9 +48,9 @@ def fenced_writes(_conn: redis.Redis, order: Order) -> Receipt:
         return move(order, both(order), hold)
 
 
-def move(order: Order, rows: FencedQuerySet[Account], hold: Hold | None = None) -> Receipt:
+def move(order: Order, rows: Iterable[Account], hold: Hold | None = None) -> Receipt:
     """Check and move, in the transaction that is open, and note the operation, so that it is done once."""
-    found = {row.name: row for row in rows.order_by("name")}
+    found = {row.name: row for row in rows}
     for name in (order.sender, order.recipient):
         if name not in found:
             raise UnknownAccount(f"There is no account {name!r}.")
@@ -66,12 +67,12 @@ def move(order: Order, rows: FencedQuerySet[Account], hold: Hold | None = None) 
 
 
 def both(order: Order) -> FencedQuerySet[Account]:
-    """The rows of sender and recipient."""
-    return accounts().filter(name__in=(order.sender, order.recipient))
+    """The rows of sender and recipient, for everybody in the same order."""
+    return accounts().filter(name__in=(order.sender, order.recipient)).order_by("name")
 
 
 def lock_names(order: Order) -> tuple[str, str]:
-    """The names of the rows' locks on Redis."""
+    """The names of both accounts' locks, where not rows are locked."""
     return f"bank_rows.account:{order.sender}", f"bank_rows.account:{order.recipient}"
 
 

@@ -34,7 +34,8 @@ from tests.elsewhere import held
 ROOT = Path(__file__).resolve().parents[2]
 
 ON_ROWS = [name for name, strategy in STRATEGIES.items() if strategy.books is ROWS]
-ON_REDIS = ["rows_redis", "rows_fenced"]
+# By the names of their locks on Redis.
+ON_REDIS = {"rows_redis": "bank_rows.Account@default:{}", "rows_fenced": "bank_rows.account:{}"}
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -102,14 +103,14 @@ def test_both_rows_are_locked_on_redis_while_money_moves_and_not_after(
 
     def look(*_: object) -> None:
         for account in pair:
-            assert_locked(f"bank_rows.account:{account}")
+            assert_locked(ON_REDIS[strategy].format(account))
         looked.set()
 
     monkeypatch.setattr(moving, "check_funds", look)
     assert transfer_funds(client, *pair, 1, strategy=strategy).moved
     assert looked.is_set()
     for account in pair:
-        assert_released(f"bank_rows.account:{account}")
+        assert_released(ON_REDIS[strategy].format(account))
 
 
 @pytest.mark.parametrize("strategy", ON_REDIS)
@@ -117,8 +118,10 @@ def test_a_lock_of_rows_held_for_too_long_is_reported_as_contention(
     client: redis.Redis, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch, strategy: str
 ) -> None:
     monkeypatch.setattr(moving, "WAIT_SECONDS", 0.05)
-    key = f"bank_rows.account:{pair[1]}"
-    with held(Lock(key)), pytest.raises(TooMuchContention, match="stayed"):
+    with (
+        held(Lock(ON_REDIS[strategy].format(pair[1]))),
+        pytest.raises(TooMuchContention, match="stayed"),
+    ):
         transfer_funds(client, *pair, 1, strategy=strategy)
     assert [1000, 500] == balances(client, pair)
 
@@ -153,7 +156,7 @@ def test_a_transfer_whose_row_locks_were_lost_is_rolled_back(
     client: redis.Redis, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def revoke(*_: object) -> None:
-        inspection.release(f"bank_rows.account:{pair[0]}")
+        inspection.release(ON_REDIS["rows_redis"].format(pair[0]))
 
     monkeypatch.setattr(moving, "check_funds", revoke)
     with pytest.raises(LockLost):
@@ -174,7 +177,7 @@ def test_a_holder_that_lost_its_locks_unnoticed_is_refused_by_the_rows(
         """As if the process had been stopped between its acquire and BEGIN, past its lease."""
         monkeypatch.undo()
         for account in pair:
-            inspection.release(f"bank_rows.account:{account}")
+            inspection.release(ON_REDIS["rows_fenced"].format(account))
         with ThreadPoolExecutor(1) as pool:
             pool.submit(pay_in_the_meantime).result()
         return atomic()
