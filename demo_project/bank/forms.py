@@ -12,6 +12,7 @@ from .charts import ACCOUNTS_LABELS
 from .compare.plan import (
     DEFAULT_ROUNDS,
     DEFAULT_SECONDS,
+    DEFAULT_TABLE_SECONDS,
     MAX_ROUNDS,
     MAX_SECONDS,
     MAX_WORKERS,
@@ -56,6 +57,20 @@ class ComparisonForm(forms.Form):
         initial=DEFAULT_ROUNDS,
         help_text="How often all of it is measured, in turn, to tell differences from noise.",
     )
+
+    table_seconds = forms.FloatField(
+        label="Seconds for each lock of Table 11.2",
+        required=False,
+        min_value=0,
+        max_value=MAX_SECONDS,
+        initial=DEFAULT_TABLE_SECONDS,
+        help_text="0 leaves the table of the book out.",
+    )
+
+    def clean_table_seconds(self) -> float:
+        """Runs from before there was the table are repeated without it."""
+        seconds: float | None = self.cleaned_data["table_seconds"]
+        return seconds or 0.0
 
     def clean_workers(self) -> tuple[int, ...]:
         """The numbers; whether they are in bounds is for the plan to say."""

@@ -28,6 +28,8 @@ class Comparison(models.Model):
     started_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
+    # The rows of Table 11.2, as the library's benchmark compares them; empty if it was left out.
+    book_table = models.JSONField(default=list)
     measured = models.PositiveIntegerField(default=0)
     planned = models.PositiveIntegerField()
     error = models.TextField(blank=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from textwrap import fill
@@ -18,6 +18,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from .compare.book import TableTurn, rows_of
 from .compare.findings import findings_of
 from .compare.plan import Cell, Plan
 from .compare.summaries import (
@@ -34,6 +35,9 @@ from .compare.summaries import (
 from .models import Comparison
 
 COLUMNS = ("strategy", "per s", "±%", "retries", "trips", "p50 ms", "p99 ms", "Jain", "money")
+BOOK_COLUMNS = ("lock", "clients", "tries", "acquires", "+/-", "book: tries", "acquires", "+/-")
+BOOK_TITLE = 'Table 11.2 of "Redis in Action", in 10 s: measured here, and in the book'
+_WORDS = {"strategy", "money", "lock"}
 LINE = 80
 _PLAIN_BAR_COLUMNS = 34
 
@@ -56,38 +60,54 @@ def cells_of(summary: Summary) -> tuple[str, ...]:
 def print_report(stream: TextIO, comparison: Comparison, *, color: bool) -> None:
     """Medians of the rounds, a table for each number of workers, and the main findings in words."""
     summaries = summarise_rounds(comparison.measurements.all())
-    widths = _widths(cells_of(summary) for summary in summaries.values())
+    book = [row.cells for row in rows_of(comparison.book_table)]
+    if book:
+        widths = _widths(BOOK_COLUMNS, book)
+        _print_table(stream, BOOK_TITLE, BOOK_COLUMNS, book, widths, color=color)
+    widths = _widths(COLUMNS, map(cells_of, summaries.values()))
     by_workers = groupby(summaries.values(), key=lambda found: (found.accounts, found.workers))
     for (accounts, workers), group in by_workers:
         title = f"{accounts} accounts, {workers} worker{'s' * (workers != 1)}"
-        _print_table(stream, title, [cells_of(found) for found in group], widths, color=color)
+        rows = [cells_of(found) for found in group]
+        wrong = [row for row in rows if row[-1] != OK]
+        _print_table(stream, title, COLUMNS, rows, widths, wrong, color=color)
     for finding in findings_of(summaries, comparison.busy_percent):
         if finding.main:
             stream.write(fill(f"- {finding.text}", LINE, subsequent_indent="  ") + "\n")
 
 
-def _widths(rows: Iterable[tuple[str, ...]]) -> list[int]:
-    return [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
+Cells = tuple[str, ...]
+
+
+def _widths(columns: Cells, rows: Iterable[Cells]) -> list[int]:
+    return [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
 
 
 def _print_table(
-    stream: TextIO, title: str, rows: list[tuple[str, ...]], widths: list[int], *, color: bool
+    stream: TextIO,
+    title: str,
+    columns: Cells,
+    rows: Sequence[Cells],
+    widths: Sequence[int],
+    wrong: Collection[Cells] = (),
+    *,
+    color: bool,
 ) -> None:
-    """A drawn table on a terminal; aligned plain columns anywhere else."""
+    """A drawn table on a terminal, with the wrong rows in red; aligned plain columns anywhere else."""
     if stream.isatty():
         table = Table(title=title, title_justify="left", padding=0)
-        for name, width in zip(COLUMNS, widths, strict=True):
-            justify = "left" if name in {"strategy", "money"} else "right"
+        for name, width in zip(columns, widths, strict=True):
+            justify = "left" if name in _WORDS else "right"
             table.add_column(name, justify=justify, min_width=width)  # type: ignore[arg-type]
         for row in rows:
-            table.add_row(*row, style=None if row[-1] == OK else "red")
+            table.add_row(*row, style="red" if row in wrong else None)
         Console(file=stream, no_color=not color).print(table)
         return
     stream.write(title + "\n")
-    for row in (COLUMNS, *rows):
+    for row in (columns, *rows):
         first, *middle = (
-            cell.ljust(width) if name in {"strategy", "money"} else cell.rjust(width)
-            for name, cell, width in zip(COLUMNS, row, widths, strict=True)
+            cell.ljust(width) if name in _WORDS else cell.rjust(width)
+            for name, cell, width in zip(columns, row, widths, strict=True)
         )
         stream.write("  ".join((f"  {first}", *middle)).rstrip() + "\n")
     stream.write("\n")
@@ -106,18 +126,21 @@ def progress_bar(stream: TextIO, plan: Plan, *, color: bool) -> Iterator[Callabl
         TimeRemainingColumn(elapsed_when_finished=True),
     )
     console = Console(file=stream, no_color=not color)
-    cells = plan.cells()
+    steps = plan.steps()
     with Progress(*columns, console=console, transient=True, expand=True) as progress:
-        task = progress.add_task(_describe(next(cells), plan), total=len(plan))
+        task = progress.add_task(_describe(next(steps), plan), total=len(plan))
 
         def advance() -> None:
-            upcoming = next(cells, None)
+            upcoming = next(steps, None)
             description = _describe(upcoming, plan) if upcoming else "Done"
             progress.update(task, advance=1, description=description)
 
         yield advance
 
 
-def _describe(cell: Cell, plan: Plan) -> str:
-    text = f"{cell.round}/{plan.rounds} {cell.accounts} {cell.workers:>2} {cell.strategy}"
+def _describe(step: TableTurn | Cell, plan: Plan) -> str:
+    if isinstance(step, TableTurn):
+        text = f"Table 11.2 {step.clients:>2} {step.lock}"
+    else:
+        text = f"{step.round}/{plan.rounds} {step.accounts} {step.workers:>2} {step.strategy}"
     return text[:_PLAIN_BAR_COLUMNS].ljust(_PLAIN_BAR_COLUMNS)

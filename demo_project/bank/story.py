@@ -8,6 +8,7 @@ from django.utils.formats import date_format
 from django.utils.timezone import localtime
 
 from .charts import ACCOUNTS_LABELS, charts_of, drawings_of
+from .compare.book import rows_of
 from .compare.findings import findings_of
 from .compare.plan import ACCOUNTS
 from .compare.summaries import METRICS, Summaries, money_of, summarise_rounds
@@ -45,6 +46,7 @@ def story_of(comparison: Comparison | None) -> dict[str, Any]:
         "drawings": drawings_of(charts),
         "money": _money_rows(summaries),
         "overdraft_every": OVERDRAFT_EVERY,
+        "book_table": rows_of(comparison.book_table) if comparison else [],
         "metrics": METRICS,
         "figures": _figures(summaries),
         "repeat_link": link_to_repeat(comparison.parameters) if comparison else None,
@@ -92,6 +94,7 @@ def _facts(comparison: Comparison) -> list[tuple[str, object]]:
         ("Worker processes", ", ".join(map(str, parameters.get("workers", [])))),
         ("Rounds", parameters.get("rounds")),
         ("Seconds each", parameters.get("seconds")),
+        ("Seconds each, Table 11.2", parameters.get("table_seconds") or None),
     ]
     started = date_format(localtime(comparison.started), "DATETIME_FORMAT")
     known = [(LABELS.get(name, name), value) for name, value in comparison.versions.items()]

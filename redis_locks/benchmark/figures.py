@@ -21,6 +21,9 @@ BOOK: Mapping[Turn, tuple[int, int]] = {
 }
 """Table 11.2 of "Redis in Action": tries and acquires in 10 s, by lock and number of clients."""
 
+BOOK_SECONDS = 10.0
+"""For how long the book measured each."""
+
 ORIGINAL = "original"
 """The lock that the book compares with."""
 
@@ -123,6 +126,15 @@ def compare(measured: Mapping[Turn, Figures], seconds: float) -> list[Comparison
             )
         )
     return rows
+
+
+def counts(tries: int | None, acquires: int | None, percent: float | None) -> tuple[str, str, str]:
+    """Return the cells of a table for people; empty for what is not known."""
+    return (
+        "" if tries is None else f"{tries:,}",
+        "" if acquires is None else f"{acquires:,}",
+        "" if percent is None else f"{percent:+.0f}%",
+    )
 
 
 def _change(acquires: int | None, original: int | None) -> float | None:

@@ -51,7 +51,9 @@ class Plan:
         ]
 
 
-def measure(plan: Plan, on_turn: Callable[[Turn], None]) -> Mapping[Turn, Figures]:
+def measure(
+    plan: Plan, on_turn: Callable[[Turn], None], check: Callable[[], None] = lambda: None
+) -> Mapping[Turn, Figures]:
     """Measure everything; return the figures by lock and number of clients.
 
     Blocks for the plan's seconds times its locks times its numbers of clients, and a little more. When it returns
@@ -59,7 +61,8 @@ def measure(plan: Plan, on_turn: Callable[[Turn], None]) -> Mapping[Turn, Figure
 
     Args:
         plan: What to measure.
-        on_turn: Called before each slice.
+        on_turn: Called before each slice; what it raises ends the benchmark.
+        check: Likewise, several times a second while the clients are at work.
 
     Raises:
         LockNotAvailable: Another benchmark runs on this server.
@@ -71,17 +74,17 @@ def measure(plan: Plan, on_turn: Callable[[Turn], None]) -> Mapping[Turn, Figure
     """
     client = one_server(plan.using)
     try:
-        with _alone(client, plan), client_pool(max(plan.clients)) as pool:
+        with _alone(client, plan), client_pool(max(plan.clients), check) as pool:
             return _measure(client, plan, pool, on_turn)
     except redis.RedisError as error:
         msg = f"{backend_for(plan.using).description} did not answer as expected: {error}"
         raise LockBackendError(msg) from error
 
 
-def client_pool(size: int) -> WorkerPool:
-    """Return a pool of clients."""
+def client_pool(size: int, check: Callable[[], None] = lambda: None) -> WorkerPool:
+    """Return a pool of clients; for `check` see `WorkerPool`."""
     # The last acquire of a client may begin just in time, and then wait.
-    return WorkerPool("redis_locks.benchmark.worker", size, grace=WAIT + 15.0)
+    return WorkerPool("redis_locks.benchmark.worker", size, grace=WAIT + 15.0, check=check)
 
 
 def prepare(pool: WorkerPool, job: Job, clients: int) -> None:

@@ -44,7 +44,7 @@ class Site:
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
     """The demo as a user starts it, after its first, very short comparison; its parameter: more arguments."""
     kept = {k: v for k, v in os.environ.items() if k not in {"REDIS_URL", "DJANGO_SETTINGS_MODULE"}}
-    short = ["--seconds", "0.05", "--workers", "1", "--rounds", "1"]
+    short = ["--seconds", "0.05", "--workers", "1", "--rounds", "1", "--table-seconds", "0"]
     command = [sys.executable, "-u", "manage.py", "demo", *short, *getattr(request, "param", [])]
     with subprocess.Popen(
         command,

@@ -35,6 +35,7 @@ FORM = {
     "workers": "1",
     "seconds": "0.1",
     "rounds": "1",
+    "table_seconds": "0",
 }
 LIST = "admin:bank_comparison_changelist"
 START = "admin:bank_comparison_start"
@@ -84,7 +85,14 @@ def test_a_link_fills_the_form_in_and_starts_nothing(staff: Client) -> None:
 
 
 def test_the_link_of_a_run_makes_the_same_plan_again(staff: Client) -> None:
-    plan = Plan(seconds=0.2, workers=(3, 7), strategies=("script",), accounts=("hot",), rounds=2)
+    plan = Plan(
+        seconds=0.2,
+        workers=(3, 7),
+        strategies=("script",),
+        accounts=("hot",),
+        rounds=2,
+        table_seconds=0.1,
+    )
     run = finished_run({("hot", 3, "script"): [100]}, parameters=plan.as_dict())
     page = staff.get(reverse("admin:bank_comparison_change", args=[run.pk])).content.decode()
     link = html.unescape(re.search(r'id="repeat" href="([^"]+)"', page)[1])  # type: ignore[index]
@@ -110,6 +118,8 @@ def test_starting_needs_the_csrf_token(staff: Client) -> None:
         {"workers": "some"},
         {"workers": ""},
         {"rounds": "0"},
+        {"table_seconds": "-1"},
+        {"table_seconds": "0.01"},
         {"seconds": "10", "rounds": "20", "workers": "1 2 3 4 5"},
     ],
 )

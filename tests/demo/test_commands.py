@@ -27,6 +27,7 @@ from redis_locks.testing.server import EmbeddedServer
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = ["--seconds", "0.05", "--workers", "2", "--accounts", "hot", "--rounds", "1"]
+SHORT += ["--table-seconds", "0"]
 
 
 @pytest.fixture
@@ -132,6 +133,7 @@ def test_compare_prints_csv_that_a_program_can_read(migrated: dict[str, str]) ->
         (["--rounds", "0"], "rounds must be from 1 to 20"),
         (["--json", "--csv"], "not allowed with"),
         (["--strategies", "hope"], "invalid choice"),
+        (["--table-seconds", "11"], "table_seconds must be 0 or from 0.05 to 10"),
     ],
 )
 def test_compare_refuses_numbers_out_of_bounds(arguments: list[str], message: str) -> None:

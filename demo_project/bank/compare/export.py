@@ -43,6 +43,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
             {"topic": found.topic, "text": found.text}
             for found in findings_of(summaries, comparison.busy_percent)
         ],
+        "table_11_2": comparison.book_table,
         "crossovers": [
             {
                 "accounts": found.accounts,

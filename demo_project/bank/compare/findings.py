@@ -148,8 +148,9 @@ def _course(found: Crossover) -> str:
 def _orders(summaries: Summaries) -> Iterator[Finding]:
     most = max(workers for _, workers, _ in summaries)
     for metric in (THROUGHPUT, P99, FAIRNESS):
-        # Alone, everybody has a fair share.
         for accounts, workers in dict.fromkeys((kind, count) for kind, count, _ in summaries):
+            if metric is FAIRNESS and workers == 1:
+                continue  # alone, everybody has a fair share
             places = rank(
                 [
                     found

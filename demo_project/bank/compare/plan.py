@@ -10,17 +10,20 @@ from typing import Any, Self
 
 from demo_project.bank.strategies import STRATEGIES, available, label_of
 
+from .book import TableTurn, total_of, turns_of
+
 ACCOUNTS = {"hot": 2, "spread": 1000}
 WORKERS = (1, 2, 5, 10)
 MAX_WORKERS = 20
 MIN_SECONDS = 0.05
 MAX_SECONDS = 10.0
 # Many short rounds, each strategy in turn in each: so a change of the machine's load meets all alike.
-DEFAULT_SECONDS = 0.25
+DEFAULT_SECONDS = 0.2
 DEFAULT_ROUNDS = 5
 MAX_ROUNDS = 20
+DEFAULT_TABLE_SECONDS = 0.5
 # Besides its own time, each measurement creates accounts, warms up and counts the money.
-OVERHEAD_SECONDS = 0.1
+OVERHEAD_SECONDS = 0.15
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Cell:
 class Plan:
     """All measurements of one comparison, each lasting ``seconds``, repeated in ``rounds``.
 
+    ``table_seconds`` is how long each lock of Table 11.2 is measured before that; 0 leaves the table out.
+
     Raises:
         ValueError: A number is out of bounds, or a strategy or kind of accounts is unknown.
     """
@@ -50,13 +55,15 @@ class Plan:
     strategies: tuple[str, ...] = field(default_factory=lambda: tuple(available()))
     accounts: tuple[str, ...] = tuple(ACCOUNTS)
     rounds: int = DEFAULT_ROUNDS
+    table_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse a plan that cannot be run."""
-        if not (math.isfinite(self.seconds) and MIN_SECONDS <= self.seconds <= MAX_SECONDS):
-            raise ValueError(
-                f"seconds must be from {MIN_SECONDS} to {MAX_SECONDS:.0f}, not {self.seconds}."
-            )
+        bounds = f"from {MIN_SECONDS} to {MAX_SECONDS:.0f}"
+        if not _in_bounds(self.seconds):
+            raise ValueError(f"seconds must be {bounds}, not {self.seconds}.")
+        if self.table_seconds and not _in_bounds(self.table_seconds):
+            raise ValueError(f"table_seconds must be 0 or {bounds}, not {self.table_seconds}.")
         if not 1 <= self.rounds <= MAX_ROUNDS:
             raise ValueError(f"rounds must be from 1 to {MAX_ROUNDS}, not {self.rounds}.")
         if not all(1 <= count <= MAX_WORKERS for count in self.workers):
@@ -85,14 +92,22 @@ class Plan:
         for number, accounts, workers, strategy in combinations:
             yield Cell(strategy, workers, accounts, number)
 
+    def steps(self) -> Iterator[TableTurn | Cell]:
+        """Everything in the order in which it runs: the table first, so that what is in its way is told at once."""
+        yield from turns_of(self.table_seconds)
+        yield from self.cells()
+
     def __len__(self) -> int:
-        """How many measurements there are."""
-        return len(self.workers) * len(self.strategies) * len(self.accounts) * self.rounds
+        """How many steps there are."""
+        cells = len(self.workers) * len(self.strategies) * len(self.accounts) * self.rounds
+        return cells + len(turns_of(self.table_seconds))
 
     @property
     def estimated_seconds(self) -> float:
         """About how long it takes."""
-        return len(self) * (self.seconds + OVERHEAD_SECONDS)
+        cells = len(self) - len(turns_of(self.table_seconds))
+        measuring = cells * self.seconds + total_of(self.table_seconds)
+        return measuring + len(self) * OVERHEAD_SECONDS
 
     def as_dict(self) -> dict[str, Any]:
         """The plan in JSON's types."""
@@ -102,6 +117,7 @@ class Plan:
             "strategies": list(self.strategies),
             "accounts": list(self.accounts),
             "rounds": self.rounds,
+            "table_seconds": self.table_seconds,
         }
 
     @classmethod
@@ -116,6 +132,10 @@ class Plan:
             for name, value in parameters.items()
         }
         return cls(**arguments)
+
+
+def _in_bounds(seconds: float) -> bool:
+    return math.isfinite(seconds) and MIN_SECONDS <= seconds <= MAX_SECONDS
 
 
 def _join(values: object) -> str:

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from demo_project.bank.models import Comparison
 
-from .plan import Plan
+from .plan import Cell, Plan
 
 # For how many measurements the plan's estimate counts.
 TRUST = 10
@@ -44,8 +44,10 @@ def seconds_left(comparison: Comparison, plan: Plan) -> int:
 
 
 def _now(comparison: Comparison, plan: Plan) -> str:
-    cell = next(islice(plan.cells(), comparison.measured, None), None)
-    return f"round {cell.round} of {plan.rounds}: {cell}" if cell else ""
+    step = next(islice(plan.steps(), comparison.measured, None), None)
+    if isinstance(step, Cell):
+        return f"round {step.round} of {plan.rounds}: {step}"
+    return str(step or "")
 
 
 def _duration(seconds: int) -> str:

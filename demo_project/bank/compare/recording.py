@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import asdict
+from itertools import count
 
 from django.contrib.auth.models import User
 from django.db import connections
@@ -16,6 +17,7 @@ from django_redis import get_redis_connection
 from demo_project.bank.models import Comparison, Measurement
 from redis_locks import LockNotAvailable, redis_lock
 
+from .book import measure_table
 from .machine import describe_versions
 from .measuring import clear, measure
 from .plan import Plan
@@ -23,7 +25,7 @@ from .plan import Plan
 LOCK_NAME = "bank:comparison"
 
 Started = Callable[[Comparison], None]
-Measured = Callable[[Measurement], None]
+Measured = Callable[[], None]
 
 
 class AlreadyRunning(Exception):
@@ -39,7 +41,7 @@ def run_comparison(
     user: User | None = None,
     *,
     on_start: Started | None = None,
-    on_measurement: Measured | None = None,
+    on_measurement: Measured = lambda: None,
 ) -> Comparison:
     """Run the plan in this thread and return its row; blocks until it is finished.
 
@@ -47,11 +49,12 @@ def run_comparison(
         plan: What to measure.
         user: Who started it; None for nobody in particular.
         on_start: Called with the row once the lock is held.
-        on_measurement: Called with each measurement as soon as it is saved.
+        on_measurement: Called after each measurement, as soon as it is saved.
 
     Raises:
         AlreadyRunning: Another comparison is under way; the message says whose.
         Cancelled: Somebody cancelled it; the row says so as well.
+        CannotMeasure: Something is in the way of the benchmark of locks; the row says so as well.
         WorkerError: A worker failed; the row says so as well.
     """
     try:
@@ -142,7 +145,7 @@ def _run_id(comparison: Comparison) -> str:
 def _measure_all(
     plan: Plan,
     comparison: Comparison,
-    on_measurement: Measured | None,
+    on_measurement: Measured,
     check_hold: Callable[[], None],
 ) -> None:
     def check() -> None:
@@ -157,17 +160,26 @@ def _measure_all(
     conn = get_redis_connection("default")
     comparison.versions = describe_versions(conn)
     comparison.save(update_fields=["versions"])
+
+    def measured() -> None:
+        comparison.measured += 1
+        comparison.save(update_fields=["measured"])
+        on_measurement()
+
+    if plan.table_seconds:
+        turns = count()
+        # Each turn begins when the one before it has been measured.
+        comparison.book_table = measure_table(
+            plan.table_seconds, lambda _: measured() if next(turns) else None, check
+        )
+        comparison.save(update_fields=["book_table"])
+        measured()
     # Closed at once if we stop half-way, so that no worker works on.
     with closing(measure(conn, plan, _run_id(comparison), check)) as measuring:
         for cell, figures in measuring:
             check()
-            measurement = Measurement.objects.create(
-                comparison=comparison, **asdict(cell), **figures.as_dict()
-            )
-            comparison.measured += 1
-            comparison.save(update_fields=["measured"])
-            if on_measurement is not None:
-                on_measurement(measurement)
+            Measurement.objects.create(comparison=comparison, **asdict(cell), **figures.as_dict())
+            measured()
 
 
 def _status_after(error: BaseException) -> Comparison.Status:

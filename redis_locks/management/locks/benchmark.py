@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from redis_locks.backends import backend_for
-from redis_locks.benchmark.figures import Comparison, Figures, Turn, compare
+from redis_locks.benchmark.figures import BOOK_SECONDS, Comparison, Figures, Turn, compare, counts
 from redis_locks.benchmark.measuring import KeysInTheWay, Plan, measure
 from redis_locks.benchmark.pool import WorkerError
 from redis_locks.benchmark.subjects import SUBJECTS, USUAL
@@ -49,7 +49,7 @@ class Benchmark(Verb):
         parser.add_argument(
             "--seconds",
             type=_seconds,
-            default=10.0,
+            default=BOOK_SECONDS,
             metavar="SECONDS",
             help="how long each lock is measured with each number of clients; default: %(default)g",
         )
@@ -128,19 +128,14 @@ def _lines(row: Comparison) -> Iterator[str]:
     commands = row.commands_per_acquire
     yield _line(
         SUBJECTS[row.lock].label,
-        *_counts(row.tries, row.acquires, row.percent),
+        *counts(row.tries, row.acquires, row.percent),
         f"{row.fairness:.3f}",
         f"{row.p99_wait * 1000:.2f}",
         "" if commands is None else f"{commands:.2f}",
     )
-    if row.book_tries is not None and row.book_acquires is not None:
-        yield _line(
-            "  the book, in 10 s", *_counts(row.book_tries, row.book_acquires, row.book_percent)
-        )
-
-
-def _counts(tries: int, acquires: int, percent: float | None) -> tuple[str, str, str]:
-    return f"{tries:,}", f"{acquires:,}", "" if percent is None else f"{percent:+.0f}%"
+    if row.book_tries is not None:
+        book = counts(row.book_tries, row.book_acquires, row.book_percent)
+        yield _line(f"  the book, in {BOOK_SECONDS:g} s", *book)
 
 
 def _line(name: str, *cells: str) -> str:

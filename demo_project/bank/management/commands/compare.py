@@ -10,12 +10,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from demo_project.bank.compare.book import CannotMeasure
 from demo_project.bank.compare.export import as_json, write_csv
 from demo_project.bank.compare.orders import LEAST_ROUNDS
 from demo_project.bank.compare.plan import (
     ACCOUNTS,
     DEFAULT_ROUNDS,
     DEFAULT_SECONDS,
+    DEFAULT_TABLE_SECONDS,
     MAX_ROUNDS,
     MAX_SECONDS,
     MAX_WORKERS,
@@ -33,7 +35,11 @@ from redis_locks.benchmark.pool import WorkerError
 
 
 def add_plan_arguments(
-    parser: ArgumentParser, workers: tuple[int, ...], seconds: float, rounds: int
+    parser: ArgumentParser,
+    workers: tuple[int, ...],
+    seconds: float,
+    rounds: int,
+    table_seconds: float,
 ) -> None:
     """Options that say what to measure, with these defaults."""
     parser.add_argument(
@@ -58,6 +64,14 @@ def add_plan_arguments(
         help=f"how often each is measured, in turn, 1 to {MAX_ROUNDS} (default: %(default)s); "
         f"an order can be told from noise with {LEAST_ROUNDS} or more",
     )
+    parser.add_argument(
+        "--table-seconds",
+        type=_table_seconds,
+        default=table_seconds,
+        metavar="SECONDS",
+        help='for how long each lock of Table 11.2 of "Redis in Action" is measured; 0 leaves the '
+        "table out (default: %(default)s)",
+    )
     parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=available())
     parser.add_argument("--accounts", nargs="+", choices=ACCOUNTS, default=list(ACCOUNTS))
 
@@ -75,6 +89,7 @@ def plan_from(options: dict[str, Any]) -> Plan:
             strategies=tuple(options["strategies"]),
             accounts=tuple(options["accounts"]),
             rounds=options["rounds"],
+            table_seconds=options["table_seconds"],
         )
     except ValueError as error:
         raise CommandError(str(error)) from error
@@ -84,13 +99,13 @@ def run_in_terminal(plan: Plan, *, color: bool) -> Comparison:
     """Run the plan with a progress bar on standard error.
 
     Raises:
-        CommandError: Another comparison is running, it was cancelled from the page, a worker failed, or the
-            server cannot be reached.
+        CommandError: Another comparison is running, it was cancelled from the page, something is in its way, a
+            worker failed, or the server cannot be reached.
     """
     try:
         with progress_bar(sys.stderr, plan, color=color) as advance:
-            return run_comparison(plan, on_measurement=lambda _: advance())
-    except (AlreadyRunning, Cancelled, WorkerError, LockBackendError) as error:
+            return run_comparison(plan, on_measurement=advance)
+    except (AlreadyRunning, Cancelled, CannotMeasure, WorkerError, LockBackendError) as error:
         raise CommandError(str(error)) from error
 
 
@@ -106,7 +121,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Options of the plan and of the output."""
-        add_plan_arguments(parser, WORKERS, DEFAULT_SECONDS, DEFAULT_ROUNDS)
+        add_plan_arguments(parser, WORKERS, DEFAULT_SECONDS, DEFAULT_ROUNDS, DEFAULT_TABLE_SECONDS)
         output = parser.add_mutually_exclusive_group()
         output.add_argument(
             "--json",
@@ -146,5 +161,6 @@ def _checked(argument: str, read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 _seconds = _checked("seconds", float)
+_table_seconds = _checked("table_seconds", float)
 _workers = _checked("workers", int)
 _rounds = _checked("rounds", int)

@@ -35,7 +35,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Options of the first comparison, --once and --port."""
         # Few and short, but enough to tell the strategies apart.
-        add_plan_arguments(parser, (2, 10), 0.15, LEAST_ROUNDS)
+        add_plan_arguments(parser, (2, 10), 0.15, LEAST_ROUNDS, 0.3)
         parser.add_argument("--once", action="store_true", help="do all of it but do not serve")
         parser.add_argument(
             "--port",
