@@ -1,15 +1,14 @@
 """Take the pictures in README: `nox -s screenshots`, or `python -m tests.screenshots`.
 
-They show the demo's site in headless Chromium with locks that are really held and waited for. Only
-the figures of the hour before are made up, as nobody wants to wait for that hour. The picture of
-the comparison, which wants a quiet machine for some minutes, is taken with --comparison only.
+They show the demo's site in headless Chromium, with money that is really moved, and locks that are really held and
+waited for. Only the figures of the hour before are made up, as nobody wants to wait for that hour. The picture of the
+comparison, which wants a quiet machine for some minutes, is taken with --comparison only.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,14 +18,13 @@ from pathlib import Path
 
 import django
 from PIL import Image
-from playwright.sync_api import Page, ViewportSize, sync_playwright
+from playwright.sync_api import Page, ViewportSize
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.demo import pictures as demo
-from tests.demo.pictures import FOLDER
+from tests.browsing import launched, log_in
 
 ROOT = Path(__file__).resolve().parents[1]
-BROWSERS = ("chromium", "google-chrome", "chrome")
+FOLDER = ROOT / "demo_project" / "pictures"
 SCREEN: ViewportSize = {"width": 1280, "height": 800}
 MOST_BYTES = 200_000
 COLOURS = 128
@@ -91,20 +89,34 @@ def use() -> None:
     pipe.execute()
 
 
-def pictures(site: str, page: Page) -> None:
-    """Take all pictures."""
-    page.goto(f"{site}/admin/login/?next={LOCKS}")
-    page.fill("#id_username", "admin")
-    page.fill("#id_password", "password")
-    page.click("[type=submit]")
+def take_bank(site: str, page: Page) -> None:
+    """Take the picture of the live bank after a race."""
+    page.goto(site)
+    page.click("text=Open the accounts")
+    page.click("#race button")
+    page.wait_for_selector("#result")
+    take(page, "bank")
+
+
+def take_locks(page: Page) -> None:
+    """Take the pictures of the admin's pages of locks, of which the list is open."""
     page.wait_for_selector("text=3 waiting")
     take(page, "locks")
     page.click("text=account:17")
     page.wait_for_selector("text=Who blocks whom")
     take(page, "lock")
-    page.goto(f"{site}{LOCKS}stats/")
+    page.goto(page.url.split(LOCKS)[0] + f"{LOCKS}stats/")
     page.wait_for_selector(".locks-chart svg")
     take(page, "stats")
+
+
+def take_comparison(site: str, page: Page) -> None:
+    """Take the picture of the comparison's first charts."""
+    page.goto(f"{site}/admin/bank/comparison/")
+    page.wait_for_selector("html[data-charts-drawn]", state="attached")
+    # The sidebar is not what the picture is about.
+    page.locator("section:has(#title-1)").screenshot(path=FOLDER / "comparison.png")
+    shrink("comparison")
 
 
 def take(page: Page, name: str) -> None:
@@ -128,7 +140,6 @@ def shrink(name: str) -> None:
 
 def main(*, comparison: bool) -> None:
     """Start a server and the site, use some locks, and take the pictures."""
-    chromium = next(filter(None, map(shutil.which, BROWSERS)), None)
     with ExitStack() as stack:
         server = stack.enter_context(EmbeddedServer(use_environment=False))
         database = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "db.sqlite3"
@@ -143,16 +154,15 @@ def main(*, comparison: bool) -> None:
         site = stack.enter_context(served(server.url, database))
         if comparison:
             subprocess.run([sys.executable, "manage.py", "compare", "--json"], cwd=ROOT, check=True)
-        stack.enter_context(locks())
-        playwright = stack.enter_context(sync_playwright())
-        options = ["--no-sandbox", "--disable-dev-shm-usage"]
-        browser = playwright.chromium.launch(executable_path=chromium, args=options)
-        stack.callback(browser.close)
+        browser = stack.enter_context(launched())
         page = browser.new_context(viewport=SCREEN, reduced_motion="reduce").new_page()
-        pictures(site, page)
+        take_bank(site, page)
+        with locks():
+            page.goto(f"{site}/admin/login/?next={LOCKS}")
+            log_in(page, "password")
+            take_locks(page)
         if comparison:
-            demo.take(page, site)
-            shrink("comparison")
+            take_comparison(site, page)
 
 
 if __name__ == "__main__":

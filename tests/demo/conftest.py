@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
-from tests.demo.driving import browser, site
+from tests.browsing import browser
+from tests.demo.driving import site
 
 __all__ = ["browser", "site"]
 

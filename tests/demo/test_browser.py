@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from demo_project.bank.strategies import available
-from tests.demo.driving import MARKS, Site, new_page, serious
+from tests.browsing import MARKS, log_in, new_page, serious
+from tests.demo.driving import Site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -19,9 +20,7 @@ def open_page(browser: Browser, site: Site, problems: list[str], **options: Any)
     page = new_page(browser, problems, **options)
     page.goto(site.url)
     page.click("nav >> text=Comparison")
-    page.fill("#id_username", "admin")
-    page.fill("#id_password", site.password)
-    page.click("[type=submit]")
+    log_in(page, site.password)
     page.wait_for_selector("html[data-charts-drawn='12']")
     return page
 
@@ -104,9 +103,7 @@ def test_the_charts_follow_the_theme_and_a_narrow_screen(browser: Browser, site:
     colors = "(code) => [...code.querySelectorAll('.hl-k, .hl-nf')].map((e) => getComputedStyle(e).color)"
     assert len(set(code.evaluate(colors))) == 2
 
-    for width in (480, 440, 400):  # as by hand: a chart may miss one change while it is drawn
-        page.set_viewport_size({"width": width, "height": 800})
-        page.wait_for_timeout(200)
+    page.set_viewport_size({"width": 400, "height": 800})
     # The wide table scrolls by itself; nothing of ours makes the page wider than the screen.
     widest = """() => Math.max(...[...document.querySelectorAll(".bank-page, .bank-page > *, .bank-page canvas")]
         .map((element) => element.getBoundingClientRect().right))"""

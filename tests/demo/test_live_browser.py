@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.demo.driving import MARKS, Site, new_page, serious
+from tests.browsing import MARKS, new_page, serious
+from tests.demo.driving import Site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import pytest
@@ -13,28 +12,20 @@ from django.test import override_settings
 from redis_locks import Lock
 from redis_locks.statistics.flushing import flusher
 from redis_locks.testing.server import EmbeddedServer
+from tests.browsing import MARKS, browser, log_in, new_page, serious
 from tests.contract.world import until
 from tests.django.serving import served
 from tests.elsewhere import in_thread
 from tests.faults.processes import Worker
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
-REASON = ""
-try:
-    from axe_playwright_python.sync_playwright import Axe
-    from playwright.sync_api import Browser, Page, sync_playwright
-except ImportError:
-    REASON = "no browser test: the packages of the dependency group browser are not installed"
-else:
-    REASON = "" if BROWSER else "no browser test: neither chromium nor google-chrome is on PATH"
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.timeout(120),
-    pytest.mark.skipif(bool(REASON), reason=REASON),
-]
+pytestmark = MARKS
+__all__ = ["browser"]
 
+# The admin around it is Django's.
+OURS = "#content"
 LOCKS = "/admin/redis_locks/lock/"
 
 
@@ -46,22 +37,10 @@ class Visit:
         self.problems: list[str] = []
 
     def open(self, path: str, user: str = "admin", **options: Any) -> Page:
-        page = self._browser.new_context(**options).new_page()
+        page = new_page(self._browser, self.problems, **options)
         page.set_default_timeout(15_000)
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
-        page.on(
-            "console",
-            # The site has no icon; everything else that the browser complains about counts.
-            lambda message: (
-                self.problems.append(message.text)
-                if message.type == "error" and "favicon" not in message.location["url"]
-                else None
-            ),
-        )
         page.goto(f"{self._site}/admin/login/?{urlencode({'next': path})}")
-        page.fill("#id_username", user)
-        page.fill("#id_password", "password")
-        page.click("[type=submit]")
+        log_in(page, "password", user)
         page.wait_for_selector("[data-state='live']")
         return page
 
@@ -76,16 +55,6 @@ def server() -> Iterator[EmbeddedServer]:
 def site(server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with served(server.url, tmp_path_factory.mktemp("site") / "db.sqlite3") as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        # Containers run as root and have a small /dev/shm.
-        options = ["--no-sandbox", "--disable-dev-shm-usage"]
-        launched = playwright.chromium.launch(executable_path=BROWSER, args=options)
-        yield launched
-        launched.close()
 
 
 @pytest.fixture
@@ -282,23 +251,23 @@ def test_axe_finds_no_serious_violation(
     # axe itself does what the policy forbids.
     page = visit.open(f"{LOCKS}?q={name}", color_scheme=scheme, bypass_csp=True)
     page.wait_for_selector("text=1 waiting")
-    found = serious(page)
+    found = serious(page, OURS)
     page.click("[data-rows] a")
     page.wait_for_selector("text=Who blocks whom")
-    found += serious(page)
+    found += serious(page, OURS)
     page.click("text=Cancel…")
     page.wait_for_selector("#id_reason")
-    found += serious(page)
+    found += serious(page, OURS)
     page.go_back()
     page.click("text=Force-release…")
     page.wait_for_selector("#id_reason")
-    found += serious(page)
+    found += serious(page, OURS)
     page.goto(page.url.split("/lock/")[0] + "/lock/?q=no-such-lock")
     page.wait_for_selector("text=No lock matches")
-    found += serious(page)
+    found += serious(page, OURS)
     page.goto(page.url.split("?")[0] + "stats/")
     page.wait_for_selector("text=acquired")
-    found += serious(page)
+    found += serious(page, OURS)
     assert [] == found
 
 
@@ -309,16 +278,6 @@ def count(server: EmbeddedServer, name: str) -> None:
         with lock:
             assert in_thread(lock.acquire) is None
         flusher.flush()
-
-
-def serious(page: Page) -> list[str]:
-    """What is ours and hard to use: the admin around it is Django's."""
-    results = Axe().run(page, context="#content")
-    return [
-        f"{violation['id']}: {[node['html'] for node in violation['nodes']]}"
-        for violation in results.response["violations"]
-        if violation["impact"] in {"serious", "critical"}
-    ]
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280, 1920])

@@ -1,179 +1,154 @@
-"use strict";
-
 /* Draws the charts from the page's JSON and follows a run that is under way. */
-(() => {
-  const POLL_MS = 2000;
-  const COLORS = 10;
-  const MARKERS = ["crossRot", "circle", "triangle", "rect", "rectRot", "star", "cross", "rectRounded", "dash", "line"];
-  const WHISKER = 3;
-  const LINE_HEIGHT = 14;
-  const LINE_SHARE = 0.1;
-  const SHADE = 0.08;
-  const drawn = [];
+import { poll } from "./polling.js";
 
-  const color = (variable) =>
-    getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
+const COLORS = 10;
+const MARKERS = ["crossRot", "circle", "triangle", "rect", "rectRot", "star", "cross", "rectRounded", "dash", "line"];
+const WHISKER = 3;
+const LINE_HEIGHT = 14;
+const LINE_SHARE = 0.1;
+const SHADE = 0.08;
+const drawn = [];
 
-  /* From the lowest to the highest round, at each point; and a band where somebody stops winning. */
-  const marks = {
-    id: "marks",
-    afterDatasetsDraw(chart, _args, { crossings, text }) {
-      const { ctx, chartArea, scales } = chart;
-      ctx.save();
-      chart.data.datasets.forEach((series, index) => {
-        if (!chart.isDatasetVisible(index)) {
+const color = (variable) =>
+  getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
+
+/* From the lowest to the highest round, at each point; and a band where somebody stops winning. */
+const marks = {
+  id: "marks",
+  afterDatasetsDraw(chart, _args, { crossings, text }) {
+    const { ctx, chartArea, scales } = chart;
+    ctx.save();
+    chart.data.datasets.forEach((series, index) => {
+      if (!chart.isDatasetVisible(index)) {
+        return;
+      }
+      ctx.strokeStyle = series.borderColor;
+      ctx.beginPath();
+      series.ranges.forEach((range, position) => {
+        if (!range) {
           return;
         }
-        ctx.strokeStyle = series.borderColor;
-        ctx.beginPath();
-        series.ranges.forEach((range, position) => {
-          if (!range) {
-            return;
-          }
-          const x = scales.x.getPixelForValue(position);
-          const [low, high] = range.map((value) => scales.y.getPixelForValue(value));
-          ctx.moveTo(x, low);
-          ctx.lineTo(x, high);
-          for (const y of [low, high]) {
-            ctx.moveTo(x - WHISKER, y);
-            ctx.lineTo(x + WHISKER, y);
-          }
-        });
-        ctx.stroke();
+        const x = scales.x.getPixelForValue(position);
+        const [low, high] = range.map((value) => scales.y.getPixelForValue(value));
+        ctx.moveTo(x, low);
+        ctx.lineTo(x, high);
+        for (const y of [low, high]) {
+          ctx.moveTo(x - WHISKER, y);
+          ctx.lineTo(x + WHISKER, y);
+        }
       });
-      crossings.forEach((mark, index) => {
-        const [start, end] = mark.between.map((workers) =>
-          scales.x.getPixelForValue(chart.data.labels.indexOf(workers)),
-        );
-        ctx.fillStyle = text;
-        ctx.globalAlpha = SHADE;
-        ctx.fillRect(start, chartArea.top, end - start, chartArea.bottom - chartArea.top);
-        ctx.globalAlpha = 1;
-        // On the side where there is room.
-        const left = start + end > chartArea.left + chartArea.right;
-        ctx.textAlign = left ? "right" : "left";
-        ctx.fillText(mark.text, left ? end - 4 : start + 4, chartArea.top + 12 + index * LINE_HEIGHT);
-      });
-      ctx.restore();
-    },
+      ctx.stroke();
+    });
+    crossings.forEach((mark, index) => {
+      const [start, end] = mark.between.map((workers) =>
+        scales.x.getPixelForValue(chart.data.labels.indexOf(workers)),
+      );
+      ctx.fillStyle = text;
+      ctx.globalAlpha = SHADE;
+      ctx.fillRect(start, chartArea.top, end - start, chartArea.bottom - chartArea.top);
+      ctx.globalAlpha = 1;
+      // On the side where there is room.
+      const left = start + end > chartArea.left + chartArea.right;
+      ctx.textAlign = left ? "right" : "left";
+      ctx.fillText(mark.text, left ? end - 4 : start + 4, chartArea.top + 12 + index * LINE_HEIGHT);
+    });
+    ctx.restore();
+  },
+};
+
+function axis(title, text, line) {
+  return {
+    title: { display: true, text: title, color: text },
+    ticks: { color: text },
+    grid: { color: line },
+    border: { color: line },
   };
+}
 
-  function axis(title, text, line) {
-    return {
-      title: { display: true, text: title, color: text },
-      ticks: { color: text },
-      grid: { color: line },
-      border: { color: line },
-    };
+/* For the whiskers of the lines that are shown, and for words above them. */
+function makeRoom(scale, lines) {
+  const { data } = scale.chart;
+  const shown = data.datasets.filter((_series, index) => scale.chart.isDatasetVisible(index));
+  const highest = Math.max(scale.max, ...shown.flatMap(({ ranges }) => ranges.flat()));
+  scale.max = highest * (1 + lines * LINE_SHARE);
+}
+
+function styled(series) {
+  const shade = color(`--bank-series-${(series.color % COLORS) + 1}`);
+  return {
+    ...series,
+    borderColor: shade,
+    backgroundColor: shade,
+    pointStyle: MARKERS[series.color % MARKERS.length],
+    borderDash: series.limit ? [6, 4] : [],
+    pointRadius: 5,
+    borderWidth: 2,
+    spanGaps: true,
+  };
+}
+
+function draw() {
+  const data = document.getElementById("chart-data");
+  if (!data || !window.Chart) {
+    return;
   }
-
-  /* For the whiskers of the lines that are shown, and for words above them. */
-  function makeRoom(scale, lines) {
-    const { data } = scale.chart;
-    const shown = data.datasets.filter((_series, index) => scale.chart.isDatasetVisible(index));
-    const highest = Math.max(scale.max, ...shown.flatMap(({ ranges }) => ranges.flat()));
-    scale.max = highest * (1 + lines * LINE_SHARE);
-  }
-
-  function styled(series) {
-    const shade = color(`--bank-series-${(series.color % COLORS) + 1}`);
-    return {
-      ...series,
-      borderColor: shade,
-      backgroundColor: shade,
-      pointStyle: MARKERS[series.color % MARKERS.length],
-      borderDash: series.limit ? [6, 4] : [],
-      pointRadius: 5,
-      borderWidth: 2,
-      spanGaps: true,
-    };
-  }
-
-  function draw() {
-    const data = document.getElementById("chart-data");
-    if (!data || !window.Chart) {
-      return;
-    }
-    drawn.splice(0).forEach((chart) => chart.destroy());
-    const [text, line] = [color("--body-fg"), color("--hairline-color")];
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    for (const chart of JSON.parse(data.textContent)) {
-      drawn.push(
-        new window.Chart(document.getElementById(chart.id), {
-          type: "line",
-          data: { labels: chart.workers, datasets: chart.series.map(styled) },
-          plugins: [marks],
-          options: {
-            animation: still ? false : { duration: 300 },
-            maintainAspectRatio: false,
-            plugins: {
-              legend: { labels: { color: text, usePointStyle: true } },
-              marks: { crossings: chart.marks, text },
-            },
-            scales: {
-              x: { ...axis("Worker processes", text, line), offset: true },
-              y: {
-                ...axis(chart.unit, text, line),
-                beginAtZero: true,
-                afterDataLimits: (scale) => makeRoom(scale, chart.marks.length),
-              },
+  drawn.splice(0).forEach((chart) => chart.destroy());
+  const [text, line] = [color("--body-fg"), color("--hairline-color")];
+  for (const chart of JSON.parse(data.textContent)) {
+    drawn.push(
+      new window.Chart(document.getElementById(chart.id), {
+        type: "line",
+        data: { labels: chart.workers, datasets: chart.series.map(styled) },
+        plugins: [marks],
+        options: {
+          // Chart.js forgets a change of size that comes in the last frame of an animation.
+          animation: false,
+          maintainAspectRatio: false,
+          plugins: {
+            legend: { labels: { color: text, usePointStyle: true } },
+            marks: { crossings: chart.marks, text },
+          },
+          scales: {
+            x: { ...axis("Worker processes", text, line), offset: true },
+            y: {
+              ...axis(chart.unit, text, line),
+              beginAtZero: true,
+              afterDataLimits: (scale) => makeRoom(scale, chart.marks.length),
             },
           },
-        }),
-      );
+        },
+      }),
+    );
+  }
+  document.documentElement.dataset.chartsDrawn = String(drawn.length);
+}
+
+function follow(section) {
+  const bar = section.querySelector("progress");
+  const words = document.getElementById("running-text");
+
+  async function show(response) {
+    const run = await response.json();
+    bar.max = run.planned;
+    bar.value = run.measured;
+    words.textContent = run.text;
+    if (run.status === "running") {
+      return true;
     }
-    document.documentElement.dataset.chartsDrawn = String(drawn.length);
+    // By GET, so that a page that came from a form is not sent again.
+    location.assign(section.dataset.list);
+    return false;
   }
 
-  function follow(section) {
-    const bar = section.querySelector("progress");
-    const words = document.getElementById("running-text");
-    let timer = null;
+  poll(section.dataset.url, show, (why) => {
+    words.textContent = `No news from the site (${why}); asking again.`;
+  });
+}
 
-    async function ask() {
-      timer = null;
-      try {
-        const response = await fetch(section.dataset.url, { headers: { Accept: "application/json" } });
-        if (response.redirected || !response.ok) {
-          throw new Error(`The site answered ${response.status}.`);
-        }
-        const run = await response.json();
-        bar.max = run.planned;
-        bar.value = run.measured;
-        words.textContent = run.text;
-        if (run.status !== "running") {
-          // By GET, so that a page that came from a form is not sent again.
-          location.assign(section.dataset.list);
-          return;
-        }
-      } catch (error) {
-        words.textContent = `No news from the site; asking again. ${error.message}`;
-      }
-      plan();
-    }
-
-    function plan() {
-      if (timer === null && !document.hidden) {
-        timer = setTimeout(ask, POLL_MS);
-      }
-    }
-
-    document.addEventListener("visibilitychange", () => {
-      clearTimeout(timer);
-      timer = null;
-      plan();
-    });
-    plan();
-  }
-
-  draw();
-  new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  // Of several changes of size in a row, Chart.js may miss the last.
-  const fit = () => requestAnimationFrame(() => drawn.forEach((chart) => chart.resize()));
-  new ResizeObserver(fit).observe(document.querySelector(".bank-page"));
-  const running = document.getElementById("running");
-  if (running) {
-    follow(running);
-  }
-})();
+draw();
+new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+const running = document.getElementById("running");
+if (running) {
+  follow(running);
+}

@@ -1,0 +1,77 @@
+"""Headless Chromium for tests and pictures: where it is, pages that report problems, and what axe says of them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
+
+try:
+    from axe_playwright_python.sync_playwright import Axe
+    from playwright.sync_api import Browser, Page, sync_playwright
+except ImportError:
+    REASON = "no browser test: the packages of the dependency group browser are not installed"
+else:
+    REASON = "" if CHROMIUM else "no browser test: neither chromium nor google-chrome is on PATH"
+
+MARKS = [
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(bool(REASON), reason=REASON),
+]
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """A browser for the length of the block."""
+    with sync_playwright() as playwright:
+        # Containers run as root and have a small /dev/shm.
+        options = ["--no-sandbox", "--disable-dev-shm-usage"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as found:
+        yield found
+
+
+def new_page(browser: Browser, problems: list[str], **options: Any) -> Page:
+    """An empty page; what the browser complains about is added to `problems`."""
+    page = browser.new_context(**options).new_page()
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on(
+        "console",
+        # The admin has no icon; everything else that the browser complains about counts.
+        lambda message: (
+            problems.append(message.text)
+            if message.type == "error" and "favicon" not in message.location["url"]
+            else None
+        ),
+    )
+    return page
+
+
+def log_in(page: Page, password: str, user: str = "admin") -> None:
+    """Fill in the form that the page shows."""
+    page.fill("#id_username", user)
+    page.fill("#id_password", password)
+    page.click("[type=submit]")
+
+
+def serious(page: Page, context: str = "body") -> list[str]:
+    """The rules of axe that the page, or a part of it, violates in a serious way, and where."""
+    found = Axe().run(page, context=context).response["violations"]
+    return [
+        f"{rule['id']}: {[node['html'] for node in rule['nodes']]}"
+        for rule in found
+        if rule["impact"] in {"serious", "critical"}
+    ]

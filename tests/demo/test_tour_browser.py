@@ -1,0 +1,115 @@
+"""The whole tour that `manage.py demo` prints and README describes, walked in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from demo_project.bank.strategies import label_of
+from tests.browsing import MARKS, log_in, new_page
+from tests.demo.driving import Site
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = [
+    *MARKS,
+    pytest.mark.parametrize(
+        "site",
+        [["--strategies", "optimistic", "redis_lock", "--table-seconds", "0.05"]],
+        indirect=True,
+        ids=["with-table"],
+    ),
+]
+
+
+def test_the_tour_can_be_walked(browser: Browser, site: Site) -> None:
+    problems: list[str] = []
+    page = new_page(browser, problems)
+    bank, comparison, start, locks = re.findall(r"^ \d\. (\S+)$", site.said, re.MULTILINE)
+    walk_through_the_bank(page, bank)
+    page.goto(comparison)
+    log_in(page, site.password)
+    read_the_comparison(page)
+    page.goto(start)
+    start_a_run(page)
+    watch_the_locks(page, locks)
+    page.goto(comparison)
+    end_the_run(page)
+    take_the_figures_along(page)
+    assert [] == problems
+
+
+def walk_through_the_bank(page: Page, address: str) -> None:
+    page.goto(address)
+    page.click("#transfer button")
+    assert "alice paid bob 1.00." in page.inner_text(".messages")
+    for strategy, waited in (
+        ("redis_lock", "At the fullest moment"),
+        ("optimistic", "Whoever finds that somebody else was quicker starts again."),
+        ("unprotected", "Whoever writes last wins"),
+    ):
+        page.check(f"#race input[value={strategy}]")
+        page.click("#race button")
+        page.wait_for_selector(f"#result-title >> text={label_of(strategy)}")
+        result = page.inner_text("#result")
+        assert "100 of 100" in result
+        assert waited in result
+        # What becomes of the money without a lock is a matter of luck.
+        if strategy != "unprotected":
+            assert "Every cent is where it should be." in result
+
+
+def read_the_comparison(page: Page) -> None:
+    page.wait_for_selector("html[data-charts-drawn='12']")
+    assert "conserved the money to the cent" in page.inner_text(".bank-findings")
+    page.click("#strategy-redis_lock summary")
+    assert "def explicit_lock(" in page.inner_text("#strategy-redis_lock pre")
+    page.click("summary:has-text('Table of Throughput') >> nth=0")
+    assert "redis_lock" in page.inner_text("section:has(#title-1) table >> nth=0")
+    rows = page.locator("#book-table tbody tr").all_inner_texts()
+    assert 12 == len(rows)
+    assert any(
+        re.search(r"Lua.*\t10\t[\d,]+\t[\d,]+\t\S+%\t96,871\t33,990\t\+137%", row) for row in rows
+    )
+
+
+def start_a_run(page: Page) -> None:
+    page.fill("#id_workers", "2 3")
+    page.fill("#id_seconds", "2")
+    page.fill("#id_table_seconds", "0")
+    page.click("#start-form [type=submit]")
+    page.wait_for_selector("#running progress")
+    # It does not belong to the page.
+    page.reload()
+    page.wait_for_selector(
+        "#running-text >> text=/[1-9]\\d* of \\d+ measurements; about .* left; round 1/"
+    )
+
+
+def watch_the_locks(page: Page, address: str) -> None:
+    page.goto(address)
+    page.wait_for_selector("[data-rows] tr:has-text('comparison by admin')")
+    page.click("[data-rows] a:has-text('bank:comparison')")
+    page.wait_for_selector("[data-state='live'] >> text=Held by")
+
+
+def end_the_run(page: Page) -> None:
+    page.click("#running button")
+    page.wait_for_selector(".bank-ended")
+    assert "Cancelled by admin." in page.inner_text(".bank-ended")
+
+
+def take_the_figures_along(page: Page) -> None:
+    with page.expect_download() as download:
+        page.click("text=Export as JSON")
+    report = json.loads(Path(download.value.path()).read_text())
+    assert 12 == len(report["table_11_2"])
+    page.click("#repeat")
+    assert ["optimistic", "redis_lock"] == page.locator(
+        "#start-form input[name=strategies]:checked"
+    ).evaluate_all("(found) => found.map((input) => input.value)")
