@@ -145,8 +145,18 @@ def _course(found: Crossover) -> str:
     return "is nowhere clearly ahead of or behind"
 
 
-def _orders(summaries: Summaries) -> Iterator[Finding]:
-    most = max(workers for _, workers, _ in summaries)
+@dataclass(frozen=True)
+class Order:
+    """The safe strategies by one metric, with so many workers on one kind of accounts; the best first."""
+
+    metric: Metric
+    accounts: str
+    workers: int
+    places: tuple[Place, ...]
+
+
+def orders_of(summaries: Summaries) -> Iterator[Order]:
+    """All orders that the rounds are enough for."""
     for metric in (THROUGHPUT, P99, FAIRNESS):
         for accounts, workers in dict.fromkeys((kind, count) for kind, count, _ in summaries):
             if metric is FAIRNESS and workers == 1:
@@ -160,22 +170,30 @@ def _orders(summaries: Summaries) -> Iterator[Finding]:
                 metric,
             )
             if len(places) > 1 and not any(place.after is Verdict.UNKNOWN for place in places):
-                text = describe_order(places, metric, accounts, workers)
-                yield Finding(f"order by {metric.field}", text, main=workers == most)
+                yield Order(metric, accounts, workers, tuple(places))
 
 
-def describe_order(places: Sequence[Place], metric: Metric, accounts: str, workers: int) -> str:
+def _orders(summaries: Summaries) -> Iterator[Finding]:
+    most = max(workers for _, workers, _ in summaries)
+    for order in orders_of(summaries):
+        text = describe_order(order)
+        topic = f"order by {order.metric.field}"
+        yield Finding(topic, text, main=order.workers == most)
+
+
+def describe_order(order: Order) -> str:
     """The order in a sentence that claims no more than the rounds show."""
+    metric = order.metric
     words = {Verdict.AHEAD: "ahead of", Verdict.ALIKE: "within noise of"}
-    shown = [f"{place.summary.label} ({metric.show(place.value)})" for place in places]
+    shown = [f"{place.summary.label} ({metric.show(place.value)})" for place in order.places]
     chain = [
         f"{words[place.after]} {text}" if place.after in words else text
-        for place, text in zip(places, shown, strict=True)
+        for place, text in zip(order.places, shown, strict=True)
     ]
     # Sorted by the median, nobody is behind one that comes later.
-    count = "1 worker" if workers == 1 else f"{workers} workers"
+    count = "1 worker" if order.workers == 1 else f"{order.workers} workers"
     what = f"{metric.title} ({metric.unit}, {metric.direction})"
-    return f"{what}, {accounts} accounts, {count}: {', '.join(chain)}."
+    return f"{what}, {order.accounts} accounts, {count}: {', '.join(chain)}."
 
 
 def _listed(values: Sequence[object]) -> str:

@@ -1,0 +1,126 @@
+"""Whether runs agree on what the page says in words: ``python -m tests.demo.agreement [--runs 3] [options of compare]``.
+
+A run may find within noise what another one found to be ahead; it may not find it behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, permutations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from demo_project.bank.compare.orders import Verdict
+    from demo_project.bank.compare.summaries import Metric, Summaries
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One run says in words that a strategy is ahead of another one."""
+
+    metric: Metric
+    accounts: str
+    workers: int
+    ahead: str
+    behind: str
+
+    def __str__(self) -> str:
+        where = f"{self.accounts} accounts, {self.workers} workers"
+        return f"{self.metric.title}, {where}: {self.ahead} ahead of {self.behind}"
+
+    def verdict_of(self, summaries: Summaries) -> Verdict:
+        """What another run says of the same two."""
+        from demo_project.bank.compare.orders import compare
+
+        one, other = (
+            summaries[self.accounts, self.workers, name] for name in (self.ahead, self.behind)
+        )
+        return compare(one, other, self.metric)
+
+
+def claims_of(summaries: Summaries) -> Iterator[Claim]:
+    """Everything that the page says of who is ahead of whom."""
+    from demo_project.bank.compare.findings import crossovers_of, orders_of
+    from demo_project.bank.compare.orders import Verdict
+    from demo_project.bank.compare.summaries import THROUGHPUT
+
+    for order in orders_of(summaries):
+        for better, worse in pairwise(order.places):
+            if worse.after is Verdict.AHEAD:
+                pair = better.summary.strategy, worse.summary.strategy
+                yield Claim(order.metric, order.accounts, order.workers, *pair)
+    for found in crossovers_of(summaries):
+        pair = found.strategy, found.rival
+        for workers in found.ahead:
+            yield Claim(THROUGHPUT, found.accounts, workers, *pair)
+        for workers in found.behind:
+            yield Claim(THROUGHPUT, found.accounts, workers, *pair[::-1])
+
+
+def held_against_each_other(runs: Sequence[Summaries]) -> Iterator[tuple[Claim, Verdict]]:
+    """Each claim of each run with what each other run says of it."""
+    for one, other in permutations(runs, 2):
+        for claim in dict.fromkeys(claims_of(one)):
+            yield claim, claim.verdict_of(other)
+
+
+def summaries_of(measurements: Iterable[Mapping[str, Any]]) -> Summaries:
+    """The rounds of a run that was exported as JSON."""
+    from demo_project.bank.compare.summaries import summarise_rounds
+    from demo_project.bank.models import Measurement
+
+    rows = ({**row} for row in measurements)
+    return summarise_rounds(
+        Measurement(**{name: value for name, value in row.items() if name != "conserved"})
+        for row in rows
+    )
+
+
+def run_once(options: Sequence[str]) -> Summaries:
+    """Run ``manage.py compare``; blocks until it has ended."""
+    command = [sys.executable, "manage.py", "compare", "--json", "--table-seconds", "0", *options]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return summaries_of(json.loads(done.stdout)["measurements"])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run, print how often the runs agree, and each contradiction; 1 if there is one."""
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "demo_project.settings")
+    django.setup()
+    from demo_project.bank.compare.orders import Verdict
+
+    parser = argparse.ArgumentParser(prog="python -m tests.demo.agreement")
+    parser.add_argument("--runs", type=int, default=3)
+    options, of_compare = parser.parse_known_args(arguments)
+    runs = [run_once(of_compare) for _ in range(options.runs)]
+    found = list(held_against_each_other(runs))
+    for title, verdicts in _by_metric(found).items():
+        counts = ", ".join(f"{count} {verdict.value}" for verdict, count in verdicts.items())
+        print(f"{title}: said to be ahead in one run, in another one: {counts}")  # noqa: T201 - for whoever runs it
+    against = [claim for claim, verdict in found if verdict is Verdict.BEHIND]
+    for claim in against:
+        print(f"contradicted: {claim}")  # noqa: T201 - as above
+    return int(bool(against))
+
+
+def _by_metric(found: Iterable[tuple[Claim, Verdict]]) -> dict[str, Counter[Verdict]]:
+    counts: dict[str, Counter[Verdict]] = {}
+    for claim, verdict in found:
+        counts.setdefault(claim.metric.title, Counter())[verdict] += 1
+    return counts
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
