@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .compare.findings import crossovers_of, is_main
+from .compare.findings import crossovers_of, is_main, topic_of
 from .compare.plan import ACCOUNTS
 from .compare.summaries import METRICS, THROUGHPUT, Metric, Summaries, Summary
 from .strategies import STRATEGIES, Kind, label_of
@@ -37,6 +37,7 @@ def charts_of(summaries: Summaries) -> list[dict[str, Any]]:
         charts.append(
             {
                 "title": metric.title,
+                "topic": topic_of(metric),
                 "explanation": f"{metric.direction.capitalize()}. {EXPLANATIONS[metric.field]}",
                 "panels": [panel for panel in panels if panel["series"]],
             }

@@ -36,11 +36,15 @@ def story_of(comparison: Comparison | None) -> dict[str, Any]:
     summaries = summarise_rounds(rows)
     charts = charts_of(summaries)
     findings = findings_of(summaries, comparison.busy_percent if comparison else 0)
+    main = [found for found in findings if found.main]
+    for chart in charts:
+        chart["findings"] = [found for found in main if found.topic == chart["topic"]]
+    beside = {found for chart in charts for found in chart["findings"]}
     return {
         "comparison": comparison,
         "strategies": strategies_shown(),
         "accounts": ACCOUNTS,
-        "findings": [found for found in findings if found.main],
+        "findings": [found for found in main if found not in beside],
         "details": [found for found in findings if not found.main],
         "charts": charts,
         "drawings": drawings_of(charts),

@@ -52,6 +52,7 @@ def texts(rates: Rates, busy: float = 0) -> list[str]:
         ((100, 110, 100), (120, 130, 140), Verdict.BEHIND),
         # Better each time, but by so little that the next run may say otherwise.
         ((104, 105, 106), (100, 101, 102), Verdict.ALIKE),
+        ((118, 119, 120), (100, 101, 102), Verdict.ALIKE),
         # Far better in the median, but not in each round.
         ((200, 200, 90), (100, 100, 100), Verdict.ALIKE),
         ((0, 0, 0), (0, 0, 0), Verdict.ALIKE),
@@ -80,6 +81,7 @@ def test_less_is_better_where_the_metric_says_so() -> None:
         return Summary("hot", 2, "script", tuple(rows))
 
     assert Verdict.AHEAD is compare(with_p99(5), with_p99(9), P99)
+    assert Verdict.ALIKE is compare(with_p99(5), with_p99(7), P99)
     assert [5, 9] == [place.value for place in rank([with_p99(9), with_p99(5)], P99)]
 
 

@@ -177,8 +177,12 @@ def _orders(summaries: Summaries) -> Iterator[Finding]:
     most = max(workers for _, workers, _ in summaries)
     for order in orders_of(summaries):
         text = describe_order(order)
-        topic = f"order by {order.metric.field}"
-        yield Finding(topic, text, main=order.workers == most)
+        yield Finding(topic_of(order.metric), text, main=order.workers == most)
+
+
+def topic_of(metric: Metric) -> str:
+    """The topic of the findings that order the strategies by a metric."""
+    return f"order by {metric.field}"
 
 
 def describe_order(order: Order) -> str:

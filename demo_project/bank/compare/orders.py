@@ -11,8 +11,6 @@ from .summaries import Metric, Summaries, Summary
 
 # With fewer rounds chance alone would put one ahead in each of them too often.
 LEAST_ROUNDS = 3
-# A median must be better by this factor: smaller differences come and go between runs.
-MARGIN = 1.1
 
 
 class Verdict(Enum):
@@ -27,7 +25,7 @@ class Verdict(Enum):
 def compare(one: Summary, other: Summary, metric: Metric) -> Verdict:
     """How the one did against the other, where each was measured in turn.
 
-    It is ahead if it was better in every round and its median is better by `MARGIN`; so is the other. Everything
+    It is ahead if it was better in every round and its median is better by the metric's margin; so is the other. Everything
     else is noise.
     """
     mine, theirs = one.values(metric), other.values(metric)
@@ -46,7 +44,7 @@ def _is_better(pairs: Sequence[tuple[float, float]], metric: Metric) -> bool:
     # From here on more is better.
     found = [pair[::-1] for pair in pairs] if metric.less_is_better else pairs
     ours, others = (statistics.median(values) for values in zip(*found, strict=True))
-    return all(more > less for more, less in found) and ours >= MARGIN * others
+    return all(more > less for more, less in found) and ours >= metric.margin * others
 
 
 @dataclass(frozen=True)
