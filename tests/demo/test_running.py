@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from demo_project.bank.compare import recording
-from demo_project.bank.compare.plan import Plan
+from demo_project.bank.compare.plan import OVERHEAD_SECONDS, Plan
 from demo_project.bank.compare.progress import progress_of
 from demo_project.bank.compare.recording import AlreadyRunning, run_comparison, start_comparison
 from demo_project.bank.models import Comparison
@@ -25,15 +25,26 @@ def test_the_progress_tells_what_is_measured_and_how_long_it_will_take() -> None
     plan = Plan(workers=(2,), accounts=("hot",), strategies=("optimistic", "script"), rounds=3)
     run = Comparison(parameters=plan.as_dict(), planned=6, started=timezone.now())
     assert progress_of(run)["seconds_left"] == round(plan.estimated_seconds)
-    run.measured, run.started = 3, timezone.now() - timedelta(seconds=400)
+    run.measured, run.started = 3, timezone.now() - timedelta(seconds=2000)
     assert progress_of(run) == {
         "status": "running",
         "measured": 3,
         "planned": 6,
-        "seconds_left": 93,
-        "text": "3 of 6 measurements; about 1 min 33 s left; "
+        "seconds_left": 101,
+        "text": "3 of 6 measurements; about 1 min 41 s left; "
         "round 2 of 3: One Lua script, 2 workers, hot accounts",
     }
+
+
+def test_the_time_left_knows_that_the_turns_of_the_table_are_longer() -> None:
+    plan = Plan(seconds=0.1, strategies=("script",), rounds=1, table_seconds=5)
+    table = 12 * 5
+    assert pytest.approx(table + 8 * 0.1 + 68 * OVERHEAD_SECONDS) == plan.estimated_seconds
+    assert pytest.approx(table / 2 + 8 * 0.1 + 38 * OVERHEAD_SECONDS) == (
+        plan.estimated_seconds_after(30)
+    )
+    assert pytest.approx(4 * (0.1 + OVERHEAD_SECONDS)) == plan.estimated_seconds_after(64)
+    assert 0 == plan.estimated_seconds_after(68)
 
 
 def test_the_progress_of_another_version_s_run_is_still_counted() -> None:

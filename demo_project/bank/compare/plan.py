@@ -105,9 +105,15 @@ class Plan:
     @property
     def estimated_seconds(self) -> float:
         """About how long it takes."""
-        cells = len(self) - len(turns_of(self.table_seconds))
-        measuring = cells * self.seconds + total_of(self.table_seconds)
-        return measuring + len(self) * OVERHEAD_SECONDS
+        return self.estimated_seconds_after(0)
+
+    def estimated_seconds_after(self, steps: int) -> float:
+        """About how long the rest takes when so many steps are done."""
+        turns = len(turns_of(self.table_seconds))
+        share = max(0, turns - steps) / max(1, turns)
+        cells = len(self) - max(turns, steps)
+        measuring = cells * self.seconds + share * total_of(self.table_seconds)
+        return measuring + (len(self) - steps) * OVERHEAD_SECONDS
 
     def as_dict(self) -> dict[str, Any]:
         """The plan in JSON's types."""

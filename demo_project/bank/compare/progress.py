@@ -11,8 +11,8 @@ from demo_project.bank.models import Comparison
 
 from .plan import Cell, Plan
 
-# For how many measurements the plan's estimate counts.
-TRUST = 10
+# As if so many seconds had gone as planned: the first steps seem slow, as the workers had to be started.
+TRUST_SECONDS = 20
 
 
 def progress_of(comparison: Comparison) -> dict[str, Any]:
@@ -35,12 +35,11 @@ def progress_of(comparison: Comparison) -> dict[str, Any]:
 
 
 def seconds_left(comparison: Comparison, plan: Plan) -> int:
-    """What the measurements still to do will take: as planned at first, then more and more as the ones done did."""
+    """What the steps still to do will take: as planned at first, then more and more as the ones done did."""
     elapsed = (timezone.now() - comparison.started).total_seconds() if comparison.measured else 0
-    rest = comparison.planned - comparison.measured
-    # The first measurements seem slow, as the workers had to be started.
-    expected = TRUST * plan.estimated_seconds / len(plan)
-    return round(rest * (elapsed + expected) / (comparison.measured + TRUST))
+    rest = plan.estimated_seconds_after(comparison.measured)
+    done = plan.estimated_seconds - rest
+    return round(rest * (elapsed + TRUST_SECONDS) / (done + TRUST_SECONDS))
 
 
 def _now(comparison: Comparison, plan: Plan) -> str:
