@@ -38,17 +38,26 @@ def charts_of(summaries: Summaries) -> list[dict[str, Any]]:
             {
                 "title": metric.title,
                 "topic": topic_of(metric),
-                "explanation": f"{metric.direction.capitalize()}. {EXPLANATIONS[metric.field]}",
+                "explanation": _explain(metric),
                 "panels": [panel for panel in panels if panel["series"]],
             }
         )
     return [chart for chart in charts if chart["panels"]]
 
 
+def _explain(metric: Metric) -> str:
+    scale = (
+        " The scale is logarithmic: from 10 to 100 it is as far as from 100 to 1,000."
+        if metric.logarithmic
+        else ""
+    )
+    return f"{metric.direction.capitalize()}. {EXPLANATIONS[metric.field]}{scale}"
+
+
 def drawings_of(charts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What the page's script needs of the charts."""
     return [
-        {key: panel[key] for key in ("id", "unit", "workers", "series", "marks")}
+        {key: panel[key] for key in ("id", "unit", "logarithmic", "workers", "series", "marks")}
         for chart in charts
         for panel in chart["panels"]
     ]
@@ -74,6 +83,7 @@ def _panel(metric: Metric, accounts: str, summaries: Summaries) -> dict[str, Any
         "id": f"chart-{accounts}-{metric.field}",
         "title": title,
         "unit": metric.unit,
+        "logarithmic": metric.logarithmic,
         "workers": workers,
         "series": [_series(metric, name, found, workers) for name in names],
         "marks": _marks(accounts, summaries) if metric is THROUGHPUT else [],

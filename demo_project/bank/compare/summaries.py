@@ -21,6 +21,7 @@ class Metric:
         unit: What the numbers count, for the axis.
         decimals: How many of them are shown.
         less_is_better: Whether the smallest is the best.
+        logarithmic: Whether a chart shows it so, as its values lie far apart and none is 0.
         margin: By which factor a median must be better: smaller differences come and go between runs.
     """
 
@@ -29,6 +30,7 @@ class Metric:
     unit: str
     decimals: int
     less_is_better: bool = True
+    logarithmic: bool = False
     margin: float = 1.2
 
     @property
@@ -43,11 +45,16 @@ class Metric:
 
 OK = "ok"
 THROUGHPUT = Metric(
-    "transfers_per_second", "Throughput", "transfers per second", 0, less_is_better=False
+    "transfers_per_second",
+    "Throughput",
+    "transfers per second",
+    0,
+    less_is_better=False,
+    logarithmic=True,
 )
-P50 = Metric("p50_ms", "Latency, median", "ms", 1)
+P50 = Metric("p50_ms", "Latency, median", "ms", 1, logarithmic=True)
 # The slowest few of some hundreds differ more from run to run than all of them together.
-P99 = Metric("p99_ms", "Latency, slowest 1%", "ms", 1, margin=1.5)
+P99 = Metric("p99_ms", "Latency, slowest 1%", "ms", 1, logarithmic=True, margin=1.5)
 RETRIES = Metric("retries_per_transfer", "Retries", "retries per successful transfer", 2)
 ROUND_TRIPS = Metric("round_trips", "Round trips", "round trips per transfer", 1)
 FAIRNESS = Metric(

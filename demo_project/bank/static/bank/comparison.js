@@ -69,8 +69,14 @@ function axis(title, text, line) {
 function makeRoom(scale, lines) {
   const { data } = scale.chart;
   const shown = data.datasets.filter((_series, index) => scale.chart.isDatasetVisible(index));
-  const highest = Math.max(scale.max, ...shown.flatMap(({ ranges }) => ranges.flat()));
-  scale.max = highest * (1 + lines * LINE_SHARE);
+  const values = shown.flatMap(({ ranges }) => ranges.flat()).filter((value) => value > 0);
+  const highest = Math.max(scale.max, ...values);
+  if (scale.type === "logarithmic") {
+    scale.min = Math.min(scale.min, ...values);
+    scale.max = highest * (highest / scale.min) ** (lines * LINE_SHARE);
+  } else {
+    scale.max = highest * (1 + lines * LINE_SHARE);
+  }
 }
 
 function styled(series) {
@@ -112,7 +118,7 @@ function draw() {
             x: { ...axis("Worker processes", text, line), offset: true },
             y: {
               ...axis(chart.unit, text, line),
-              beginAtZero: true,
+              ...(chart.logarithmic ? { type: "logarithmic" } : { beginAtZero: true }),
               afterDataLimits: (scale) => makeRoom(scale, chart.marks.length),
             },
           },
