@@ -110,6 +110,7 @@ def take_the_figures_along(page: Page) -> None:
     report = json.loads(Path(download.value.path()).read_text())
     assert 12 == len(report["table_11_2"])
     page.click("#repeat")
+    page.wait_for_url(re.compile("/start/"))
     assert ["optimistic", "redis_lock"] == page.locator(
         "#start-form input[name=strategies]:checked"
     ).evaluate_all("(found) => found.map((input) => input.value)")
