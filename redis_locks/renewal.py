@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 
 from redis_locks import observing, replication, store
 from redis_locks.drivers.base import Call, Driver, LinkBroken, run_blocking
-from redis_locks.ears import Ear, HearingLink
+from redis_locks.drivers.ears import Ear, HearingLink
 from redis_locks.exceptions import LockBackendError
 from redis_locks.leases import Lease, tell_lost
 from redis_locks.scripts import Script

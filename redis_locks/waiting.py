@@ -176,6 +176,12 @@ class _Attempt:
 
     async def _stand(self, link: Link, reply: Refused, sent: float) -> Won | Refused | None:
         """Stand in the queue until granted, out of time, or (None) until it is time to ask again."""
+        seat = await self._driver.seat(link)
+        if seat is not link:
+            # What it is granted while it changes, the next question tells.
+            self.close()
+            self._keep(seat)
+            return None
         won = await self._listen(link, reply, sent)
         now = monotonic()
         if won is None and self._left(now) <= 0:
@@ -205,7 +211,10 @@ class _Attempt:
             await tell_refused(driver, "waiting", request, refused, wait=wait, waited=waited)
 
     async def _open(self) -> Link:
-        self._link = link = await self._driver.checkout()
+        return self._keep(await self._driver.checkout_to_wait())
+
+    def _keep(self, link: Link) -> Link:
+        self._link = link
         link.listen(self._request.token)
         return link
 

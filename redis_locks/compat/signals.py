@@ -42,6 +42,8 @@ class _Deaf:
         msg = "there are no signals over this client"
         raise Unreachable(msg)
 
+    checkout_to_wait = checkout
+
 
 class _DeafBlockingDriver(_Deaf, BlockingDriver):
     pass

@@ -81,8 +81,11 @@ class _Ear:
         """Begin to listen; if that is impossible, go without for the rest of this wait."""
         self.opened = True
         with suppress(LinkBroken, LockBackendError):
-            self._link = link = await self._driver.checkout()
-            link.listen(self._waiter)
+            link = await self._driver.checkout_to_wait()
+            self._link = await self._driver.seat(link)
+            if self._link is not link:
+                self._driver.checkin(link)
+            self._link.listen(self._waiter)
 
     async def listen(self, seconds: float) -> None:
         """Return once told, or after so many seconds."""

@@ -306,6 +306,14 @@ class AsyncDriver:
                 self._link = link
             return self._link
 
+    async def checkout_to_wait(self) -> Link:
+        """Return the loop's link: all its tasks share it."""
+        return await self.checkout()
+
+    async def seat(self, link: Link) -> Link:
+        """Return `link`: whoever asked over it waits there, too."""
+        return link
+
     def checkin(self, link: Link) -> None:
         """Nothing to do: the link is shared."""
 

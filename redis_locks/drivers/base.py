@@ -79,6 +79,19 @@ class Driver(Protocol):
         LockBackendError.
         """
 
+    async def checkout_to_wait(self) -> Link:
+        """Return a link for somebody who may have to wait; as `checkout`.
+
+        Where many wait already, it first waits a moment until a link in use is given back, so that
+        they need few.
+        """
+
+    async def seat(self, link: Link) -> Link:
+        """Return the link on which to wait in a queue that was joined over `link`.
+
+        It is another one when so many wait already that they have to share one: join again over that.
+        """
+
     def checkin(self, link: Link) -> None:
         """Give a link back; a broken one is dropped."""
 

@@ -1,255 +1,42 @@
-"""The blocking driver: `async def` methods that never suspend."""
+"""The blocking driver: connections for the threads of a process."""
 
 from __future__ import annotations
 
 import os
-import socket
+import threading
 import time
-import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from functools import partial
+from typing import Any, Final, TypeVar
+from weakref import WeakSet
 
-from redis import exceptions as redis_errors
-
-from redis_locks.drivers.base import Call, Link, LinkBroken
+from redis_locks.drivers.base import Link
+from redis_locks.drivers.bells import ThreadBell
+from redis_locks.drivers.blocking_link import BlockingLink, EarLink
+from redis_locks.drivers.crowd import Crowd, CrowdLink
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.errors import Demoted, connection_error, reply_error, unknown_script
-from redis_locks.drivers.inheritance import not_inherited
-from redis_locks.drivers.resp import (
-    CONFIRMATIONS,
-    MESSAGES,
-    ErrorReply,
-    Parser,
-    ProtocolError,
-    Push,
-)
-from redis_locks.drivers.wire import pack_call, pack_command
 from redis_locks.identity import process_name
 from redis_locks.keys import grant_channel, holder_channel
-from redis_locks.scripts import Script
 
 T = TypeVar("T")
 
-_READ_SIZE = 65536
+ALONE: Final = 4
+"""Threads that wait with a connection each; further ones share one."""
 
+FEW: Final = 8
+"""Connections beyond which threads that ask for a lock wait for one of these, for a moment each."""
 
-class _Guarded:
-    """A block that closes the connection if anything goes wrong.
-
-    Interrupted between a command and its reply, the next command would get that reply.
-    """
-
-    # A generator's context manager would cost each round trip a microsecond.
-    __slots__ = ("_link",)
-
-    def __init__(self, link: BlockingLink) -> None:
-        self._link = link
-
-    def __enter__(self) -> None:
-        """Nothing to do yet."""
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Close; raises LinkBroken for what the connection is to blame for."""
-        if error is not None:
-            self._link.close()
-            if isinstance(error, (OSError, ProtocolError)):
-                raise LinkBroken(str(error)) from error
-
-
-class BlockingLink:
-    """A connection used by one thread at a time; it hears grants on a channel of its own.
-
-    redis-py opens it (address, TLS, credentials, database); the bytes after that are ours.
-    """
-
-    __slots__ = (
-        "__weakref__",
-        "_connection",
-        "_endpoint",
-        "_messages",
-        "_parser",
-        "_socket",
-        "_timeout",
-        "broken",
-        "channel",
-        "channels",
-        "listener",
-    )
-
-    def __init__(self, endpoint: Endpoint, channel: str) -> None:
-        """Connect and subscribe to `channel`, if it is not empty.
-
-        Raises Unreachable, LinkBroken or LockBackendError.
-        """
-        self.channel = channel
-        self.channels: set[str] = set()
-        self.listener = os.urandom(8).hex()
-        self.broken = False
-        self._endpoint = endpoint
-        self._timeout = endpoint.reply_timeout
-        self._messages: dict[bytes, bytes] = {}
-        self._parser = Parser()
-        self._connection = cast("Any", endpoint.blocking_connection())
-        try:
-            self._connection.connect()
-        except (redis_errors.RedisError, OSError) as error:
-            self.close()
-            raise connection_error(error, endpoint) from error
-        except BaseException:
-            self.close()
-            raise
-        self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
-        not_inherited(self)
-        if channel:
-            (subscribed,) = self._round_trip((pack_command(b"SUBSCRIBE", channel.encode()),))
-            if isinstance(subscribed, ErrorReply):
-                self.close()
-                raise reply_error(subscribed, endpoint)
-
-    async def tune_in(self, keys: Sequence[bytes]) -> None:
-        """Nothing to do: one channel serves all locks."""
-
-    def _read(self) -> list[Any]:
-        """Read once and return what is complete, replies and pushes."""
-        data = self._socket.recv(_READ_SIZE)
-        if not data:
-            msg = "the server closed the connection"
-            raise ConnectionResetError(msg)
-        return self._parser.feed(data)
-
-    def _keep(self, push: Push) -> None:
-        if push[0] in MESSAGES:
-            token = push[2].split(b" ", 1)[0]
-            if token in self._messages:
-                self._messages[token] = push[2]
-        elif push[0] == b"sunsubscribe":
-            self.channels.discard(push[1].decode())
-
-    def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
-        replies: list[Any] = []
-        with _Guarded(self):
-            self._socket.sendall(b"".join(commands))
-            while len(replies) < len(commands):
-                for reply in self._read():
-                    if isinstance(reply, Push) and reply[0] not in CONFIRMATIONS:
-                        self._keep(reply)
-                    else:
-                        replies.append(reply)
-        return replies
-
-    async def call(self, script: Script, call: Call) -> Any:
-        """Run a script; see `Link`."""
-        reply, _ = await self.call_and_read(script, call, ())
-        return reply
-
-    async def call_and_read(
-        self, script: Script, call: Call, reads: Sequence[bytes]
-    ) -> tuple[Any, list[Any]]:
-        """Run a script and commands after it in one round trip; see `Link`."""
-        reply, *rest = self._round_trip((pack_call(script, call), *reads))
-        if unknown_script(reply):
-            reply, *rest = self._round_trip((pack_call(script, call, whole=True), *reads))
-        if isinstance(reply, ErrorReply):
-            raise self._refusal(reply)
-        return reply, rest
-
-    async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:  # noqa: ARG002 - as `Link`
-        """Run commands in one round trip; see `Link`."""
-        return self._round_trip(reads)
-
-    async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
-        """Run a script many times in one round trip; see `Link`."""
-        for whole in (False, True):
-            replies = self._round_trip([pack_call(script, call, whole=whole) for call in calls])
-            if not any(map(unknown_script, replies)):
-                break
-        return [
-            self._refusal(reply) if isinstance(reply, ErrorReply) else reply for reply in replies
-        ]
-
-    def _refusal(self, reply: ErrorReply) -> Exception:
-        error = reply_error(reply, self._endpoint)
-        if isinstance(error, Demoted):
-            self.close()
-        return error
-
-    def listen(self, token: str) -> None:
-        """Keep messages for `token` from now on."""
-        self._messages[token.encode()] = b""
-
-    def unlisten(self, token: str) -> None:
-        """Forget `token`."""
-        self._messages.pop(token.encode(), None)
-
-    async def receive(self, token: str, timeout: float) -> bytes | None:
-        """Wait for a message for `token`; see `Link`."""
-        key = token.encode()
-        until = time.monotonic() + timeout
-        channels = len(self.channels)
-        with _Guarded(self):
-            while not self._messages[key]:
-                left = until - time.monotonic()
-                if left <= 0 or len(self.channels) < channels:
-                    return None
-                self._socket.settimeout(left)
-                try:
-                    for push in self._read():
-                        self._keep(push)
-                except TimeoutError:
-                    return None
-                finally:
-                    self._socket.settimeout(self._timeout)
-        message, self._messages[key] = self._messages[key], b""
-        return message
-
-    def fileno(self) -> int:
-        """Return the descriptor of the socket, or -1 when it is closed."""
-        return -1 if self.broken else int(self._socket.fileno())
-
-    def close(self) -> None:
-        """Close the connection; the server then knows that nobody listens."""
-        self.broken = True
-        self._connection.disconnect()
-
-
-class EarLink(BlockingLink):
-    """A connection that only listens."""
-
-    __slots__ = ("_heard",)
-
-    def __init__(self, endpoint: Endpoint, channel: str) -> None:
-        """Connect and subscribe to `channel`; see `BlockingLink`."""
-        self._heard: list[str] = []
-        super().__init__(endpoint, channel)
-
-    def _keep(self, push: Push) -> None:
-        if push[0] == b"message":
-            self._heard.append(push[2].decode(errors="replace"))
-
-    def hear(self, heard: Callable[[str], None]) -> None:
-        """Call `heard` with each message, until the connection breaks: raises LinkBroken."""
-        with _Guarded(self):
-            self._socket.settimeout(None)
-            while True:
-                for push in self._read():
-                    self._keep(push)
-                while self._heard:
-                    heard(self._heard.pop(0))
-
-    def close(self) -> None:
-        """Close the connection; wakes the thread that listens."""
-        with suppress(OSError, AttributeError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        super().close()
+GROWTH: Final = 0.025
+"""Seconds after which one of those that wait for a connection may open one more."""
 
 
 class BlockingDriver:
     """A pool of links for all threads of a process.
 
-    It has no upper bound: a thread that waits keeps its link, and whoever is to release
-    the lock it waits for must never have to wait for a link.
+    It has no upper bound: whoever is to release a lock must never have to wait for a link behind those
+    that wait for the lock. But these share a few: see `crowd`, and `FEW`.
     """
 
     suspends = False
@@ -259,16 +46,102 @@ class BlockingDriver:
         self.reply_timeout = endpoint.reply_timeout
         self._endpoint = endpoint
         self._prefix = prefix
-        self._idle: deque[BlockingLink] = deque()
+        self.forget()
         _DRIVERS.add(self)
+
+    def forget(self) -> None:
+        """Start empty: after a fork the links are the parent's."""
+        self._idle: deque[BlockingLink] = deque()
+        self._open: WeakSet[BlockingLink] = WeakSet()
+        self._alone: WeakSet[BlockingLink] = WeakSet()
+        self._wanting: deque[ThreadBell] = deque()
+        self._grown_at = 0.0
+        self._opening: deque[None] = deque()
+        self._counting = threading.RLock()
+        channel = self._new_channel()
+        self._crowd = Crowd(channel, partial(EarLink, self._endpoint, channel))
+
+    def _new_channel(self) -> str:
+        return grant_channel(self._prefix, os.urandom(8).hex())
 
     async def checkout(self) -> Link:
         """Return an idle link, or a new one; see `Driver`."""
         try:
             return self._idle.pop()
         except IndexError:
-            own = grant_channel(self._prefix, os.urandom(8).hex())
-            return BlockingLink(self._endpoint, "" if self._endpoint.in_cluster else own)
+            self._opening.append(None)
+            return self._connected()
+
+    def _connected(self) -> BlockingLink:
+        """Return a new link, which stands in `_opening` already."""
+        try:
+            channel = "" if self._endpoint.in_cluster else self._new_channel()
+            link = BlockingLink(self._endpoint, channel)
+            self._open.add(link)
+            return link
+        finally:
+            self._opening.pop()
+
+    async def checkout_to_wait(self) -> Link:
+        """Return a link of its own for one of the first few, or one that shares; see `Driver`."""
+        if len(self._alone) < ALONE:
+            return await self.checkout_for_asking()
+        return self._crowd.join(self) or await self.checkout_for_asking()
+
+    async def checkout_for_asking(self) -> Link:
+        """Return an idle link, or a new one; where there are many, wait a moment for an idle one."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return (not self._may_open() and await self._given_back()) or self._connected()
+
+    def _may_open(self) -> bool:
+        """Whether there are few links; then one more is being opened from now on."""
+        with self._counting:
+            few = len(self._open) + len(self._opening) < FEW
+            if few:
+                self._opening.append(None)
+        return few
+
+    async def _given_back(self) -> BlockingLink | None:
+        """Return a link that another thread gives back; None if one more is to be opened.
+
+        They come back within a round trip or so. Where that takes long, as the server is far away, there
+        get to be more of them, one by one.
+        """
+        bell = ThreadBell()
+        while True:
+            self._wanting.append(bell)
+            try:
+                # After the bell is in line: what is given back from here on rings it.
+                return self._idle.pop()
+            except IndexError:
+                rung = await bell.rings(GROWTH)
+            finally:
+                with suppress(ValueError):
+                    self._wanting.remove(bell)
+            if not rung and self._may_grow():
+                return None
+
+    def _may_grow(self) -> bool:
+        """Whether it was long ago that one more link was opened; then one is from now on."""
+        now = time.monotonic()
+        with self._counting:
+            grows = now - self._grown_at >= GROWTH
+            if grows:
+                self._grown_at = now
+                self._opening.append(None)
+        return grows
+
+    async def seat(self, link: Link) -> Link:
+        """Return `link` for one of the first few that wait, else one that shares; see `Driver`."""
+        if not isinstance(link, BlockingLink) or link.waits:
+            return link
+        if len(self._alone) >= ALONE and (shares := self._crowd.join(self)) is not None:
+            return shares
+        link.waits = True
+        self._alone.add(link)
+        return link
 
     def unshared(self) -> BlockingDriver:
         """Return this driver: a thread has its link to itself."""
@@ -280,8 +153,17 @@ class BlockingDriver:
 
     def checkin(self, link: Link) -> None:
         """Give a link back; a broken one is dropped."""
-        if isinstance(link, BlockingLink) and not link.broken:
-            self._idle.append(link)
+        if isinstance(link, BlockingLink):
+            if link.waits:
+                link.waits = False
+                self._alone.discard(link)
+            if not link.broken:
+                self._idle.append(link)
+                if self._wanting:
+                    with suppress(IndexError):
+                        self._wanting.popleft().ring()
+        elif isinstance(link, CrowdLink):
+            link.leave()
 
     def drop_idle(self) -> None:
         """Close the links that are not in use."""
@@ -299,12 +181,8 @@ class BlockingDriver:
         """Run clean-up; a blocking caller cannot be cancelled."""
         return await coroutine
 
-    def forget(self) -> None:
-        """Drop inherited links after a fork: their sockets are the parent's."""
-        self._idle = deque()
 
-
-_DRIVERS: weakref.WeakSet[BlockingDriver] = weakref.WeakSet()
+_DRIVERS: WeakSet[BlockingDriver] = WeakSet()
 
 
 def _after_fork() -> None:

@@ -20,7 +20,7 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from redis_locks.compat import AsyncLock, Lock, calls, signals, waiting
-from redis_locks.drivers.blocking import BlockingLink
+from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import CompatAsync, CompatBlocking, World

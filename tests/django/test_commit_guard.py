@@ -25,7 +25,7 @@ from redis_locks import (
     kept,
     redis_lock,
 )
-from redis_locks.drivers.blocking import BlockingLink
+from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import Observer, keys_of
 from tests.django.transactions import increment, values, watched

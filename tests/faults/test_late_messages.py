@@ -10,7 +10,7 @@ import pytest
 
 from redis_locks import Lock, LockLost, waiting
 from redis_locks.drivers.asynchronous import AsyncLink
-from redis_locks.drivers.blocking import BlockingLink
+from redis_locks.drivers.blocking_link import BlockingLink
 from tests.contract.world import PATIENCE, Observer, World, held, until
 from tests.faults.proxy import Proxy
 

@@ -1,6 +1,7 @@
-"""Hearing at once that a hold was force-released: one thread of a process, while it holds for long.
+"""One thread of a process that reads a connection on which nothing is asked, only heard.
 
-Code that awaits needs none: the connection of its event loop hears everything.
+It tells at once that a hold was force-released, and it hears grants for threads that wait without a
+connection of their own. Code that awaits needs none: the connection of its event loop hears everything.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ PAUSES: Final = (0.0, 0.05, 0.25, 1.0)
 
 
 class HearingLink(Protocol):
-    """A connection that hears which tokens do not hold any more."""
+    """A connection that hears messages, such as the tokens that do not hold any more."""
 
-    def hear(self, heard: Callable[[str], None]) -> None:
-        """Call `heard` with each such token, until the connection breaks: raises LinkBroken."""
+    def hear(self, heard: Callable[[str], None], silence: float | None = None) -> None:
+        """Call `heard` with each message, until the connection breaks: raises LinkBroken.
+
+        Returns after `silence` seconds without one (None: never), once it has asked the server for a
+        sign of life; a second silence without that is a broken connection.
+        """
 
     def close(self) -> None:
         """Close the connection, from another thread perhaps."""
@@ -32,8 +37,10 @@ class Ear:
 
     Args:
         connect: Opens a link; raises LinkBroken or LockBackendError.
-        heard: Gets each token that does not hold any more, in that thread.
+        heard: Gets each message, in that thread.
         deaf: Is called when the connection was gone for a while: something may have been missed.
+        silence: Seconds without a message after which the connection is tested; None: never.
+        over: Is called then; True if it has closed the ear, which nobody needs any more.
     """
 
     def __init__(
@@ -41,10 +48,15 @@ class Ear:
         connect: Callable[[], HearingLink],
         heard: Callable[[str], None],
         deaf: Callable[[], None],
+        *,
+        silence: float | None = None,
+        over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._connect = connect
         self._heard = heard
         self._deaf = deaf
+        self._silence = silence
+        self._over = over
         self._link: HearingLink | None = None
         self.pins = 0
         """How many need it open: it is not closed meanwhile."""
@@ -58,23 +70,31 @@ class Ear:
         return self._link is not None
 
     def open(self) -> None:
-        """Listen from now on; blocks for two round trips. Raises LinkBroken or LockBackendError."""
-        if self._link is None:
-            self._link = self._connect()
-            self._closing = threading.Event()
-            threading.Thread(
-                target=self._run,
-                args=(self._link, self._closing),
-                name="redis_locks-ear",
-                daemon=True,
-            ).start()
+        """Listen from now on; blocks for two round trips.
 
-    def try_to_open(self) -> None:
-        """Listen from now on, if that works; see `retry_at`."""
+        Raises LinkBroken or LockBackendError, or RuntimeError when no thread is to be had.
+        """
+        if self._link is None:
+            link, closing = self._connect(), threading.Event()
+            thread = threading.Thread(
+                target=self._run, args=(link, closing), name="redis_locks-ear", daemon=True
+            )
+            self._link, self._closing = link, closing
+            try:
+                thread.start()
+            except BaseException:
+                self._link = None
+                link.close()
+                raise
+
+    def try_to_open(self) -> bool:
+        """Listen from now on, if that works, and return whether it does; see `retry_at`."""
         try:
             self.open()
-        except (LinkBroken, LockBackendError):
+        except (LinkBroken, LockBackendError, RuntimeError):
             self.retry_at = monotonic() + PAUSES[-1]
+            return False
+        return True
 
     def close(self) -> None:
         """Listen no more, unless `pinned`; the thread ends."""
@@ -88,10 +108,14 @@ class Ear:
     def _run(self, link: HearingLink, closing: threading.Event) -> None:
         while True:
             try:
-                link.hear(self._heard)
+                link.hear(self._heard, self._silence)
             except LinkBroken:
                 if closing.is_set():
                     return
+            else:
+                if self._over():
+                    return
+                continue
             again = self._connect_again(closing)
             if again is None:
                 return
@@ -108,6 +132,8 @@ class Ear:
                 continue
             self._link = link
             if closing.is_set():
+                if self._link is link:  # else it was opened again meanwhile
+                    self._link = None
                 link.close()
             return link
         return None

@@ -1,0 +1,71 @@
+"""What somebody who waits inside this process waits for: a bell that another one rings."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import Protocol
+
+
+class Bell(Protocol):
+    """Rung by anybody, waited for by one. It keeps ringing until that one has noticed."""
+
+    def ring(self) -> None:
+        """Wake the one who waits, or who is going to wait."""
+
+    async def rings(self, seconds: float) -> bool:
+        """Wait until it was rung, and return True; False when it was not within `seconds`."""
+
+
+class ThreadBell:
+    """A bell for a thread."""
+
+    __slots__ = ("_silence",)
+
+    def __init__(self) -> None:
+        # A bare lock: threading.Event costs ten times as much to make.
+        self._silence = threading.Lock()
+        self._silence.acquire()
+
+    def ring(self) -> None:
+        """Wake the one who waits; see `Bell`."""
+        with suppress(RuntimeError):  # it rings already
+            self._silence.release()
+
+    async def rings(self, seconds: float) -> bool:
+        """Block the thread until it was rung; see `Bell`."""
+        return self._silence.acquire(timeout=max(seconds, 0.0))
+
+
+class TaskBell:
+    """A bell for a task; it is rung in the thread of the event loop."""
+
+    __slots__ = ("_rung", "_sleeper")
+
+    def __init__(self) -> None:
+        self._rung = False
+        self._sleeper: asyncio.Future[None] | None = None
+
+    def ring(self) -> None:
+        """Wake the one who waits; see `Bell`."""
+        self._rung = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._sleeper is not None and not self._sleeper.done():
+            self._sleeper.set_result(None)
+
+    async def rings(self, seconds: float) -> bool:
+        """Suspend the task until it was rung; see `Bell`."""
+        if not self._rung and seconds > 0:
+            loop = asyncio.get_running_loop()
+            self._sleeper = loop.create_future()
+            timer = loop.call_later(seconds, self._wake)
+            try:
+                await self._sleeper
+            finally:
+                timer.cancel()
+                self._sleeper = None
+        rung, self._rung = self._rung, False
+        return rung

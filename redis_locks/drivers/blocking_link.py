@@ -1,0 +1,254 @@
+"""Blocking connections: `async def` methods that never suspend."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+from redis import exceptions as redis_errors
+
+from redis_locks.drivers.base import Call, LinkBroken
+from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.drivers.errors import Demoted, connection_error, reply_error, unknown_script
+from redis_locks.drivers.inheritance import not_inherited
+from redis_locks.drivers.resp import (
+    CONFIRMATIONS,
+    MESSAGES,
+    ErrorReply,
+    Parser,
+    ProtocolError,
+    Push,
+)
+from redis_locks.drivers.wire import pack_call, pack_command
+from redis_locks.scripts import Script
+
+_READ_SIZE = 65536
+_PING = pack_command(b"PING")
+
+
+class _Guarded:
+    """A block that closes the connection if anything goes wrong.
+
+    Interrupted between a command and its reply, the next command would get that reply.
+    """
+
+    # A generator's context manager would cost each round trip a microsecond.
+    __slots__ = ("_link",)
+
+    def __init__(self, link: BlockingLink) -> None:
+        self._link = link
+
+    def __enter__(self) -> None:
+        """Nothing to do yet."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Close; raises LinkBroken for what the connection is to blame for."""
+        if error is not None:
+            self._link.close()
+            if isinstance(error, (OSError, ProtocolError)):
+                raise LinkBroken(str(error)) from error
+
+
+class BlockingLink:
+    """A connection used by one thread at a time; it hears grants on a channel of its own.
+
+    redis-py opens it (address, TLS, credentials, database); the bytes after that are ours.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_connection",
+        "_endpoint",
+        "_messages",
+        "_parser",
+        "_socket",
+        "_timeout",
+        "broken",
+        "channel",
+        "channels",
+        "listener",
+        "waits",
+    )
+
+    def __init__(self, endpoint: Endpoint, channel: str) -> None:
+        """Connect and subscribe to `channel`, if it is not empty.
+
+        Raises Unreachable, LinkBroken or LockBackendError.
+        """
+        self.channel = channel
+        self.channels: set[str] = set()
+        self.listener = os.urandom(8).hex()
+        self.broken = False
+        self.waits = False
+        """Whether it is kept by a thread that waits; for the driver."""
+        self._endpoint = endpoint
+        self._timeout = endpoint.reply_timeout
+        self._messages: dict[bytes, bytes] = {}
+        self._parser = Parser()
+        self._connection = cast("Any", endpoint.blocking_connection())
+        try:
+            self._connection.connect()
+        except (redis_errors.RedisError, OSError) as error:
+            self.close()
+            raise connection_error(error, endpoint) from error
+        except BaseException:
+            self.close()
+            raise
+        self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
+        not_inherited(self)
+        if channel:
+            (subscribed,) = self._round_trip((pack_command(b"SUBSCRIBE", channel.encode()),))
+            if isinstance(subscribed, ErrorReply):
+                self.close()
+                raise reply_error(subscribed, endpoint)
+
+    async def tune_in(self, keys: Sequence[bytes]) -> None:
+        """Nothing to do: one channel serves all locks."""
+
+    def _read(self) -> list[Any]:
+        """Read once and return what is complete, replies and pushes."""
+        data = self._socket.recv(_READ_SIZE)
+        if not data:
+            msg = "the server closed the connection"
+            raise ConnectionResetError(msg)
+        return self._parser.feed(data)
+
+    def _keep(self, push: Push) -> None:
+        if push[0] in MESSAGES:
+            token = push[2].split(b" ", 1)[0]
+            if token in self._messages:
+                self._messages[token] = push[2]
+        elif push[0] == b"sunsubscribe":
+            self.channels.discard(push[1].decode())
+
+    def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
+        replies: list[Any] = []
+        with _Guarded(self):
+            self._socket.sendall(b"".join(commands))
+            while len(replies) < len(commands):
+                for reply in self._read():
+                    if isinstance(reply, Push) and reply[0] not in CONFIRMATIONS:
+                        self._keep(reply)
+                    else:
+                        replies.append(reply)
+        return replies
+
+    async def call(self, script: Script, call: Call) -> Any:
+        """Run a script; see `Link`."""
+        reply, _ = await self.call_and_read(script, call, ())
+        return reply
+
+    async def call_and_read(
+        self, script: Script, call: Call, reads: Sequence[bytes]
+    ) -> tuple[Any, list[Any]]:
+        """Run a script and commands after it in one round trip; see `Link`."""
+        reply, *rest = self._round_trip((pack_call(script, call), *reads))
+        if unknown_script(reply):
+            reply, *rest = self._round_trip((pack_call(script, call, whole=True), *reads))
+        if isinstance(reply, ErrorReply):
+            raise self._refusal(reply)
+        return reply, rest
+
+    async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:  # noqa: ARG002 - as `Link`
+        """Run commands in one round trip; see `Link`."""
+        return self._round_trip(reads)
+
+    async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
+        """Run a script many times in one round trip; see `Link`."""
+        for whole in (False, True):
+            replies = self._round_trip([pack_call(script, call, whole=whole) for call in calls])
+            if not any(map(unknown_script, replies)):
+                break
+        return [
+            self._refusal(reply) if isinstance(reply, ErrorReply) else reply for reply in replies
+        ]
+
+    def _refusal(self, reply: ErrorReply) -> Exception:
+        error = reply_error(reply, self._endpoint)
+        if isinstance(error, Demoted):
+            self.close()
+        return error
+
+    def listen(self, token: str) -> None:
+        """Keep messages for `token` from now on."""
+        self._messages[token.encode()] = b""
+
+    def unlisten(self, token: str) -> None:
+        """Forget `token`."""
+        self._messages.pop(token.encode(), None)
+
+    async def receive(self, token: str, timeout: float) -> bytes | None:
+        """Wait for a message for `token`; see `Link`."""
+        key = token.encode()
+        until = time.monotonic() + timeout
+        channels = len(self.channels)
+        with _Guarded(self):
+            while not self._messages[key]:
+                left = until - time.monotonic()
+                if left <= 0 or len(self.channels) < channels:
+                    return None
+                self._socket.settimeout(left)
+                try:
+                    for push in self._read():
+                        self._keep(push)
+                except TimeoutError:
+                    return None
+                finally:
+                    self._socket.settimeout(self._timeout)
+        message, self._messages[key] = self._messages[key], b""
+        return message
+
+    def fileno(self) -> int:
+        """Return the descriptor of the socket, or -1 when it is closed."""
+        return -1 if self.broken else int(self._socket.fileno())
+
+    def close(self) -> None:
+        """Close the connection; the server then knows that nobody listens."""
+        self.broken = True
+        self._connection.disconnect()
+
+
+class EarLink(BlockingLink):
+    """A connection that only listens."""
+
+    __slots__ = ("_heard", "_tested")
+
+    def __init__(self, endpoint: Endpoint, channel: str) -> None:
+        """Connect and subscribe to `channel`; see `BlockingLink`."""
+        self._heard: list[str] = []
+        self._tested = False
+        super().__init__(endpoint, channel)
+
+    def _keep(self, push: Push) -> None:
+        if push[0] == b"message":
+            self._heard.append(push[2].decode(errors="replace"))
+
+    def hear(self, heard: Callable[[str], None], silence: float | None = None) -> None:
+        """Call `heard` with each message, until the connection breaks; see `HearingLink`."""
+        with _Guarded(self):
+            self._socket.settimeout(silence)
+            while True:
+                try:
+                    replies = self._read()
+                except TimeoutError:
+                    if self._tested:
+                        raise
+                    self._tested = True
+                    self._socket.sendall(_PING)
+                    return
+                self._tested = False
+                for reply in replies:
+                    if isinstance(reply, Push):
+                        self._keep(reply)
+                while self._heard:
+                    heard(self._heard.pop(0))
+
+    def close(self) -> None:
+        """Close the connection; wakes the thread that listens."""
+        with suppress(OSError, AttributeError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        super().close()

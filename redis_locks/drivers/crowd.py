@@ -1,0 +1,164 @@
+"""Many threads that wait, and one connection on which all of them hear.
+
+The first few that wait keep a connection each, which wakes them fastest: they read it themselves. All
+others ask over connections of the pool, which they give back at once, and hear on this one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any, Final, Protocol
+from weakref import WeakSet
+
+from redis_locks.drivers.base import Call, Link
+from redis_locks.drivers.bells import ThreadBell
+from redis_locks.drivers.ears import Ear, HearingLink
+from redis_locks.scripts import Script
+
+SILENCE: Final = 5.0
+"""Seconds without a message after which the connection is tested, or closed if nobody listens."""
+
+BUSY: Final = 1.0
+"""Seconds for which a thread waits while another one opens the connection."""
+
+
+class Pool(Protocol):
+    """Where connections for commands come from."""
+
+    async def checkout_for_asking(self) -> Link:
+        """Return a link; waits a moment for one that is in use."""
+
+    def checkin(self, link: Link) -> None:
+        """Give a link back."""
+
+
+class Crowd:
+    """Threads of one process that hear on one connection.
+
+    Args:
+        channel: On which they all hear; each message begins with the token that it is for.
+        connect: Opens a link to hear on it; raises LinkBroken or LockBackendError.
+    """
+
+    def __init__(self, channel: str, connect: Callable[[], HearingLink]) -> None:
+        self.channel = channel
+        self._members: WeakSet[CrowdLink] = WeakSet()
+        self._by_token: dict[str, CrowdLink] = {}
+        self._mutex = threading.RLock()
+        self._ear = Ear(connect, self._heard, self._was_deaf, silence=SILENCE, over=self._is_over)
+
+    def join(self, pool: Pool) -> CrowdLink | None:
+        """Return a link for one thread, or None if the connection cannot be had now; may connect."""
+        if not self._mutex.acquire(timeout=BUSY):
+            return None
+        try:
+            ear = self._ear
+            if not ear.is_open and (monotonic() < ear.retry_at or not ear.try_to_open()):
+                return None
+            link = CrowdLink(self, pool)
+            self._members.add(link)
+            return link
+        finally:
+            self._mutex.release()
+
+    def listen(self, token: str, link: CrowdLink) -> None:
+        """Pass on messages for `token` from now on."""
+        self._by_token[token] = link
+
+    def unlisten(self, token: str) -> None:
+        """Forget `token`."""
+        self._by_token.pop(token, None)
+
+    def leave(self, link: CrowdLink) -> None:
+        """Note that a thread waits no more."""
+        with self._mutex:
+            self._members.discard(link)
+
+    def _heard(self, message: str) -> None:
+        link = self._by_token.get(message.partition(" ")[0])
+        if link is not None:
+            link.hear(message.encode())
+
+    def _was_deaf(self) -> None:
+        """Have all of them ask: a message may have been missed."""
+        for link in list(self._by_token.values()):
+            link.hear(b"")
+
+    def _is_over(self) -> bool:
+        with self._mutex:
+            if self._members:
+                return False
+            self._ear.close()
+            return True
+
+
+class CrowdLink:
+    """A link of one thread that waits: it asks over the pool and hears with the crowd."""
+
+    __slots__ = ("__weakref__", "_bell", "_crowd", "_message", "_pool", "channel")
+
+    def __init__(self, crowd: Crowd, pool: Pool) -> None:
+        self.channel = crowd.channel
+        self._crowd = crowd
+        self._pool = pool
+        self._bell = ThreadBell()
+        self._message = b""
+
+    async def tune_in(self, keys: Sequence[bytes]) -> None:
+        """Nothing to do: one channel serves all locks."""
+
+    async def call(self, script: Script, call: Call) -> Any:
+        """Run a script; see `Link`."""
+        reply, _ = await self.call_and_read(script, call, ())
+        return reply
+
+    async def call_and_read(
+        self, script: Script, call: Call, reads: Sequence[bytes]
+    ) -> tuple[Any, list[Any]]:
+        """Run a script and commands after it in one round trip; see `Link`."""
+        link = await self._pool.checkout_for_asking()
+        try:
+            return await link.call_and_read(script, call, reads)
+        finally:
+            self._pool.checkin(link)
+
+    async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:
+        """Run commands in one round trip; see `Link`."""
+        link = await self._pool.checkout_for_asking()
+        try:
+            return await link.read(reads, keys)
+        finally:
+            self._pool.checkin(link)
+
+    async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
+        """Run a script many times in one round trip; see `Link`."""
+        link = await self._pool.checkout_for_asking()
+        try:
+            return await link.call_many(script, calls)
+        finally:
+            self._pool.checkin(link)
+
+    def listen(self, token: str) -> None:
+        """Keep messages for `token` from now on."""
+        self._crowd.listen(token, self)
+
+    def unlisten(self, token: str) -> None:
+        """Forget `token`."""
+        self._crowd.unlisten(token)
+
+    def hear(self, message: bytes) -> None:
+        """Keep a message, or an empty one that says: ask again."""
+        self._message = message or self._message
+        self._bell.ring()
+
+    async def receive(self, token: str, timeout: float) -> bytes | None:  # noqa: ARG002 - as `Link`
+        """Wait for a message; None as well when the connection was gone meanwhile; see `Link`."""
+        await self._bell.rings(timeout)
+        message, self._message = self._message, b""
+        return message or None
+
+    def leave(self) -> None:
+        """Wait no more."""
+        self._crowd.leave(self)
