@@ -107,6 +107,7 @@ def benchmarks(session: nox.Session) -> None:
     """Measure speed beside other libraries; wants a quiet machine."""
     session.install("-e", ".[test]", *dependency_group("benchmarks"))
     session.run("python", "-m", "tests.benchmarks", *session.posargs)
+    session.run("python", "-m", "tests.benchmarks.local")
     session.run("python", "-m", "tests.benchmarks.listeners")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from redis_locks import observing, replication, spread, waiting
+from redis_locks import lines, observing, replication, spread, waiting
 from redis_locks.backends import Backend, backend_for
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, run_blocking
@@ -14,6 +14,7 @@ from redis_locks.identity import new_token, note_unconfirmed, session, whoami
 from redis_locks.kept import Taken
 from redis_locks.keys import Group
 from redis_locks.leases import Lease, tell_acquired
+from redis_locks.lines import Line
 from redis_locks.reads import checked
 from redis_locks.reentry import reenter
 from redis_locks.renewal import Renewer
@@ -150,12 +151,30 @@ class Acquirable:
         self, side: Side, group: Group, wait: float | None, *, renew: bool
     ) -> Hold | Refused:
         request = self._request(side, group)
-        patience = get_settings().deadlock_timeout
-        asked = replication.with_confirmation(side.driver, request)
-        outcome = await waiting.acquire(side.driver, asked, wait, patience)
-        if isinstance(outcome, Refused):
-            return outcome
-        return await self._holding(side, request, outcome, wait, renew=renew)
+        settings = get_settings()
+        patience, most = settings.deadlock_timeout, settings.local_batch
+        line = before = None
+        won: Won | Refused
+        if most and wait != 0 and not request.replicas and self._may_pass:
+            won, line, before = await lines.acquire(
+                side.driver, request, wait, patience, renew, most
+            )
+        else:
+            asked = replication.with_confirmation(side.driver, request)
+            won = await waiting.acquire(side.driver, asked, wait, patience)
+        if isinstance(won, Refused):
+            return won
+        return await self._holding(side, request, won, wait, line, before, renew=renew)
+
+    @property
+    def _may_pass(self) -> bool:
+        """Whether a hold of it may pass to another thread or task of this process."""
+        return (
+            self._mode == "exclusive"
+            and len(self._names) == 1
+            and not self._reads
+            and not self._crash_release
+        )
 
     @property
     def _renews(self) -> bool:
@@ -182,7 +201,15 @@ class Acquirable:
         )
 
     async def _holding(
-        self, side: Side, request: Request, won: Won, wait: float | None, *, renew: bool
+        self,
+        side: Side,
+        request: Request,
+        won: Won,
+        wait: float | None,
+        line: Line | None = None,
+        before: Lease | None = None,
+        *,
+        renew: bool,
     ) -> Hold:
         """Return the hold of what was won; interrupted, it takes that back."""
         backend, driver, renewer, task = side
@@ -194,8 +221,11 @@ class Acquirable:
                 read = await replication.confirm(driver, held, read)
             read = checked(read)
             held.renews_if(renew)
+            held.line = line
+            if before is not None:
+                held.takes_over(before.token)
             renewer.add(held)
-            if not renew:
+            if not renew and before is None:
                 note_unconfirmed(held.token)  # it ends by itself: no dead end for whoever waits
             if observing.counted("acquired", request, driver, won.waited):
                 await tell_acquired(driver, held, wait=wait, waited=won.waited)
@@ -204,6 +234,9 @@ class Acquirable:
             tenure.begin(hold)
             tenure.note(session(task=task).held, backend)
         except BaseException:
-            await waiting.take_back(driver, request)
+            if line is not None:
+                line.end(request.token)
+            token = request.token if before is None else before.token
+            await waiting.take_back(driver, request._replace(token=token))
             raise
         return hold

@@ -15,6 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
 from redis_locks.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
+from redis_locks.lines import MOST_PASSED
 
 MAX_PREFIX_BYTES = 128
 MAX_REPLICAS = 100
@@ -60,6 +61,7 @@ class Settings:
     warn_order: bool | None = None
     partitions: int = 1
     replicas: int = 0
+    local_batch: int = MOST_PASSED
     conflict_status: int = 423
     telemetry: tuple[str, ...] = ()
 
@@ -236,6 +238,11 @@ _ENTRIES: Mapping[str, _Entry] = {
         "replicas",
         whole_number(0, MAX_REPLICAS),
         "Give the number of replicas that have to know of a grant before it counts; 0 asks none.",
+    ),
+    "LOCAL_BATCH": _Entry(
+        "local_batch",
+        whole_number(0, MOST_PASSED),
+        "Give how often in a row a lock may pass inside a process; 0 asks the server each time.",
     ),
     "CONFLICT_STATUS": _Entry(
         "conflict_status",

@@ -122,7 +122,9 @@ class Convertible(Possession):
         if self._stays("shared"):
             return
         self._require_alone("downgrade()")
+        await self._restate(driver)
         lease = self._lease
+        lease.leave_line()
         held, _ = await self._persist(
             driver, lambda link: store.downgrade(link, lease.keys, lease.token)
         )

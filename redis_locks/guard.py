@@ -35,6 +35,8 @@ def verify(holds: Sequence[Hold]) -> None:
 
 
 async def _verify(backend: Backend, holds: list[Possession]) -> None:
+    for hold in holds:
+        await hold._restate(backend.driver)  # noqa: SLF001 - as above
     sent = monotonic()
 
     async def ask(link: Link) -> list[int | None]:

@@ -56,6 +56,7 @@ class Hold(Movable):
         commands = queued_commands(pipe, self._backend.description)
         if self.is_lost:
             raise self._lost()
+        await self._restate(driver)
         lease = self._lease
         # From here on a renewal that finds nothing is no loss.
         lease.ended = True
@@ -67,6 +68,7 @@ class Hold(Movable):
             await tell_lost(driver, lease)
             raise self._lost()
         self._released = True
+        lease.leave_line()
         self._tenure.leave(self)
         self._tenure.renewer.discard(lease)
         pipe.command_stack.clear()

@@ -5,12 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 from time import monotonic
-from typing import Any
+from typing import Any, Final, Protocol
 
-from redis_locks import observing, scripts
-from redis_locks.drivers.base import Driver
+from redis_locks import observing, scripts, store
+from redis_locks.drivers.base import Call, Driver
+from redis_locks.drivers.bells import Bell
+from redis_locks.identity import note_unconfirmed
 from redis_locks.scripts import Script
 from redis_locks.store import Request
+
+YOUNG: Final = 0.05
+"""Seconds for which nobody asks who holds: so long what Redis says of a hold may be out of date."""
+
+
+class Line(Protocol):
+    """Where a hold may pass to another thread or task of this process; see `lines`."""
+
+    def leave(self, lease: Lease, *, lost: bool = False) -> bool:
+        """End a hold. True: it has passed on, and Redis is not to be told."""
+
+    def end(self, asker: str) -> None:
+        """Note that the one in front, if it is this one, asks and holds no more."""
+
+
+class Heir(Protocol):
+    """To whom a hold has passed."""
+
+    before: Lease | None
+    """The lease of the hold, as soon as it has."""
+    bell: Bell
+
+
+_DECIDED: list[bool] = []
 
 
 class Lease:
@@ -22,17 +48,22 @@ class Lease:
         "due",
         "ended",
         "fencing_token",
+        "heir",
         "keys",
         "lease_ms",
+        "line",
         "lost",
         "mode",
         "name",
         "on_lost",
+        "own",
         "renews",
         "request",
+        "restating",
         "script",
         "since",
         "token",
+        "undecided",
         "untold",
         "upgrading",
     )
@@ -47,6 +78,8 @@ class Lease:
         mode: str | None = None,
         script: Script | None = None,
     ) -> None:
+        self.due = 0.0
+        """When to renew it, or to look at it, next."""
         self.request = request
         """What it was granted to."""
         self.name = name or request.name
@@ -70,7 +103,71 @@ class Lease:
         """Is called once when it is found lost by whoever renews or hears, in their thread."""
         self.untold = [True]
         """Empty once somebody was told how the hold ended. Shared by the leases of one hold."""
+        self.line: Line | None = None
+        """Where it may pass on, if it may."""
+        self.heir: Heir | None = None
+        """To whom it has passed on."""
+        self.own: Request | None = None
+        """Of a hold that passed to us, until Redis knows: our request; `token` is still that of another one."""
+        self.undecided = _DECIDED
+        """Of a hold that passed to us: empty once it is passed on, or told to Redis."""
+        self.restating = False
+        """Whether it is the latter."""
         self.renewed_until(deadline)
+
+    def takes_over(self, token: str) -> None:
+        """Note that it passed to us from another thread or task, whose token is in Redis."""
+        self.own, self.token = self.request, token
+        self.undecided = [True]
+        self.since = monotonic()
+        self.due = min(self.due, self.since + YOUNG)
+
+    @property
+    def asker(self) -> str:
+        """The token with which it was asked for."""
+        own = self.own  # once: whoever renews may set it to None meanwhile
+        return self.token if own is None else own.token
+
+    def decides(self) -> bool:
+        """Return True to one only of those who would pass the hold on, or write down in Redis whose it is."""
+        if self.own is None:
+            return True
+        try:
+            return self.undecided.pop()  # whole even if two threads come at once
+        except IndexError:
+            return False
+
+    def restates(self) -> bool:
+        """Return whether Redis is to be told now that the hold is ours; then it passes on no more."""
+        if self.own is None:
+            return False
+        self.restating = self.restating or self.decides()
+        return self.restating
+
+    def restated(self) -> None:
+        """Note that Redis knows the hold as ours."""
+        own = self.own
+        if own is not None:
+            # In this order: whoever reads `own` first and `token` then misses neither.
+            self.token = own.token
+            self.own = None
+            if not self.renews:
+                note_unconfirmed(self.token)  # it ends by itself
+
+    @property
+    def extension(self) -> tuple[Script, Call]:
+        """What renews it; for one that is not renewed, what tells whether it is held still."""
+        own, milliseconds = self.own, self.lease_ms if self.renews else 0
+        if own is None:
+            return self.script, store.extend_call(self.keys, self.token, milliseconds)
+        return scripts.ADOPT, store.adopt_call(
+            own._replace(lease_ms=milliseconds), self.token, self.fencing_token
+        )
+
+    def leave_line(self) -> None:
+        """Let the next in line ask Redis, as this hold will not pass on."""
+        if self.line is not None:
+            self.line.end(self.asker)
 
     def renewed_until(self, deadline: float) -> None:
         """Note that the lease ends at `deadline`, and when to renew it next."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from time import monotonic
 from typing import Any, TypeVar
 
+from redis_locks import store
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver, Link, LinkBroken
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
@@ -56,7 +57,11 @@ class Possession:
 
     @property
     def token(self) -> str:
-        """The random proof of this hold; nested holds share it."""
+        """The random proof of this hold; nested holds share it.
+
+        A hold that passed from another thread or task of this process starts with that one's, and gets its
+        own when it has lasted for a while.
+        """
         return self._lease.token
 
     @property
@@ -127,6 +132,26 @@ class Possession:
         msg = f"{self._backend.description} does not answer ({failure}); lock {self.name!r} ends with its lease"
         raise LockBackendError(msg) from failure
 
+    async def _restate(self, driver: Driver) -> None:
+        """Have Redis know a hold that passed to us inside this process as ours, if it does not yet.
+
+        Raises LockLost, LockBackendError.
+        """
+        lease = self._lease
+        own, token = lease.own, lease.token
+        if own is None or not lease.restates():
+            return
+        sent = monotonic()
+        adopted, _ = await self._persist(
+            driver, lambda link: store.adopt(link, own, token, lease.fencing_token)
+        )
+        if adopted is None or lease.is_over():
+            lease.lost = True
+            raise self._lost()
+        lease.restated()
+        lease.renewed_until(sent + adopted.left_ms / 1000)
+        self._tenure.renewer.add(lease)
+
     def _require_held(self) -> None:
         if self._pid != process_id():
             raise self._of_another_process()
@@ -161,6 +186,7 @@ class Possession:
         if self._pid == process_id() and not self._lease.is_over():
             if self._tenure.leave(self):
                 self._lease.ended = True  # also if the warning keeps us from going away
+                self._lease.leave_line()
                 note_unconfirmed(self._lease.token)  # it is in nobody's way for long
             warnings.warn(
                 f"A hold of lock {self.name!r} was dropped without release(); it ends with its lease",

@@ -128,6 +128,7 @@ class Releasable(Convertible):
         self._require_held()
         if self.is_lost:
             raise self._lost()
+        await self._restate(driver)
         lease = self._lease
         if lease.request.replicas:
             if not await replication.extend(driver, lease, milliseconds):
@@ -179,6 +180,11 @@ class Releasable(Convertible):
         # After a commit or a release of which nobody knows whether it was applied.
         repeated = repeated or lease.ended
         lease.ended = True
+        if lease.line is not None and lease.line.leave(lease, lost=was_lost):
+            self._released = True
+            lease.heir = None  # which refers to the lease: not to be left to the garbage collector
+            await tell_released(driver, lease)
+            return
         self._tenure.renewer.discard(lease)
         held, again = await self._ask_to_release(driver, was_lost=was_lost)
         self._released = True
@@ -201,4 +207,10 @@ class Releasable(Convertible):
 
     async def _end(self, link: Link) -> bool:
         """Run the script that ends the hold; False if the token did not hold the lock."""
-        return await store.release(link, self._lease.keys, self._lease.token)
+        lease = self._lease
+        own = lease.own  # before the token: see `Lease.restated`
+        released = await store.release(link, lease.keys, lease.token)
+        if not released and own is not None:
+            # It passed to us, and Redis may have learnt that meanwhile.
+            released = await store.release(link, lease.keys, own.token)
+        return released

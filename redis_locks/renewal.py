@@ -24,7 +24,7 @@ from redis_locks import observing, replication, store
 from redis_locks.drivers.base import Call, Driver, LinkBroken, run_blocking
 from redis_locks.drivers.ears import Ear, HearingLink
 from redis_locks.exceptions import LockBackendError
-from redis_locks.leases import Lease, tell_lost
+from redis_locks.leases import YOUNG, Lease, tell_lost
 from redis_locks.scripts import Script
 
 logger = logging.getLogger("redis_locks")
@@ -32,29 +32,24 @@ logger = logging.getLogger("redis_locks")
 IDLE: Final = 5.0
 """Seconds the renewal thread or task stays when there is nothing to renew."""
 
-YOUNG: Final = 0.05
-"""Seconds that a hold lasts before this process listens whether somebody else ends it."""
-
 ERROR_PAUSE: Final = 0.1
 """Seconds to pause after an error nobody foresaw: the other holds still need their renewal."""
 
 
 async def renew(driver: Driver, leases: list[Lease]) -> None:
     """Renew leases, a round trip per script; note in each how it went. Raises nothing about Redis."""
-    by_script: dict[Script, list[Lease]] = {}
+    by_script: dict[Script, list[tuple[Lease, Call]]] = {}
     for lease in leases:
-        by_script.setdefault(lease.script, []).append(lease)
+        script, call = lease.extension
+        by_script.setdefault(script, []).append((lease, call))
     for script, alike in by_script.items():
         await _renew_alike(driver, script, alike)
 
 
-async def _renew_alike(driver: Driver, script: Script, leases: list[Lease]) -> None:
+async def _renew_alike(driver: Driver, script: Script, alike: list[tuple[Lease, Call]]) -> None:
     sent = monotonic()
-    calls = [
-        # 0 for one that is not renewed: whether it is held still.
-        store.extend_call(lease.keys, lease.token, lease.lease_ms if lease.renews else 0)
-        for lease in leases
-    ]
+    leases = [lease for lease, _ in alike]
+    calls = [call for _, call in alike]
     try:
         replies = await _call_many(driver, script, calls, leases)
     except LinkBroken:
@@ -68,8 +63,8 @@ async def _renew_alike(driver: Driver, script: Script, leases: list[Lease]) -> N
             replies = [error] * len(leases)
     except LockBackendError as error:
         replies = [error] * len(leases)
-    for lease, reply in zip(leases, replies, strict=True):
-        _note(lease, reply, sent)
+    for (lease, (_, argv)), reply in zip(alike, replies, strict=True):
+        _note(lease, reply, sent, str(argv[0]))
 
 
 async def _call_many(
@@ -83,13 +78,14 @@ async def _call_many(
         driver.checkin(link)
 
 
-def _note(lease: Lease, reply: object, sent: float) -> None:
+def _note(lease: Lease, reply: object, sent: float, token: str | None = None) -> None:
+    """Note how a renewal went that was sent with `token` (None: that of the lease)."""
     if lease.ended:
         return  # the release overtook us
     try:
         if isinstance(reply, Exception):
             raise reply
-        left = store.extend_reply(reply, lease.token)
+        left = store.extend_reply(reply, token or lease.token)
     except (LinkBroken, LockBackendError) as error:
         logger.info("Renewal of lock %r failed, trying again: %s", lease.name, error)
         lease.due = monotonic() + lease.lease_ms / 10_000
@@ -100,6 +96,7 @@ def _note(lease: Lease, reply: object, sent: float) -> None:
             return
         lease.lost = True
     elif not lease.is_over():
+        lease.restated()
         lease.renewed_until(sent + left / 1000)
 
 
@@ -115,8 +112,11 @@ class _Registry:
     def add(self, lease: Lease) -> None:
         self._leases[lease.token] = weakref.ref(lease)
 
-    def discard(self, lease: Lease) -> None:
-        self._leases.pop(lease.token, None)
+    def discard(self, lease: Lease) -> bool:
+        """Forget a lease, under both its tokens; return whether it was there."""
+        own = lease.own
+        other = None if own is None else self._leases.pop(own.token, None)
+        return self._leases.pop(lease.token, other) is not None
 
     def take_due(self) -> tuple[list[Lease], float]:
         """Return the leases to renew now, and in how many seconds to look again."""
@@ -126,17 +126,30 @@ class _Registry:
         oldest = inf
         for token, reference in self._leases.copy().items():
             lease = reference()
-            if lease is None or lease.ended:
-                self._leases.pop(token, None)
+            if lease is None or lease.ended or token not in {lease.token, lease.asker}:
+                self._drop(token, reference)
             elif lease.is_over():
                 self._lose(lease)
             else:
                 oldest = min(oldest, lease.since)
                 next_due = min(next_due, max(lease.due, now))
-                if lease.due <= now:
+                if lease.due <= now and token == lease.token and self._renews(lease, reference):
                     due.append(lease)
         self.oldest = oldest
         return due, next_due - now
+
+    def _drop(self, token: str, reference: weakref.ref[Lease]) -> None:
+        found = self._leases.pop(token, reference)
+        if found is not reference:
+            self._leases[token] = found  # it has just passed on, with its token
+
+    def _renews(self, lease: Lease, reference: weakref.ref[Lease]) -> bool:
+        """Whether to renew a lease now. One that passed to us gets our token by that."""
+        own = lease.own
+        if own is None:
+            return True
+        self._leases[own.token] = reference
+        return lease.restates()
 
     def revoke(self, token: str) -> None:
         """Note that somebody else ended the hold of `token`."""
@@ -154,7 +167,7 @@ class _Registry:
                 lease.due = 0.0
 
     def _lose(self, lease: Lease) -> None:
-        if self._leases.pop(lease.token, None) is not None:
+        if self.discard(lease):
             if lease.on_lost is not None:
                 lease.on_lost()
             self._on_lost(lease)
@@ -311,7 +324,7 @@ class TaskRenewer:
         self._telling: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._wakes_at = 0.0
+        self._wakes_at = inf
 
     def add(self, lease: Lease) -> None:
         """Renew `lease` until it is discarded, lost or garbage."""
@@ -321,6 +334,7 @@ class TaskRenewer:
                 self._run(), name="redis_locks-renewal"
             )
         elif lease.due < self._wakes_at:
+            self._wakes_at = lease.due
             self._changed.set()
 
     def discard(self, lease: Lease) -> None:
@@ -343,13 +357,17 @@ class TaskRenewer:
                     await asyncio.sleep(ERROR_PAUSE)
                 del due
                 continue
-            self._wakes_at = monotonic() + pause
+            # Woken early, for a lease that may be gone already, it keeps that time: the next lease
+            # would only wake it again.
+            now = monotonic()
+            self._wakes_at = min(self._wakes_at, now + pause)
             self._changed.clear()
             try:
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(self._wakes_at - now):
                     await self._changed.wait()
             except TimeoutError:
-                if not len(self._registry):
+                self._wakes_at = inf
+                if pause >= IDLE and not len(self._registry):
                     return
 
     def _tell_lost(self, lease: Lease) -> None:

@@ -140,9 +140,17 @@ class Adopted(NamedTuple):
     fencing_token: int
 
 
-async def adopt(link: Link, heir: Request, token: str) -> Adopted | None:
-    """Give the hold of `token` the token of `heir`, its lease and who it is; None if there is none."""
-    call = (heir.keys, (token, heir.token, heir.lease_ms, heir.who))
+def adopt_call(heir: Request, token: str, fencing_token: int = 0) -> Call:
+    """Return the call that gives the hold of `token` to `heir`; see `adopt`."""
+    return heir.keys, (token, heir.token, heir.lease_ms, heir.who, fencing_token)
+
+
+async def adopt(link: Link, heir: Request, token: str, fencing_token: int = 0) -> Adopted | None:
+    """Give the hold of `token` the token of `heir`, its lease and who it is; None if there is none.
+
+    `fencing_token`: that of the hold, if it got a higher one since it was granted.
+    """
+    call = adopt_call(heir, token, fencing_token)
     words = echoed(await link.call(scripts.ADOPT, call), token, 5)
     return Adopted(int(words[3]) - int(words[2]), int(words[4])) if words[1] == "1" else None
 
@@ -209,7 +217,7 @@ def extend_call(keys: Keys, token: str, lease_ms: int) -> Call:
 
 def extend_reply(reply: object, token: str) -> int | None:
     """Return how many ms were left of the lease when the call ran, or None if it was lost."""
-    words = echoed(reply, token, 3)
+    words = echoed(reply, token, 4)  # `adopt` says one word more
     return int(words[3]) - int(words[2]) if words[1] == "1" else None
 
 

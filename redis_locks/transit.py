@@ -116,6 +116,7 @@ class Movable(Releasable):
         await self._extend(driver, milliseconds)
         # Whatever happens from here on is not this hold's business any more.
         self._released = held.ended = True
+        held.leave_line()
         self._tenure.leave(self)
         self._tenure.renewer.discard(held)
         note_unconfirmed(

@@ -46,11 +46,16 @@ class Won(NamedTuple):
 
 
 async def acquire(
-    driver: Driver, request: Request, wait: float | None, patience: float | None = None
+    driver: Driver,
+    request: Request,
+    wait: float | None,
+    patience: float | None = None,
+    since: float | None = None,
 ) -> Won | Refused:
     """Acquire, waiting up to `wait` seconds (0: not at all, None: for ever).
 
-    After `patience` seconds it looks for a deadlock (None: never), and again now and then.
+    After `patience` seconds it looks for a deadlock (None: never), and again now and then. `since`:
+    when the wait began, on the monotonic clock, if that was before, and told as contention.
 
     Returns `Refused` when somebody else still held the lock at the end. Whatever goes wrong,
     cancellation included, leaves neither hold nor queue entry behind, or raises
@@ -58,7 +63,7 @@ async def acquire(
     Raises `DeadlockDetected` when this wait was ended for others to go on, and `LockError` when
     an operator cancelled it.
     """
-    attempt = _Attempt(driver, request, wait, patience)
+    attempt = _Attempt(driver, request, wait, patience, since)
     try:
         won = await attempt.run()
         attempt.close()  # here, so that an interrupt meanwhile takes back what was won
@@ -129,7 +134,12 @@ class _Attempt:
     """One acquire; keeps what its retries must know."""
 
     def __init__(
-        self, driver: Driver, request: Request, wait: float | None, patience: float | None = None
+        self,
+        driver: Driver,
+        request: Request,
+        wait: float | None,
+        patience: float | None = None,
+        since: float | None = None,
     ) -> None:
         self._driver = driver
         self._request = request
@@ -137,11 +147,11 @@ class _Attempt:
         self._wait = wait
         self._wait_for_ever = wait is None
         self._nowait = wait == 0
-        self._started = monotonic()
+        self._started = monotonic() if since is None else since
         self._until = self._started + (wait or 0.0)
         self._suspicious_at = inf if patience is None else self._started + patience
         self._long_at = self._suspicious_at
-        self._uncontended = True
+        self._uncontended = since is None
         self._link: Link | None = None
         self._queued = False
         self._failures = 0
@@ -159,7 +169,7 @@ class _Attempt:
                 reply = await store.acquire(link, self._request, self._wait_ms(left), first=first)
                 if isinstance(reply, Granted):
                     deadline = sent + self._request.lease_ms / 1000
-                    waited = self.waited() if self._queued else 0.0
+                    waited = self.waited() if self._queued or not self._uncontended else 0.0
                     return Won(reply.fencing_token, deadline, reply.read or [], waited)
                 self._queued = not self._nowait
                 if await self._buried(link, reply):

@@ -53,7 +53,7 @@ class BlockingDriver:
         """Start empty: after a fork the links are the parent's."""
         self._idle: deque[BlockingLink] = deque()
         self._open: WeakSet[BlockingLink] = WeakSet()
-        self._alone: WeakSet[BlockingLink] = WeakSet()
+        self._alone: set[BlockingLink] = set()
         self._wanting: deque[ThreadBell] = deque()
         self._grown_at = 0.0
         self._opening: deque[None] = deque()
@@ -84,9 +84,14 @@ class BlockingDriver:
 
     async def checkout_to_wait(self) -> Link:
         """Return a link of its own for one of the first few, or one that shares; see `Driver`."""
-        if len(self._alone) < ALONE:
+        if len(self._alone) >= ALONE and (shares := self._crowd.join(self)) is not None:
+            return shares
+        try:
+            return (
+                self._idle.pop()
+            )  # nearly always; a call of the next one costs as much as all this
+        except IndexError:
             return await self.checkout_for_asking()
-        return self._crowd.join(self) or await self.checkout_for_asking()
 
     async def checkout_for_asking(self) -> Link:
         """Return an idle link, or a new one; where there are many, wait a moment for an idle one."""

@@ -38,7 +38,8 @@ local function grant(holder, lease, channel, who, above)
   end
   local fence = string.format("%.0f", math.max(last + 1, above + 1, now_us))
   local at = string.format("%.0f", now)
-  call("SET", fence_key, fence, "PX", 3600000)
+  -- 16 more belong to it: see FENCE_RESERVED.
+  call("SET", fence_key, string.format("%.0f", fence + 16), "PX", 3600000)
   local claim = fence .. " " .. at .. " exclusive " .. lease .. " " .. channel .. " 0 1 " .. who
   call("SET", key, holder .. " " .. claim, "PX", lease)
   return fence, at

@@ -7,7 +7,7 @@
 --   P{n}:queue:NAME    LIST    tokens of the waiters in order
 --   P{n}:claims:NAME   HASH    token of a waiter or sharer -> claim; mode -> number of sharers
 --                              in it; "capacity" -> see `capacity_beside`
---   P{n}:fence:NAME    STRING  the last fencing token given out
+--   P{n}:fence:NAME    STRING  the last fencing token given out, or reserved with it
 --   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
 --   P{n}:done:TOKEN    STRING  says for a minute that a commit was applied
 --   P{n}:waits         HASH    session -> what it waits for, of those that wait for long: see detect
@@ -43,6 +43,9 @@ local CLAIMS, FENCE, SET, DONE = tag .. "claims:", tag .. "fence:", tag .. "set:
 local WAITS = tag .. "waits"
 
 local FENCE_KEPT_MS = 3600000
+-- So many more fencing tokens belong to each grant, for holds that pass on inside a process; they
+-- must be out of use even if that dies.
+local FENCE_RESERVED = 16
 local INDEX_SLACK_MS = 60000
 -- A waiter says every 2 s that it is there; after three missed turns its place may go. The
 -- slack saves setting the expiry anew each time.
@@ -121,7 +124,7 @@ end
 
 -- Write down the exclusive holder of a lock.
 local function hold_alone(name, holder, fence, ends, claim)
-  call("SET", FENCE .. name, fence, "PX", FENCE_KEPT_MS)
+  call("SET", FENCE .. name, text(fence + FENCE_RESERVED), "PX", FENCE_KEPT_MS)
   call("SET", HOLDER .. name, holder .. " " .. claim, "PXAT", text(ends))
 end
 

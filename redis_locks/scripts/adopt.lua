@@ -6,10 +6,11 @@
 --   2 the token that it gets
 --   3 lease, ms; never shortens what is left
 --   4 who, JSON for people
+--   5 fencing token that the hold has by now; a higher one stays
 -- Reply: "token 1 now ends fence"  now and the end of the lease in ms
 --        "token 0"                 the token does not hold all of the locks (any more)
 
-local heir, lease, who = ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local heir, lease, who, fence_now = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 
 -- The claim of a hold, and when its lease ends (ms).
 local function of(name, holder)
@@ -44,6 +45,7 @@ for _, name in ipairs(all) do
 end
 local fence, _, mode, _, channel = string.match(claim, CLAIM)
 if not moved then
+  fence = text(math.max(tonumber(fence), fence_now))
   soonest = latest
   for _, name in ipairs(all) do
     let_go(name)

@@ -9,8 +9,9 @@ from unittest.mock import patch
 
 from django.test.utils import TestContextDecorator
 
-from redis_locks import backends, waiting
+from redis_locks import backends, lines, waiting
 from redis_locks.drivers.base import Driver
+from redis_locks.lines import Got
 from redis_locks.store import Refused, Request
 from redis_locks.testing.stand_in import Outcome, StandIn
 from redis_locks.waiting import Won
@@ -53,6 +54,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
             patches.enter_context(patch.object(backends, "_backends", everywhere))
             # Higher than the driver, because a wait must not take its time here.
             patches.enter_context(patch.object(waiting, "acquire", _acquire))
+            patches.enter_context(patch.object(lines, "acquire", _acquire_in_line))
             self._enabled.append(patches.pop_all())
 
     def disable(self) -> None:
@@ -68,3 +70,7 @@ async def _acquire(
         for kind in ("contended", "timed_out") if wait != 0 else ("contended",):
             await waiting.tell_refused(driver, kind, request, outcome, wait=wait)
     return outcome
+
+
+async def _acquire_in_line(driver: Driver, request: Request, wait: float | None, *_: object) -> Got:
+    return await _acquire(driver, request, wait), None, None

@@ -5,6 +5,8 @@ import time
 import pytest
 from redis.exceptions import ResponseError
 
+from redis_locks import scripts
+from redis_locks.lines import MOST_PASSED
 from tests.scripts.bench import FOR_EVER, WHO, Bench
 
 
@@ -157,7 +159,15 @@ def test_fencing_tokens_grow_from_a_number_of_the_future(bench: Bench) -> None:
     bench.client.set(bench.keys.fence, future, px=60_000)
     assert future + 1 == int(bench.acquire("a")[1])
     bench.release("a")
-    assert future + 2 == int(bench.acquire("b")[1])
+    assert future + 2 + MOST_PASSED == int(bench.acquire("b")[1])
+
+
+def test_each_exclusive_grant_reserves_the_fencing_tokens_of_holds_that_pass_on(
+    bench: Bench,
+) -> None:
+    fence = int(bench.acquire("a")[1])
+    assert fence + MOST_PASSED == int(bench.client.get(bench.keys.fence))
+    assert f"FENCE_RESERVED = {MOST_PASSED}\n".encode() in scripts.ACQUIRE.text
 
 
 def test_the_fencing_token_is_remembered_for_an_hour(bench: Bench) -> None:

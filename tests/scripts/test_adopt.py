@@ -9,9 +9,14 @@ HEIR = '{"host":"worker-1","pid":7,"unit":"thread MainThread","label":"celery wo
 
 
 def adopted(
-    bench: Bench, token: str, heir: str, lease: int = 60_000, names: tuple[str, ...] = ()
+    bench: Bench,
+    token: str,
+    heir: str,
+    lease: int = 60_000,
+    names: tuple[str, ...] = (),
+    fence: int = 0,
 ) -> list[str]:
-    return bench.words(scripts.ADOPT, token, heir, lease, HEIR, names=names)
+    return bench.words(scripts.ADOPT, token, heir, lease, HEIR, fence, names=names)
 
 
 @pytest.mark.parametrize("mode", ["exclusive", "shared", "permit:3"])
@@ -27,6 +32,15 @@ def test_the_hold_gets_another_token_and_stays_what_it_is(bench: Bench, mode: st
     assert not bench.release("a")
     assert bench.release("b")
     assert "waiter" == bench.holder()
+
+
+def test_the_hold_gets_the_fencing_token_that_it_has_by_now(bench: Bench) -> None:
+    fence = int(bench.acquire("a")[1])
+    assert ["1", str(fence + 3)] == adopted(bench, "a", "b", fence=fence + 3)[::3]
+    assert fence + 3 == bench.fence() < int(bench.client.get(bench.keys.fence))
+    assert ["1", str(fence + 3)] == adopted(bench, "a", "b", fence=fence + 3)[::3]
+    assert bench.release("b")
+    assert int(bench.acquire("c")[1]) > fence + 3
 
 
 def test_adopted_again_after_a_lost_reply_it_is_the_same(bench: Bench) -> None:

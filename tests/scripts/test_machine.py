@@ -226,7 +226,7 @@ class ScriptMachine(RuleBasedStateMachine):
         held = self.a_holder(data)
         if held:
             heir = self.new_token()
-            assert "1" == self.call(scripts.ADOPT, held, heir, LEASE, WHO, times=times)[0]
+            assert "1" == self.call(scripts.ADOPT, held, heir, LEASE, WHO, 0, times=times)[0]
             held.token = heir
 
     @precondition(lambda self: self.model.holders)

@@ -47,7 +47,8 @@ def test_a_wait_ends_with_a_message_whatever_protocol_the_user_s_client_speaks(
     server_side = Observer(client)
     with configured(redis_server, protocol, backend):
         hold = held(world, Lock(name))
-        waiter = world.start(world.acquire, Lock(name, wait=20))
+        # With another lease, so that it waits at the server from the start.
+        waiter = world.start(world.acquire, Lock(name, wait=20, lease=9))
         server_side.until_waiters(name, 1)
         before = scripts_run(client)
         world.release(hold)
