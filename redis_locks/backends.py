@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django.core.signals import setting_changed
 
 from redis_locks.conf import UNSET, Unset, get_settings
-from redis_locks.connections import resolve
-from redis_locks.drivers.asynchronous import AsyncDriver, LoopDrivers
 from redis_locks.drivers.base import Driver
-from redis_locks.drivers.blocking import BlockingDriver
-from redis_locks.drivers.cluster import AsyncClusterDriver, BlockingClusterDriver
-from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
-from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.identity import process_name, process_of
 from redis_locks.keys import Group, Keys, holder_channel, index_key, partition_of, set_keys
 from redis_locks.loops import PerLoop
-from redis_locks.node_renewal import NodeRenewer
 from redis_locks.renewal import Renewer, TaskRenewer, ThreadRenewer
+
+if TYPE_CHECKING:
+    from redis_locks.drivers.asynchronous import LoopDrivers
+    from redis_locks.drivers.cluster import AsyncClusterDriver
+    from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
+    from redis_locks.drivers.endpoint import Endpoint
 
 
 class Backend:
@@ -29,11 +29,20 @@ class Backend:
     renewer: Renewer
 
     def __init__(self, endpoint: Endpoint | ClusterEndpoint, prefix: str, partitions: int) -> None:
+        # Not above: they import redis-py, which takes Django's start longer than all of this app, and
+        # many processes, such as `manage.py migrate`, take no lock.
+        from redis_locks.drivers.asynchronous import AsyncDriver, LoopDrivers
+        from redis_locks.drivers.blocking import BlockingDriver
+        from redis_locks.drivers.cluster import AsyncClusterDriver, BlockingClusterDriver
+        from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
+        from redis_locks.node_renewal import NodeRenewer
+
         self.description = endpoint.description
         self._patient: Renewer | None = None
         self._prefix = prefix
         self._partitions = partitions
         self._loop_drivers: LoopDrivers | PerLoop[AsyncClusterDriver]
+        self._loop_renewer: Callable[[Any], Renewer]
         if isinstance(endpoint, ClusterEndpoint):
             driver = BlockingClusterDriver(endpoint, partial(BlockingDriver, prefix=prefix))
             self.driver = driver
@@ -42,22 +51,21 @@ class Backend:
                 lambda: AsyncClusterDriver(endpoint, partial(AsyncDriver, prefix=prefix)),
                 AsyncClusterDriver.aclose,
             )
+            self._loop_renewer = lambda each: NodeRenewer(
+                each.nodes, lambda: TaskRenewer(each.for_renewal())
+            )
         else:
             self.driver = blocking = BlockingDriver(endpoint, prefix)
             self.renewer = ThreadRenewer(blocking)
             self._patient = ThreadRenewer(blocking)
             self._loop_drivers = LoopDrivers(endpoint, prefix)
+            self._loop_renewer = TaskRenewer
 
     async def of_loop(self) -> tuple[Driver, Renewer]:
         """Return the running event loop's driver and renewer."""
         driver = await self._loop_drivers.get()
         if driver.renewer is None:
-            if isinstance(driver, AsyncClusterDriver):
-                driver.renewer = NodeRenewer(
-                    driver.nodes, lambda: TaskRenewer(driver.for_renewal())
-                )
-            else:
-                driver.renewer = TaskRenewer(driver)
+            driver.renewer = self._loop_renewer(driver)
         return driver, driver.renewer
 
     def replicas(self, wanted: int | Unset) -> int:
@@ -133,6 +141,9 @@ def backend_for(using: str | None) -> Backend:
     try:
         return _backends[using]
     except KeyError:
+        # Not above, as in `Backend`.
+        from redis_locks.connections import resolve
+
         settings = get_settings()
         backend = Backend(resolve(using), settings.prefix, settings.partitions)
         return _backends.setdefault(using, backend)

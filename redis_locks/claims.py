@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 
@@ -19,8 +18,7 @@ class Who(NamedTuple):
         return f"{self.host} pid {self.pid} {self.unit} ({self.label})"
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """One claim. `fencing_token` is 0 for a waiter; `since_ms` is server time.
 
     `lease_ms` is what was asked for when acquiring; 0 if that is not known.

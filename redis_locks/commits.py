@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from redis.asyncio.cluster import ClusterPipeline as AsyncClusterPipeline
-from redis.cluster import ClusterPipeline
-
-from redis_locks.drivers.endpoint import Endpoint
-
 Commands = list[list[bytes]]
 
 MAX_WORDS = 7000
@@ -28,6 +23,12 @@ def queued_commands(pipe: Any, server: str) -> Commands:
         ValueError: It belongs to another server or database or a cluster, watches keys, or has a command
             that cannot be part of a script.
     """
+    # Not above: redis-py is imported when a connection is, for start-up's sake.
+    from redis.asyncio.cluster import ClusterPipeline as AsyncClusterPipeline
+    from redis.cluster import ClusterPipeline
+
+    from redis_locks.drivers.endpoint import Endpoint
+
     if isinstance(pipe, ClusterPipeline | AsyncClusterPipeline):
         msg = (
             "commit(pipe) is one step on one server, and pipe belongs to a cluster, where your keys "

@@ -7,8 +7,7 @@ import enum
 import functools
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
@@ -40,8 +39,7 @@ UNSET: Final = Unset.UNSET
 """For an argument that was not given: the value comes from REDIS_LOCKS when it is needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """The values of REDIS_LOCKS, with defaults filled in.
 
     ``wait``, ``lease`` and ``deadlock_timeout`` are seconds; ``wait`` may be 0 (do not wait)
@@ -71,8 +69,7 @@ class Settings:
         return round(self.lease * 1000)
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing that is wrong with REDIS_LOCKS and how to put it right."""
 
     id: str
@@ -184,8 +181,7 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     field: str
     read: Callable[[object, str], object]
     hint: str

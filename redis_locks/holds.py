@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from redis_locks import store
 from redis_locks.commits import queued_commands
 from redis_locks.drivers.base import Driver, run_blocking
@@ -74,4 +72,7 @@ class Hold(Movable):
         pipe.command_stack.clear()
         await tell_released(driver, lease)
         if failure:
+            # Not above: redis-py is imported when a connection is, for start-up's sake.
+            from redis.exceptions import ResponseError
+
             raise ResponseError(failure)

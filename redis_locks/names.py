@@ -11,13 +11,12 @@ import functools
 import inspect
 import string
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from redis_locks.keys import validate_name
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One field of a template: a parameter and the attributes to follow from it."""
 
     text: str
@@ -73,8 +72,7 @@ def _has_text(value: object) -> bool:
     return kind.__str__ is not object.__str__ or kind.__repr__ is not object.__repr__
 
 
-@dataclass(frozen=True, slots=True)
-class NameTemplate:
+class NameTemplate(NamedTuple):
     """A parsed template: literal text and fields, in order."""
 
     text: str

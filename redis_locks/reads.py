@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from redis.exceptions import ResponseError
-
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.wire import pack_command
 
@@ -118,5 +116,8 @@ def checked(replies: list[Any]) -> list[Any]:
                     f"({reply.text}): read when the lock is held"
                 )
                 raise ValueError(msg)
+            # Not above: redis-py is imported when a connection is, for start-up's sake.
+            from redis.exceptions import ResponseError
+
             raise ResponseError(reply.text)
     return replies

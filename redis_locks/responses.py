@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from django.http import HttpRequest, HttpResponse
 
-from redis_locks import inspection
 from redis_locks.conf import get_settings
 from redis_locks.exceptions import LockBackendError, LockNotAvailable
-from redis_locks.inspection import LockInfo
+
+if TYPE_CHECKING:
+    from redis_locks.inspection import LockInfo
 
 MESSAGE = "Somebody else is changing this at the moment. Please try again."
 
@@ -28,12 +29,17 @@ def note_queue(error: LockNotAvailable, names: Sequence[str], using: str | None)
 
     Leaves it as it is if Redis cannot be asked: it is a hint only.
     """
+    # Not above: most processes never inspect a lock, and to import this takes Django's start a while.
+    from redis_locks import inspection
+
     with suppress(LockBackendError):
         _note(error, inspection.locks(using=using, names=names))
 
 
 async def anote_queue(error: LockNotAvailable, names: Sequence[str], using: str | None) -> None:
     """Complete ``error`` with how many wait in the longest of the queues; see `note_queue`."""
+    from redis_locks import inspection  # not above, as in `note_queue`
+
     with suppress(LockBackendError):
         _note(error, await inspection.alocks(using=using, names=names))
 

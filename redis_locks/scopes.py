@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -101,8 +101,7 @@ def _in_transaction(connection: BaseDatabaseWrapper) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """The open transaction of a connection, as a keeper of holds."""
 
     connection: BaseDatabaseWrapper

@@ -9,7 +9,6 @@ from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Djan
 from django.core.exceptions import ImproperlyConfigured
 
 from redis_locks.conf import Settings, problems
-from redis_locks.connections import verify
 
 NO_CONNECTION = "redis_locks.E004"
 NO_MIDDLEWARE = "redis_locks.W008"
@@ -30,6 +29,9 @@ def _check_connection(configured: object) -> list[CheckMessage]:
     connection = entries.get("CONNECTION", Settings().connection)
     if not isinstance(connection, str) or not connection.strip():
         return []  # said by problems() already
+    # Not above: it imports redis-py, and at Django's start no check runs.
+    from redis_locks.connections import verify
+
     try:
         verify(connection)
     except ImproperlyConfigured as error:

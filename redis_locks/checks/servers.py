@@ -6,9 +6,6 @@ from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Djan
 from django.core.exceptions import ImproperlyConfigured
 
 from redis_locks.conf import get_settings
-from redis_locks.connections import caches_beside, is_dotted_path, resolve
-from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
-from redis_locks.drivers.endpoint import DEFAULT_TIMEOUT
 
 SHARED_WITH_CACHE = "redis_locks.W006"
 NO_TIMEOUT = "redis_locks.W007"
@@ -17,6 +14,9 @@ REPLICAS_OF_CLUSTER = "redis_locks.E009"
 
 def check_servers(**_: object) -> list[CheckMessage]:
     """Warnings of the server that CONNECTION names; none if it is a callable, which may connect."""
+    # Not above: it imports redis-py, and at Django's start no check runs.
+    from redis_locks.connections import is_dotted_path
+
     try:
         spec = get_settings().connection
         if is_dotted_path(spec):
@@ -27,6 +27,8 @@ def check_servers(**_: object) -> list[CheckMessage]:
 
 
 def _shared_with_caches(spec: str) -> list[CheckMessage]:
+    from redis_locks.connections import caches_beside  # not above, as in `check_servers`
+
     clears = [f"caches[{alias!r}].clear()" for alias in caches_beside(spec)]
     if not clears:
         return []
@@ -42,6 +44,10 @@ def _shared_with_caches(spec: str) -> list[CheckMessage]:
 
 
 def _without_timeout(spec: str) -> list[CheckMessage]:
+    # Not above, as in `check_servers`.
+    from redis_locks.connections import resolve
+    from redis_locks.drivers.endpoint import DEFAULT_TIMEOUT
+
     if resolve(spec).kwargs.get("socket_timeout", DEFAULT_TIMEOUT) is not None:
         return []
     return [
@@ -56,6 +62,10 @@ def _without_timeout(spec: str) -> list[CheckMessage]:
 
 
 def _replicas_of_cluster(spec: str) -> list[CheckMessage]:
+    # Not above, as in `check_servers`.
+    from redis_locks.connections import resolve
+    from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
+
     if not (get_settings().replicas and isinstance(resolve(spec), ClusterEndpoint)):
         return []
     return [

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from asgiref.sync import iscoroutinefunction
-from redis.asyncio.client import Pipeline as AsyncPipeline
-from redis.client import Pipeline
 
 from redis_locks.conf import UNSET, Unset
-from redis_locks.drivers.base import run_blocking
-from redis_locks.optimistic.attempts import conflict_rates, transact
 from redis_locks.optimistic.conflicts import ConflictRate
 from redis_locks.optimistic.plans import Options, Plan
 from redis_locks.optimistic.signatures import (
@@ -25,14 +21,15 @@ from redis_locks.optimistic.signatures import (
     text_of,
     without_pipeline,
 )
-from redis_locks.optimistic.sources import Using
-from redis_locks.optimistic.worlds import Asynchronous, Blocking
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_BLOCKING = Blocking()
-_ASYNCHRONOUS = Asynchronous()
+if TYPE_CHECKING:
+    from redis.asyncio.client import Pipeline as AsyncPipeline
+    from redis.client import Pipeline
+
+    from redis_locks.optimistic.sources import Using
 
 
 class optimistic:  # noqa: N801 - used as a decorator, so it reads like a function
@@ -117,23 +114,15 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
 
             @functools.wraps(function)
             async def transaction(*args: Any, **kwargs: Any) -> Any:
-                return await transact(
-                    _ASYNCHRONOUS,
-                    lambda pipe: function(pipe, *args, **kwargs),
-                    plan_of(args, kwargs),
+                return await _arun(
+                    lambda pipe: function(pipe, *args, **kwargs), plan_of(args, kwargs)
                 )
 
         else:
 
             @functools.wraps(function)
             def transaction(*args: Any, **kwargs: Any) -> Any:
-                return run_blocking(
-                    transact(
-                        _BLOCKING,
-                        lambda pipe: function(pipe, *args, **kwargs),
-                        plan_of(args, kwargs),
-                    )
-                )
+                return _run(lambda pipe: function(pipe, *args, **kwargs), plan_of(args, kwargs))
 
         transaction.__signature__ = signature  # type: ignore[attr-defined]
         plan_of = self._planner(transaction)
@@ -175,7 +164,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
             raise TypeError(msg)
         options = Options(attempts, remember, escalate_after, wait, using)
         plan = Plan(options, keys, operation_id, escalate_to, label(function))
-        return cast("R", run_blocking(transact(_BLOCKING, function, plan)))
+        return cast("R", _run(function, plan))
 
     @staticmethod
     async def arun(
@@ -193,7 +182,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         require_function(function)
         options = Options(attempts, remember, escalate_after, wait, using)
         plan = Plan(options, keys, operation_id, escalate_to, label(function))
-        return cast("R", await transact(_ASYNCHRONOUS, function, plan))
+        return cast("R", await _arun(function, plan))
 
     @staticmethod
     def conflicts(*, using: Using = None, limit: int = 100) -> list[ConflictRate]:
@@ -210,9 +199,26 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         Raises:
             LockBackendError: Redis could not be asked.
         """
-        return run_blocking(conflict_rates(_BLOCKING, using, limit))
+        from redis_locks.optimistic import running  # not above, as in `_run`
+
+        return running.conflicts(using, limit)
 
     @staticmethod
     async def aconflicts(*, using: Using = None, limit: int = 100) -> list[ConflictRate]:
         """Return how often attempts at a key met a conflict; see `conflicts`."""
-        return await conflict_rates(_ASYNCHRONOUS, using, limit)
+        from redis_locks.optimistic import running  # not above, as in `_run`
+
+        return await running.aconflicts(using, limit)
+
+
+def _run(function: Callable[[Any], Any], plan: Plan) -> Any:
+    # Not above: it imports redis-py, which Django's start can do without.
+    from redis_locks.optimistic import running
+
+    return running.run(function, plan)
+
+
+async def _arun(function: Callable[[Any], Any], plan: Plan) -> Any:
+    from redis_locks.optimistic import running  # not above, as in `_run`
+
+    return await running.arun(function, plan)

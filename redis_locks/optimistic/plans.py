@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import redis
+from typing import TYPE_CHECKING
 
 from redis_locks.conf import UNSET, Unset
 from redis_locks.durations import MAX_SECONDS, seconds, wait_seconds
 from redis_locks.keys import validate_name
-from redis_locks.optimistic.sources import Using, require_using
+
+if TYPE_CHECKING:
+    from redis_locks.optimistic.sources import Using
 
 MAX_ATTEMPTS = 10_000
 
@@ -33,7 +34,11 @@ class Options:
             raise ValueError(msg)
         if self.wait is not UNSET:
             wait_seconds(self.wait)
-        require_using(self.using)
+        if self.using is not None and not isinstance(self.using, str):
+            # Not above: it imports redis-py, which whoever names no client has not imported yet.
+            from redis_locks.optimistic.sources import require_using
+
+            require_using(self.using)
 
     def require_escalation(self) -> None:
         """Raise ValueError if the attempts end before the lock would be taken."""
@@ -72,7 +77,7 @@ class Plan:
     def lock_using(self) -> str | None:
         """Where the lock lives: with the data, unless that was given as a client."""
         using = self.options.using
-        return None if isinstance(using, redis.Redis | redis.RedisCluster) else using
+        return using if isinstance(using, str) else None
 
 
 def _whole(argument: str, value: object, highest: int) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis_locks import observing, waiting
 from redis_locks.conf import UNSET, Unset
@@ -28,8 +27,7 @@ from redis_locks.sides import Side
 from redis_locks.store import Refused, Request
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """One job: its name, its terms, and whose event methods are called."""
 
     name: str

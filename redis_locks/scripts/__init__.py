@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
+from functools import cached_property, lru_cache
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Script:
-    """One Lua script and the SHA-1 under which Redis caches it."""
+    """One Lua script and the SHA-1 under which Redis caches it.
 
-    name: str
-    parts: tuple[str, ...]
-    text: bytes
-    sha: bytes
+    Read when first used: a process that takes no lock reads none of the files.
+
+    Args:
+        name: The operation, for people.
+        parts: The names of its files in this package, in order.
+        paths: All its files, each as package and name.
+    """
+
+    def __init__(
+        self, name: str, parts: tuple[str, ...], paths: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        self.name = name
+        self.parts = parts
+        self._paths = paths
+
+    @cached_property
+    def text(self) -> bytes:
+        """What the server runs."""
+        return b"\n".join(_read(*path) for path in self._paths)
+
+    @cached_property
+    def sha(self) -> bytes:
+        """The name that the server gives it."""
+        # Nothing here depends on the strength of SHA-1.
+        return hashlib.sha1(self.text, usedforsecurity=False).hexdigest().encode()
 
     @property
     def is_extension(self) -> bool:
@@ -35,14 +53,30 @@ def load(name: str, *shared: str, first: Sequence[str] = (), package: str = __na
     parts = (*first, "_prelude", *shared, name)
     own = [(package, name)] if package == __name__ else [(package, "_prelude"), (package, name)]
     paths = [*((__name__, part) for part in parts[:-1]), *own]
-    text = b"\n".join((files(folder) / f"{part}.lua").read_bytes() for folder, part in paths)
-    return _named(name, parts, text)
+    return Script(name, parts, paths)
 
 
-def _named(name: str, parts: tuple[str, ...], text: bytes) -> Script:
-    # Redis names cached scripts by SHA-1; nothing here depends on its strength.
-    sha = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
-    return Script(name, parts, text, sha)
+def _read(package: str, part: str) -> bytes:
+    # Not above: it takes as long to import as several of our modules.
+    from importlib.resources import files
+
+    return (files(package) / f"{part}.lua").read_bytes()
+
+
+class _ClusterScript(Script):
+    """A script as the nodes of a cluster run it."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(script.name, script.parts)
+        self._script = script
+
+    @cached_property
+    def text(self) -> bytes:
+        """See `on_cluster`."""
+        text = self._script.text
+        for word, sharded in ((b"PUBLISH", b"SPUBLISH"), (b"NUMSUB", b"SHARDNUMSUB")):
+            text = text.replace(b'"%b"' % word, b'"%b"' % sharded)
+        return text if self.is_extension else _read(__name__, "_cluster") + b"\n" + text
 
 
 @lru_cache(maxsize=64)
@@ -52,12 +86,7 @@ def on_cluster(script: Script) -> Script:
     It changes nothing at all while the slot moves to another node key by key, but for one that
     only extends a lease, of which half is as good as nothing.
     """
-    text = script.text
-    for word, sharded in ((b"PUBLISH", b"SPUBLISH"), (b"NUMSUB", b"SHARDNUMSUB")):
-        text = text.replace(b'"%b"' % word, b'"%b"' % sharded)
-    if not script.is_extension:
-        text = (files(__name__) / "_cluster.lua").read_bytes() + b"\n" + text
-    return _named(script.name, script.parts, text)
+    return _ClusterScript(script)
 
 
 ACQUIRE = load("acquire", "_modes", "_queue", first=("_alone", "_acquire_fast"))

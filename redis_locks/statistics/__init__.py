@@ -7,17 +7,20 @@ Each function blocks, and has a twin for async code whose name begins with "a".
 
 from __future__ import annotations
 
-from redis_locks.statistics.reading import (
-    Event,
-    LockStatistics,
-    Moment,
-    Period,
-    Statistics,
-    aevents,
-    aread,
-    events,
-    read,
-)
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from redis_locks.statistics.reading import (
+        Event,
+        LockStatistics,
+        Moment,
+        Period,
+        Statistics,
+        aevents,
+        aread,
+        events,
+        read,
+    )
 
 __all__ = [
     "Event",
@@ -30,3 +33,13 @@ __all__ = [
     "events",
     "read",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what reads figures when it is first asked for: every process counts, few read."""
+    if name not in __all__:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    from redis_locks.statistics import reading
+
+    return getattr(reading, name)

@@ -354,4 +354,4 @@ def test_another_outcome_is_refused(outcome: object) -> None:
 def test_a_script_without_an_answer_says_so() -> None:
     link = run_blocking(StandIn("granted").driver.checkout())
     with pytest.raises(NotImplementedError, match="to the script dance; use a real server"):
-        run_blocking(link.call(Script("dance", (), b"", b""), ((), ())))
+        run_blocking(link.call(Script("dance", ()), ((), ())))
