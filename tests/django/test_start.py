@@ -1,0 +1,53 @@
+"""What the app costs a process that takes no lock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+START = """
+import sys
+import django
+from django.conf import settings
+settings.configure(
+    INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", "redis_locks"],
+    REDIS_LOCKS={"CONNECTION": "redis://127.0.0.1:1/0"},
+)
+django.setup()
+from django.views import View
+from redis_locks import Lock, RedisLockMixin, Semaphore, optimistic, redis_lock, run_once
+
+@redis_lock("account:{pk}")
+def view(request, pk): ...
+
+@optimistic(watch="account:{pk}")
+def transfer(pipe, pk): ...
+
+@run_once("report")
+def report(): ...
+
+class Account(RedisLockMixin, View):
+    lock_name = "account:{pk}"
+
+described = [Lock("report", wait=0), Semaphore("mail", 3)]
+"""
+
+
+@pytest.mark.parametrize("package", ["redis", "django_redis", "redis_locks.inspection"])
+def test_what_no_lock_is_taken_with_is_not_imported_at_start(package: str) -> None:
+    code = f"{START}\nsys.exit({package!r} in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_takes_a_lock_imports_redis() -> None:
+    """The check above would see it."""
+    code = f"""{START}
+from redis_locks import LockBackendError
+try:
+    described[0].acquire()
+except LockBackendError:
+    sys.exit("redis" not in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
