@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from redis_locks import store
 from redis_locks.backends import Backend
@@ -14,11 +13,13 @@ from redis_locks.drivers.base import Driver, Link, LinkBroken
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
 from redis_locks.identity import note_unconfirmed, process_id
 from redis_locks.leases import Lease
+from redis_locks.persisting import persist
 from redis_locks.tenure import Tenure
 
 T = TypeVar("T")
 
-_TRIES = 5
+LONGEST: Final = 60.0
+"""Seconds after which nobody tries on, however long the lease."""
 
 
 class Possession:
@@ -113,24 +114,16 @@ class Possession:
     async def _persist(
         self, driver: Driver, action: Callable[[Link], Coroutine[Any, Any, T]]
     ) -> tuple[T, bool]:
-        """Run `action`, again on a new link if one breaks; return its reply and whether it ran again."""
-        failure: LinkBroken | None = None
-        for attempt in range(_TRIES):
-            if attempt > 1:
-                await driver.sleep(random.uniform(0.5, 1) * 0.01 * 2**attempt)  # noqa: S311 - jitter
-            try:
-                link = await driver.checkout()
-                try:
-                    return await action(link), failure is not None
-                finally:
-                    driver.checkin(link)
-            except LinkBroken as error:
-                failure = error
-                driver.drop_idle()
-                if attempt and self._lease.is_over():
-                    break  # nothing left to save by trying on
-        msg = f"{self._backend.description} does not answer ({failure}); lock {self.name!r} ends with its lease"
-        raise LockBackendError(msg) from failure
+        """Run `action`, again on a new link if one breaks; return its reply and whether it ran again.
+
+        It goes on until the lease ends, for then there is nothing left to save.
+        """
+        until = min(self._lease.deadline, monotonic() + LONGEST)
+        try:
+            return await persist(driver, action, until)
+        except LinkBroken as error:
+            msg = f"{self._backend.description} does not answer ({error}); lock {self.name!r} ends with its lease"
+            raise LockBackendError(msg) from error
 
     async def _restate(self, driver: Driver) -> None:
         """Have Redis know a hold that passed to us inside this process as ours, if it does not yet.

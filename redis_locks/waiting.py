@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from redis_locks import observing, store
 from redis_locks.claims import parse_who
-from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable
+from redis_locks.drivers.base import CUT_SHORT, CutShort, Driver, Link, LinkBroken, Unreachable
 from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockError, Wait
 from redis_locks.identity import caller, describe_holder, note_unconfirmed, unconfirmed
 from redis_locks.store import Granted, Refused, Request
@@ -300,7 +300,11 @@ class _Attempt:
         in_time = self._left(monotonic()) > 0
         # Nothing listens there: say so at once, unless we had a place in the queue, which
         # means that the server was there and is likely to come back.
-        snag = self._failures < _TRIES and monotonic() - self._started < _SNAG
+        snag = (
+            monotonic() - self._started < CUT_SHORT
+            if isinstance(error, CutShort)
+            else self._failures < _TRIES and monotonic() - self._started < _SNAG
+        )
         hopeless = isinstance(error, Unreachable) and not (snag or (self._queued and in_time))
         if hopeless or not (in_time or self._failures < _TRIES):
             raise LockBackendError(str(error)) from error

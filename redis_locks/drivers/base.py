@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from redis_locks.scripts import Script
 
@@ -21,6 +21,14 @@ class LinkBroken(Exception):
 
 class Unreachable(LinkBroken):
     """No connection could be opened: nothing was sent."""
+
+
+class CutShort(Unreachable):
+    """It broke while it was being opened. Somebody took it: a server, or what stands before one."""
+
+
+CUT_SHORT: Final = 5.0
+"""Seconds for which a server whose connections are cut short may be there: after that, it is not."""
 
 
 class Link(Protocol):

@@ -6,7 +6,7 @@ import re
 
 from redis import exceptions as redis_errors
 
-from redis_locks.drivers.base import LinkBroken, Unreachable
+from redis_locks.drivers.base import CutShort, LinkBroken, Unreachable
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.sentinel import SentinelsSilent, UnknownService
@@ -29,6 +29,9 @@ _PROBLEMS = {
 
 # What answers HELLO 3: a server that is too old, or a proxy.
 _NO_RESP3 = re.compile("HELLO|NOPROTO|protocol version", re.IGNORECASE)
+
+# What redis-py says when the other side ends a connection in mid-handshake.
+_CLOSED = "Connection closed by server."
 
 # A script says so when the slot of its keys is about to move; see `_cluster.lua`.
 _MOVING = "non local key"
@@ -78,9 +81,20 @@ def connection_error(error: BaseException, endpoint: Endpoint) -> LinkBroken | L
         )
     failure = f"{description} cannot be reached: {error}"
     if endpoint.sentinels is None or isinstance(error, SentinelsSilent):
-        return Unreachable(failure)
+        return CutShort(failure) if _was_taken(error) else Unreachable(failure)
     # A primary that is gone will soon have a successor: for whoever may wait, worth to try on.
     return LinkBroken(failure)
+
+
+def _was_taken(error: BaseException | None) -> bool:
+    """Return whether a connection was open before it failed."""
+    while error is not None:
+        if isinstance(error, (ConnectionResetError, BrokenPipeError)):
+            return True
+        if str(error) == _CLOSED:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _no_permission(text: str, description: str) -> LockBackendError:

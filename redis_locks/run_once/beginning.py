@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Awaitable, Callable, Coroutine
+from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
@@ -11,6 +11,7 @@ from redis_locks import waiting
 from redis_locks.conf import get_settings
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable
 from redis_locks.exceptions import LockBackendError
+from redis_locks.persisting import persist
 from redis_locks.run_once import store
 from redis_locks.run_once.store import Begun, Done, Exhausted, Failed, Locked
 from redis_locks.run_once.terms import Terms
@@ -18,8 +19,6 @@ from redis_locks.store import Request
 
 T = TypeVar("T")
 
-_TRIES = 5
-_BACKOFF = 0.01
 _SNAG = 0.25
 """Seconds within which a refused connection may be a passing one; after that, say so at once."""
 
@@ -46,9 +45,9 @@ async def begin(
     `LockBackendError`; then the lease ends what is there. An attempt that was begun counts.
     """
     asked = monotonic()
-    until = float("inf") if wait is None else asked + wait
+    until = inf if wait is None else asked + wait
     try:
-        outcome, sent = await _begin(driver, request, terms)
+        outcome, sent = await _begin(driver, request, terms, until)
         queued = isinstance(outcome, Locked)
         if isinstance(outcome, Locked):
             await on_locked(outcome)
@@ -63,7 +62,7 @@ async def begin(
                 # Time is up. A stopped process at the head of the queue may hide what is known.
                 known = await look(driver, request)
                 return _at_last(known, outcome, terms)
-            outcome, sent = await _begin(driver, request, terms)
+            outcome, sent = await _begin(driver, request, terms, until)
         if isinstance(outcome, Begun):
             deadline = sent + request.lease_ms / 1000
             return Started(outcome, deadline, monotonic() - asked if queued else 0.0)
@@ -90,31 +89,26 @@ async def look(driver: Driver, request: Request) -> Locked | Done | Failed:
 
 
 async def _begin(
-    driver: Driver, request: Request, terms: Terms
+    driver: Driver, request: Request, terms: Terms, until: float
 ) -> tuple[Begun | Locked | Done | Exhausted, float]:
-    return await _persist(driver, lambda link: store.begin(link, request, terms))
+    return await _persist(driver, lambda link: store.begin(link, request, terms), until)
 
 
 async def _persist(
-    driver: Driver, action: Callable[[Link], Coroutine[Any, Any, T]]
+    driver: Driver, action: Callable[[Link], Coroutine[Any, Any, T]], until: float = 0.0
 ) -> tuple[T, float]:
     """Run `action`, again on a new link if one breaks; return its reply and when it was sent."""
-    started = monotonic()
-    failure: LinkBroken | None = None
-    for tries in range(_TRIES):
-        if tries > 1:
-            await driver.sleep(random.uniform(0.5, 1) * _BACKOFF * 2**tries)  # noqa: S311 - jitter
-        try:
-            link = await driver.checkout()
-            try:
-                sent = monotonic()
-                return await action(link), sent
-            finally:
-                driver.checkin(link)
-        except LinkBroken as error:
-            failure = error
-            driver.drop_idle()
-            if isinstance(error, Unreachable) and monotonic() - started > _SNAG:
-                break
-    msg = f"{driver.description} does not answer: {failure}"
-    raise LockBackendError(msg) from failure
+    sent = 0.0
+
+    async def timed(link: Link) -> T:
+        nonlocal sent
+        sent = monotonic()
+        return await action(link)
+
+    snag = monotonic() + _SNAG
+    try:
+        reply, _ = await persist(driver, timed, max(until, snag), unreachable_until=snag)
+    except LinkBroken as error:
+        msg = f"{driver.description} does not answer: {error}"
+        raise LockBackendError(msg) from error
+    return reply, sent

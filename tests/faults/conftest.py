@@ -6,9 +6,11 @@ import pytest
 import redis
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import Observer, Tasks, Threads, World
+from tests.contract.conftest import server_side, tasks, world
 from tests.faults.processes import Crew
 from tests.faults.proxy import Proxy
+
+__all__ = ["crew", "proxy", "server_side", "tasks", "world"]
 
 
 @pytest.fixture
@@ -16,18 +18,6 @@ def crew(redis_server: EmbeddedServer, client: redis.Redis) -> Iterator[Crew]:
     made = Crew(redis_server.url, client)
     yield made
     made.close()
-
-
-@pytest.fixture(params=[Threads, Tasks], ids=["blocking", "async"])
-def world(request: pytest.FixtureRequest, redis_server: object) -> Iterator[World]:
-    made: World = request.param()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def server_side(client: redis.Redis) -> Observer:
-    return Observer(client)
 
 
 @pytest.fixture

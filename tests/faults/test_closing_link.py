@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from redis_locks import scripts
 from redis_locks.backends import backend_for
 from redis_locks.drivers.base import LinkBroken
 from tests.contract.world import Tasks
-
-
-@pytest.fixture
-def tasks(redis_server: object) -> Iterator[Tasks]:
-    made = Tasks()
-    yield made
-    made.close()
 
 
 def test_a_link_that_refuses_because_it_is_closing_is_not_given_out_again(tasks: Tasks) -> None:

@@ -1,0 +1,83 @@
+"""Ask again when a connection breaks: for as long as the answer matters and a server is there."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine
+from math import inf
+from time import monotonic
+from typing import Any, Final, TypeVar
+
+from redis_locks.drivers.base import CUT_SHORT, CutShort, Driver, Link, LinkBroken, Unreachable
+
+T = TypeVar("T")
+
+TRIES: Final = 5
+"""How often in a row to try to connect to a server that takes no connection."""
+
+_FIRST_PAUSE = 0.01
+_LONGEST_PAUSE = 0.25
+
+
+async def persist(
+    driver: Driver,
+    action: Callable[[Link], Coroutine[Any, Any, T]],
+    until: float,
+    *,
+    unreachable_until: float = inf,
+) -> tuple[T, bool]:
+    """Run `action` on a link, again on a new one if that breaks; return its reply and whether it ran again.
+
+    So it must be safe to repeat. It is tried twice at least, for a link may have died long ago,
+    while nobody used it.
+
+    Args:
+        driver: Where links come from.
+        action: What to do on one.
+        until: When to give up, on ``time.monotonic()``.
+        unreachable_until: When to give up a server that takes no connection; at the latest
+            after `TRIES` in a row.
+
+    Raises:
+        LinkBroken: That was the last failure.
+        LockBackendError: The server refused.
+    """
+    patience = _Patience(until, unreachable_until)
+    while True:
+        try:
+            link = await driver.checkout()
+            try:
+                return await action(link), patience.failures > 0
+            finally:
+                driver.checkin(link)
+        except LinkBroken as error:
+            driver.drop_idle()
+            if patience.ends_with(error):
+                raise
+        if patience.failures > 1:
+            pause = min(_FIRST_PAUSE * 2.0**patience.failures, _LONGEST_PAUSE)
+            await driver.sleep(random.uniform(0.5, 1) * pause)  # noqa: S311 - jitter
+
+
+class _Patience:
+    """Whether to try on after a failure."""
+
+    def __init__(self, until: float, unreachable_until: float) -> None:
+        self.failures = 0
+        self._until = until
+        self._unreachable_until = unreachable_until
+        self._unreachable = 0
+        self._answered = monotonic()
+
+    def ends_with(self, error: LinkBroken) -> bool:
+        now = monotonic()
+        self.failures += 1
+        if self.failures > 1 and now >= self._until:
+            return True
+        if isinstance(error, CutShort):
+            return now - self._answered >= CUT_SHORT
+        if isinstance(error, Unreachable):
+            self._unreachable += 1
+            return self._unreachable >= TRIES or now >= self._unreachable_until
+        self._unreachable, self._answered = 0, now
+        return False
