@@ -90,6 +90,11 @@ def session(*, task: bool) -> Session:
         return its
 
 
+def new_session() -> Session:
+    """Return a session that is nobody's: no thread or task waits as it."""
+    return _process.new_session()
+
+
 def new_token(of: Session | None = None) -> str:
     """Return a token nobody else has: its session (None: this thread), which has 96 random bits, and a counter."""
     return f"{(of or session(task=False)).name}.{next(_process.counter):x}"

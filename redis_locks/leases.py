@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 from time import monotonic
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from redis_locks import observing, scripts, store
 from redis_locks.drivers.base import Call, Driver
@@ -210,6 +210,12 @@ async def tell_acquired(driver: Driver, lease: Lease, *, wait: float | None, wai
     except BaseException:
         await driver.finish(tell_released(driver, lease))
         raise
+
+
+async def tell_moved(driver: Driver, kind: Literal["detached", "adopted"], lease: Lease) -> None:
+    """Tell, if somebody listens, that the hold goes on elsewhere, or that it goes on here."""
+    if observing.counted(kind, lease.request, driver):
+        await tell(driver, kind, lease, held=monotonic() - lease.since)
 
 
 async def tell_released(driver: Driver, lease: Lease) -> None:

@@ -13,6 +13,8 @@ logger = logging.getLogger("redis_locks")
 
 LEVELS: Final[Mapping[Kind, int]] = {
     "acquired": logging.DEBUG,
+    "detached": logging.DEBUG,
+    "adopted": logging.DEBUG,
     "released": logging.DEBUG,
     "contended": logging.INFO,
     "waiting": logging.WARNING,
@@ -23,6 +25,8 @@ LEVELS: Final[Mapping[Kind, int]] = {
 
 _LINES: Mapping[Kind, str] = {
     "acquired": "Lock %(name)s acquired (%(mode)s) after %(waited).3f s, fencing token %(token)s",
+    "detached": "Lock %(name)s detached after %(held).3f s, fencing token %(token)s",
+    "adopted": "Lock %(name)s adopted (%(mode)s), held for %(held).3f s so far, fencing token %(token)s",
     "released": "Lock %(name)s released after %(held).3f s, fencing token %(token)s",
     "contended": "Lock %(name)s (%(mode)s) is held by %(holder)s",
     "waiting": "%(who)s has been waiting for %(waited).1f s for lock %(name)s (%(mode)s), held by %(holder)s",

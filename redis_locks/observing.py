@@ -16,7 +16,17 @@ from redis_locks.exceptions import Wait
 from redis_locks.modes import shown
 from redis_locks.store import Request
 
-Kind = Literal["acquired", "released", "contended", "lost", "timed_out", "deadlock", "waiting"]
+Kind = Literal[
+    "acquired",
+    "detached",
+    "adopted",
+    "released",
+    "contended",
+    "lost",
+    "timed_out",
+    "deadlock",
+    "waiting",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +34,13 @@ class LockEvent:
     """What has happened to a lock, or a set of locks, in this process.
 
     Each hold tells "acquired" once and then, unless it is dropped without release, either
-    "released" or "lost" once. What an acquire did not need or get is 0, None or empty.
+    "released" or "lost" once. One that moves tells "detached" where it was and "adopted" where
+    it goes on. What an acquire did not need or get is 0, None or empty.
 
     Attributes:
-        kind: "acquired", "released", "contended", "lost", "timed_out" or "deadlock"; the log also
-            gets "waiting", of a wait that is still going on after DEADLOCK_TIMEOUT.
+        kind: "acquired", "detached", "adopted", "released", "contended", "lost", "timed_out" or
+            "deadlock"; the log also gets "waiting", of a wait that is still going on after
+            DEADLOCK_TIMEOUT.
         names: The locks; one, but for sets.
         template: The name before its fields were filled in, such as "account:{account_id}", or
             the function's name where a callable names the lock; for metrics, which must not
@@ -41,8 +53,9 @@ class LockEvent:
         wait: The longest wait in seconds; None: for ever. Not told of the end of a hold.
         waited: Seconds for which the acquire has waited; 0.0 if the lock was free.
         fencing_token: Of the hold. An upgrade changes it.
-        since: When the hold began, on ``time.monotonic()``; equal for all events of a hold.
-        held: Seconds from then to the end of the hold.
+        since: When the hold began, on this machine's ``time.monotonic()``; equal for all events of
+            a hold in one process.
+        held: Seconds from then to the end of the hold, or until it was detached or adopted.
         holder: Who is in the way, as text for people: of "contended", "timed_out", "waiting".
         circle: The waits of a deadlock, this one first.
         reason: How a hold was lost.

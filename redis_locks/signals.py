@@ -6,11 +6,17 @@ only made if a receiver is connected, in the process where it happens and after 
 | signal | sent when |
 |---|---|
 | ``lock_acquired`` | a hold has begun |
+| ``lock_detached`` | a hold was given away, which is its end in this process, but does not release it |
+| ``lock_adopted`` | a hold that was given away goes on in this process |
 | ``lock_released`` | a hold has ended: by its release, its commit, or the end of its transaction |
 | ``lock_lost`` | this process finds a hold lost; each hold is told of as released or lost, once |
 | ``lock_contended`` | an acquire finds the lock held by somebody else, and will wait unless ``event.wait`` is 0 |
 | ``lock_timed_out`` | it was still held at the end of a wait |
 | ``deadlock_detected`` | a wait was ended for the others in ``event.circle`` to go on |
+
+A hold that moves is acquired once and released, or lost, once: there for ``event.held`` seconds since
+it was acquired, with its way and all that hold it in between. So statistics and metrics count it as one
+acquire, where that was, and as one hold, where it ends.
 
 A hold that is dropped without release, or whose release could not be told to Redis, ends with its
 lease and without a signal; so does a wait that is cancelled. One signal is for all locks of a set, or,
@@ -50,7 +56,9 @@ __all__ = [
     "LockSignal",
     "deadlock_detected",
     "lock_acquired",
+    "lock_adopted",
     "lock_contended",
+    "lock_detached",
     "lock_lost",
     "lock_released",
     "lock_timed_out",
@@ -90,6 +98,8 @@ class LockSignal(Signal):
 
 
 lock_acquired = LockSignal()
+lock_detached = LockSignal()
+lock_adopted = LockSignal()
 lock_released = LockSignal()
 lock_contended = LockSignal()
 lock_lost = LockSignal()
@@ -98,6 +108,8 @@ deadlock_detected = LockSignal()
 
 LOCK_SIGNALS: Final[Mapping[Kind, LockSignal]] = {
     "acquired": lock_acquired,
+    "detached": lock_detached,
+    "adopted": lock_adopted,
     "released": lock_released,
     "contended": lock_contended,
     "lost": lock_lost,

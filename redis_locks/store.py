@@ -134,8 +134,9 @@ async def release(link: Link, keys: Keys, token: str) -> bool:
 
 
 class Adopted(NamedTuple):
-    """What is left of the lease, in ms, of a hold that has another token now."""
+    """A hold has another token at `at_ms`, server time, with so many ms left of its lease."""
 
+    at_ms: int
     left_ms: int
     fencing_token: int
 
@@ -152,7 +153,10 @@ async def adopt(link: Link, heir: Request, token: str, fencing_token: int = 0) -
     """
     call = adopt_call(heir, token, fencing_token)
     words = echoed(await link.call(scripts.ADOPT, call), token, 5)
-    return Adopted(int(words[3]) - int(words[2]), int(words[4])) if words[1] == "1" else None
+    if words[1] == "0":
+        return None
+    at_ms, ends_ms, fencing_token = map(int, words[2:])
+    return Adopted(at_ms, ends_ms - at_ms, fencing_token)
 
 
 def may_be_buried(claim: str) -> bool:

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Final, Self
+from typing import Self
 
-from django.core import signing
-
-from redis_locks import store
+from redis_locks import replication, store
 from redis_locks.backends import Backend, backend_for
 from redis_locks.conf import UNSET, Unset, get_settings
+from redis_locks.detached import Detached
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.durations import lease_ms
-from redis_locks.exceptions import LockError, LockLost
-from redis_locks.identity import new_token, note_unconfirmed, session, whoami
-from redis_locks.leases import Lease
+from redis_locks.exceptions import LockBackendError, LockError, LockLost
+from redis_locks.identity import new_session, new_token, note_unconfirmed, session, whoami
+from redis_locks.leases import Lease, tell_moved
 from redis_locks.releasing import Releasable
 from redis_locks.renewal import Renewer
-from redis_locks.store import Request, may_be_buried
+from redis_locks.store import Adopted, Request, may_be_buried
 from redis_locks.tenure import Tenure
-
-SALT: Final = "redis_locks.detached hold"
-
-CLOCKS_DIFFER: Final = 60.0
-"""Seconds by which the clocks of two machines may differ; whether the lease has ended, Redis knows."""
 
 
 class Movable(Releasable):
@@ -44,7 +38,8 @@ class Movable(Releasable):
             LockNotHeld: It was released, or belongs to another process.
             LockError: A transaction keeps the hold, others are nested with it, its locks are in
                 several partitions, or it is one with `crash_release`.
-            LockBackendError: Redis could not be asked; it is still this hold.
+            LockBackendError: Redis could not be asked. It is still this hold, unless only the
+                answers got lost: then this hold is found lost, and the lock is free with its lease.
             TypeError: `lease` is not a number.
             ValueError: `lease` is not between 0.01 and one year.
         """
@@ -82,7 +77,7 @@ class Movable(Releasable):
             TypeError: `text` is not a string.
         """
         backend = backend_for(using)
-        detached = _read(text)
+        detached = Detached.read(text)
         return run_blocking(
             cls._adopt(detached, backend, backend.driver, backend.renewer, renew, label, task=False)
         )
@@ -98,45 +93,85 @@ class Movable(Releasable):
     ) -> Self:
         """Return the hold that `detach` gave away, now this task's; see `adopt`."""
         backend = backend_for(using)
-        detached = _read(text)
+        detached = Detached.read(text)
         driver, renewer = await backend.of_loop()
         return await cls._adopt(detached, backend, driver, renewer, renew, label, task=True)
 
     async def _detach(self, driver: Driver, lease: float | Unset) -> str:
+        self._require_movable()
+        held = self._lease
+        milliseconds = held.lease_ms if lease is UNSET else lease_ms(lease)
+        # A session of its own: nobody who waits is to be told that this thread is in the way.
+        transit = held.request._replace(token=new_token(new_session()), lease_ms=milliseconds)
+        # From here on a renewal that finds nothing is no loss.
+        held.ended = True
+        held_ms = round((monotonic() - held.since) * 1000)
+        try:
+            moved = await self._move_out(driver, transit)
+            await tell_moved(driver, "detached", held)
+        except BaseException:
+            await driver.finish(self._move_back(driver, transit.token))
+            raise
+        self._released = True
+        held.leave_line()
+        self._tenure.leave(self)
+        self._tenure.renewer.discard(held)
+        return Detached(
+            held.request.names,
+            transit.token,
+            self.mode,
+            held.lease_ms,
+            milliseconds,
+            held.request.template,
+            held.request.replicas,
+            moved.at_ms,
+            held_ms,
+        ).text()
+
+    def _require_movable(self) -> None:
         self._require_held()
         self._require_alone("detach()")
         if self.kept:
             msg = f"Lock {self.name!r} is kept until its transaction ends; take it with scope='block' to detach it"
             raise LockError(msg)
-        held = self._lease
-        if may_be_buried(held.request.who):
+        if may_be_buried(self._lease.request.who):
             msg = f"Lock {self.name!r} is to be released when its process ends (crash_release): it cannot be given away"
             raise LockError(msg)
-        milliseconds = held.lease_ms if lease is UNSET else lease_ms(lease)
-        await self._extend(driver, milliseconds)
-        # Whatever happens from here on is not this hold's business any more.
-        self._released = held.ended = True
-        held.leave_line()
-        self._tenure.leave(self)
-        self._tenure.renewer.discard(held)
-        note_unconfirmed(
-            held.token
-        )  # nobody who waits is to be told that this thread is in the way
-        detached = {
-            "names": held.request.names,
-            "token": held.token,
-            "mode": self.mode,
-            "lease": held.lease_ms,
-            "transit": milliseconds,
-            "template": held.request.template,
-            "replicas": held.request.replicas,
-        }
-        return signing.dumps(detached, salt=SALT)
+        if self.is_lost:
+            raise self._lost()
+
+    async def _move_out(self, driver: Driver, transit: Request) -> Adopted:
+        """Give this hold to `transit`, and let its replicas know. Raises LockLost if it was too late."""
+        held = self._lease
+        moved = await self._move(driver, held.token, transit)
+        if moved is None:
+            held.lost = True
+        if moved is None or held.is_over():
+            raise self._lost()
+        if transit.replicas:
+            on_its_way = Lease(transit, held.deadline, held.fencing_token)
+            if not await replication.extend(driver, on_its_way, transit.lease_ms):
+                raise self._lost()
+        return moved
+
+    async def _move(self, driver: Driver, token: str, heir: Request) -> Adopted | None:
+        """Give the hold of `token` to `heir`; None if there is none."""
+        moved, _ = await self._persist(driver, lambda link: store.adopt(link, heir, token))
+        return moved
+
+    async def _move_back(self, driver: Driver, token: str) -> None:
+        """Be this hold again, after a detachment of which nobody knows whether it happened."""
+        held = self._lease
+        with suppress(LockBackendError):
+            await self._move(driver, token, held.request)
+        # Should it be lost, whoever renews finds that out.
+        held.ended = False
+        self._tenure.renewer.add(held)
 
     @classmethod
     async def _adopt(
         cls,
-        detached: dict[str, Any],
+        detached: Detached,
         backend: Backend,
         driver: Driver,
         renewer: Renewer,
@@ -146,30 +181,40 @@ class Movable(Releasable):
         task: bool,
     ) -> Self:
         own = session(task=task)
-        names = tuple(detached["names"])
         request = Request(
-            backend.keys(*names),
+            backend.keys(*detached.names),
             new_token(own),
-            detached["lease"],
-            detached["mode"],
+            detached.lease_ms,
+            detached.mode,
             whoami(label, task=task),
-            names=names,
-            template=detached["template"],
-            replicas=detached.get("replicas", 0),
+            names=detached.names,
+            template=detached.template,
+            replicas=detached.replicas,
         )
         if request.replicas:
             renewer = backend.patient(driver)
         renews = get_settings().renew if renew is UNSET else renew
         sent = monotonic()
         lease = Lease(request, sent + request.lease_ms / 1000, 0)
+        lease.untold.clear()  # until there is something to tell the end of
         hold = cls(backend, Tenure(lease, renewer))
         hold._tenure.begin(hold)
         try:
-            adopted, _ = await hold._persist(
-                driver, lambda link: store.adopt(link, request, detached["token"])
-            )
-            if adopted is not None and request.replicas:
-                await hold._extend(driver, request.lease_ms)
+            adopted = await hold._move(driver, detached.token, request)
+            if adopted is not None:
+                lease.fencing_token = adopted.fencing_token
+                lease.renewed_until(sent + adopted.left_ms / 1000)
+                if request.replicas:
+                    await hold._extend(driver, request.lease_ms)
+                # One hold goes on: its time before, and on the way, counts.
+                lease.since -= (detached.held_ms + adopted.at_ms - detached.at_ms) / 1000
+                lease.renews_if(renews)
+                renewer.add(lease)
+                if not renews:
+                    note_unconfirmed(lease.token)
+                hold._tenure.note(own.held, backend)
+                lease.untold.append(True)
+                await tell_moved(driver, "adopted", lease)
         except BaseException:
             await hold._give_back(driver)
             raise
@@ -179,37 +224,9 @@ class Movable(Releasable):
                 f"Lock {hold.name!r} cannot be adopted: it was adopted already, or its lease ended"
             )
             raise LockLost(msg)
-        lease.fencing_token = adopted.fencing_token
-        lease.renewed_until(sent + adopted.left_ms / 1000)
-        lease.renews_if(renews)
-        renewer.add(lease)
-        if not renews:
-            note_unconfirmed(lease.token)
-        hold._tenure.note(own.held, backend)
         return hold
 
     async def _give_back(self, driver: Driver) -> None:
         """Release what an adoption, of which nobody knows whether it happened, may have got."""
         with suppress(LockError):
             await driver.finish(self._release(driver, repeated=True))
-
-
-def _read(text: str) -> dict[str, Any]:
-    """Return what `detach` wrote; raises TypeError, ValueError or LockLost."""
-    if not isinstance(text, str):
-        msg = f"text must be what Hold.detach() returned, not {text!r}"
-        raise TypeError(msg)
-    try:
-        detached: dict[str, Any] = signing.loads(text, salt=SALT)
-        within = detached["transit"] / 1000
-        signing.loads(text, salt=SALT, max_age=within + CLOCKS_DIFFER)
-    except signing.SignatureExpired:
-        msg = f"Lock {', '.join(detached['names'])!r} was not adopted within its lease of {within:g} s"
-        raise LockLost(msg) from None
-    except signing.BadSignature:
-        msg = (
-            "text is not what Hold.detach() returned, or it was signed with another SECRET_KEY "
-            "(SECRET_KEY_FALLBACKS are tried as well)"
-        )
-        raise ValueError(msg) from None
-    return detached

@@ -105,7 +105,7 @@ class LocksPanel(Panel):
             "went_wrong": event.kind in {"timed_out", "deadlock"},
             "stack": _stack(),
         }
-        if event.kind == "acquired":
+        if event.kind in {"acquired", "adopted"}:
             self._open[hold_key(event)] = row, event.since
         self._rows.append(row)
 
@@ -119,9 +119,11 @@ class LocksPanel(Panel):
 
 _OUTCOMES: Final = {
     "acquired": "held",
+    "adopted": "held",
     "contended": "not available",
     "timed_out": "timed out",
     "deadlock": "deadlock",
+    "detached": "detached",
     "released": "released",
     "lost": "lost",
 }
@@ -132,7 +134,7 @@ _mutex = threading.Lock()
 
 
 def _receive(event: LockEvent, **_: object) -> None:
-    if event.kind in {"released", "lost"}:
+    if event.kind in {"detached", "released", "lost"}:
         # Perhaps elsewhere: a renewal tells of a loss in a thread of its own.
         for watching in tuple(_watching):
             watching.hear_the_end(event)

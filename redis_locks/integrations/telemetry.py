@@ -87,18 +87,21 @@ class Telemetry(ABC):
     def receive(self, event: LockEvent, **_: object) -> None:
         """Turn one event into figures."""
         mode = event.mode.partition(":")[0]
-        if event.kind in {"released", "lost"}:
+        if event.kind in {"detached", "released", "lost"}:
             lock, context = self._open.pop(hold_key(event), (None, None))
-            labels = Labels(lock or self._label(event.template), mode, event.kind)
-            self.hold_ended(event, labels, context)
+            if event.kind != "detached":  # else it ends elsewhere
+                labels = Labels(lock or self._label(event.template), mode, event.kind)
+                self.hold_ended(event, labels, context)
             return
         lock = self._label(event.template or user_function())
         if event.kind == "contended":
             self.contended(lock, mode)
             if event.wait != 0:
                 return
-        elif event.kind == "acquired":
+        elif event.kind in {"acquired", "adopted"}:
             self._note(event, lock)
+            if event.kind == "adopted":  # and counted where it was acquired
+                return
         outcome = "not_available" if event.kind == "contended" else event.kind
         self.wait_ended(event, Labels(lock, mode, outcome))
 

@@ -1,5 +1,5 @@
 -- Turn a hold into one of another token: of another thread, process or machine. Safe to repeat.
--- Lock, mode and fencing token stay; nobody can come in between.
+-- Lock, mode and fencing token stay; nobody can come in between. On its way it has one of nobody's.
 --
 -- KEYS: index holder...
 -- ARGV: token, of the hold as it is

@@ -12,13 +12,15 @@ from redis_locks.observing import Kind, LockEvent
 from redis_locks.statistics.counting import Note
 from redis_locks.statistics.flushing import flusher
 
+_NOT_COUNTED = frozenset({"waiting", "detached", "adopted"})
+
 
 class Recorder:
     """Counts each event."""
 
     def listens(self, kind: Kind) -> bool:
-        """Return whether events of this kind are counted."""
-        return kind != "waiting" and get_settings().statistics
+        """Return whether events of this kind are counted. A hold that moves is one hold."""
+        return kind not in _NOT_COUNTED and get_settings().statistics
 
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
         """Count what has happened; return whether it is to be noted, too. Does not block."""

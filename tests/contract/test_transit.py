@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import random
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,8 +16,8 @@ from django.core import signing
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockNotHeld, Semaphore, inspection
-from redis_locks.transit import SALT
-from tests.contract.world import PATIENCE, Observer, Tasks, World, held, until
+from redis_locks.detached import SALT
+from tests.contract.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
 
 KEY = "SECRET_KEY"
 
@@ -104,8 +106,26 @@ def test_it_is_the_adopters_own_and_can_be_taken_again(name: str) -> None:
     assert adopted.remaining == 0
 
 
-def test_in_transit_it_is_nobodys_and_no_part_of_a_deadlock(name: str) -> None:
+def test_in_transit_it_belongs_to_no_session_but_says_who_gave_it_away(
+    world: World, name: str
+) -> None:
+    hold = held(world, Lock(name, label="the giver"))
+    text = world.do(hold, "detach")
+    info = inspection.lock(name)
+    assert info
+    (holder,) = info.holders
+    assert "the giver" == holder.label
+    assert holder.session != hold.token.partition(".")[0]
+    world.release(adopt(world, text))
+
+
+@pytest.mark.parametrize("seen_by", ["itself", "others"])
+def test_in_transit_it_is_nobodys_and_no_part_of_a_deadlock(
+    name: str, monkeypatch: pytest.MonkeyPatch, seen_by: str
+) -> None:
     """Who gave it away waits for somebody who waits for it: a third one may release it."""
+    if seen_by == "others":  # who look for a deadlock know nothing of this process's tokens
+        monkeypatch.setattr("redis_locks.waiting.unconfirmed", lambda: "")
     one, other = Lock(f"{name}:1"), Lock(f"{name}:2", wait=PATIENCE)
     texts: list[str] = []
 
@@ -149,6 +169,40 @@ def test_the_other_process_may_be_any(name: str, server_side: Observer) -> None:
     os.waitpid(child, 0)
     with Hold.adopt(text) as adopted:
         assert adopted.token == server_side.holder(name)
+
+
+def test_a_hold_that_is_lost_cannot_be_given_away(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name, lease=60))
+    server_side.client.delete(keys_of(name).holder)
+    for _ in range(2):
+        with pytest.raises(LockLost):
+            world.do(hold, "detach")
+    assert server_side.holder(name) is None
+    assert hold.is_lost
+
+
+def test_cancelled_while_it_is_given_away_it_is_still_this_hold(
+    tasks: Tasks, name: str, server_side: Observer
+) -> None:
+    async def cancelled_after(seconds: float) -> bool:
+        hold = await Lock(name, lease=30).aacquire(wait=0)
+        assert hold
+        giving = asyncio.create_task(hold.adetach())
+        await asyncio.sleep(seconds)
+        giving.cancel()
+        try:
+            hold = await Hold.aadopt(await giving)
+        except asyncio.CancelledError:
+            hold.check()
+        assert hold.token == server_side.holder(name)
+        await hold.arelease()
+        return giving.cancelled()
+
+    chance = random.Random(4)
+    outcomes = [tasks.run(cancelled_after(chance.uniform(0, 0.001))) for _ in range(60)]
+    assert {True, False} == set(outcomes)
 
 
 def test_what_cannot_be_given_away_says_so(name: str, transactional_db: None) -> None:
