@@ -16,13 +16,14 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import chain, repeat
 from math import inf
 from time import monotonic
 from typing import Any, Final, Protocol
 
 from redis_locks import observing, replication, store
 from redis_locks.drivers.base import Call, Driver, LinkBroken, run_blocking
-from redis_locks.drivers.ears import Ear, HearingLink
+from redis_locks.drivers.ears import PAUSES, Ear, HearingLink
 from redis_locks.exceptions import LockBackendError
 from redis_locks.leases import YOUNG, Lease, tell_lost
 from redis_locks.scripts import Script
@@ -188,6 +189,8 @@ class HearingDriver(Driver, Protocol):
 
     heard: Callable[[str], None]
     """Gets each token of this process whose hold somebody else has ended."""
+    lost: Callable[[], None]
+    """Is called when the connection breaks."""
 
 
 class ThreadRenewer:
@@ -321,6 +324,9 @@ class TaskRenewer:
         self._driver = driver
         self._registry = _Registry(self._tell_lost)
         driver.heard = self._registry.revoke
+        driver.lost = self._open_again
+        self._opening: asyncio.Task[None] | None = None
+        self._opened_at = -inf
         self._telling: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -343,8 +349,31 @@ class TaskRenewer:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Do nothing: the connection of the loop listens whenever it is there."""
+        """Do nothing: the connection of the loop listens, and is opened again while anything is held."""
         yield
+
+    def _open_again(self) -> None:
+        if len(self._registry) and (self._opening is None or self._opening.done()):
+            self._opening = asyncio.get_running_loop().create_task(
+                self._listen_again(), name="redis_locks-ear"
+            )
+
+    async def _listen_again(self) -> None:
+        """Open the connection again, and renew all: somebody may have ended a hold meanwhile."""
+        # At once, unless it broke just now as well.
+        first = int(monotonic() - self._opened_at < PAUSES[-1])
+        for pause in chain(PAUSES[first:], repeat(PAUSES[-1])):
+            await asyncio.sleep(pause)
+            if not len(self._registry):
+                return
+            try:
+                self._driver.checkin(await self._driver.checkout())
+            except (LinkBroken, LockBackendError):
+                continue
+            break
+        self._opened_at = monotonic()
+        self._registry.renew_all()
+        self._changed.set()
 
     async def _run(self) -> None:
         while True:

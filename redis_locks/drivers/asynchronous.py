@@ -57,7 +57,11 @@ class AsyncLink(asyncio.Protocol):
     """
 
     def __init__(
-        self, endpoint: Endpoint, prefix: str, heard: Callable[[str], None] = lambda _: None
+        self,
+        endpoint: Endpoint,
+        prefix: str,
+        heard: Callable[[str], None] = lambda _: None,
+        lost: Callable[[], None] = lambda: None,
     ) -> None:
         self.listener = os.urandom(8).hex()
         self.channel = grant_channel(prefix, self.listener)
@@ -65,6 +69,7 @@ class AsyncLink(asyncio.Protocol):
         self.broken = False
         self._ear = holder_channel(prefix, process_name()).encode()
         self._heard = heard
+        self._lost = lost
         self._endpoint = endpoint
         self._parser = Parser()
         self._writer: asyncio.StreamWriter | None = None
@@ -146,7 +151,7 @@ class AsyncLink(asyncio.Protocol):
             self._closed.set_result(None)
 
     def _break(self, error: LinkBroken) -> None:
-        self.broken = True
+        was_broken, self.broken = self.broken, True
         if self._transport is not None:
             self._transport.abort()
         if self._overdue is not None:
@@ -158,6 +163,8 @@ class AsyncLink(asyncio.Protocol):
         self._replies.clear()
         for mailbox in self._mailboxes.values():
             mailbox.wake(error)
+        if not was_broken:
+            self._lost()
 
     def _watch(self) -> None:
         """Break the link when a reply is overdue; one timer for all commands."""
@@ -261,6 +268,7 @@ class AsyncLink(asyncio.Protocol):
 
     def close(self) -> None:
         """Close the connection; the server then knows that nobody listens."""
+        self._lost = lambda: None
         self._break(LinkBroken("the connection was closed"))
 
     async def aclose(self) -> None:
@@ -282,6 +290,8 @@ class AsyncDriver:
         """Whoever renews over this driver leaves itself here, to end with the loop."""
         self.heard: Callable[[str], None] = lambda _: None
         """Gets each token of this process whose hold was ended by somebody else."""
+        self.lost: Callable[[], None] = lambda: None
+        """Is called when the link breaks: nobody is heard until the next one is open."""
         self._endpoint = endpoint
         self._prefix = prefix
         self._link: AsyncLink | None = None
@@ -301,7 +311,7 @@ class AsyncDriver:
             return link
         async with self._opening:
             if self._link is None or self._link.broken:
-                link = AsyncLink(self._endpoint, self._prefix, self.heard)
+                link = AsyncLink(self._endpoint, self._prefix, self.heard, self.lost)
                 await link.open()
                 self._link = link
             return self._link

@@ -100,11 +100,16 @@ class AsyncClusterDriver(ClusterDriver):
 
     def _with_ears(self, driver: Any) -> Driver:
         driver.heard = self._heard
+        driver.lost = self._lost
         return cast("Driver", driver)
 
     def _heard(self, token: str) -> None:
         for each in self._ears:
             each.heard(token)
+
+    def _lost(self) -> None:
+        for each in self._ears:
+            each.lost()
 
     def for_renewal(self) -> _Renewed:
         """Return the same driver for one more renewer, which hears what all of them hear."""
@@ -127,3 +132,5 @@ class _Renewed(ClusterDriver):
         super().__init__(nodes)
         self.heard: Callable[[str], None] = lambda _: None
         """As `AsyncDriver.heard`."""
+        self.lost: Callable[[], None] = lambda: None
+        """As `AsyncDriver.lost`."""

@@ -1,7 +1,8 @@
 """One thread of a process that reads a connection on which nothing is asked, only heard.
 
 It tells at once that a hold was force-released, and it hears grants for threads that wait without a
-connection of their own. Code that awaits needs none: the connection of its event loop hears everything.
+connection of their own. Code that awaits needs none: the connection of its event loop hears everything, and
+`TaskRenewer` has it opened again while anything is held.
 """
 
 from __future__ import annotations

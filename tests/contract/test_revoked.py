@@ -71,19 +71,21 @@ def test_short_holds_open_no_connection_of_their_own(name: str, client: redis.Re
     assert not listening(client)
 
 
-def test_who_was_deaf_for_a_while_looks(name: str, client: redis.Redis) -> None:
-    with Lock(f"{name}:kept", lease=60) as kept:
-        hold = Lock(name, lease=60).acquire(wait=0)
-        assert hold
-        until(lambda: listening(client))
-        # Neither the message nor the connection: as if both were lost in a broken network.
-        client.delete(f"redis_locks{{0}}:holder:{name}")
-        client.client_kill_filter(_type="pubsub", skipme=True)
-        until(lambda: hold.is_lost, within=SOON)
-        until(lambda: listening(client))
-        kept.check()
+def test_who_was_deaf_for_a_while_looks(
+    world: World, name: str, client: redis.Redis, settings: Any
+) -> None:
+    settings.REDIS_LOCKS = {"PREFIX": name}  # nobody else listens there
+    kept, hold = (held(world, Lock(each, lease=60)) for each in ("kept", "lost"))
+    until(lambda: client.pubsub_channels(f"{name}:holders:*"))
+    # Neither the message nor the connection: as if both were lost in a broken network.
+    client.delete(f"{name}{{0}}:holder:lost")
+    client.client_kill_filter(_type="pubsub", skipme=True)
+    until(lambda: hold.is_lost, within=SOON)
+    until(lambda: client.pubsub_channels(f"{name}:holders:*"))
+    kept.check()
+    world.release(kept)
     with pytest.raises(LockLost):
-        hold.release()
+        world.release(hold)
 
 
 @pytest.mark.long  # by itself: a hold that another test leaves behind is held

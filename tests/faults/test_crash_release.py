@@ -100,6 +100,20 @@ def test_it_listens_before_it_holds_and_while_it_waits(
     held_by_waiter.release()
 
 
+def test_whose_connection_was_killed_listens_again_at_once(
+    world: World, name: str, client: redis.Redis, settings: Any
+) -> None:
+    """However often; and asks for nothing meanwhile."""
+    settings.REDIS_LOCKS = {"PREFIX": name}  # nobody else listens there
+    hold = held(world, Lock("a", lease=60, crash_release=True))
+    for _ in range(3):
+        until(lambda: client.pubsub_channels(f"{name}:holders:*"))
+        client.client_kill_filter(_type="pubsub", skipme=True)
+        until(lambda: client.pubsub_channels(f"{name}:holders:*"), within=5)
+    assert in_thread(Lock("a").acquire, wait=0) is None
+    world.release(hold)
+
+
 def test_it_cannot_be_given_away(name: str) -> None:
     with Lock(name, crash_release=True) as hold, pytest.raises(LockError, match="crash_release"):
         hold.detach()
