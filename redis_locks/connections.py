@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, cast
 
 import redis
 import redis.asyncio as aioredis
-from django.core.cache import DEFAULT_CACHE_ALIAS, caches
+from django.core.cache import caches
 from django.core.cache.backends.redis import RedisCache as DjangoRedisCache
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 from django_redis import get_redis_connection
 from django_redis.cache import RedisCache as PackageRedisCache
+from django_redis.client import ShardClient
 from redis.exceptions import RedisClusterException
 from redis.sentinel import SentinelConnectionPool
 
@@ -107,38 +109,30 @@ def verify(spec: str) -> None:
         _build(spec)
 
 
-def caches_beside(spec: str) -> list[str]:
-    """The aliases in CACHES whose ``clear()``, which is FLUSHDB, would remove the locks on ``spec``.
-
-    Connects to nothing itself, but calls the callable if ``spec`` is a dotted path. An alias that
-    is there for the locks, so ``spec`` itself but not "default", is nobody's cache.
-
-    Raises:
-        ImproperlyConfigured: ``spec`` cannot be resolved.
-    """
-    server = _server(spec)
-    return [
-        alias
-        for alias in caches.settings
-        if (alias != spec or alias == DEFAULT_CACHE_ALIAS) and _server_of_alias(alias) == server
-    ]
-
-
-def _server(spec: str) -> str:
-    # Two ways to write it that everybody uses; what other hosts are the same needs a name server.
-    return resolve(spec).description.replace("://localhost:", "://127.0.0.1:")
-
-
-def _server_of_alias(alias: str) -> str | None:
-    try:
-        return _server(alias)
-    except ImproperlyConfigured:  # in memory, or on several servers
-        return None
-
-
 def is_dotted_path(spec: str) -> bool:
     """Whether ``spec`` is the path of a callable, which only a process that uses locks calls."""
     return "://" not in spec and spec not in caches.settings and "." in spec
+
+
+def is_known(spec: str) -> bool:
+    """Whether what ``spec`` names can be told without a call of user code, which may connect.
+
+    So it is for a callable of redis-py itself, with arguments perhaps (``functools.partial``), and
+    for one that this process has called already.
+
+    Raises:
+        ImproperlyConfigured: ``spec`` is the path of nothing that could be called.
+    """
+    return not is_dotted_path(spec) or spec in _found or _connects_to_nothing(_load_callable(spec))
+
+
+def _connects_to_nothing(factory: Callable[[], object]) -> bool:
+    function = factory.func if isinstance(factory, partial) else factory
+    owner = getattr(function, "__self__", function)
+    if isinstance(owner, type) and issubclass(owner, (redis.RedisCluster, aioredis.RedisCluster)):
+        return False
+    modules = (getattr(each, "__module__", None) or "" for each in (function, owner))
+    return all(module.partition(".")[0] == redis.__name__ for module in modules)
 
 
 def _build(spec: str) -> _Found:
@@ -203,8 +197,26 @@ def _without_password(url: str) -> str:
 
 
 def _from_alias(alias: str) -> redis.Redis:
+    clients = clients_of_cache(alias)
+    if len(clients) > 1:
+        msg = (
+            f"redis_locks: CACHES[{alias!r}] spreads its keys over several servers "
+            "(ShardClient), so no server sees all of a lock. Use an alias with one primary."
+        )
+        raise ImproperlyConfigured(msg)
+    return clients[0]
+
+
+def clients_of_cache(alias: str) -> list[redis.Redis]:
+    """The clients of all servers to which a cache writes: one, but with django-redis's ShardClient.
+
+    Connects to nothing.
+
+    Raises:
+        ImproperlyConfigured: The cache is not on Redis, or cannot be used.
+    """
     try:
-        return _client_of_alias(alias)
+        return [single_server(client, f"CACHES[{alias!r}]") for client in _clients_of(alias)]
     except ImproperlyConfigured:
         raise
     except Exception as error:
@@ -216,31 +228,21 @@ def _from_alias(alias: str) -> redis.Redis:
         raise ImproperlyConfigured(msg) from error
 
 
-def _client_of_alias(alias: str) -> redis.Redis:
+def _clients_of(alias: str) -> list[object]:
     # A backend object of our own: Django's keeps its pools per thread and per object.
     backend = caches.create_connection(alias)
     if isinstance(backend, DjangoRedisCache):
-        found: object = backend._cache.get_client(None, write=True)  # noqa: SLF001 - no public way
-    elif isinstance(backend, PackageRedisCache):
-        found = _package_client(alias)
-    else:
-        msg = (
-            f"redis_locks: CACHES[{alias!r}] is a {type(backend).__name__}, which is not on "
-            "Redis. Use an alias of django-redis or of Django's Redis cache, or a URL."
-        )
-        raise ImproperlyConfigured(msg)
-    return single_server(found, f"CACHES[{alias!r}]")
-
-
-def _package_client(alias: str) -> object:
-    try:
-        return get_redis_connection(alias, write=True)
-    except NotImplementedError:
-        msg = (
-            f"redis_locks: CACHES[{alias!r}] spreads its keys over several servers "
-            "(ShardClient), so no server sees all of a lock. Use an alias with one primary."
-        )
-        raise ImproperlyConfigured(msg) from None
+        return [backend._cache.get_client(None, write=True)]  # noqa: SLF001 - no public way
+    if isinstance(backend, PackageRedisCache):
+        client = backend.client
+        if isinstance(client, ShardClient):
+            return list(client._serverdict.values())  # noqa: SLF001 - as above
+        return [get_redis_connection(alias, write=True)]
+    msg = (
+        f"redis_locks: CACHES[{alias!r}] is a {type(backend).__name__}, which is not on "
+        "Redis. Use an alias of django-redis or of Django's Redis cache, or a URL."
+    )
+    raise ImproperlyConfigured(msg)
 
 
 def _from_callable(path: str) -> _Found:

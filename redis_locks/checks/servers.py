@@ -13,13 +13,13 @@ REPLICAS_OF_CLUSTER = "redis_locks.E009"
 
 
 def check_servers(**_: object) -> list[CheckMessage]:
-    """Warnings of the server that CONNECTION names; none if it is a callable, which may connect."""
+    """Warnings of the server that CONNECTION names; none if only a call of user code could tell it."""
     # Not above: it imports redis-py, and at Django's start no check runs.
-    from redis_locks.connections import is_dotted_path
+    from redis_locks.connections import is_known
 
     try:
         spec = get_settings().connection
-        if is_dotted_path(spec):
+        if not is_known(spec):
             return []
         return _shared_with_caches(spec) + _without_timeout(spec) + _replicas_of_cluster(spec)
     except ImproperlyConfigured:
@@ -27,7 +27,7 @@ def check_servers(**_: object) -> list[CheckMessage]:
 
 
 def _shared_with_caches(spec: str) -> list[CheckMessage]:
-    from redis_locks.connections import caches_beside  # not above, as in `check_servers`
+    from redis_locks.shared_databases import caches_beside  # not above, as in `check_servers`
 
     clears = [f"caches[{alias!r}].clear()" for alias in caches_beside(spec)]
     if not clears:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from io import StringIO
 from typing import Any
 
@@ -12,12 +13,31 @@ from django.core.checks import Warning as CheckWarning
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.test import modify_settings, override_settings
+from redis.sentinel import Sentinel
 
 from redis_locks.checks import check_servers, check_settings
+from redis_locks.connections import resolve
 
 
 def called_too_early() -> redis.Redis:
     raise AssertionError("a check must not call it: it may connect")
+
+
+def called_already() -> redis.Redis:
+    return redis.Redis.from_url("redis://h/1")
+
+
+class Special(redis.Redis):
+    """Whose making may do anything."""
+
+    def __init__(self, **options: Any) -> None:
+        called_too_early()
+
+
+made_by_redis_py = functools.partial(redis.Redis.from_url, "redis://h/1")
+of_a_service = functools.partial(Sentinel([("h", 26379)]).master_for, "service", db=1)
+of_a_cluster = functools.partial(redis.RedisCluster, host="h")
+special = functools.partial(Special.from_url, "redis://h/1")
 
 
 def ids(value: object) -> list[str | None]:
@@ -100,6 +120,41 @@ def test_every_such_cache_is_named() -> None:
     same = cache("redis://h/1")
     (warning,) = warnings("one", default=same, one=same, two=same)
     assert "caches['default'].clear() and caches['two'].clear() would" in warning.msg
+
+
+SHARDS = "django_redis.client.ShardClient"
+
+
+@pytest.mark.filterwarnings("ignore:.*ShardClient")
+def test_a_cache_on_several_servers_clears_each_of_them() -> None:
+    shards = cache(["redis://g/1", "redis://h/1"], CLIENT_CLASS=SHARDS)  # type: ignore[arg-type]
+    for server in ("g", "h"):
+        (warning,) = warnings(f"redis://{server}/1", shards=shards)
+        assert "caches['shards'].clear() would remove all locks" in warning.msg
+    assert [] == warnings("redis://h/2", shards=shards)
+
+
+@pytest.mark.parametrize(
+    "location", ["redis://h/1", "redis://h/0"], ids=["the locks' database", "another"]
+)
+def test_a_callable_of_redis_py_itself_is_called_as_it_connects_to_nothing(location: str) -> None:
+    found = warnings(f"{__name__}.made_by_redis_py", one=cache(location))
+    assert (["redis_locks.W006"] if location.endswith("1") else []) == [each.id for each in found]
+
+
+@pytest.mark.parametrize("name", ["of_a_service", "of_a_cluster", "special", "called_too_early"])
+def test_nothing_is_said_of_a_server_that_only_other_callables_know(name: str) -> None:
+    assert [] == warnings(f"{__name__}.{name}", one=cache("redis://h/1"))
+
+
+def test_what_a_callable_gave_this_process_already_is_known() -> None:
+    path = f"{__name__}.called_already"
+    with override_settings(
+        CACHES={"default": cache("redis://h/1")}, REDIS_LOCKS={"CONNECTION": path}
+    ):
+        assert [] == check_servers()
+        resolve(path)
+        assert ["redis_locks.W006"] == [each.id for each in check_servers()]
 
 
 @pytest.mark.parametrize(
