@@ -28,11 +28,13 @@ from redis_locks.store import Refused, Request
 
 
 class Job(NamedTuple):
-    """One job: its name, its terms, and whose event methods are called."""
+    """One job: its name, its terms, whose event methods are called, and what its name was made from."""
 
     name: str
     terms: Terms
     events: RunEvents
+    template: str | None = None
+    """See `LockEvent.template`."""
 
     def begin(self, wait: float | Unset | None = UNSET) -> Attempt:
         """Return an attempt; blocks for up to `wait` seconds, see `acquire`."""
@@ -59,6 +61,7 @@ class Job(NamedTuple):
             "exclusive",
             whoami(self.terms.label, task=side.task),
             names=(self.name,),
+            template=self.template,
         )
 
     async def acquire(self, side: Side, wait: float | None) -> Attempt:

@@ -10,13 +10,14 @@ from typing import Any
 
 from asgiref.sync import iscoroutinefunction
 
-from redis_locks.calls import NamesRenderer, for_calls_of, signature_of
+from redis_locks.calls import for_calls_of, signature_of
 from redis_locks.exceptions import AlreadyDone, LockNotAvailable
 from redis_locks.run_once.acquiring import Job
 from redis_locks.run_once.events import RunEvents
 from redis_locks.run_once.terms import Terms
 
 Function = Callable[..., Any]
+JobOfCall = Callable[[tuple[Any, ...], dict[str, Any]], Job]
 
 _BARE = "@run_once needs parentheses: write @run_once() or @run_once('name')"
 
@@ -29,14 +30,19 @@ def decorate(function: Function, name: object, terms: Terms, events: RunEvents) 
         ValueError: The name is a wrong template.
     """
     _check(function)
-    label = terms.label or f"{function.__module__}.{getattr(function, '__qualname__', function)}"
+    own_name = f"{function.__module__}.{getattr(function, '__qualname__', function)}"
     names_of = for_calls_of(function, name)
-    terms = terms.labelled(label)
+    terms = terms.labelled(terms.label or own_name)
+    template = name if isinstance(name, str) else own_name
+
+    def job_of(args: tuple[object, ...], kwargs: dict[str, object]) -> Job:
+        return Job(_only(names_of(args, kwargs)), terms, events, template)
+
     is_async = iscoroutinefunction(function) or iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - the method, not whether there is one
     )
     make = _asynchronous if is_async else _blocking
-    once = make(function, names_of, terms, events)
+    once = make(function, job_of, terms)
     # Celery and others read the attribute; they do not follow __wrapped__.
     once.__signature__ = signature_of(function)  # type: ignore[attr-defined]
     return once
@@ -77,13 +83,11 @@ def _refuse(what: str, advice: str) -> None:
     raise TypeError(msg)
 
 
-def _blocking(
-    function: Function, names_of: NamesRenderer, terms: Terms, events: RunEvents
-) -> Function:
+def _blocking(function: Function, job_of: JobOfCall, terms: Terms) -> Function:
     @functools.wraps(function)
     def once(*args: Any, **kwargs: Any) -> Any:
         try:
-            attempt = Job(_only(names_of(args, kwargs)), terms, events).begin()
+            attempt = job_of(args, kwargs).begin()
         except (AlreadyDone, LockNotAvailable) as error:
             return _without_doing(error, terms)
         with attempt:
@@ -99,13 +103,11 @@ def _blocking(
     return once
 
 
-def _asynchronous(
-    function: Function, names_of: NamesRenderer, terms: Terms, events: RunEvents
-) -> Function:
+def _asynchronous(function: Function, job_of: JobOfCall, terms: Terms) -> Function:
     @functools.wraps(function)
     async def once(*args: Any, **kwargs: Any) -> Any:
         try:
-            attempt = await Job(_only(names_of(args, kwargs)), terms, events).abegin()
+            attempt = await job_of(args, kwargs).abegin()
         except (AlreadyDone, LockNotAvailable) as error:
             return _without_doing(error, terms)
         async with attempt:

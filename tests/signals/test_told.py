@@ -250,15 +250,30 @@ def test_a_name_made_by_a_template_comes_with_it(
     class ByView(RedisLockMixin):
         lock_name = name + ":{pk}"
 
+    @run_once(name + ":{number}:once")
+    def once(number: int) -> None: ...
+
+    @run_once(lambda number: f"{name}:{number}")
+    def once_by_callable(number: int) -> None: ...
+
     by_template(1)
     by_callable(2)
     ByView.request = rf.post("/")  # type: ignore[attr-defined]
     with ByView()._lock_of(f"{name}:3"):
         pass
-    own = f"{__name__}.{by_callable.__qualname__}"
-    assert [f"{name}:1", f"{name}:2", f"{name}:3"] == [event.name for event in heard[::2]]
-    expected = [name + ":{number}", own, name + ":{pk}"]
-    assert expected == [event.template for event in heard[::2]]
+    once(4)
+    once_by_callable(5)
+    with run_once(f"{name}:6"):
+        pass
+    expected = [
+        (f"{name}:1", name + ":{number}"),
+        (f"{name}:2", f"{__name__}.{by_callable.__qualname__}"),
+        (f"{name}:3", name + ":{pk}"),
+        (f"{name}:4:once", name + ":{number}:once"),
+        (f"{name}:5", f"{__name__}.{once_by_callable.__qualname__}"),
+        (f"{name}:6", None),
+    ]
+    assert expected == [(event.name, event.template) for event in heard[::2]]
 
 
 @pytest.mark.parametrize(
