@@ -99,11 +99,16 @@ class Nodes:
         for node in nodes:
             until(lambda node=node: int(node.ask("INFO")["cluster_known_nodes"]) == len(nodes))
         for number, node in enumerate(self.replicas):
+            # A busy machine must not have one promoted before it has begun.
+            node.client.config_set("cluster-replica-no-failover", "yes")
             node.ask("REPLICATE", self.masters[number % len(self.masters)].id)
         for node in nodes:
             until(lambda node=node: node.is_ready(len(nodes)))
         for node in self.replicas:
-            until(lambda node=node: node.client.info("replication")["master_link_status"] == "up")
+            until(
+                lambda node=node: node.client.info("replication").get("master_link_status") == "up"
+            )
+            node.client.config_set("cluster-replica-no-failover", "no")
 
     def __exit__(
         self,

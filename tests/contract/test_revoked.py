@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,9 +18,11 @@ SOON = 2.0
 """Far below the third of a lease after which it is renewed; nearly always it takes milliseconds."""
 
 
-def listening(client: redis.Redis) -> bool:
-    """Whether this process listens for the end of its holds."""
-    return bool(client.pubsub_channels("redis_locks:holders:*"))
+@pytest.fixture
+def listening(name: str, client: redis.Redis, settings: Any) -> Callable[[], bool]:
+    """Whether this process listens for the end of its holds; those of other tests are elsewhere."""
+    settings.REDIS_LOCKS = {"PREFIX": name}
+    return lambda: bool(client.pubsub_channels(f"{name}:holders:*"))
 
 
 @pytest.mark.parametrize("age", [0.0, YOUNG * 3], ids=["young", "older"])
@@ -63,39 +66,38 @@ def test_other_holds_go_on(world: World, name: str) -> None:
     world.release(kept)
 
 
-def test_short_holds_open_no_connection_of_their_own(name: str, client: redis.Redis) -> None:
-    until(lambda: not listening(client), within=PATIENCE)  # an earlier test's
+def test_short_holds_open_no_connection_of_their_own(
+    name: str, listening: Callable[[], bool]
+) -> None:
     for _ in range(200):
         with Lock(name):
             pass
-    assert not listening(client)
+    assert not listening()
 
 
 def test_who_was_deaf_for_a_while_looks(
-    world: World, name: str, client: redis.Redis, settings: Any
+    world: World, name: str, client: redis.Redis, listening: Callable[[], bool]
 ) -> None:
-    settings.REDIS_LOCKS = {"PREFIX": name}  # nobody else listens there
     kept, hold = (held(world, Lock(each, lease=60)) for each in ("kept", "lost"))
-    until(lambda: client.pubsub_channels(f"{name}:holders:*"))
+    until(listening)
     # Neither the message nor the connection: as if both were lost in a broken network.
     client.delete(f"{name}{{0}}:holder:lost")
     client.client_kill_filter(_type="pubsub", skipme=True)
     until(lambda: hold.is_lost, within=SOON)
-    until(lambda: client.pubsub_channels(f"{name}:holders:*"))
+    until(listening)
     kept.check()
     world.release(kept)
     with pytest.raises(LockLost):
         world.release(hold)
 
 
-@pytest.mark.long  # by itself: a hold that another test leaves behind is held
 def test_it_listens_no_more_when_nothing_is_held(
-    name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    name: str, listening: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redis_locks.renewal.IDLE", 0.2)
+    monkeypatch.setattr("redis_locks.renewal.IDLE", 0.25)
     with Lock(name):
-        until(lambda: listening(client))
-    until(lambda: not listening(client))
+        until(listening)
+    until(lambda: not listening())
 
 
 # The task in the block is cancelled
