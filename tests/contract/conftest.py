@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import redis
@@ -25,3 +26,10 @@ def tasks(redis_server: object) -> Iterator[Tasks]:
 @pytest.fixture
 def server_side(client: redis.Redis) -> Observer:
     return Observer(client)
+
+
+@pytest.fixture
+def listening(name: str, client: redis.Redis, settings: Any) -> Callable[[], bool]:
+    """Whether this process listens for the end of its holds; those of other tests are elsewhere."""
+    settings.REDIS_LOCKS = {"PREFIX": name}
+    return lambda: bool(client.pubsub_channels(f"{name}:holders:*"))

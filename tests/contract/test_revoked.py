@@ -18,13 +18,6 @@ SOON = 2.0
 """Far below the third of a lease after which it is renewed; nearly always it takes milliseconds."""
 
 
-@pytest.fixture
-def listening(name: str, client: redis.Redis, settings: Any) -> Callable[[], bool]:
-    """Whether this process listens for the end of its holds; those of other tests are elsewhere."""
-    settings.REDIS_LOCKS = {"PREFIX": name}
-    return lambda: bool(client.pubsub_channels(f"{name}:holders:*"))
-
-
 @pytest.mark.parametrize("age", [0.0, YOUNG * 3], ids=["young", "older"])
 @pytest.mark.parametrize(
     "made",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import redis
@@ -42,3 +43,11 @@ def client(nodes: Nodes) -> Iterator[redis.RedisCluster]:
 @pytest.fixture
 def server_side(client: redis.RedisCluster) -> Observer:
     return Observer(client)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def listening(name: str, nodes: Nodes, settings: Any) -> Callable[[], bool]:
+    """Whether this process listens, on whichever node, for the end of its holds."""
+    settings.REDIS_LOCKS = {"PREFIX": name}
+    channels = f"{name}:holders:*"
+    return lambda: any(node.client.pubsub_channels(channels) for node in nodes.masters)
