@@ -99,6 +99,7 @@ class Movable(Releasable):
 
     async def _detach(self, driver: Driver, lease: float | Unset) -> str:
         self._require_movable()
+        await self._restate(driver)
         held = self._lease
         milliseconds = held.lease_ms if lease is UNSET else lease_ms(lease)
         # A session of its own: nobody who waits is to be told that this thread is in the way.

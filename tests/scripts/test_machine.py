@@ -282,7 +282,7 @@ def test_scripts_behave_as_their_model(client: redis.Redis, examples: int) -> No
         deadline=None,
         derandomize=True,
         database=None,
-        phases=[Phase.generate, Phase.shrink],
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
     test.runTest()
