@@ -281,3 +281,23 @@ def test_nothing_of_the_command_is_left_when_it_has_ended(name: str) -> None:
         assert os.getpgid(child) == child != os.getpgid(process.pid)
         process.end("0\n")
     assert not Path(f"/proc/{child}").exists()
+
+
+def test_a_wait_that_an_operator_cancels_gives_75(name: str) -> None:
+    with Lock(name), Process("run", name, "--wait", "60", "--", "echo", "ran") as process:
+        until(lambda: waiting(name))
+        assert 0 == locks("cancel", name, "--yes")[0]
+        code, out, err = process.end()
+    assert (75, "") == (code, out)
+    assert "cancelled by an operator" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux tells a child of its parent's death"
+)
+def test_a_command_does_not_outlive_us(name: str) -> None:
+    with Process("run", name, "--", "sh", "-c", "echo $$; exec sleep 60") as process:
+        command = int(process.line())
+        process.send(signal.SIGKILL)
+        until(lambda: not is_alive(command))

@@ -17,7 +17,8 @@ from redis_locks.testing.server import EmbeddedServer, ServerError, find_binary
 
 ROOT = Path(__file__).resolve().parents[2]
 PARENT = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have us ignore it
 from redis_locks.testing.server import EmbeddedServer
 server = EmbeddedServer(use_environment=False).start()
 print(server.pid, server.url, flush=True)

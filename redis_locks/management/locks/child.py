@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,6 +27,9 @@ _CHECK = 0.25
 """Seconds between two looks at whether the child may go on."""
 
 _POLL = 0.02
+
+_PR_SET_PDEATHSIG = 1
+"""See prctl(2)."""
 
 
 class Signals:
@@ -74,6 +79,8 @@ class Signals:
 class Child:
     """A running command. It inherits our standard streams.
 
+    On Linux it gets SIGTERM should we be killed, as it has no lock then; elsewhere it goes on.
+
     On a terminal it stays in our process group, because only that may read what is typed;
     the terminal then gives Ctrl-C to both of us. Otherwise it leads a group of its own, so
     that signals reach what it starts as well.
@@ -88,6 +95,7 @@ class Child:
             command,
             env={**os.environ, **environment},
             process_group=None if self._shares_group else 0,
+            preexec_fn=_dies_with_us(),  # noqa: PLW1509 - one system call, looked up before
         )
 
     def wait(self, signals: Signals, may_go_on: Callable[[], bool]) -> int | None:
@@ -135,6 +143,21 @@ class Child:
             # macOS refuses signals to a group of which only zombies are left.
             return False
         return True
+
+
+def _dies_with_us() -> Callable[[], None] | None:
+    """Return what the child calls before it becomes the command, None where nothing can be done."""
+    if sys.platform != "linux":
+        return None
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def call() -> None:
+        # In a copy of a process with threads: as little as possible, and no imports.
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM.value)
+        if os.getppid() != parent:  # killed before that
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return call
 
 
 def _in_foreground() -> bool:

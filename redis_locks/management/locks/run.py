@@ -32,13 +32,14 @@ class Run(Verb):
     details = (
         "Signals are passed on; the exit status is "
         "the command's (128 + the number of a signal that ended it), 75 if somebody else holds the "
-        "lock. A command that loses its lock is ended. It finds the fencing token in "
-        f"{_FENCING_TOKEN}. With --once the command is a job: an exit status of 0 makes it done, any "
+        "lock or an operator cancelled the wait. A command that loses its lock is ended. Should we be killed by "
+        "SIGKILL, it gets SIGTERM on Linux, and goes on elsewhere. It finds the fencing token, by which "
+        f"what it writes can tell late writes, in {_FENCING_TOKEN}. With --once the command is a job: an exit status of 0 makes it done, any "
         "other a failed attempt, which the next one to try repeats. The exit status is 0 if the job is "
         "done already, 70 if no attempt is left, 69 if nobody knows whether it got recorded as done. "
         f"The command finds its attempt, from 1 on, in {_ATTEMPT}, and the most in {_MAX_ATTEMPTS}. "
-        "A job that is to be done each day has the day in its name: "
-        "locks run report-$(date +%F) --once -- ./report.sh"
+        "A job that is to be done each day has the day in its name, for what is done stays done for a day from its "
+        "end: locks run report-$(date +%F) --once --wait 3600 -- ./report.sh (in a crontab, % is written \\%)"
     )
     answers = False
 

@@ -9,7 +9,13 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from redis_locks.conf import UNSET
-from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
+from redis_locks.exceptions import (
+    AlreadyDone,
+    AttemptsExhausted,
+    LockBackendError,
+    LockError,
+    LockNotAvailable,
+)
 from redis_locks.holds import Hold
 from redis_locks.locks import Lock
 from redis_locks.management.locks.child import Signals
@@ -39,7 +45,8 @@ def add_job_arguments(parser: CommandParser) -> None:
         "--done-ttl",
         type=seconds,
         metavar="SECONDS",
-        help="with --once: for how long it is known that the job is done; default: 86400, a day",
+        help="with --once: for how long it is known, from its end on, that the job is done, or how often it "
+        "failed; default: 86400, a day",
     )
 
 
@@ -80,7 +87,8 @@ def begin(
     """Return the hold under which the command runs, or None if it is not to run.
 
     Raises:
-        CommandError: Somebody else holds the lock, or no attempt at the job is left.
+        CommandError: Somebody else holds the lock, the wait was cancelled, or no attempt at the job is left.
+        LockBackendError: Redis could not be asked.
     """
     signals.interrupt = True  # while waiting there is nobody yet to pass signals on to
     try:
@@ -94,6 +102,11 @@ def begin(
             console.note(f"{printable(str(error))}.")
     except AttemptsExhausted as error:
         fail(printable(str(error)), GIVEN_UP)
+    except LockBackendError:
+        raise
+    except LockError as error:
+        # Somebody cancelled the wait, or it would never have ended.
+        fail(printable(str(error)), BUSY)
     finally:
         signals.interrupt = False
     return None
