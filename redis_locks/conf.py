@@ -59,7 +59,7 @@ class Settings(NamedTuple):
     warn_order: bool | None = None
     partitions: int = 1
     replicas: int = 0
-    local_batch: int = MOST_PASSED
+    local_batch: int = 0
     conflict_status: int = 423
     telemetry: tuple[str, ...] = ()
 

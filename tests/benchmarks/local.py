@@ -43,6 +43,9 @@ def our_lock(url: str) -> Any:
     """Return our lock, with its server configured in this process."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
     django.setup()
+    from django.conf import settings
+
+    settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "LOCAL_BATCH": 16}
     from redis_locks import Lock
 
     return Lock(NAME, using=url, wait=60)

@@ -11,12 +11,19 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockLost, inspection, leases, lines
 from redis_locks.leases import YOUNG
 from redis_locks.lines import MOST_PASSED, Line
 from tests.contract.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
+
+
+@pytest.fixture(autouse=True)
+def in_batches() -> Iterator[None]:
+    with override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "LOCAL_BATCH": 16}):
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -427,8 +434,6 @@ def test_each_hold_that_passes_is_told_as_any_other(world: World, name: str) -> 
 def test_local_batch_0_asks_the_server_for_each_hold(
     world: World, name: str, server_side: Observer
 ) -> None:
-    from django.conf import settings
-
     with override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "LOCAL_BATCH": 0}):
         hold = held(world, Lock(name))
         waiter = world.start(world.acquire, Lock(name))
