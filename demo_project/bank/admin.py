@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
@@ -134,7 +135,9 @@ class ComparisonAdmin(_ModelAdmin):
     def _find(self, request: HttpRequest, pk: int) -> Comparison:
         if not self.has_view_permission(request):
             raise PermissionDenied
-        _settle(request)
+        # No message here: these answers are not pages, and the script of one asks every two seconds.
+        with suppress(LockBackendError):
+            settle_interrupted()
         return get_object_or_404(Comparison, pk=pk)
 
     def changelist_view(
@@ -166,7 +169,7 @@ class ComparisonAdmin(_ModelAdmin):
     ) -> HttpResponse:
         """One run with all its figures."""
         _settle(request)
-        found = Comparison.objects.filter(pk=object_id).first() if object_id.isdigit() else None
+        found = Comparison.objects.filter(pk=object_id).first() if object_id.isdecimal() else None
         context = {"subtitle": None, **story_of(found)}
         if found:
             context["title"] = str(found)

@@ -22,7 +22,8 @@ from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.recording import start_comparison
 from demo_project.bank.forms import ComparisonForm
 from demo_project.bank.models import Comparison
-from redis_locks import Lock
+from redis_locks import Lock, LockBackendError
+from redis_locks.signals import LockEvent, lock_contended
 from redis_locks.testing import override_locks
 from tests.demo.runs import finished_run, wait_until_finished
 from tests.elsewhere import held
@@ -181,6 +182,44 @@ def test_a_run_that_is_alive_stays_running(staff: Client, other_run: None) -> No
     assert b"3 of 40 measurements" in staff.get(reverse(LIST)).content
     alive.refresh_from_db()
     assert alive.status == Comparison.Status.RUNNING
+
+
+def test_following_a_run_takes_no_part_in_its_lock(staff: Client, other_run: None) -> None:
+    alive = Comparison.objects.create(parameters={}, planned=40, measured=3)
+    refused: list[str] = []
+
+    def note(event: LockEvent, **_kwargs: Any) -> None:
+        refused.append(event.name)
+
+    lock_contended.connect(note)
+    try:
+        for url in (reverse(LIST), reverse("admin:bank_comparison_progress", args=[alive.pk])):
+            assert staff.get(url).status_code == 200
+    finally:
+        lock_contended.disconnect(note)
+    assert [] == refused
+
+
+def test_a_server_that_cannot_be_asked_is_told_once_however_often_the_script_asked(
+    staff: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive = Comparison.objects.create(parameters={}, planned=40, measured=3)
+
+    def fail() -> None:
+        raise LockBackendError("Redis has gone fishing.")
+
+    monkeypatch.setattr("demo_project.bank.admin.settle_interrupted", fail)
+    for _ in range(3):
+        progress = staff.get(reverse("admin:bank_comparison_progress", args=[alive.pk]))
+        assert (200, 3) == (progress.status_code, progress.json()["measured"])
+    assert 1 == staff.get(reverse(LIST)).content.decode().count("Redis has gone fishing.")
+
+
+@pytest.mark.parametrize("key", ["²", "0", "9" * 30, "one"])
+def test_a_run_that_there_is_not_leads_back_to_the_admin(staff: Client, key: str) -> None:
+    response = staff.get(f"{reverse(LIST)}{key}/change/", follow=True)
+    assert [302] == [status for _, status in response.redirect_chain]
+    assert "exist" in response.content.decode()
 
 
 def test_a_run_that_died_leaves_no_accounts_behind(staff: Client, client: redis.Redis) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -21,8 +22,8 @@ from demo_project.bank.live import race
 from demo_project.bank.live.customers import CUSTOMERS, open_accounts
 from demo_project.bank.live.race import run_race
 from demo_project.bank.live.results import recall, remember
-from demo_project.bank.live.views import RACE_LOCK
-from redis_locks import Lock
+from demo_project.bank.live.turns import RACE_LOCK
+from redis_locks import Lock, inspection
 from redis_locks.testing import assert_released
 from tests.elsewhere import held
 
@@ -174,12 +175,49 @@ def test_a_refused_transfer_of_a_race_says_why(bank: redis.Redis) -> None:
     assert "less than the 100001 cents" in result.runners[0].outcome
 
 
-def test_a_second_race_at_the_same_time_is_refused(bank: redis.Redis) -> None:
+def test_a_second_race_at_the_same_time_is_refused(
+    bank: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demo_project.bank.live.turns.PATIENCE_SECONDS", 0)
     with held(Lock(RACE_LOCK, label="somebody's race")):
         response = post("race", RACED | {"race-strategy": "redis_lock"})
     assert 423 == response.status_code
-    assert "Another race is on" in text_of(response)
+    assert "Another race or a transfer is under way" in text_of(response)
     assert "somebody&#x27;s race" in text_of(response)
+
+
+@pytest.mark.parametrize(
+    ("view", "status", "said"),
+    [
+        ("transfer", 423, "Nothing was moved. A race is under way; try again in a moment."),
+        ("open", 200, "The balances are as they were. A race is under way; try again in a moment."),
+    ],
+)
+def test_nobody_else_changes_balances_while_a_race_counts_them(
+    bank: redis.Redis, view: str, status: int, said: str
+) -> None:
+    bank.hset(account_key("carol"), "money", 7)
+    with held(Lock(RACE_LOCK, label="somebody's race")):
+        response = post(view, payment())
+    assert status == response.status_code
+    assert said in text_of(response)
+    assert "somebody&#x27;s race" in text_of(response)
+    assert CUSTOMERS | {"carol": 7} == read_balances(bank, CUSTOMERS)
+
+
+def test_transfers_go_on_beside_each_other_and_a_race_waits_for_them(
+    bank: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demo_project.bank.live.turns.PATIENCE_SECONDS", 20)
+    with held(Lock(RACE_LOCK, mode="shared", label="somebody's transfer")) as hold:
+        assert "alice paid bob 12.50." in text_of(post("transfer", payment()))
+        assert "first balances again" in text_of(post("open"))
+        with ThreadPoolExecutor(1) as pool:
+            raced = pool.submit(post, "race", RACED | {"race-strategy": "redis_lock"})
+            while not (found := inspection.lock(RACE_LOCK)) or not found.waiters:
+                assert not raced.done()
+            hold.release()
+            assert "Every cent is where it should be." in text_of(raced.result())
 
 
 def test_a_race_of_unknown_accounts_is_refused(bank: redis.Redis) -> None:

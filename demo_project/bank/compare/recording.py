@@ -15,7 +15,7 @@ from django.utils import timezone
 from django_redis import get_redis_connection
 
 from demo_project.bank.models import Comparison, Measurement
-from redis_locks import LockNotAvailable, redis_lock
+from redis_locks import LockNotAvailable, inspection, redis_lock
 
 from .book import measure_table
 from .machine import describe_versions
@@ -119,6 +119,10 @@ def settle_interrupted() -> None:
         LockBackendError: The server cannot be asked.
     """
     if not Comparison.objects.filter(status=Comparison.Status.RUNNING).exists():
+        return
+    # Asked first: whoever follows a run by its page must not take part in the lock of that run.
+    found = inspection.lock(LOCK_NAME)
+    if found is not None and found.holders:
         return
     hold = redis_lock(LOCK_NAME, label="looking for dead comparisons").acquire(wait=0)
     if hold is not None:

@@ -18,17 +18,17 @@ from django_redis import get_redis_connection
 
 from demo_project.bank.accounts import TransferError
 from demo_project.bank.strategies import label_of, transfer_funds
-from redis_locks import LockError, LockNotAvailable, redis_lock
+from redis_locks import LockError, LockNotAvailable
 
 from .customers import accounts, open_accounts, total
 from .forms import RaceForm, TransferForm
 from .money import money
 from .race import EACH_WAY, run_race
 from .results import recall, remember
+from .turns import BankInUse, race_turn, transfer_turn
 
 View = Callable[..., HttpResponse]
 
-RACE_LOCK = "bank:race"
 PAGE = "bank/live.html"
 
 
@@ -86,14 +86,18 @@ def transfer(request: HttpRequest) -> HttpResponse:
         return _page(request, status=422, transfer_form=form)
     sender, recipient = form.accounts
     try:
-        receipt = transfer_funds(
-            _bank(),
-            sender,
-            recipient,
-            form.cents,
-            strategy=form.cleaned_data["strategy"],
-            operation_id=form.cleaned_data["operation_id"].hex,
-        )
+        with transfer_turn("a transfer in the bank"):
+            receipt = transfer_funds(
+                _bank(),
+                sender,
+                recipient,
+                form.cents,
+                strategy=form.cleaned_data["strategy"],
+                operation_id=form.cleaned_data["operation_id"].hex,
+            )
+    except BankInUse as error:
+        form.add_error(None, f"Nothing was moved. {error}")
+        return _page(request, status=423, transfer_form=form)
     except (TransferError, LockNotAvailable) as error:
         form.add_error(None, f"Nothing was moved. {error}")
         return _page(request, status=422, transfer_form=form)
@@ -108,18 +112,17 @@ def transfer(request: HttpRequest) -> HttpResponse:
 @require_POST
 @_explains_trouble
 def race(request: HttpRequest) -> HttpResponse:
-    """Make many transfers at once; one race at a time, whoever asks."""
+    """Make many transfers at once; one race at a time, and no other transfer meanwhile."""
     form = RaceForm(request.POST)
     if not form.is_valid():
         return _page(request, status=422, race_form=form)
     try:
-        with redis_lock(RACE_LOCK, wait=0, label="a race in the bank"):
+        with race_turn():
             result = run_race(
                 _bank(), form.accounts, form.cents, strategy=form.cleaned_data["strategy"]
             )
-    except LockNotAvailable as error:
-        holder = f" It is run by {error.holder}." if error.holder else ""
-        form.add_error(None, f"Another race is on; try again in a moment.{holder}")
+    except BankInUse as error:
+        form.add_error(None, str(error))
         return _page(request, status=423, race_form=form)
     except TransferError as error:
         form.add_error(None, f"Nothing was moved. {error}")
@@ -132,8 +135,13 @@ def race(request: HttpRequest) -> HttpResponse:
 @_explains_trouble
 def open_all(request: HttpRequest) -> HttpResponse:
     """Open the accounts, or set their balances back."""
-    open_accounts(_bank())
-    messages.success(request, "All accounts have their first balances again.")
+    try:
+        with transfer_turn("setting the balances back"):
+            open_accounts(_bank())
+    except BankInUse as error:
+        messages.error(request, f"The balances are as they were. {error}")
+    else:
+        messages.success(request, "All accounts have their first balances again.")
     return redirect("bank:live")
 
 
