@@ -25,7 +25,7 @@ EXPLANATIONS = {
     "round_trips": "How often a transfer went to the Redis server and back, counted by the server. "
     "Where the network is slower than here, this decides.",
     "fairness": "1 when all workers made as many transfers as each other, down to 1/n when one of n "
-    "made them all.",
+    "made them all. No order is stated: so close to their bound, such differences come and go.",
 }
 
 

@@ -16,12 +16,12 @@ from .compare.plan import (
     MAX_ROUNDS,
     MAX_SECONDS,
     MAX_WORKERS,
+    MIN_SECONDS,
     WORKERS,
     Plan,
 )
 from .strategies import STRATEGIES, available
 
-LEAST_SECONDS = 0.1
 # The page may not be used to keep the machine occupied for hours.
 LONGEST_RUN_SECONDS = 900
 
@@ -46,10 +46,10 @@ class ComparisonForm(forms.Form):
     )
     seconds = forms.FloatField(
         label="Seconds for each measurement",
-        min_value=LEAST_SECONDS,
+        min_value=MIN_SECONDS,
         max_value=MAX_SECONDS,
         initial=DEFAULT_SECONDS,
-        help_text=f"From {LEAST_SECONDS} to {MAX_SECONDS:.0f}.",
+        help_text=f"From {MIN_SECONDS} to {MAX_SECONDS:.0f}.",
     )
     rounds = forms.IntegerField(
         min_value=1,
@@ -102,7 +102,22 @@ class ComparisonForm(forms.Form):
         return plan
 
 
-def link_to_repeat(parameters: dict[str, Any]) -> str:
-    """The address of the form filled in with the parameters of a run."""
+def link_to_repeat(parameters: dict[str, Any]) -> str | None:
+    """The address of the form filled in with the parameters of a run; None if it takes longer than the page allows."""
+    try:
+        if Plan.from_dict(parameters).estimated_seconds > LONGEST_RUN_SECONDS:
+            return None
+    except (TypeError, ValueError):
+        # A plan of another version: the form says what is wrong with it.
+        pass
     fields = {**parameters, "workers": " ".join(map(str, parameters.get("workers", [])))}
     return f"{reverse('admin:bank_comparison_start')}?{urlencode(fields, doseq=True)}"
+
+
+def command_to_repeat(parameters: dict[str, Any]) -> str:
+    """The command that makes a run again, however long it takes."""
+    words = ["manage.py", "compare"]
+    for name, value in parameters.items():
+        values = value if isinstance(value, list) else [value]
+        words += [f"--{name.replace('_', '-')}", *map(str, values)]
+    return " ".join(words)

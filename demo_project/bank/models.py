@@ -77,8 +77,9 @@ class Measurement(models.Model):
     max_ms = models.FloatField()
     fairness = models.FloatField()
     missing_cents = models.BigIntegerField()
+    # Accounts that ended below zero, or paid out more than they had.
     overdrawn = models.PositiveIntegerField()
-    # Transfers that asked for more than the whole bank has, and how many of these were refused.
+    # Transfers that asked for all that an account had held a moment before, and how many of these were refused.
     overdrafts = models.PositiveIntegerField(default=0)
     prevented = models.PositiveIntegerField(default=0)
     # To the Redis server, for each transfer; None where earlier versions did not count them.

@@ -36,7 +36,7 @@ from .models import Comparison
 
 COLUMNS = ("strategy", "per s", "±%", "retries", "trips", "p50 ms", "p99 ms", "Jain", "money")
 BOOK_COLUMNS = ("lock", "clients", "tries", "acquires", "+/-", "book: tries", "acquires", "+/-")
-BOOK_TITLE = 'Table 11.2 of "Redis in Action", in 10 s, beside the book'
+BOOK_TITLE = 'Table 11.2 of "Redis in Action", scaled to 10 s, beside the book'
 _WORDS = {"strategy", "money", "lock"}
 LINE = 80
 _PLAIN_BAR_COLUMNS = 34

@@ -13,7 +13,7 @@ from .compare.findings import findings_of
 from .compare.plan import ACCOUNTS
 from .compare.summaries import METRICS, Summaries, money_of, summarise_rounds
 from .compare.worker import OVERDRAFT_EVERY
-from .forms import link_to_repeat
+from .forms import command_to_repeat, link_to_repeat
 from .models import Comparison
 from .sources import strategies_shown
 from .strategies import STRATEGIES, label_of
@@ -54,6 +54,7 @@ def story_of(comparison: Comparison | None) -> dict[str, Any]:
         "metrics": METRICS,
         "figures": _figures(summaries),
         "repeat_link": link_to_repeat(comparison.parameters) if comparison else None,
+        "repeat_command": command_to_repeat(comparison.parameters) if comparison else None,
         "facts": _facts(comparison) if comparison else [],
     }
 

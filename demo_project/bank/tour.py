@@ -27,8 +27,8 @@ STEPS = (
     ),
     Step(
         "admin:bank_comparison_changelist",
-        'The comparison that has just run. Read "What came out", open the code of a strategy, look where the '
-        "optimistic line falls below the locked one, and how the book's locks do here (Table 11.2).",
+        'The comparison that has just run. Read "What came out", open the code of a strategy, see whether the '
+        "optimistic line falls below the locked one, and where, and how the book's locks do here (Table 11.2).",
     ),
     Step(
         "admin:bank_comparison_start",

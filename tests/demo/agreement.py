@@ -1,6 +1,6 @@
 """Whether runs agree on what the page says in words: ``python -m tests.demo.agreement [--runs 3] [options of compare]``.
 
-A run may find within noise what another one found to be ahead; it may not find it behind.
+A run may find within noise what another one found to be ahead, and how often is printed; it may not find it behind.
 """
 
 from __future__ import annotations
@@ -107,12 +107,19 @@ def main(arguments: Sequence[str]) -> int:
     runs = [run_once(of_compare) for _ in range(options.runs)]
     found = list(held_against_each_other(runs))
     for title, verdicts in _by_metric(found).items():
-        counts = ", ".join(f"{count} {verdict.value}" for verdict, count in verdicts.items())
-        print(f"{title}: said to be ahead in one run, in another one: {counts}")  # noqa: T201 - for whoever runs it
+        print(f"{title}: {share_of(verdicts)}")  # noqa: T201 - for whoever runs it
     against = [claim for claim, verdict in found if verdict is Verdict.BEHIND]
     for claim in against:
         print(f"contradicted: {claim}")  # noqa: T201 - as above
     return int(bool(against))
+
+
+def share_of(verdicts: Counter[Verdict]) -> str:
+    """How many claims of one run another run makes as well, calls noise, or contradicts, and the share of noise."""
+    counts = ", ".join(f"{count} {verdict.value}" for verdict, count in verdicts.items())
+    noise = sum(count for verdict, count in verdicts.items() if verdict.value == "within noise")
+    share = 100 * noise / verdicts.total()
+    return f"said to be ahead in one run, in another one: {counts}; {share:.0f}% called noise"
 
 
 def _by_metric(found: Iterable[tuple[Claim, Verdict]]) -> dict[str, Counter[Verdict]]:

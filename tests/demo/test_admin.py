@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import time
+from argparse import ArgumentParser
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,9 +19,10 @@ from django.urls import reverse
 from demo_project.bank.accounts import account_key, seed_accounts
 from demo_project.bank.compare import recording
 from demo_project.bank.compare.measuring import account_ids
-from demo_project.bank.compare.plan import Plan
+from demo_project.bank.compare.plan import MIN_SECONDS, Plan
 from demo_project.bank.compare.recording import start_comparison
-from demo_project.bank.forms import ComparisonForm
+from demo_project.bank.forms import ComparisonForm, link_to_repeat
+from demo_project.bank.management.commands.compare import add_plan_arguments, plan_from
 from demo_project.bank.models import Comparison
 from redis_locks import Lock, LockBackendError
 from redis_locks.signals import LockEvent, lock_contended
@@ -100,6 +102,26 @@ def test_the_link_of_a_run_makes_the_same_plan_again(staff: Client) -> None:
     form = ComparisonForm(QueryDict(link.partition("?")[2]))
     assert form.is_valid(), form.errors
     assert plan == form.plan()
+
+
+def test_what_the_command_may_run_can_be_repeated(staff: Client) -> None:
+    short = Plan(seconds=MIN_SECONDS, table_seconds=MIN_SECONDS)
+    link = link_to_repeat(short.as_dict())
+    assert link
+    form = ComparisonForm(QueryDict(link.partition("?")[2]))
+    assert form.is_valid(), form.errors
+    assert short == form.plan()
+
+
+def test_a_run_too_long_for_the_page_is_repeated_by_its_command(staff: Client) -> None:
+    long = Plan(seconds=10, rounds=20)
+    run = finished_run({("hot", 1, "script"): [100]}, parameters=long.as_dict())
+    page = staff.get(reverse("admin:bank_comparison_change", args=[run.pk])).content.decode()
+    assert 'id="repeat"' not in page
+    command = html.unescape(re.search(r"<code>manage.py compare ([^<]+)", page)[1])  # type: ignore[index]
+    parser = ArgumentParser()
+    add_plan_arguments(parser, (1,), 1, 1, 1)
+    assert long == plan_from(vars(parser.parse_args(command.split())))
 
 
 def test_starting_needs_the_csrf_token(staff: Client) -> None:

@@ -1,17 +1,18 @@
-"""Repeated runs agree on every order that the page states in words."""
+"""Repeated runs do not contradict what the page of one run states in words; some of it they find within noise."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from demo_project.bank.compare.orders import Verdict
 from demo_project.bank.compare.summaries import Summaries, summarise_rounds
-from tests.demo.agreement import ROOT, claims_of, held_against_each_other
+from tests.demo.agreement import ROOT, claims_of, held_against_each_other, share_of
 from tests.demo.runs import rounds_of
 
 
@@ -37,6 +38,12 @@ def test_runs_that_contradict_each_other_are_found() -> None:
     assert [Verdict.BEHIND] * 2 == [how for _, how in held_against_each_other([AHEAD, BEHIND])]
     assert [Verdict.ALIKE] == [how for _, how in held_against_each_other([AHEAD, CLOSE])]
     assert [Verdict.AHEAD] * 2 == [how for _, how in held_against_each_other([AHEAD, AHEAD])]
+
+
+def test_the_share_that_another_run_calls_noise_is_told() -> None:
+    found = Counter(how for _, how in held_against_each_other([AHEAD, AHEAD, CLOSE]))
+    said = "said to be ahead in one run, in another one: 2 ahead, 2 within noise; 50% called noise"
+    assert said == share_of(found)
 
 
 @pytest.mark.long

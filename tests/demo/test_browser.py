@@ -126,3 +126,34 @@ def test_axe_finds_no_serious_violation_in_light_and_dark(browser: Browser, site
         )
         found += [(scheme, violation) for violation in serious(page, context=".bank-page")]
     assert found == []
+
+
+def test_following_ends_with_the_run_s_row_and_with_the_session(
+    browser: Browser, site: Site
+) -> None:
+    page = open_page(browser, site, [])
+    for last, said in (
+        (delete_the_run, "it was deleted"),
+        (lambda page: page.context.clear_cookies(), "you are logged out"),
+    ):
+        page.goto(f"{site.url}admin/bank/comparison/")
+        start(page, workers="1", seconds="9", rounds="2")
+        last(page)
+        page.wait_for_selector(f"#running-text >> text=/No more news: {said}/")
+        # A tab that is hidden and seen again must not begin anew.
+        planned = """() => {
+            let planned = 0;
+            window.setTimeout = () => { planned += 1; };
+            document.dispatchEvent(new Event("visibilitychange"));
+            return planned;
+        }"""
+        assert page.evaluate(planned) == 0
+
+
+def delete_the_run(page: Page) -> None:
+    address = page.locator("#result_list tbody tr a").first.get_attribute("href") or ""
+    other = page.context.new_page()
+    other.goto(f"{page.url.partition('/admin')[0]}{address.replace('change', 'delete')}")
+    other.click("#content form [type=submit]")
+    other.wait_for_selector(".messagelist .success")
+    other.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from demo_project.bank.compare.findings import findings_of
+from demo_project.bank.compare.findings import findings_of, orders_of
 from demo_project.bank.compare.orders import Verdict, compare, cross, rank
 from demo_project.bank.compare.summaries import (
     P99,
@@ -120,7 +120,7 @@ def test_there_is_no_crossover_for_one_that_always_or_never_wins() -> None:
 
 def test_a_finding_tells_the_crossover_and_where_noise_hides_it() -> None:
     assert (
-        f"On hot accounts, {OPTIMISTIC} stops winning against redis_lock between 2 and 10 workers: "
+        f"In this run, on hot accounts, {OPTIMISTIC} stops winning against redis_lock between 2 and 10 workers: "
         "ahead with 2, within noise with 1 and 5, behind with 10."
     ) in texts(HOT_OPTIMISTIC)
 
@@ -152,14 +152,14 @@ def test_a_finding_without_crossover_says_who_wins(
         **{("hot", count, "optimistic"): [rate] * 3 for count, rate in optimistic.items()},
         **{("hot", count, "redis_lock"): [500] * 3 for count in optimistic},
     }
-    (found,) = [text for text in texts(rates) if "On hot accounts" in text]
+    (found,) = [text for text in texts(rates) if "on hot accounts" in text]
     assert found.endswith(words)
 
 
 def test_an_order_in_words_claims_no_more_than_the_rounds_show() -> None:
-    order = next(text for text in texts(HOT_OPTIMISTIC) if "1 worker:" in text)
+    order = next(text for text in texts(HOT_OPTIMISTIC) if "1 worker, in" in text)
     assert order == (
-        "Throughput (transfers per second, more is better), hot accounts, 1 worker: "
+        "Throughput (transfers per second, more is better), hot accounts, 1 worker, in this run: "
         f"{OPTIMISTIC} (1,000), within noise of redis_lock (1,000)."
     )
     order = next(text for text in texts(HOT_OPTIMISTIC) if "Throughput" in text and "10 w" in text)
@@ -187,17 +187,29 @@ def test_the_unsafe_way_takes_no_place_in_an_order() -> None:
 def test_money_is_told_apart_by_safe_and_unsafe_strategies() -> None:
     rows = [
         measurement("hot", 2, "optimistic"),
-        measurement("hot", 2, "unprotected", missing_cents=-250),
+        measurement("hot", 2, "unprotected", missing_cents=-250, overdrawn=2),
         measurement("hot", 5, "unprotected"),
     ]
     found = [finding.text for finding in findings_of(summarise_rounds(rows))]
     assert "The safe strategies conserved the money to the cent in 1 of 1 measurements." in found
     assert (
-        "No locking (unsafe) ended with the wrong amount of money in 1 of 2 measurements, by up to 2.50."
+        "No locking (unsafe) ended with the wrong amount of money in 1 of 2 measurements, by up to 2.50. "
+        "It let accounts pay out more than they had, 2 times."
     ) in found
     assert (
-        "Of 6 transfers that asked for more than the bank has, the safe strategies refused 6."
+        "Of 6 transfers that asked for all that an account had held a moment before, "
+        "the safe strategies refused 4, as others had been quicker."
     ) in found
+
+
+def test_no_order_is_made_of_fairness() -> None:
+    rows = [
+        measurement("hot", 10, name, round=number, fairness=fairness)
+        for name, fairness in (("optimistic", 0.2), ("redis_lock", 1.0))
+        for number in (1, 2, 3)
+    ]
+    orders = {order.metric for order in orders_of(summarise_rounds(rows))}
+    assert {THROUGHPUT, P99} == orders
 
 
 def test_a_safe_strategy_that_lost_money_is_accused() -> None:
@@ -213,6 +225,7 @@ def test_a_safe_strategy_that_lost_money_is_accused() -> None:
         ({"missing_cents": 1234}, "12.34 lost"),
         ({"missing_cents": -5}, "0.05 made up"),
         ({"overdrawn": 2}, "2 overdrawn"),
+        ({"overdrawn": 2, "missing_cents": -5}, "0.05 made up"),
     ],
 )
 def test_the_money_of_rounds_is_told_by_the_worst_of_them(

@@ -47,7 +47,7 @@ def test_figures_put_all_workers_together() -> None:
         WorkerReport(2.0, 6, 1, 0, [1000, 3000], overdrafts=1, prevented=1),
         WorkerReport(1.5, 2, 0, 1, [2000, 4000], overdrafts=1, prevented=0),
     ]
-    figures = summarise(reports, 100, [130, -20], round_trips=15)
+    figures = summarise(reports, {"a": 50, "b": 50}, {"a": 130, "b": -20}, round_trips=15)
     assert figures.transfers == 4
     assert figures.transfers_per_second == 2.0
     assert figures.retries_per_transfer == 2.0
@@ -60,8 +60,17 @@ def test_figures_put_all_workers_together() -> None:
     assert figures.round_trips == 2.5
 
 
+def test_an_account_that_paid_out_more_than_it_had_is_overdrawn_whatever_its_balance_says() -> None:
+    # Both paid all of it, and what the one wrote was overwritten by the other.
+    twice = [WorkerReport(1, 0, 0, 0, [9], net={"a": -100, "b": 100}) for _ in range(2)]
+    figures = summarise(twice, {"a": 100, "b": 0}, {"a": 0, "b": 100})
+    assert (0, 1) == (figures.missing_cents, figures.overdrawn)
+    once = summarise(twice[:1], {"a": 100, "b": 0}, {"a": 0, "b": 100})
+    assert 0 == once.overdrawn
+
+
 def test_figures_of_a_measurement_without_any_transfer() -> None:
-    figures = summarise([WorkerReport(0.0, 3, 0, 3, [])], 10, [10])
+    figures = summarise([WorkerReport(0.0, 3, 0, 3, [])], {"a": 10}, {"a": 10})
     assert figures.transfers_per_second == figures.max_ms == figures.fairness == 0
     assert figures.missing_cents == 0
     assert figures.round_trips is None

@@ -16,6 +16,8 @@ from .statistics import Figures, WorkerReport, summarise
 from .worker import Job
 
 STARTING_CENTS = 10_000
+# All that two accounts have together: without a bound, money made up out of nothing would double and double again.
+MOST_CENTS = 2 * STARTING_CENTS
 WORKER = "demo_project.bank.compare.worker"
 # A worker may start one last transfer at the end of its time, and that may wait for two locks.
 GRACE_SECONDS = 45.0
@@ -57,23 +59,24 @@ def _measure_cell(
 ) -> Figures:
     accounts = account_ids(run, ACCOUNTS[cell.accounts])
     books = STRATEGIES[cell.strategy].books
-    money = STARTING_CENTS * len(accounts)
     # Operations are remembered for a while, so each cell numbers its own.
     jobs = [
-        Job(cell.strategy, accounts, seconds, number, uuid.uuid4().hex, money + 1)
+        Job(cell.strategy, accounts, seconds, number, uuid.uuid4().hex, MOST_CENTS)
         for number in range(cell.workers)
     ]
     books.seed(conn, dict.fromkeys(accounts, STARTING_CENTS))
     try:
         pool.prepare([asdict(job) for job in jobs])
+        # Only now: each warm-up moves a cent.
+        before = books.read(conn, accounts)
         counter = RoundTrips(conn)
         counter.start()
         reports = [WorkerReport(**report) for report in pool.run(seconds)]
         round_trips = counter.stop()
-        balances = books.read(conn, accounts)
+        after = books.read(conn, accounts)
     finally:
         books.delete(conn, accounts)
-    return summarise(reports, money, balances.values(), round_trips)
+    return summarise(reports, before, after, round_trips)
 
 
 class RoundTrips:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from redis_locks.benchmark.figures import jain_index, percentile
@@ -19,8 +20,10 @@ class WorkerReport:
         refused: Transfers refused by the bank's rules, such as overdrafts.
         failed: Transfers given up because of contention.
         latencies_us: Duration of each transfer that moved money, in microseconds.
-        overdrafts: Transfers that asked for more than the whole bank has, and were answered.
-        prevented: How many of these were refused.
+        overdrafts: Transfers that asked for all that their sender had held a moment before, and were answered.
+        prevented: How many of these were refused, as others had been quicker.
+        net: What its transfers put into accounts, less what they took, in cents; at most what may be so
+            where nobody knows whether a transfer was made.
     """
 
     seconds: float
@@ -30,6 +33,7 @@ class WorkerReport:
     latencies_us: Sequence[int]
     overdrafts: int = 0
     prevented: int = 0
+    net: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,13 +63,12 @@ class Figures:
 
 def summarise(
     reports: Sequence[WorkerReport],
-    money_before: int,
-    balances_after: Iterable[int],
+    before: Mapping[str, int],
+    after: Mapping[str, int],
     round_trips: int | None = None,
 ) -> Figures:
-    """Put the workers' reports, the accounts' balances and the count of round trips together."""
+    """Put the workers' reports, the balances by account before and after, and the count of round trips together."""
     latencies = sorted(latency for report in reports for latency in report.latencies_us)
-    balances = list(balances_after)
     seconds = max((report.seconds for report in reports), default=0.0)
     count = len(latencies)
     refused = sum(report.refused for report in reports)
@@ -82,9 +85,19 @@ def summarise(
         p99_ms=percentile(latencies, 99) / 1000,
         max_ms=percentile(latencies, 100) / 1000,
         fairness=round(jain_index([len(report.latencies_us) for report in reports]), 3),
-        missing_cents=money_before - sum(balances),
-        overdrawn=sum(balance < 0 for balance in balances),
+        missing_cents=sum(before.values()) - sum(after.values()),
+        overdrawn=_overdrawn(reports, before, after),
         overdrafts=sum(report.overdrafts for report in reports),
         prevented=sum(report.prevented for report in reports),
         round_trips=None if round_trips is None else round(round_trips / max(asked, 1), 2),
     )
+
+
+def _overdrawn(
+    reports: Sequence[WorkerReport], before: Mapping[str, int], after: Mapping[str, int]
+) -> int:
+    """How many accounts are below zero, or would be if none of the transfers had been overwritten by another one."""
+    booked = Counter(before)
+    for report in reports:
+        booked.update(report.net)
+    return sum(min(cents, booked[account]) < 0 for account, cents in after.items())

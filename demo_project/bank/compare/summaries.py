@@ -114,9 +114,9 @@ class Money:
         measurements: How many there are.
         wrong: In how many of them money was missing or surplus afterwards.
         missing_cents: The largest difference; negative when money was made up.
-        overdrawn: How many accounts ended below zero.
-        overdrafts: How many transfers asked for more than the whole bank has.
-        prevented: How many of these were refused.
+        overdrawn: How many accounts ended below zero, or paid out more than they had.
+        overdrafts: How many transfers asked for all that an account had held a moment before.
+        prevented: How many of these were refused, as others had been quicker.
     """
 
     measurements: int
@@ -131,13 +131,17 @@ class Money:
         """Whether the money was right to the cent each time, and no account overdrawn."""
         return not self.wrong and not self.overdrawn
 
+    @property
+    def difference(self) -> str:
+        """The largest difference in words, or "" if there was none."""
+        if not self.missing_cents:
+            return ""
+        amount = f"{abs(self.missing_cents) / 100:,.2f}"
+        return f"{amount} lost" if self.missing_cents > 0 else f"{amount} made up"
+
     def __str__(self) -> str:
-        if self.overdrawn:
-            return f"{self.overdrawn} overdrawn"
-        if self.missing_cents:
-            amount = f"{abs(self.missing_cents) / 100:,.2f}"
-            return f"{amount} lost" if self.missing_cents > 0 else f"{amount} made up"
-        return OK
+        overdrawn = f"{self.overdrawn} overdrawn" if self.overdrawn else ""
+        return self.difference or overdrawn or OK
 
 
 def money_of(rows: Iterable[Measurement]) -> Money:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,12 +18,12 @@ from django_redis import get_redis_connection
 
 from demo_project.bank.accounts import TooMuchContention, TransferError
 from demo_project.bank.compare.statistics import WorkerReport
-from demo_project.bank.strategies import transfer_funds
-from redis_locks import LockLost
+from demo_project.bank.strategies import STRATEGIES, transfer_funds
+from redis_locks import LockBackendError, LockError
 from redis_locks.benchmark.serving import serve
 
 LARGEST_AMOUNT = 100
-# One transfer in so many, at random, asks for more than all accounts together hold.
+# One transfer in so many, at random, asks for all that its sender holds: of two at once, one must be refused.
 OVERDRAFT_EVERY = 50
 # Nobody repeats an operation of the comparison, so the bank need not remember it for long.
 MARKER_SECONDS = 5
@@ -30,30 +31,36 @@ MARKER_SECONDS = 5
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is to do, and its own number for operation ids."""
+    """What a worker is to do, its own number for operation ids, and the most to ask for at once, in cents."""
 
     strategy: str
     account_ids: list[str]
     seconds: float
     number: int
     run: str
-    too_much: int
+    most: int
 
 
 def work(conn: redis.Redis, job: Job) -> WorkerReport:
     """Transfer random amounts between random accounts until the time is over."""
+    books = STRATEGIES[job.strategy].books
     retries = refused = failed = overdrafts = prevented = 0
     latencies: list[int] = []
+    net: Counter[str] = Counter()
     started = time.perf_counter()
     deadline = started + job.seconds
     for step in count():
         sender, recipient = random.sample(job.account_ids, 2)
-        overdraft = random.randrange(OVERDRAFT_EVERY) == 0  # noqa: S311
-        cents = job.too_much if overdraft else random.randint(1, LARGEST_AMOUNT)  # noqa: S311
+        cents, overdraft = random.randint(1, LARGEST_AMOUNT), False  # noqa: S311
+        if random.randrange(OVERDRAFT_EVERY) == 0:  # noqa: S311
+            held = min(books.read(conn, [sender])[sender], job.most)
+            # An account that is empty has nothing that two could ask for.
+            cents, overdraft = (held, True) if held else (cents, False)
         before = time.perf_counter()
         if before >= deadline:
+            seconds = before - started
             return WorkerReport(
-                before - started, retries, refused, failed, latencies, overdrafts, prevented
+                seconds, retries, refused, failed, latencies, overdrafts, prevented, dict(net)
             )
         try:
             receipt = transfer_funds(
@@ -65,8 +72,13 @@ def work(conn: redis.Redis, job: Job) -> WorkerReport:
                 operation_id=f"{job.run}:{job.number}:{step}",
                 marker_seconds=MARKER_SECONDS,
             )
-        except (TooMuchContention, LockLost):
+        except LockBackendError:
+            raise
+        except (TooMuchContention, LockError):
+            # The lock was lost, or an operator cancelled the wait for it.
             failed += 1
+            # It may have been made, and nobody is to be accused of an overdraft that was none.
+            net[recipient] += cents
         except TransferError:
             refused += 1
             overdrafts += overdraft
@@ -75,6 +87,8 @@ def work(conn: redis.Redis, job: Job) -> WorkerReport:
             overdrafts += overdraft
             latencies.append(round((time.perf_counter() - before) * 1e6))
             retries += receipt.retries
+            net[sender] -= cents
+            net[recipient] += cents
     raise AssertionError  # count() never ends
 
 
@@ -83,7 +97,9 @@ def warm_up(conn: redis.Redis, job: Job) -> None:
     first, second = job.account_ids[:2]
     try:
         transfer_funds(conn, first, second, 1, strategy=job.strategy, marker_seconds=MARKER_SECONDS)
-    except TransferError:
+    except LockBackendError:
+        raise
+    except (TransferError, LockError):
         # Only the connection matters here.
         return
 

@@ -146,8 +146,8 @@ function follow(section) {
     return false;
   }
 
-  poll(section.dataset.url, show, (why) => {
-    words.textContent = `No news from the site (${why}); asking again.`;
+  poll(section.dataset.url, show, (why, ended) => {
+    words.textContent = ended ? `No more news: ${why}` : `No news from the site (${why}); asking again.`;
   });
 }
 

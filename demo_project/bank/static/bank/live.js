@@ -28,6 +28,6 @@ for (const form of document.querySelectorAll("form[method=post]")) {
   window.addEventListener("pageshow", () => button.removeAttribute("aria-disabled"));
 }
 
-poll(accounts.dataset.url, show, (why) => {
-  news.textContent = `No news of the balances (${why}); asking again.`;
+poll(accounts.dataset.url, show, (why, ended) => {
+  news.textContent = ended ? `No more news of the balances: ${why}` : `No news of the balances (${why}); asking again.`;
 });
