@@ -16,7 +16,7 @@ import django
 import redis
 from django_redis import get_redis_connection
 
-from demo_project.bank.accounts import TooMuchContention, TransferError
+from demo_project.bank.accounts import Books, TooMuchContention, TransferError
 from demo_project.bank.compare.statistics import WorkerReport
 from demo_project.bank.strategies import STRATEGIES, transfer_funds
 from redis_locks import LockBackendError, LockError
@@ -51,11 +51,7 @@ def work(conn: redis.Redis, job: Job) -> WorkerReport:
     deadline = started + job.seconds
     for step in count():
         sender, recipient = random.sample(job.account_ids, 2)
-        cents, overdraft = random.randint(1, LARGEST_AMOUNT), False  # noqa: S311
-        if random.randrange(OVERDRAFT_EVERY) == 0:  # noqa: S311
-            held = min(books.read(conn, [sender])[sender], job.most)
-            # An account that is empty has nothing that two could ask for.
-            cents, overdraft = (held, True) if held else (cents, False)
+        cents, overdraft = _amount(conn, books, sender, job.most)
         before = time.perf_counter()
         if before >= deadline:
             seconds = before - started
@@ -90,6 +86,16 @@ def work(conn: redis.Redis, job: Job) -> WorkerReport:
             net[sender] -= cents
             net[recipient] += cents
     raise AssertionError  # count() never ends
+
+
+def _amount(conn: redis.Redis, books: Books, sender: str, most: int) -> tuple[int, bool]:
+    """How much to ask for, and whether that is all that the sender holds."""
+    if random.randrange(OVERDRAFT_EVERY) == 0:  # noqa: S311
+        held = min(books.read(conn, [sender])[sender], most)
+        # An account that is empty has nothing that two could ask for.
+        if held:
+            return held, True
+    return random.randint(1, LARGEST_AMOUNT), False  # noqa: S311
 
 
 def warm_up(conn: redis.Redis, job: Job) -> None:
