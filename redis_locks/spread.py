@@ -156,11 +156,18 @@ class SpreadHold(Hold):
 
 
 async def acquire(
-    driver: Driver, take: Take, groups: Sequence[Group], wait: float | None, *, renew: bool
+    driver: Driver,
+    take: Take,
+    groups: Sequence[Group],
+    wait: float | None,
+    *,
+    renew: bool,
+    made: Callable[[Sequence[Hold]], SpreadHold] = SpreadHold,
 ) -> SpreadHold | Refused:
     """Acquire the locks of all partitions within `wait` seconds in all (None: for ever).
 
     Without `renew` the renewal ends when all are held, each with a whole lease from then on.
+    `made` makes one hold of those of the partitions.
 
     Returns `Refused` when somebody else still held one of them at the end. Then, and whatever
     goes wrong, cancellation included, nothing is held, or only until its lease ends.
@@ -181,7 +188,7 @@ async def acquire(
             if await level(driver, parts, extend=True):
                 if not renew:
                     _stop_renewal(parts)
-                return SpreadHold(parts)
+                return made(parts)
             if deadline.is_over():
                 msg = f"Lock {parts[0].name!r} was lost in part while the rest was acquired; use a longer lease"
                 raise LockLost(msg)

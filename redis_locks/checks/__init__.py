@@ -12,12 +12,14 @@
 | redis_locks.W008 | REQUEST_DEADLINE is set, but its middleware is not there |
 | redis_locks.E009 | REPLICAS is set, but CONNECTION names a cluster |
 | redis_locks.E010 | redis_lock stands above a Celery task decorator; see `integrations.celery` |
+| redis_locks.W011 | SQLite's transactions are DEFERRED, and a model has `select_for_lock` |
 """
 
 from __future__ import annotations
 
 from redis_locks.checks.configuration import check_settings
+from redis_locks.checks.rows import check_rows
 from redis_locks.checks.servers import check_servers
 from redis_locks.checks.views import check_views
 
-__all__ = ["check_servers", "check_settings", "check_views"]
+__all__ = ["check_rows", "check_servers", "check_settings", "check_views"]

@@ -36,6 +36,11 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
     out; instances are read again in place, so that changes not yet saved are lost: lock first,
     then change. Whoever does not ask for these locks is not kept from the rows.
 
+    Inside ``atomic()``, SQLite needs ``"transaction_mode": "IMMEDIATE"`` in ``OPTIONS``, and other
+    databases READ COMMITTED: else the second reading shows what the transaction read first. With
+    `skip_locked`, all models must be in one partition. Unlike in PostgreSQL, who has a row cannot
+    lock it in a stronger mode as well: ask for the strongest one first.
+
     Args:
         rows: A queryset, a manager, an instance, or several instances.
         mode: How, with PostgreSQL's conflicts. "exclusive": FOR UPDATE. "no_key": FOR NO KEY
@@ -45,7 +50,8 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         of: The relations whose rows are locked too, and "self" for the rows themselves. Empty:
             the rows and what the queryset was given to ``select_related``.
         wait: Seconds to wait in all. 0: as `nowait`. None: for ever.
-        limit: Most rows to lock; None for all, of which there may be up to 999.
+        limit: Most rows to lock; None for all, of which there may be up to 999. With `skip_locked`
+            it may be fewer: one hold has up to 1000 locks, those of related rows and models included.
         lease: Seconds a hold lives unless renewed or extended.
         renew: Whether it is renewed in the background.
         using: The Redis server, as for `Lock`; the database is that of the rows.
@@ -108,6 +114,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         Raises:
             DeadlockDetected: Waiting on would never have ended.
             LockError: The transaction has one of the rows in a weaker mode.
+            ImproperlyConfigured: A DEFERRED transaction of SQLite is open.
             LockBackendError: Redis could not be asked.
             Model.DoesNotExist: An instance is gone.
         """
@@ -131,6 +138,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             LockTimeout: Somebody else still held one after the wait.
             DeadlockDetected: Waiting on would never have ended.
             LockError: The transaction has one of the rows in a weaker mode.
+            ImproperlyConfigured: A DEFERRED transaction of SQLite is open.
             LockBackendError: Redis could not be asked.
             Model.DoesNotExist: An instance is gone.
         """

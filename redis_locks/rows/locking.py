@@ -15,8 +15,9 @@ from redis_locks.contention import not_available
 from redis_locks.holds import Hold
 from redis_locks.rows.earlier import Earlier
 from redis_locks.rows.names import Row
-from redis_locks.rows.sets import RowSet, rows_in
+from redis_locks.rows.sets import RowSet, fitting, rows_in
 from redis_locks.rows.sources import Candidate, Source
+from redis_locks.rows.sqlite import require_lock_at_begin
 from redis_locks.rows.steps import let_go, read
 from redis_locks.scopes import Scope, Transaction
 from redis_locks.sides import Side
@@ -74,11 +75,12 @@ class Locking(Generic[M]):
 
         Raises:
             LockNotAvailable: Somebody else still held one, which the error names, after `wait` seconds.
+            ImproperlyConfigured: This is inside a transaction of SQLite that began without a lock.
         """
         until = None if wait is None else monotonic() + wait
         transaction = self._transaction(side)
         seen: set[Any] = set()
-        while candidates := await read(side, self.source.candidates, seen):
+        while candidates := await read(side, self._candidates, seen):
             earlier = Earlier(side, transaction, self.mode)
             hold: Hold | None = None
             try:
@@ -94,6 +96,14 @@ class Locking(Generic[M]):
             if self.skip_locked:
                 seen.update(each.pk for each in locked.candidates or candidates)
         return LockedRows()
+
+    def _candidates(self, seen: set[Any]) -> list[Candidate]:
+        require_lock_at_begin(self.source.database)
+        found = self.source.candidates(seen)
+        if self.skip_locked and self.source.limit is not None:
+            # Those that are left out are looked at later, should these be somebody else's.
+            return found[: fitting([each.rows for each in found])]
+        return found
 
     def _transaction(self, side: Side) -> Transaction | None:
         if side.task:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Self, TypeVar
 
-from django.db.models import Manager, Model, QuerySet
+from django.db.models import Manager, Model
 
 from redis_locks.conf import UNSET, Unset
+from redis_locks.fencing import FencedQuerySet
 from redis_locks.modes import RowMode, row_mode
 from redis_locks.rows.blocks import checked_wait, lock_rows
 
 M = TypeVar("M", bound=Model)
 
 
-class RedisLockQuerySet(QuerySet[M]):
-    """A queryset whose rows can be locked when it is evaluated, as by ``select_for_update``."""
+class RedisLockQuerySet(FencedQuerySet[M]):
+    """A queryset whose rows can be locked when it is evaluated, as by ``select_for_update``.
+
+    Those of a `FencedModel` can be written under a hold, too: see `fenced`.
+    """
 
     _lock_options: dict[str, Any] | None = None
 
@@ -34,7 +38,8 @@ class RedisLockQuerySet(QuerySet[M]):
         Arguments as for `lock_rows`. With `skip_locked` a slice is the limit: ``[:10]`` locks
         ten rows that are free. Evaluated, it blocks for up to `wait` seconds, and raises what
         `lock_rows` raises, and TransactionManagementError outside a transaction. As with
-        ``select_for_update``, `count`, `exists`, `update` and `delete` lock nothing.
+        ``select_for_update``, `count`, `exists`, `update` and `delete` lock nothing. An instance
+        that a join finds several times is there once.
 
         Raises:
             TypeError: An argument has the wrong type.
@@ -74,6 +79,15 @@ class RedisLockQuerySet(QuerySet[M]):
             async for row in self:
                 yield row
 
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Delete the rows, and lock nothing."""
+        deleted = super(RedisLockQuerySet, self._locked_by(None)).delete()
+        self._result_cache = None
+        return deleted
+
+    delete.alters_data = True  # type: ignore[attr-defined]  # no template calls it
+    delete.queryset_only = True  # type: ignore[attr-defined]  # no manager has it
+
     def _clone(self) -> Self:
         clone: Self = super()._clone()  # type: ignore[misc]  # private, but what every queryset with a state of its own overrides
         clone._lock_options = self._lock_options
@@ -89,4 +103,4 @@ class RedisLockQuerySet(QuerySet[M]):
 
 
 RedisLockManager = Manager.from_queryset(RedisLockQuerySet)
-"""A manager with `RedisLockQuerySet.select_for_lock`."""
+"""A manager with `RedisLockQuerySet.select_for_lock`, and with `fenced`."""

@@ -6,15 +6,16 @@ from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import Any, NoReturn
 
-from redis_locks import store, waiting
+from redis_locks import spread, store, waiting
 from redis_locks.drivers.base import Driver, LinkBroken
 from redis_locks.exceptions import LockBackendError
 from redis_locks.holds import Hold
-from redis_locks.keys import MAX_SET
+from redis_locks.keys import MAX_SET, Group
 from redis_locks.locks import Lock
 from redis_locks.modes import RowMode
 from redis_locks.rows.names import Row
 from redis_locks.sides import Side
+from redis_locks.spread import SpreadHold
 from redis_locks.store import Granted, Refused, Request
 from redis_locks.waiting import Won
 
@@ -58,6 +59,12 @@ class RowHold(Hold):
         raise TypeError(msg)
 
 
+class SpreadRowHold(RowHold, SpreadHold):
+    """A hold of rows whose models are in several partitions."""
+
+    __slots__ = ()
+
+
 class RowSet(Lock):
     """Rows in one mode, and their models in its intent.
 
@@ -78,6 +85,7 @@ class RowSet(Lock):
             raise ValueError(msg)
         super().__init__(*models, *names, **options)
         self.row_mode = mode
+        self._rows, self._options = rows, options
         self._mode = f"intent:{len(models)}:{mode}"
         self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
@@ -88,8 +96,22 @@ class RowSet(Lock):
 
     async def acquire_all(self, side: Side, wait: float | None) -> Hold | Refused:
         """Return a hold of all, or who still held one of them after `wait` seconds."""
-        group = (self._names, side.backend.keys(*self._names))
-        return await self._acquire_new(side, group, wait, renew=self._renews)
+        groups = side.backend.groups(self._names)
+        if len(groups) == 1:
+            return await self._acquire_new(side, groups[0], wait, renew=self._renews)
+
+        async def take(group: Group, left: float | None) -> Hold | Refused:
+            names = set(group[0])
+            part = [row for row in self._rows if row.name in names]
+            wanted = RowSet(part, self.row_mode, **self._options)
+            outcome = await wanted._acquire_new(side, group, left, renew=True)
+            if isinstance(outcome, Refused):
+                return outcome._replace(place=self._names.index(group[0][outcome.place]))
+            return outcome
+
+        return await spread.acquire(
+            side.driver, take, groups, wait, renew=self._renews, made=SpreadRowHold
+        )
 
     async def take_free(
         self, side: Side, groups: Sequence[Sequence[Row]], most: int
@@ -98,9 +120,20 @@ class RowSet(Lock):
 
         Never waits. A group is taken as a whole or not at all; one without rows is free, too.
         Interrupted, it leaves nothing behind, as `waiting.acquire` does.
+
+        Raises:
+            ValueError: Their models are in several partitions, which no one step reaches.
         """
         keys = side.backend.keys
-        request = self._request(side, (self._names, keys(*self._names)))
+        own, *others = side.backend.groups(self._names)
+        if others:
+            models = dict.fromkeys(row.model for row in self._rows)
+            msg = (
+                f"skip_locked cannot be used with rows of {', '.join(models)}, which are in several "
+                'partitions: leave it out, give of=("self",), or set REDIS_LOCKS["PARTITIONS"] to 1'
+            )
+            raise ValueError(msg)
+        request = self._request(side, own)
         places = {name: place for place, name in enumerate(self._names)}
         wanted = [sorted({places[name] for row in group for name in row}) for group in groups]
         won, found = await _take(side.driver, request, wanted, most)
@@ -143,6 +176,16 @@ def _won(granted: Granted | None, sent: float, request: Request) -> Won | None:
     if granted is None:
         return None
     return Won(granted.fencing_token, sent + request.lease_ms / 1000, [])
+
+
+def fitting(groups: Sequence[Sequence[Row]]) -> int:
+    """Return how many of the groups, from the first one on, one hold can have; one at least."""
+    names: set[str] = set()
+    for number, group in enumerate(groups):
+        names.update(name for row in group for name in row)
+        if number and len(names) > MAX_SET:
+            return number
+    return len(groups)
 
 
 def rows_in(groups: Iterable[Sequence[Row]]) -> list[Row]:

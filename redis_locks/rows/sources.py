@@ -7,10 +7,12 @@ time it is locked. A database does the same behind SELECT FOR UPDATE.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from django.db import router
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 from redis_locks.rows.columns import Column, columns_of
 from redis_locks.rows.names import Row, row_of
@@ -83,18 +85,22 @@ class QuerySource(Generic[M]):
             self._most = None if self.limit is None else max(BATCH, self.limit)
         else:
             self._asked, self._most = rows, limit
+        self._at_most = self.limit if end is None else end - (start or 0)
 
     def candidates(self, seen: Iterable[Any]) -> list[Candidate]:
         """Return the rows that match now, in order."""
         seen = list(seen)
-        rows = self._asked.exclude(pk__in=seen) if seen else self._asked
+        rows = self._asked.exclude(_among(seen)) if seen else self._asked
         return self._read(rows[: self._most] if self._most is not None else rows)
 
     def fetch(self, locked: Sequence[Candidate]) -> tuple[list[M], list[Candidate]]:
-        """Return those of the rows that still match."""
-        rows = self._all.filter(pk__in=[candidate.pk for candidate in locked])
+        """Return those of the rows that still match; an instance once, whatever it is joined with."""
+        rows = self._all.filter(_among([candidate.pk for candidate in locked]))
         now = self._read(rows) if self._related else list(locked)
-        return list(rows), now
+        # Rows of values() have no identity of their own.
+        found: Iterable[Any] = rows
+        each = {row if isinstance(row, Model) else place: row for place, row in enumerate(found)}
+        return list(each.values())[: self._at_most], now
 
     def _read(self, rows: QuerySet[M]) -> list[Candidate]:
         lookups = [column.lookup for column in self._columns]
@@ -104,6 +110,12 @@ class QuerySource(Generic[M]):
             candidate = _candidate(self._columns, self.database, values)
             merged.setdefault(candidate.pk, []).extend(candidate.rows)
         return [Candidate(pk, tuple(dict.fromkeys(rows))) for pk, rows in merged.items()]
+
+
+def _among(pks: Sequence[Any]) -> Q:
+    """The rows with these keys. One of several columns is a term, and SQLite's nest 1000 deep."""
+    starts = range(0, len(pks), BATCH)
+    return reduce(or_, (Q(pk__in=pks[start : start + BATCH]) for start in starts))
 
 
 def _selected(rows: QuerySet[Any]) -> list[str]:

@@ -14,8 +14,10 @@ from django.db.transaction import atomic
 
 from redis_locks import inspection
 from redis_locks.rows import lock_rows
+from redis_locks.rows.sources import Candidate, QuerySource
 from tests.contract.world import PATIENCE
-from tests.ledger.models import Counter
+from tests.elsewhere import in_thread
+from tests.ledger.models import Counter, Entry
 
 JOBS = 48
 WORKERS = 8
@@ -104,3 +106,29 @@ def test_tasks_do_every_job_exactly_once(
 
     in_loop(all_work())
     all_done(pending, name, done)
+
+
+@pytest.mark.usefixtures("transactional_db")
+def test_a_backlog_of_rows_with_relations_is_locked_in_parts_that_fit(name: str) -> None:
+    counters = Counter.objects.bulk_create(Counter(name=f"{name}:{i}") for i in range(510))
+    Entry.objects.bulk_create(
+        Entry(book=name, number=i, counter=counter) for i, counter in enumerate(counters)
+    )
+    rows = Entry.objects.filter(book=name).select_related("counter").order_by("number")
+    with lock_rows(rows, skip_locked=True, limit=505) as found:
+        assert list(range(499)) == [row.number for row in found]  # 998 locks, and two models'
+        rest = in_thread(lock_rows(rows, skip_locked=True, limit=505).__enter__)
+        assert list(range(499, 510)) == [row.number for row in rest]
+        rest.release()
+    with pytest.raises(ValueError, match="1020 rows are too many"):
+        lock_rows(rows, skip_locked=True).acquire()
+
+
+@pytest.mark.usefixtures("transactional_db")
+def test_keys_of_two_columns_are_many(name: str) -> None:
+    entry = Entry.objects.create(book=name, number=1100)
+    source = QuerySource(Entry.objects.filter(book=name), (), 1, skip_locked=True)
+    seen = [(name, number) for number in range(1100)]
+    (found,) = source.candidates(seen)
+    assert entry.pk == found.pk
+    assert [entry] == source.fetch([*(Candidate(pk, ()) for pk in seen), found])[0]

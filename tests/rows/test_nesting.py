@@ -6,24 +6,26 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission
+from django.db.models import Model
+from django.db.transaction import atomic
 
-from redis_locks import Lock, LockError, inspection
+from redis_locks import Lock, LockError, LockNotAvailable, inspection
 from redis_locks.keys import partition_of
 from redis_locks.rows import lock_model, lock_rows
 from redis_locks.rows.names import row_of
 from tests.contract.world import Tasks, World
-from tests.ledger.models import Counter
+from tests.elsewhere import in_thread
+from tests.ledger.models import Counter, Entry, NotedCounter
 
 Make = Callable[..., Counter]
 MODEL = "ledger.Counter@default"
 
 
-def name_of(row: Counter) -> str:
-    return row_of(Counter, "default", row.pk).name
+def name_of(row: Model) -> str:
+    return row_of(type(row), "default", row.pk).name
 
 
-def tokens(row: Counter) -> list[str]:
+def tokens(row: Model) -> list[str]:
     info = inspection.lock(name_of(row))
     return [holder.token for holder in info.holders] if info else []
 
@@ -142,8 +144,56 @@ def test_rows_live_in_the_partition_of_their_model(
         world.release(found)
 
 
-def test_rows_of_models_in_several_partitions_are_refused(world: World, settings: Any) -> None:
+@pytest.fixture
+def entry(world: World, counter: Make, name: str, settings: Any) -> Entry:
+    """A row that belongs to a row in another partition."""
     settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "PARTITIONS": 64}
-    wanted = Permission.objects.order_by("pk")[:1]
-    with pytest.raises(ValueError, match=r"are in several partitions .*PARTITIONS"):
-        world.acquire(lock_rows(wanted, of=("self", "content_type")))
+    return Entry.objects.create(book=name, number=1, counter=counter())
+
+
+def test_rows_of_models_in_several_partitions_are_locked_together(
+    world: World, entry: Entry
+) -> None:
+    both = Entry.objects.filter(book=entry.book).select_related("counter")
+    found: Any = world.acquire(lock_rows(both))
+    assert ([entry], 1) == (found, len(found.holds))
+    others = [tokens(entry.counter), tokens(entry)]
+    assert all(others)
+    for each in (entry.counter, entry):
+        with pytest.raises(LockNotAvailable, match=name_of(each)):
+            in_thread(lock_rows(each, nowait=True).__enter__)
+    found.hold.check()
+    with pytest.raises(TypeError, match="neither upgraded"):
+        world.do(found.hold, "upgrade")
+    world.release(found)
+    assert [[], []] == [tokens(entry.counter), tokens(entry)]
+    for each in (entry.counter, entry):
+        its = in_thread(lock_rows(each, label="the other").__enter__)
+        with pytest.raises(LockNotAvailable, match=rf"{name_of(each)}' is held by .*the other"):
+            world.block(lock_rows(both, wait=0), print)
+        its.release()
+        assert [[], []] == [tokens(entry.counter), tokens(entry)]
+
+
+def test_a_child_and_its_parent_in_several_partitions_are_kept_by_a_transaction(
+    name: str, settings: Any, transactional_db: None
+) -> None:
+    settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "PARTITIONS": 64}
+    row = NotedCounter.objects.create(name=name)
+    assert 1 < len({partition_of(name_of(each), 64) for each in (row, row.counter_ptr)})
+    with atomic():
+        with lock_rows(NotedCounter.objects.filter(name=name)) as first:
+            assert [row] == first
+        assert first.hold is lock_rows(row.counter_ptr).acquire().hold  # type: ignore[union-attr]
+        assert tokens(row)
+        assert tokens(row.counter_ptr)
+    assert [[], []] == [tokens(row), tokens(row.counter_ptr)]
+
+
+def test_skip_locked_does_not_reach_several_partitions(world: World, entry: Entry) -> None:
+    rows = Entry.objects.filter(book=entry.book)
+    with pytest.raises(ValueError, match=r"skip_locked .* ledger.Entry@default, .*PARTITIONS"):
+        world.acquire(lock_rows(rows.select_related("counter"), skip_locked=True))
+    found: Any = world.acquire(lock_rows(rows, skip_locked=True))
+    assert [entry] == found
+    world.release(found)

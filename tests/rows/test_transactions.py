@@ -218,3 +218,32 @@ def test_plain_querysets_iterate_as_ever(in_loop: Any, name: str) -> None:
 
     assert [entry] == list(Entry.objects.filter(book=name).iterator(10))
     assert [entry] == in_loop(iterate())
+
+
+def test_a_queryset_deletes_without_locking(database: str, row: Counter) -> None:
+    Entry.objects.using(database).create(book=row.name, number=1, counter=row)
+    rows = queryset(row).select_for_lock(nowait=True)
+    # It has no transaction of its own, and Django would evaluate it to find what goes with it.
+    assert (2, {"ledger.Entry": 1, "ledger.Counter": 1}) == rows.delete()
+    assert not hasattr(Entry.objects, "delete")
+
+
+def test_a_row_that_a_join_finds_twice_is_there_once(database: str, row: Counter) -> None:
+    for number in range(3):
+        Entry.objects.using(database).create(book=row.name, number=number, counter=row)
+    rows = queryset(row).filter(entry__book=row.name)
+    with atomic(using=database):
+        assert [row] == list(rows.select_for_lock()[:1]) == list(rows.select_for_lock())
+        assert [(row.pk,)] == list(rows.select_for_lock().values_list("pk")[:1])
+        assert row == rows.select_for_lock().first()
+    with lock_rows(rows, skip_locked=True, limit=2) as found:
+        assert [row] == found
+
+
+def test_a_fenced_model_with_its_rows_to_be_locked_is_written_under_a_hold(
+    database: str, row: Counter
+) -> None:
+    with lock_rows(queryset(row)) as rows:
+        assert rows.hold is not None
+        assert 1 == queryset(row).fenced(rows.hold).update(value=7)
+        assert rows.hold.fencing_token == queryset(row).get().fence

@@ -1,0 +1,41 @@
+"""SQLite's transactions, which must begin with the lock of the database for rows to be read again.
+
+One that begins without it (``DEFERRED``, Django's default) keeps what it read first while it
+waits for a row: the holder cannot COMMIT beside it, or, in WAL mode, it never sees what the
+holder wrote.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+FIX = 'set DATABASES[{alias!r}]["OPTIONS"]["transaction_mode"] = "IMMEDIATE"'
+
+
+def begins_without_lock(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether it is SQLite and its transactions begin without the lock; does not connect."""
+    mode = connection.settings_dict["OPTIONS"].get("transaction_mode") or ""
+    return connection.vendor == "sqlite" and mode.upper() not in ("IMMEDIATE", "EXCLUSIVE")
+
+
+def require_lock_at_begin(alias: str) -> None:
+    """Raise ImproperlyConfigured inside a transaction that began without the lock.
+
+    Not inside a test case's: nobody else sees that one, so it is in nobody's way.
+    """
+    connection = connections[alias]
+    if not (connection.in_atomic_block and begins_without_lock(connection)):
+        return
+    blocks: list[Any] = connection.atomic_blocks
+    if any(block._from_testcase for block in blocks):  # noqa: SLF001 - as durable blocks do
+        return
+    msg = (
+        f"rows cannot be locked inside atomic() on the SQLite database {alias!r}: its transactions "
+        f"are DEFERRED and would keep what they read before the wait; {FIX.format(alias=alias)}, "
+        "or lock the rows outside atomic()"
+    )
+    raise ImproperlyConfigured(msg)
