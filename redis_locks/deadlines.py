@@ -12,7 +12,10 @@ from redis_locks.durations import wait_seconds
 
 
 class _Bound(NamedTuple):
-    """What the blocks around the caller allow."""
+    """What a block around the caller allows."""
+
+    block: object
+    """Whose it is."""
 
     longest: float = inf
     """Seconds for each wait."""
@@ -21,7 +24,7 @@ class _Bound(NamedTuple):
 
 
 # One entry for each open block: immutable, so that every thread and task sees its own blocks only.
-_bounds: ContextVar[tuple[_Bound, ...]] = ContextVar("redis_locks.bounds", default=(_Bound(),))
+_bounds: ContextVar[tuple[_Bound, ...]] = ContextVar("redis_locks.bounds", default=())
 
 
 class _Block:
@@ -37,10 +40,7 @@ class _Block:
         raise NotImplementedError
 
     def __enter__(self) -> None:
-        own, bounds = self._own(), _bounds.get()
-        outer = bounds[-1]
-        inner = _Bound(min(own.longest, outer.longest), min(own.until, outer.until))
-        _bounds.set((*bounds, inner))
+        _bounds.set((*_bounds.get(), self._own()))
 
     def __exit__(
         self,
@@ -48,7 +48,12 @@ class _Block:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _bounds.set(_bounds.get()[:-1])
+        # Not simply the last: a generator that is closed elsewhere leaves its blocks in another context.
+        bounds = _bounds.get()
+        for place in reversed(range(len(bounds))):
+            if bounds[place].block is self:
+                _bounds.set(bounds[:place] + bounds[place + 1 :])
+                return
 
 
 class lock_timeout(_Block):  # noqa: N801 - used as a block, so it reads like a function
@@ -70,7 +75,7 @@ class lock_timeout(_Block):  # noqa: N801 - used as a block, so it reads like a 
     __slots__ = ()
 
     def _own(self) -> _Bound:
-        return _Bound(longest=self._seconds)
+        return _Bound(self, longest=self._seconds)
 
 
 class lock_deadline(_Block):  # noqa: N801 - as above
@@ -92,12 +97,15 @@ class lock_deadline(_Block):  # noqa: N801 - as above
     __slots__ = ()
 
     def _own(self) -> _Bound:
-        return _Bound(until=monotonic() + self._seconds)
+        return _Bound(self, until=monotonic() + self._seconds)
 
 
 def bounded(wait: float | None) -> float | None:
     """Return `wait`, or what the blocks around the caller leave of it; None is for ever."""
-    longest, until = _bounds.get()[-1]
+    longest = until = inf
+    for bound in _bounds.get():
+        longest = min(longest, bound.longest)
+        until = min(until, bound.until)
     if until != inf:
         # To the millisecond, as Redis counts it and people read it.
         longest = min(longest, max(0.0, round(until - monotonic(), 3)))

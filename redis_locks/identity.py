@@ -11,9 +11,12 @@ import sys
 import threading
 import weakref
 from collections import deque
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final
+
+from asgiref.sync import SyncToAsync
 
 from redis_locks.claims import Claim
 
@@ -21,13 +24,15 @@ from redis_locks.claims import Claim
 class Session:
     """A thread or a task: what waits and holds as one."""
 
-    __slots__ = ("held", "name")
+    __slots__ = ("call", "held", "name")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, call: object = None) -> None:
         self.name = name
         """What its tokens start with."""
         self.held: dict[Any, Any] = {}
         """What it holds now; see `tenure`."""
+        self.call = call
+        """Which ``sync_to_async`` call it is of, if any."""
 
 
 class _Process:
@@ -43,9 +48,31 @@ class _Process:
         self.of_tasks: weakref.WeakKeyDictionary[asyncio.Task[object], Session] = (
             weakref.WeakKeyDictionary()
         )
+        self.of_calls: ContextVar[Session | None] = ContextVar("redis_locks.session", default=None)
 
-    def new_session(self) -> Session:
-        return Session(f"{self.prefix}{next(self.sessions):x}")
+    def new_session(self, call: object = None) -> Session:
+        return Session(f"{self.prefix}{next(self.sessions):x}", call)
+
+    def session_of(self, call: object) -> Session:
+        """Return the session of a ``sync_to_async`` call: it has what its task had before.
+
+        That comes with the task's context, to which asgiref gives back what a call changes in it.
+        A copy, for the context comes down to other tasks too: what either takes from now on is
+        its own.
+        """
+        its = self.of_calls.get()
+        if its is None or its.call is not call:
+            before = its or getattr(self.of_threads, "session", None)
+            its = self.new_session(call)
+            for place, reference in before.held.copy().items() if before else ():
+                if (tenure := reference()) is not None and tenure.is_held:
+                    its.held[place] = reference
+            self.of_calls.set(its)
+        return its
+
+
+# Where asgiref notes, for the threads that it runs sync code in, a list made for each call.
+_calls: Final = SyncToAsync.threadlocal
 
 
 _process = _Process()
@@ -83,6 +110,10 @@ def session(*, task: bool) -> Session:
         if its is None:
             its = process.of_tasks[current] = process.new_session()
         return its
+    call = getattr(_calls, "task_context", None)
+    if call is not None:
+        # Tasks share that thread.
+        return process.session_of(call)
     try:
         return process.of_threads.session  # type: ignore[no-any-return]
     except AttributeError:

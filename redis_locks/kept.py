@@ -135,14 +135,43 @@ def _watch(connection: BaseDatabaseWrapper) -> None:
         if not isinstance(original, _Watched):
             setattr(connection, name, _Watched(connection, name, original))
 
+    blocks: list[Any] = connection.atomic_blocks
+    if blocks and blocks[0]._from_testcase and not isinstance(blocks, _Blocks):  # noqa: SLF001 - as above
+        connection.atomic_blocks = _Blocks(connection, blocks)
+
 
 def _unwatch(connection: BaseDatabaseWrapper) -> None:
+    if isinstance(connection.atomic_blocks, _Blocks):
+        connection.atomic_blocks = list(connection.atomic_blocks)
     for name in ENDS:
         watched = vars(connection).get(name)
         if isinstance(watched, _Watched):
             delattr(connection, name)
             if getattr(connection, name) != watched.original:  # somebody's wrapper, not the method
                 setattr(connection, name, watched.original)
+
+
+class _Blocks(list[Any]):
+    """The open ``atomic`` blocks of a connection, as long as a hold is kept.
+
+    A block without savepoint inside of a test case's transaction ends nothing in the database.
+    When it is the outermost of the code under test, in production it would have ended a transaction.
+    """
+
+    def __init__(self, connection: BaseDatabaseWrapper, blocks: Iterable[Any]) -> None:
+        super().__init__(blocks)
+        self._connection = connection
+
+    def pop(self, *args: Any) -> Any:
+        """Leave a block, and end what it kept if nothing else will."""
+        left = super().pop(*args)
+        connection = self._connection
+        if self and only_of_testcase(connection) and connection.savepoint_ids[-1:] == [None]:
+            kept = kept_in(connection)
+            _forget(connection, kept)
+            _unwatch(connection)
+            _end(kept)
+        return left
 
 
 class _Watched:
@@ -185,8 +214,7 @@ class _Watched:
             raise
         result = self.original(*args)
         # Before Django runs the other entries: like a row lock, ours ends with COMMIT.
-        hooks = _hooks(self._connection)
-        hooks[:] = [hook for hook in hooks if hook[1] not in kept]
+        _forget(self._connection, kept)
         return result
 
     def _roll_back(self, *args: Any) -> None:
@@ -199,6 +227,12 @@ class _Watched:
                 self.original(*args)
         except Error:
             connection.close()
+
+
+def _forget(connection: BaseDatabaseWrapper, kept: list[Kept]) -> None:
+    """Take holds out of Django's list."""
+    hooks = _hooks(connection)
+    hooks[:] = [hook for hook in hooks if hook[1] not in kept]
 
 
 def _end(kept: Iterable[Kept]) -> None:

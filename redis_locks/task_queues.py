@@ -56,17 +56,18 @@ def requeue(error: LockNotAvailable) -> NoReturn:
     """Have the task that runs here run again later, by the means of its own queue.
 
     In a Celery worker that is ``retry``: with a jittered pause that doubles each time, as
-    often as the task's ``max_retries`` says. Anywhere else there is no such means.
+    often as the task's ``max_retries`` says. Anywhere else there is no such means, nor for an eager
+    task without a limit: it would run again at once, inside itself, until the stack is full.
 
     Raises:
         Retry: Celery's; the task is queued again.
         LockNotAvailable: `error`: there is no task, it was called directly, or it has been
-            retried often enough.
+            retried often enough, or is eager and has no limit.
     """
     # Not imported here: a process that runs a Celery task has done that already.
     celery = sys.modules.get("celery")
     task = getattr(celery, "current_task", None)
-    if not task:
+    if not task or (task.request.is_eager and task.max_retries is None):
         raise error
     raise task.retry(exc=error, countdown=_pause(task.request.retries or 0))
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import redis
-from django.db import transaction
+from django.db import connection, transaction
+from django.db.models.signals import post_delete
 from django.db.transaction import TransactionManagementError, atomic
 from django.test import TestCase
 
@@ -14,6 +15,7 @@ from redis_locks import Lock, LockLost
 from tests.contract.world import keys_of
 from tests.django.transactions import increment, values, watched
 from tests.elsewhere import is_free
+from tests.ledger.models import NotedCounter
 
 
 def fresh(name: str, **options: Any) -> Lock:
@@ -56,6 +58,45 @@ class InTestCase(TestCase):
             transaction.on_commit(lambda: found.append(is_free("testcase:captured")))
         assert 1 == len(callbacks)
         assert [True] == found
+
+    def test_a_transaction_without_savepoint_releases_as_well(self) -> None:
+        # As Django's own obj.delete() opens it.
+        for _ in range(2):
+            with atomic(savepoint=False):
+                with atomic(), fresh("no savepoint", scope="transaction"):
+                    pass
+                assert not is_free("testcase:no savepoint")
+            assert is_free("testcase:no savepoint")
+            assert [] == watched("default")
+            assert type(connection.atomic_blocks) is list
+
+    def test_an_error_in_a_transaction_without_savepoint_releases_too(self) -> None:
+        with atomic():
+            with pytest.raises(ZeroDivisionError), atomic(savepoint=False):
+                with fresh("no savepoint"):
+                    pass
+                raise ZeroDivisionError
+            assert not is_free("testcase:no savepoint")  # the outer one is to be rolled back
+            transaction.set_rollback(False)
+        assert is_free("testcase:no savepoint")
+        with pytest.raises(ZeroDivisionError), atomic(savepoint=False):
+            with fresh("no savepoint"):
+                pass
+            raise ZeroDivisionError
+        assert is_free("testcase:no savepoint")
+        transaction.set_rollback(False)
+
+    def test_a_lock_that_a_signal_takes_in_a_deletion_is_free_after_it(self) -> None:
+        def handler(**_: object) -> None:
+            with fresh("signal") as hold:
+                assert hold.kept
+
+        post_delete.connect(handler, sender=NotedCounter)
+        try:
+            NotedCounter.objects.create(name="signal").delete()
+        finally:
+            post_delete.disconnect(handler, sender=NotedCounter)
+        assert is_free("testcase:signal")
 
     def test_a_hold_in_a_capture_without_a_transaction_to_end_is_released_by_it(self) -> None:
         with self.captureOnCommitCallbacks(execute=True), atomic(savepoint=False):

@@ -12,6 +12,7 @@ from celery import Task, shared_task, signals
 from celery.exceptions import Retry
 
 from redis_locks import Lock, LockNotAvailable, LockTimeout, redis_lock, task_queues
+from redis_locks.run_once import run_once
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from tests.elsewhere import in_thread
 from tests.tasks.celery_app import app
@@ -220,6 +221,38 @@ def test_on_conflict_retry_raises_where_nothing_can_be_queued_again(
         with pytest.raises(LockTimeout):
             direct()
     assert retries == []
+
+
+@override_locks("busy")
+def test_an_eager_task_without_a_limit_raises_instead_of_retrying_for_ever(
+    retries: list[Retry], task: Callable[..., Any]
+) -> None:
+    @task(max_retries=None)
+    @redis_lock("x", wait=0, on_conflict="retry")
+    def work() -> None: ...
+
+    app.conf.task_always_eager = True
+    try:
+        assert type(work.delay().result) is LockNotAvailable
+    finally:
+        app.conf.task_always_eager = False
+    assert retries == []
+
+
+def test_a_task_that_is_delivered_again_runs_its_job_once(
+    name: str, task: Callable[..., Any]
+) -> None:
+    done: list[int] = []
+
+    @task()
+    @run_once("{name}:{number}", store_result=True, done_ttl=60)
+    def work(name: str, number: int) -> int:
+        done.append(number)
+        return number * 2
+
+    outcomes = [work.apply((name, 7), task_id="the same").get() for _ in range(2)]
+    assert outcomes == [14, 14]
+    assert done == [7]
 
 
 @override_locks("busy")

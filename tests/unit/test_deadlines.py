@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -52,6 +54,48 @@ def test_it_bounds_the_waits_of_locks_whether_given_or_from_the_settings() -> No
 def test_an_error_ends_the_block_as_well() -> None:
     with pytest.raises(KeyError), lock_timeout(1):
         raise KeyError
+    assert None is bounded(None)
+
+
+def test_a_block_that_is_left_in_another_context_leaves_that_alone() -> None:
+    def elsewhere() -> None:
+        block = lock_timeout(1)
+        contextvars.copy_context().run(block.__enter__)
+        block.__exit__(None, None, None)
+        assert None is bounded(None)
+        with lock_timeout(2):
+            contextvars.copy_context().run(block.__enter__)
+            block.__exit__(None, None, None)
+            assert 2 == bounded(None)
+
+    contextvars.copy_context().run(elsewhere)
+
+
+def test_a_generator_may_be_closed_by_another_task() -> None:
+    async def generator() -> AsyncIterator[None]:
+        with lock_timeout(1):
+            yield
+
+    async def begin() -> Any:
+        begun = generator()
+        await anext(begun)
+        return begun
+
+    async def main() -> float | None:
+        begun = await asyncio.create_task(begin())
+        await begun.aclose()
+        return bounded(None)
+
+    assert None is asyncio.run(main())
+
+
+def test_blocks_may_be_left_in_another_order() -> None:
+    first, second = lock_timeout(1), lock_timeout(2)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert 2 == bounded(None)
+    second.__exit__(None, None, None)
     assert None is bounded(None)
 
 

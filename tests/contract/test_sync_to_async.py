@@ -1,0 +1,105 @@
+"""Sync code that asyncio's tasks run by sync_to_async, in one thread: each task is a holder of its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+from asgiref.sync import async_to_sync, sync_to_async
+
+from redis_locks import Hold, Lock
+from redis_locks.identity import session
+
+PATIENCE = 20
+
+
+def take(name: str) -> Hold | None:
+    return Lock(name, wait=0).acquire()
+
+
+async def taken_by_two_tasks(name: str) -> int:
+    """How many of two tasks get the lock while none releases it."""
+    holds = await asyncio.gather(*(sync_to_async(take)(name) for _ in range(2)))
+    for hold in filter(None, holds):
+        await sync_to_async(hold.release)()
+    return sum(hold is not None for hold in holds)
+
+
+def test_of_two_tasks_one_gets_the_lock(name: str) -> None:
+    assert 1 == asyncio.run(taken_by_two_tasks(name))
+
+
+def test_of_two_tasks_one_gets_the_lock_when_their_parent_took_it_before(name: str) -> None:
+    async def parent() -> int:
+        hold = await sync_to_async(take)(name)
+        assert hold is not None
+        await sync_to_async(hold.release)()
+        return await taken_by_two_tasks(name)
+
+    assert 1 == asyncio.run(parent())
+
+
+def test_of_two_tasks_one_gets_the_lock_while_their_parent_holds_another(name: str) -> None:
+    async def parent() -> int:
+        hold = await sync_to_async(take)(f"{name}:other")
+        assert hold is not None
+        found = await taken_by_two_tasks(name)
+        await sync_to_async(hold.release)()
+        return found
+
+    assert 1 == asyncio.run(parent())
+
+
+def test_of_two_tasks_one_gets_the_lock_in_the_thread_of_async_to_sync(name: str) -> None:
+    for _ in range(2):
+        assert 1 == async_to_sync(taken_by_two_tasks)(name)
+    hold = take(name)  # and that thread goes on
+    assert hold is not None
+    with Lock(name, wait=0) as nested:
+        assert nested.token == hold.token
+    hold.release()
+
+
+def test_one_task_takes_it_again_in_its_next_call(name: str) -> None:
+    async def twice() -> None:
+        first = await sync_to_async(take)(name)
+        again = await sync_to_async(take)(name)
+        assert first is not None
+        assert again is not None
+        assert first.token == again.token
+        await sync_to_async(again.release)()
+        assert not first.is_lost
+        assert await asyncio.create_task(Lock(name, wait=0).aacquire()) is None
+        await sync_to_async(first.release)()
+        # What was released is nobody's.
+        after = await sync_to_async(take)(name)
+        assert after is not None
+        assert after.token != first.token
+        await sync_to_async(after.release)()
+
+    asyncio.run(twice())
+
+
+def test_sync_code_called_from_async_code_called_from_it_takes_it_again(name: str) -> None:
+    def outer() -> None:
+        with Lock(name, wait=0) as hold:
+            assert async_to_sync(sync_to_async(inner))() == hold.token
+            assert inner() == hold.token
+
+    def inner() -> str:
+        with Lock(name, wait=0) as nested:
+            return nested.token
+
+    outer()
+    asyncio.run(sync_to_async(outer)())
+
+
+def test_a_call_waits_and_holds_as_one_so_that_its_deadlocks_are_seen() -> None:
+    def names() -> set[str]:
+        return {session(task=False).name for _ in range(3)}
+
+    async def twice() -> list[set[str]]:
+        return list(await asyncio.gather(sync_to_async(names)(), sync_to_async(names)()))
+
+    first, second = asyncio.run(twice())
+    assert (1, 1) == (len(first), len(second))
+    assert first != second
