@@ -72,6 +72,9 @@ def coverage(session: nox.Session) -> None:
     session.run("coverage", "run", "-m", "pytest", *session.posargs)
     session.run("coverage", "combine", "-q")
     session.run("coverage", "report")
+    # In CPU time, so that it needs no quiet machine; but not while lines are counted.
+    cost = "tests/django/test_decorator_cost.py"
+    session.run("python", "-m", "pytest", "-n0", "-s", "-m", "benchmark", cost)
 
 
 @nox.session(python=PYTHON)

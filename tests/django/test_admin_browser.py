@@ -129,6 +129,44 @@ def test_updates_can_be_paused(visit: Visit, hire: Callable[[], Worker], name: s
     page.wait_for_selector("[data-rows] tr")
 
 
+def test_a_hidden_page_asks_for_nothing_until_it_is_seen_again(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.wait_for_selector("text=No lock matches")
+    # A headless page is never hidden, so the browser's answer is put in the place of its own.
+    hide = """(hidden) => {
+        Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    page.evaluate(hide, True)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    hire().ask("acquire", name=name, lease=60)
+    page.evaluate("new Promise((done) => setTimeout(done, 2500))")
+    assert [] == asked
+    page.evaluate(hide, False)
+    page.wait_for_selector("[data-rows] tr", timeout=1500)  # at once, not after a pause
+
+
+def test_with_forced_colours_what_colours_tell_is_still_seen(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    holder, waiter = hire(), hire()
+    holder.ask("acquire", name=name, lease=60)
+    waiter.tell("acquire", name=name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}", forced_colors="active")
+    page.wait_for_selector("text=1 waiting")
+    assert page.evaluate("matchMedia('(forced-colors: active)').matches")
+    mark = "getComputedStyle(document.querySelector('.locks-contended > *')).borderLeftWidth"
+    assert "3px" == page.evaluate(mark)
+    dot = """getComputedStyle(document.querySelector("[data-state-text]"), "::before").backgroundColor"""
+    live = page.evaluate(dot)
+    page.click("text=Pause updates")
+    page.wait_for_selector("[data-state='paused']")
+    assert live != page.evaluate(dot)
+
+
 def test_nothing_is_sent_when_nothing_changed(
     visit: Visit, hire: Callable[[], Worker], name: str
 ) -> None:

@@ -18,9 +18,13 @@ import django
 
 django.setup()
 
-from django.db.transaction import atomic  # noqa: E402 - after setup
+from django.conf import settings  # noqa: E402 - after setup
+from django.core.handlers.base import BaseHandler  # noqa: E402
+from django.db import connections  # noqa: E402
+from django.http import HttpRequest, HttpResponse  # noqa: E402
+from django.urls import path  # noqa: E402
 
-from redis_locks import Hold, Lock, LockError  # noqa: E402
+from redis_locks import Hold, Lock, LockError, redis_lock  # noqa: E402
 from tests.faults.worker import say  # noqa: E402
 from tests.ledger.models import Counter  # noqa: E402
 from tests.postgres import configured  # noqa: E402
@@ -34,14 +38,40 @@ class Ledger:
         self.hold: Hold | None = None
         self.counter: Counter | None = None
 
-    def increment(self, name: str, times: int, scope: Any) -> None:
-        """Read and write back in a transaction, under a lock taken inside it."""
-        lock = Lock(name, using=self.url, wait=120, scope=scope, database=self.alias)
+    def increment(self, name: str, times: int, way: str) -> None:
+        """Have one of the views called by Django, each time in a transaction that Django opens."""
+        connections.settings[self.alias]["ATOMIC_REQUESTS"] = True
+        options: dict[str, Any] = {"using": self.url, "wait": 120, "database": self.alias}
+
+        def view(request: HttpRequest, name: str) -> HttpResponse:
+            """Read and write back."""
+            counter = self.rows.get(name=name)
+            counter.value += 1
+            counter.save()
+            return HttpResponse()
+
+        def naive(request: HttpRequest, name: str) -> HttpResponse:
+            """As a lock that knows nothing of transactions does it."""
+            with Lock(name, scope="block", **options):
+                return view(request, name)
+
+        def inside(request: HttpRequest, name: str) -> HttpResponse:
+            with Lock(name, **options):
+                return view(request, name)
+
+        decorated = redis_lock("{name}", **options)(view)
+        settings.ROOT_URLCONF = tuple(
+            path(f"{name}/<name>/", called)
+            for name, called in (("naive", naive), ("inside", inside), ("decorated", decorated))
+        )
+        settings.MIDDLEWARE = []
+        handler = BaseHandler()
+        handler.load_middleware()
         for _ in range(times):
-            with atomic(using=self.alias), lock:
-                counter = self.rows.get(name=name)
-                counter.value += 1
-                counter.save()
+            request = HttpRequest()
+            request.method, request.path_info = "POST", f"/{way}/{name}/"
+            response = handler.get_response(request)
+            assert response.status_code == 200
         say(done=times)
 
     def start(self, name: str, lease: float) -> None:
