@@ -61,7 +61,7 @@ class Acquirable:
         if transaction is None:
             return acquire()
         taken = Taken(backend, frozenset(self._names), self._mode)
-        if not self._reads and (kept := transaction.find(taken)):
+        if not self._reads and (kept := transaction.find(lambda its: its.covers(taken))):
             replication.require(kept._lease, backend.replicas(self._replicas))  # noqa: SLF001 - one package
             return kept
         outcome = acquire()

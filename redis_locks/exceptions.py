@@ -5,7 +5,7 @@
     │   └── LockTimeout      contention for longer than the caller would wait (55P03)
     ├── DeadlockDetected     waiting on would never end, and this wait was chosen to (40P01)
     ├── LockLost             the lease ended, or the hold was revoked, while held
-    │   └── StaleHold        a row was written under a later hold of the lock
+    │   └── StaleHold        a fenced row was to be written under a lost hold
     ├── TooMuchContention    an optimistic transaction kept meeting others (40001)
     ├── LockNotHeld          this process does not hold what it tries to release or extend
     ├── AlreadyDone          run_once: the job is done, there is nothing to do
@@ -123,7 +123,7 @@ class LockLost(LockError):
 
 
 class StaleHold(LockLost):
-    """A fenced write was refused: a later hold, with a greater fencing token, wrote the row."""
+    """A fenced read or write was refused: the hold is lost, or a later one, with a greater fencing token, touched the row."""
 
 
 class LockNotHeld(LockError):

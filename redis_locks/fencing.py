@@ -1,8 +1,9 @@
-"""`FencedModel`: rows that refuse a write under a hold older than the last one that wrote.
+"""`FencedModel`: rows that refuse a write under a hold older than the last one that touched them.
 
 A hold can end without its holder noticing in time: a process that was stopped past its lease
 goes on where it was. Redis cannot stop its late write, but the row can: it keeps the fencing
-token of the last hold that wrote, and a write with a smaller one matches no row.
+token of the last hold that touched it, and a write with a smaller one matches no row. To read
+under a hold is to touch: a late write between its read and its write would be overwritten.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar
 
 from asgiref.sync import sync_to_async
-from django.db import models, transaction
+from django.db import connections, models, transaction
 
 from redis_locks.exceptions import StaleHold
 from redis_locks.holds import Hold
@@ -21,7 +22,14 @@ FENCE = "fence"
 
 
 def _fencing_token(hold: object) -> int:
+    """Return what is written for `hold`; raises TypeError, and StaleHold for one known to be lost."""
     if isinstance(hold, Hold):
+        if hold.is_lost:
+            msg = (
+                f"Lock {hold.name!r}, held with fencing token {hold.fencing_token}, was lost: nothing "
+                "was saved. Acquire the lock again and start from what the row says now"
+            )
+            raise StaleHold(msg)
         return hold.fencing_token
     if isinstance(hold, int) and not isinstance(hold, bool) and hold > 0:
         return hold
@@ -30,42 +38,106 @@ def _fencing_token(hold: object) -> int:
 
 
 class FencedRows(Generic[M]):
-    """The rows of a queryset, to be written under one hold; from `FencedQuerySet.fenced`."""
+    """The rows of a queryset, to be read and written under one hold; from `FencedQuerySet.fenced`."""
 
     def __init__(self, rows: models.QuerySet[M], hold: Hold | int) -> None:
+        _fencing_token(hold)  # says now what is wrong with it
         self._rows = rows
-        self._token = _fencing_token(hold)
+        self._hold = hold
+
+    def get(self, *args: Any, **kwargs: Any) -> M:
+        """Return the row, as Django's ``get`` does, after giving it the fencing token.
+
+        So what is read stays true until this hold writes: from here on no older hold can write
+        the row. In a transaction the row is locked until that ends, as by any UPDATE.
+
+        Raises:
+            StaleHold: The hold is lost, or a later hold read or wrote the row.
+            DoesNotExist: No row matches.
+            MultipleObjectsReturned: More than one does; none is touched.
+        """
+        found = FencedRows(self._for_write().filter(*args, **kwargs), self._hold)
+        with transaction.atomic(using=found._rows.db):
+            found.update()
+            return found._rows.get()
 
     def update(self, **values: Any) -> int:
         """Update all rows, or none; return how many, as Django's ``update`` does.
 
+        Without values it just gives them the fencing token, before several rows are read.
+
         Raises:
-            StaleHold: A later hold wrote one of the rows. Nothing is updated.
+            StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is updated.
         """
-        rows = self._rows.all()
-        rows._for_write = True  # type: ignore[attr-defined]  # noqa: SLF001 - as update() does, so that .db is the primary
+        rows, token = self._for_write(), _fencing_token(self._hold)
         with transaction.atomic(using=rows.db):
-            updated = rows.filter(fence__lte=self._token).update(**values, fence=self._token)
-            # Only after the update: a row that a later hold writes meanwhile is found as well.
-            stale = rows.filter(fence__gt=self._token).values_list("pk", FENCE).first()
-            if stale is not None:
-                pk, fence = stale
-                raise _stale(rows.model, pk, fence, self._token)
-        return updated
+            if _is_one_table(rows):
+                updated = rows.filter(fence__lte=token).update(**values, fence=token)
+                _refuse_stale(rows, token)
+                return updated
+            updated = _raise_fence(rows, token)
+            _refuse_stale(rows, token)
+            return rows.filter(fence=token).update(**values) if values else updated
+
+    async def aget(self, *args: Any, **kwargs: Any) -> M:
+        """Return the row; see `get`."""
+        return await sync_to_async(self.get)(*args, **kwargs)
 
     async def aupdate(self, **values: Any) -> int:
         """Update all rows, or none; see `update`."""
         return await sync_to_async(self.update)(**values)
 
+    def _for_write(self) -> models.QuerySet[M]:
+        rows = self._rows.all()
+        rows._for_write = True  # type: ignore[attr-defined]  # noqa: SLF001 - as update() does, so that .db is the primary
+        return rows
+
+
+def _owner(model: type[models.Model]) -> type[models.Model]:
+    """Return the model whose table has the fence: `model` or a parent."""
+    owner: type[models.Model] = model._meta.get_field(FENCE).model  # noqa: SLF001 - public by Django's docs
+    return owner
+
+
+def _is_one_table(rows: models.QuerySet[Any]) -> bool:
+    """Whether Django's UPDATE of them has their conditions in it, not in a query of its own before."""
+    return _owner(rows.model) is rows.model and len(rows.query.alias_map) <= 1
+
+
+def _raise_fence(rows: models.QuerySet[Any], token: int) -> int:
+    """Write the fencing token with the condition in the UPDATE itself, whatever they are joined with."""
+    owner = _owner(rows.model)
+    key = "pk" if owner is rows.model else owner._meta.pk.name  # noqa: SLF001 - as above
+    keys: Any = rows.order_by().values_list(key, flat=True)
+    if not connections[rows.db].features.update_can_self_select:  # MySQL
+        keys = list(keys)
+    every = owner._base_manager.using(rows.db)  # noqa: SLF001 - as above
+    return every.filter(pk__in=keys, fence__lte=token).update(fence=token)
+
+
+def _refuse_stale(rows: models.QuerySet[Any], token: int) -> None:
+    """Raise StaleHold for a row that has a later fence.
+
+    Only after the update: then a row that a later hold touches meanwhile is found as well.
+    """
+    stale = rows.filter(fence__gt=token).values_list("pk", FENCE).first()
+    if stale is not None:
+        pk, fence = stale
+        raise _stale(rows.model, pk, fence, token)
+
 
 class FencedQuerySet(models.QuerySet[M]):
-    """A queryset that can be written under a hold."""
+    """A queryset that can be read and written under a hold."""
 
     def fenced(self, hold: Hold | int) -> FencedRows[M]:
-        """Return these rows, to be updated under `hold`.
+        """Return these rows, to be read and updated under `hold`.
 
         Args:
             hold: A hold, or its fencing token if it was taken elsewhere (a task's argument).
+
+        Raises:
+            TypeError: `hold` is neither.
+            StaleHold: It is lost.
         """
         return FencedRows(self, hold)
 
@@ -74,16 +146,22 @@ FencedManager = models.Manager.from_queryset(FencedQuerySet)
 
 
 class FencedModel(models.Model):
-    """A row that keeps the fencing token of the last hold that wrote it.
+    """A row that keeps the fencing token of the last hold that touched it.
 
-    ``save(hold=hold)`` and ``Model.objects.fenced(hold).update(...)`` raise `StaleHold` if a
-    later hold of the lock has written the row. All writes of a row must be under the same
-    lock, for the fencing tokens of different locks are not in one order. A write without a
-    hold is not checked and leaves the fence as it is.
+    Read with ``Model.objects.fenced(hold).get(...)``: that gives the row the fencing token first.
+    It, ``save(hold=hold)`` and ``Model.objects.fenced(hold).update(...)`` raise `StaleHold` if the
+    hold is lost or a later hold of the lock has touched the row in one of these ways. After any
+    other read, the late write of an older hold is accepted until the first write, which then
+    overwrites it. All writes of a row must be under the same lock, for the fencing tokens of
+    different locks are not in one order. A write without a hold is not checked and leaves the
+    fence as it is.
     """
 
+    _fencing_token: int | None = None
+    """That of the hold under which it is being saved."""
+
     fence = models.BigIntegerField(default=0, editable=False)
-    """The greatest fencing token that wrote this row."""
+    """The greatest fencing token of a hold that touched this row."""
 
     objects = FencedManager()
 
@@ -94,13 +172,15 @@ class FencedModel(models.Model):
         """Save, under `hold` if one is given (or its fencing token).
 
         Raises:
-            StaleHold: A later hold wrote or deleted the row. Nothing is saved.
+            StaleHold: The hold is lost (found without asking anybody), or a later hold read, wrote or
+                deleted the row. Nothing is saved.
         """
         if hold is None:
             super().save(*args, **kwargs)
             return
-        before = self.fence
-        self.fence = self._fencing_token = _fencing_token(hold)
+        token = _fencing_token(hold)
+        before, outer = self.fence, self._fencing_token  # a handler of post_save may save again
+        self.fence = self._fencing_token = token
         fields = kwargs.get("update_fields")
         if fields:
             kwargs["update_fields"] = {*fields, FENCE}
@@ -110,7 +190,7 @@ class FencedModel(models.Model):
             self.fence = before
             raise
         finally:
-            del self._fencing_token
+            self._fencing_token = outer
 
     async def asave(self, *args: Any, hold: Hold | int | None = None, **kwargs: Any) -> None:
         """Save; see `save`."""
@@ -119,10 +199,10 @@ class FencedModel(models.Model):
     def _do_update(
         self, base_qs: Any, using: Any, pk_val: Any, values: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Match no row that a later hold wrote. The condition stands in the UPDATE itself."""
-        token: int | None = getattr(self, "_fencing_token", None)
-        if base_qs.model._meta.get_field(FENCE).model is not base_qs.model:  # noqa: SLF001 - public by Django's docs
-            # The table of a child: its parent's, which has the fence, was updated before.
+        """Match no row that a later hold touched. The condition stands in the UPDATE itself."""
+        token = self._fencing_token
+        if base_qs.model is not _owner(type(self)):
+            # The table of a parent or child; the one with the fence refuses for all, in one transaction.
             return super()._do_update(base_qs, using, pk_val, values, *args, **kwargs)
         if token is None:
             values = [value for value in values if value[0].name != FENCE]
@@ -139,7 +219,7 @@ class FencedModel(models.Model):
 
 def _stale(model: type[models.Model], pk: object, written: int | None, token: int) -> StaleHold:
     label = model._meta.label  # noqa: SLF001 - as above
-    what = "is gone" if written is None else f"was written with fencing token {written}"
+    what = "is gone" if written is None else f"was read or written with fencing token {written}"
     return StaleHold(
         f"{label} {pk!r} {what}, after the hold with fencing token {token} was lost: "
         "nothing was saved. Acquire the lock again and start from what the row says now"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -107,21 +107,20 @@ class Transaction(NamedTuple):
     connection: BaseDatabaseWrapper
     commit_guard: bool = True
 
-    def find(self, taken: Taken) -> Hold | None:
-        """Return the kept hold that covers `taken`: in one transaction a lock is taken once.
+    def find(self, covers: Callable[[Taken], bool]) -> Hold | None:
+        """Return the kept hold that covers what is wanted: in one transaction a lock is taken once.
+
+        It is verified before COMMIT if one of those who take it wants that.
 
         Raises:
             LockLost: It is lost, and so is the transaction's work.
         """
-        for hold, its in self.holds():
-            if its.covers(taken):
-                hold.check()
-                return hold
+        for kept in kept_in(self.connection):
+            if kept.taken and covers(kept.taken):
+                kept.hold.check()
+                kept.guarded |= self.commit_guard
+                return kept.hold
         return None
-
-    def holds(self) -> list[tuple[Hold, Taken]]:
-        """Return the holds that the transaction keeps, and of what they are."""
-        return [(kept.hold, kept.taken) for kept in kept_in(self.connection) if kept.taken]
 
     def keep(self, hold: Hold, taken: Taken) -> None:
         """Release `hold` when the transaction, or the savepoint it is in now, has ended."""

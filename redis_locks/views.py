@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 from inspect import isawaitable
 from typing import Any, ClassVar
 
@@ -134,7 +135,7 @@ class RedisLockMixin(View):
 
     def _enter(self, held: ExitStack, request: HttpRequest) -> HttpResponseBase | None:
         """Take the lock and open the transaction inside it, or return the answer to contention."""
-        lock = None
+        guard = None
         if request.method in self.lock_methods:
             lock = self._lock_of(self.get_lock_name())
             try:
@@ -142,9 +143,8 @@ class RedisLockMixin(View):
             except LockNotAvailable as error:
                 note_queue(error, lock.names, self.lock_using)
                 return self.lock_conflict(error)  # type: ignore[return-value]
-        opened = held.enter_context(RequestTransaction(request, type(self)))
-        if lock is not None and self.hold is not None:
-            lock.guard(self.hold, opened)
+            guard = partial(lock.guard, self.hold)
+        held.enter_context(RequestTransaction(request, type(self), guard))
         return None
 
     async def _dispatch_async(

@@ -89,8 +89,7 @@ class LockedFunction:
             if request is None:
                 result = self.function(*args, **kwargs)
             else:
-                with RequestTransaction(request, self.owner) as opened:
-                    lock.guard(hold, opened)
+                with RequestTransaction(request, self.owner, functools.partial(lock.guard, hold)):
                     result = self.function(*args, **kwargs)
             return hold_until_done(result, held.pop_all()) if isawaitable(result) else result
 

@@ -74,16 +74,15 @@ def postgres_server(django_db_blocker: Any) -> Iterator[dict[str, Any]]:
         if os.environ.get("CI"):
             pytest.fail(f"{missing}; CI must run these tests")
         pytest.skip(missing)
-    from tests.ledger.models import Counter, Entry, NotedCounter
+    from tests.ledger.models import Counter, Entry, NotedCounter, Titled, TitledCounter
 
     with django_db_blocker.unblock(), postgresql.server() as entry:
         with (
             postgresql.configured(entry) as alias,
             connections[alias].schema_editor() as editor,
         ):
-            editor.create_model(Counter)
-            editor.create_model(NotedCounter)
-            editor.create_model(Entry)
+            for model in (Counter, NotedCounter, Entry, Titled, TitledCounter):
+                editor.create_model(model)
         yield entry
 
 
@@ -92,11 +91,11 @@ def postgres(
     postgres_server: dict[str, Any], transactional_db: None, django_db_blocker: Any
 ) -> Iterator[str]:
     """The alias of a database on PostgreSQL; its tables are empty."""
-    from tests.ledger.models import Counter, Entry, NotedCounter
+    from tests.ledger.models import Counter, Entry, NotedCounter, TitledCounter
 
     with django_db_blocker.unblock(), postgresql.configured(postgres_server) as alias:
         yield alias
-        for model in (Entry, NotedCounter, Counter):
+        for model in (TitledCounter, Entry, NotedCounter, Counter):
             model.objects.using(alias).all().delete()
 
 

@@ -63,11 +63,12 @@ class Earlier:
             self._transaction.keep(hold, self._taken(rows))
 
     def _has(self, row: Row) -> bool:
-        for hold, its in self._transaction.holds() if self._transaction else ():
-            if its.backend is self._backend and self._covers(its, row):
-                hold.check()
-                self._kept[hold] = None
-                return True
+        kept = self._transaction and self._transaction.find(
+            lambda its: its.backend is self._backend and self._covers(its, row)
+        )
+        if kept is not None:
+            self._kept[kept] = None
+            return True
         found = tenure.find(self._held, self._backend, row)
         return any(
             self._covers(taken_by(its, self._backend), row) and self._join(its) for its in found

@@ -14,7 +14,9 @@ from django.db.transaction import atomic
 from django.http import HttpRequest, HttpResponse
 from django.test import Client, override_settings
 from django.urls import path
+from django.utils.decorators import method_decorator
 from django.views import View
+from rest_framework.views import APIView
 
 from redis_locks import (
     Lock,
@@ -26,6 +28,7 @@ from redis_locks import (
     redis_lock,
 )
 from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.integrations.rest_framework import RedisLockAPIMixin
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import Observer, keys_of
 from tests.django.transactions import increment, values, watched
@@ -145,6 +148,19 @@ def test_a_lock_can_opt_out(database: str, name: str, client: redis.Redis) -> No
     assert [1] == values(database, name)
 
 
+@pytest.mark.parametrize("guards", [(False, True), (True, False)])
+def test_a_lock_that_is_taken_again_is_verified_if_one_of_the_two_wants_it(
+    database: str, name: str, client: redis.Redis, guards: tuple[bool, bool]
+) -> None:
+    with pytest.raises(LockLost), atomic(using=database):
+        for guard in guards:
+            with Lock(name, database=database, commit_guard=guard):
+                pass
+        increment(database, name)
+        client.delete(keys_of(name).holder)
+    assert [] == values(database, name)
+
+
 def test_a_lease_that_ends_within_the_margin_counts_as_lost(
     database: str, name: str, client: redis.Redis
 ) -> None:
@@ -235,10 +251,10 @@ def test_an_interrupted_guard_rolls_back(
 # Views: their lock is around the transaction of ATOMIC_REQUESTS
 
 
-def lose(name: str) -> HttpResponse:
+def lose(name: str, lock: str = "") -> HttpResponse:
     increment("default", name)
     with redis.Redis.from_url(settings.REDIS_URL) as client:
-        client.delete(keys_of(name).holder)
+        client.delete(keys_of(lock or name).holder)
     return HttpResponse(str(connection.in_atomic_block))
 
 
@@ -264,7 +280,36 @@ class Mixed(RedisLockMixin, View):
         return lose(name)
 
 
+@redis_lock("outer:{name}")
+@redis_lock("middle:{name}")
+@redis_lock("inner:{name}")
+def stacked(request: HttpRequest, name: str, place: str) -> HttpResponse:
+    return lose(name, f"{place}:{name}")
+
+
+class StackedMixin(RedisLockMixin, View):
+    lock_name = "inner:{name}"
+
+    def post(self, request: HttpRequest, name: str, place: str) -> HttpResponse:
+        return lose(name, f"{place}:{name}")
+
+
+@method_decorator(redis_lock("outer:{name}"), name="dispatch")
+class Dispatched(StackedMixin):
+    pass
+
+
+class StackedAPI(RedisLockAPIMixin, APIView):
+    lock_name = "inner:{name}"
+
+    def post(self, request: Any, name: str, place: str) -> HttpResponse:
+        return lose(name, f"{place}:{name}")
+
+
 urlpatterns = [
+    path("stacked/<str:name>/<str:place>/", stacked),
+    path("dispatched/<str:name>/<str:place>/", Dispatched.as_view()),
+    path("api/<str:name>/<str:place>/", redis_lock("outer:{name}")(StackedAPI.as_view())),
     path("function/<str:name>/", function),
     path("unguarded/<str:name>/", unguarded),
     path("block/<str:name>/", block),
@@ -286,6 +331,25 @@ def test_a_view_whose_lock_is_lost_does_not_commit_under_atomic_requests(
     with pytest.raises(LockLost):
         Client().post(f"/{kind}/{name}/")
     assert kept == values("default", name)
+
+
+@pytest.mark.urls(__name__)
+@pytest.mark.parametrize(
+    ("kind", "places"),
+    [
+        ("stacked", ["outer", "middle", "inner"]),
+        ("dispatched", ["outer", "inner"]),
+        ("api", ["outer", "inner"]),
+    ],
+)
+def test_all_locks_of_a_view_are_verified_under_atomic_requests(
+    name: str, kind: str, places: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+    for place in places:
+        with pytest.raises(LockLost):
+            Client().post(f"/{kind}/{name}/{place}/")
+        assert [] == values("default", name), place
 
 
 def test_all_partitions_of_a_set_are_kept_and_verified(

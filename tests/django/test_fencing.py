@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import redis
 from django.db import connections
 from django.db.models import F
+from django.db.models.signals import post_save
 from django.test.utils import CaptureQueriesContext
 
 from redis_locks import Hold, Lock, LockLost, StaleHold
-from tests.ledger.models import Counter, NotedCounter
+from tests.contract.world import keys_of
+from tests.elsewhere import held
+from tests.ledger.models import Counter, Entry, NotedCounter, TitledCounter
 
 
 @pytest.fixture
@@ -180,10 +186,169 @@ def test_what_is_no_hold_is_refused(database: str, wrong: Any) -> None:
             Counter(name="row").save(hold=wrong, using=database)
 
 
+# Reading under a hold
+
+
+def test_a_late_write_after_the_successor_has_only_read_is_refused(
+    database: str, older: Hold, newer: Hold
+) -> None:
+    late = row(database, value=100)
+    successor = Counter.objects.using(database).fenced(newer).get(name="row")
+    late.value = 110
+    with pytest.raises(
+        StaleHold, match=f"read or written with fencing token {newer.fencing_token}"
+    ):
+        late.save(hold=older)
+    with pytest.raises(StaleHold):
+        Counter.objects.using(database).fenced(older).update(value=F("value") + 10)
+    successor.value += 1
+    successor.save(hold=newer)
+    assert (101, newer.fencing_token) == stored(database)
+
+
+def test_a_read_under_a_hold_says_what_an_older_one_wrote_before(
+    database: str, older: Hold, newer: Hold
+) -> None:
+    row(database)
+    Counter.objects.using(database).fenced(older).update(value=5)
+    found = Counter.objects.using(database).fenced(newer).get(name="row")
+    assert (5, newer.fencing_token) == (found.value, found.fence)
+
+
+def test_a_read_under_an_older_hold_is_refused(database: str, older: Hold, newer: Hold) -> None:
+    row(database)
+    rows = Counter.objects.using(database)
+    rows.fenced(newer).get(name="row")
+    with pytest.raises(StaleHold):
+        rows.fenced(older).get(name="row")
+    assert newer.fencing_token == stored(database)[1]
+
+
+def test_a_read_of_no_row_or_of_several_says_so_as_django_does(database: str, older: Hold) -> None:
+    rows = Counter.objects.using(database)
+    with pytest.raises(Counter.DoesNotExist):
+        rows.fenced(older).get(name="row")
+    rows.create(name="a")
+    rows.create(name="b")
+    with pytest.raises(Counter.MultipleObjectsReturned):
+        rows.fenced(older).get(value=0)
+    assert (0, 0) == stored(database, "a")
+
+
+@contextmanager
+def before_the_first_update(database: str, work: Any) -> Iterator[None]:
+    """Do it when the first UPDATE is about to be sent, whatever was read before."""
+    todo = [work]
+
+    def wrapper(execute: Any, sql: str, *args: Any) -> Any:
+        if todo and sql.startswith("UPDATE"):
+            todo.pop()()
+        return execute(sql, *args)
+
+    with connections[database].execute_wrapper(wrapper):
+        yield
+    assert not todo
+
+
+@pytest.mark.parametrize("touch", ["get", "update"])
+def test_a_child_s_row_that_a_later_hold_wrote_between_two_queries_is_refused(
+    database: str, older: Hold, newer: Hold, touch: str
+) -> None:
+    rows = NotedCounter.objects.using(database)
+    rows.create(name="row")
+    late = rows.fenced(older)
+
+    def write() -> None:
+        Counter.objects.using(database).fenced(newer).update(value=2)
+
+    # The successor's write is in the same transaction here, and so undone with it.
+    with before_the_first_update(database, write), pytest.raises(StaleHold):
+        late.get() if touch == "get" else late.update(value=1, note="late")
+    assert 1 == rows.fenced(newer).update(value=3, note="new")
+    assert ("new", 3) == rows.values_list("note", "value").get()
+
+
+def test_rows_found_by_a_join_are_refused_by_the_update_itself(
+    database: str, name: str, older: Hold, newer: Hold
+) -> None:
+    Entry.objects.using(database).create(book=name, number=1, counter=row(database))
+    rows = Counter.objects.using(database).filter(entry__book=name)
+    with CaptureQueriesContext(connections[database]) as queries:
+        assert 1 == rows.fenced(newer).update(value=2)
+    first = next(query["sql"] for query in queries if query["sql"].startswith("UPDATE"))
+    # Not within the subquery, which PostgreSQL does not repeat for a row that changes meanwhile.
+    assert '"fence" <=' in first.replace(first[first.index("IN (") : first.rindex(")")], "")
+    with pytest.raises(StaleHold):
+        rows.fenced(older).update(value=1)
+    assert (2, newer.fencing_token) == stored(database)
+
+
+# A hold that is known to be lost
+
+
+def test_a_hold_that_is_lost_writes_and_reads_nothing_even_with_no_successor(
+    database: str, name: str, client: redis.Redis
+) -> None:
+    counter = row(database)
+    with held(Lock(name)) as hold:
+        rows = Counter.objects.using(database).fenced(hold)
+        client.delete(keys_of(name).holder)
+        with pytest.raises(LockLost):
+            hold.extend(10)
+        assert hold.is_lost
+        with CaptureQueriesContext(connections[database]) as queries:
+            for touch in (
+                lambda: counter.save(hold=hold),
+                lambda: rows.update(value=1),
+                lambda: rows.get(name="row"),
+                lambda: Counter.objects.using(database).fenced(hold),
+            ):
+                with pytest.raises(StaleHold, match="was lost: nothing was saved"):
+                    touch()
+        assert not [query for query in queries if "ledger_counter" in query["sql"]]
+    assert (0, 0) == stored(database)
+
+
+# Parents and signals
+
+
+def test_a_row_beside_a_parent_s_without_a_fence_is_saved_and_fenced(
+    database: str, older: Hold, newer: Hold
+) -> None:
+    rows = TitledCounter.objects.using(database)
+    titled = rows.create(title="first")
+    late = rows.get()
+    titled.title = "second"
+    titled.save()
+    titled.value = 2
+    titled.save(hold=newer)
+    late.title = "late"
+    with pytest.raises(StaleHold):
+        late.save(hold=older)
+    assert ("second", 2, newer.fencing_token) == rows.values_list("title", "value", "fence").get()
+
+
+def test_a_handler_may_save_again_under_the_hold(database: str, older: Hold) -> None:
+    def again(instance: Counter, **_: Any) -> None:
+        if instance.value == 1:
+            instance.value = 2
+            instance.save(hold=older)
+
+    counter = row(database)
+    post_save.connect(again, sender=Counter)
+    try:
+        counter.value = 1
+        counter.save(hold=older)
+    finally:
+        post_save.disconnect(again, sender=Counter)
+    assert (2, older.fencing_token) == stored(database)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_async_twins_check_as_well(older: Hold, newer: Hold) -> None:
     async def main() -> None:
         counter = await Counter.objects.acreate(name="row")
+        await Counter.objects.fenced(older).aget(name="row")
         await counter.asave(hold=newer)
         with pytest.raises(StaleHold):
             await counter.asave(hold=older)

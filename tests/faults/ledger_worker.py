@@ -80,15 +80,23 @@ class Ledger:
         self.counter = self.rows.get(name=name)
         say(fencing_token=self.hold and self.hold.fencing_token)
 
-    def write(self, by: str, amount: int) -> None:
+    def read(self, name: str) -> None:
+        """Read under the hold, as who writes it back is to do."""
+        assert self.hold is not None
+        self.counter = self.rows.fenced(self.hold).get(name=name)
+        say(read=self.counter.value)
+
+    def write(self, by: str, amount: int, *, unaware: bool = False) -> None:
+        """Write what was read, plus `amount`; `unaware`: under the fencing token, which cannot be known to be lost."""
         assert self.hold is not None
         assert self.counter is not None
+        hold = self.hold.fencing_token if unaware else self.hold
         value = self.counter.value + amount
         if by == "save":
             self.counter.value = value
-            self.counter.save(hold=self.hold)
+            self.counter.save(hold=hold)
         else:
-            self.rows.filter(pk=self.counter.pk).fenced(self.hold).update(value=value)
+            self.rows.filter(pk=self.counter.pk).fenced(hold).update(value=value)
         say(written=value)
 
     def release(self) -> None:

@@ -59,14 +59,19 @@ def test_the_late_write_of_a_holder_stopped_past_its_lease_is_refused(
     stopped, successor = crew.hire(2, "ledger_worker.py", entry_of(database))
     old = stopped.ask("start", name=name, lease=0.5)
     stopped.send(signal.SIGSTOP)
-    stopped.tell("write", by=by, amount=1)
+    stopped.tell("write", by=by, amount=1, unaware=True)
     new = successor.ask("start", name=name, lease=30)
     assert new["fencing_token"] > old["fencing_token"]
-    assert 110 == successor.ask("write", by=by, amount=10)["written"]
-    assert successor.ask("release")["released"]
+    # It has only read when the late write comes.
+    assert 100 == successor.ask("read", name=name)["read"]
     stopped.send(signal.SIGCONT)
     late = stopped.answer()
     assert "StaleHold" == late["error"]
     assert str(new["fencing_token"]) in late["message"]
+    aware = stopped.ask("write", by=by, amount=1)
+    assert "StaleHold" == aware["error"]
+    assert "was lost" in aware["message"]
+    assert 110 == successor.ask("write", by=by, amount=10)["written"]
+    assert successor.ask("release")["released"]
     row = Counter.objects.using(database).get(name=name)
     assert (110, new["fencing_token"]) == (row.value, row.fence)

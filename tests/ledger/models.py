@@ -21,6 +21,21 @@ class NotedCounter(Counter):
     note = models.CharField(max_length=100, default="")
 
 
+class Titled(models.Model):
+    """A row of a model without a fence."""
+
+    title = models.CharField(max_length=100, default="")
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class TitledCounter(FencedModel, Titled):
+    """A fenced row beside a parent's that is not."""
+
+    value = models.IntegerField(default=0)
+
+
 class Entry(models.Model):
     """A row with a key of two parts, that may belong to a counter."""
 

@@ -132,6 +132,20 @@ def test_a_lost_row_rolls_back(database: str, row: Counter) -> None:
     assert 0 == row.value
 
 
+def test_rows_locked_again_are_verified_if_one_of_the_two_wants_it(
+    database: str, row: Counter
+) -> None:
+    with pytest.raises(LockLost), atomic(using=database):
+        with lock_rows(row, commit_guard=False) as (locked,):
+            locked.value = 7
+            locked.save()
+        with lock_rows(row):
+            pass
+        inspection.release(lock_of(row))
+    row.refresh_from_db()
+    assert 0 == row.value
+
+
 def test_the_scope_of_a_block_ends_with_it(database: str, row: Counter) -> None:
     with atomic(using=database):
         with lock_rows(row, scope="block"):
