@@ -24,6 +24,8 @@ SOURCES = sorted((ROOT / "redis_locks").rglob("*.py"))
 TEXT = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
 
 UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "yaml", "ctypes"}
+ONE_SYSTEM_CALL = ROOT / "redis_locks" / "management" / "locks" / "child.py"
+"""Here ctypes calls prctl(2) with two numbers: Python has no other way to it."""
 UNSAFE_CALLS = {"eval", "exec", "compile", "__import__"}
 
 
@@ -50,6 +52,7 @@ def used_by(tree: ast.AST) -> set[str]:
 def test_nothing_is_unpickled_or_run_as_code() -> None:
     assert len(SOURCES) > 50
     used = {path: used_by(ast.parse(path.read_text(encoding="utf-8"))) for path in SOURCES}
+    used[ONE_SYSTEM_CALL].remove("ctypes")
     assert [] == [path for path in SOURCES if used[path] & (UNSAFE_MODULES | UNSAFE_CALLS)]
 
 

@@ -14,8 +14,11 @@ import redis
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from redis_locks import scripts
+from redis_locks.testing.server import EmbeddedServer
 from tests.scripts.bench import FOR_EVER, WHO, Bench
 
 NAMES = ("x", "y", "z")
@@ -273,8 +276,9 @@ class ScriptMachine(RuleBasedStateMachine):
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("examples", [40, pytest.param(300, marks=pytest.mark.long)])
-def test_scripts_behave_as_their_model(client: redis.Redis, examples: int) -> None:
-    ScriptMachine.client = client
+def test_scripts_behave_as_their_model(redis_server: EmbeddedServer, examples: int) -> None:
+    # redis-py would repeat what took long on a busy machine, and so a first question.
+    ScriptMachine.client = redis_server.client(socket_timeout=None, retry=Retry(NoBackoff(), 0))
     test = ScriptMachine.TestCase()
     test.settings = settings(
         max_examples=examples,
@@ -285,4 +289,5 @@ def test_scripts_behave_as_their_model(client: redis.Redis, examples: int) -> No
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    test.runTest()
+    with ScriptMachine.client:
+        test.runTest()
