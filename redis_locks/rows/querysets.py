@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 from django.db.models import Manager, Model
 
 from redis_locks.conf import UNSET, Unset
-from redis_locks.fencing import FencedQuerySet
+from redis_locks.fenced_rows import FencedQuerySet
 from redis_locks.modes import RowMode, row_mode
 from redis_locks.rows.blocks import checked_wait, lock_rows
 

@@ -31,13 +31,17 @@ if upgrade then
   end
 end
 
+local first = ARGV[7] == "1"
+
 local function take()
+  if upgrade and not first then
+    -- It does not wait for those in line, but may stand there.
+    leave(all, token)
+  end
   local fence = next_fence(all, clock() + lease)
   hold(all, token, fence, mode, lease, channel, who)
   return granted(fence)
 end
-
-local first = ARGV[7] == "1"
 
 if not first then
   local held = 0

@@ -172,6 +172,17 @@ def test_an_upgrade_waits_for_the_other_sharers_and_goes_before_the_queue(bench:
     assert not bench.release("a")
 
 
+def test_an_upgrade_that_asks_again_when_the_other_lease_has_ended_leaves_the_queue(
+    bench: Bench,
+) -> None:
+    for token in "ab":
+        bench.acquire(token, mode="shared")
+    bench.queue_up("A", mode="upgrade:a")
+    bench.client.zadd(bench.keys.sharers, {"b": 1})
+    assert granted(bench, "A", "upgrade:a", wait=FOR_EVER)
+    assert (["A"], []) == (bench.holders(), bench.queued())
+
+
 def test_an_upgrade_of_the_only_sharer_is_granted_at_once(bench: Bench) -> None:
     bench.acquire("a", mode="shared")
     first = bench.acquire("A", mode="upgrade:a")
