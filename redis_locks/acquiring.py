@@ -213,6 +213,7 @@ class Acquirable:
     ) -> Hold:
         """Return the hold of what was won; interrupted, it takes that back."""
         backend, driver, renewer, task = side
+        held: Lease | None = None
         try:
             held = Lease(request, won.deadline, won.fencing_token, name=self._name, mode=self.mode)
             read = won.read
@@ -236,7 +237,19 @@ class Acquirable:
         except BaseException:
             if line is not None:
                 line.end(request.token)
-            token = request.token if before is None else before.token
-            await waiting.take_back(driver, request._replace(token=token))
+            if held is not None:
+                held.ended = True
+                renewer.discard(held)
+            await _take_back(driver, request, before)
             raise
         return hold
+
+
+async def _take_back(driver: Driver, request: Request, before: Lease | None) -> None:
+    """Give up what was won, or had passed to us from `before`."""
+    try:
+        if before is not None:
+            # First: Redis may be learning this moment that the hold is ours.
+            await waiting.take_back(driver, request._replace(token=before.token))
+    finally:
+        await waiting.take_back(driver, request)

@@ -56,6 +56,9 @@ class Hold(Movable):
             raise self._lost()
         await self._restate(driver)
         lease = self._lease
+        # Before it is sent: once it may have been applied, the hold must not pass on.
+        lease.leave_line()
+        self._require_held()  # another thread may have released it meanwhile
         # From here on a renewal that finds nothing is no loss.
         lease.ended = True
         failure, _ = await self._persist(
@@ -66,7 +69,6 @@ class Hold(Movable):
             await tell_lost(driver, lease)
             raise self._lost()
         self._released = True
-        lease.leave_line()
         self._tenure.leave(self)
         self._tenure.renewer.discard(lease)
         pipe.command_stack.clear()

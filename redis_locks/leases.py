@@ -57,6 +57,7 @@ class Lease:
         "name",
         "on_lost",
         "own",
+        "passed",
         "renews",
         "request",
         "restating",
@@ -106,7 +107,9 @@ class Lease:
         self.line: Line | None = None
         """Where it may pass on, if it may."""
         self.heir: Heir | None = None
-        """To whom it has passed on."""
+        """To whom it is passing on; None again when that one has been told."""
+        self.passed = False
+        """Whether it has passed on: what its token holds is another one's from then on."""
         self.own: Request | None = None
         """Of a hold that passed to us, until Redis knows: our request; `token` is still that of another one."""
         self.undecided = _DECIDED

@@ -15,13 +15,13 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from math import inf
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from redis_locks import observing, waiting
 from redis_locks.claims import parse_who
 from redis_locks.drivers.base import Driver
 from redis_locks.drivers.bells import Bell, TaskBell, ThreadBell
-from redis_locks.leases import YOUNG, Lease
+from redis_locks.leases import YOUNG, Heir, Lease
 from redis_locks.store import Refused, Request
 from redis_locks.waiting import Won
 
@@ -98,11 +98,12 @@ class Line:
 
     def leave(self, lease: Lease, *, lost: bool = False) -> bool:
         """End a hold. True: it has passed to the next in line, and Redis is not to be told."""
-        heir = lease.heir
-        if heir is not None and heir.before is lease:
-            heir.bell.ring()  # an interrupt came between
-            return True
         with _mutex:
+            heir = lease.heir
+            if heir is not None and heir.before is lease:
+                return _hand_over(lease, heir)  # an interrupt came between
+            if lease.passed:
+                return True
             if not self._places:
                 # Nearly always; `end` would come to the same.
                 if not self._closed and self._lead == lease.asker:
@@ -113,8 +114,7 @@ class Line:
                 place = lease.heir = self._places.pop(0)
                 self._led_by(place.request)
                 place.before = lease
-                place.bell.ring()
-                return True
+                return _hand_over(lease, place)
             self.end(lease.asker)
             return False
 
@@ -184,14 +184,11 @@ def acquire(
     if patience is not None and patience < SOONEST_LOOK:
         return _ask(None, driver, request, wait, patience, most)
     key = (driver, request.keys[1], request.lease_ms, renews)
-    while True:
-        fresh = Line(key, request)
-        line = _lines.setdefault(key, fresh)
-        if line is fresh:
-            return _ask(line, driver, request, wait, patience, most)
-        place = _Place(driver, request)
-        if line.join(place):
-            return _stand(line, place, driver, wait, patience, most)
+    fresh = Line(key, request)
+    line = _lines.setdefault(key, fresh)
+    if line is fresh:
+        return _ask(line, driver, request, wait, patience, most)
+    return _stand(line, _Place(driver, request), driver, wait, patience, renews, most)
 
 
 async def _ask(
@@ -207,12 +204,18 @@ async def _ask(
     outcome: Won | Refused | None = None
     try:
         outcome = await waiting.acquire(driver, request, wait, patience, since)
-    finally:
-        if line is not None and not isinstance(outcome, Won):
+        if isinstance(outcome, Won):
+            if line is not None:
+                line.begin(outcome, request, most)
+            return outcome, line, None
+    except BaseException:
+        if line is not None:
             line.end(request.token)
-    if line is not None and isinstance(outcome, Won):
-        line.begin(outcome, request, most)
-        return outcome, line, None
+        if isinstance(outcome, Won):
+            await waiting.take_back(driver, request)
+        raise
+    if line is not None:
+        line.end(request.token)
     return outcome, None, None
 
 
@@ -222,28 +225,40 @@ async def _stand(
     driver: Driver,
     wait: float | None,
     patience: float | None,
+    renews: bool,  # noqa: FBT001 - as above
     most: int,
 ) -> Got:
     """Stand in line until the hold is handed over, or until it is time to ask Redis."""
     since, request = monotonic(), place.request
     try:
-        if observing.counted("contended", request, driver):
-            await observing.tell(driver, "contended", request, wait=wait, holder=line.leader)
-        await place.bell.rings(YOUNG if wait is None else min(wait, YOUNG))
+        joined = line.join(place)
+        if joined:
+            if observing.counted("contended", request, driver):
+                await observing.tell(driver, "contended", request, wait=wait, holder=line.leader)
+            await place.bell.rings(YOUNG if wait is None else min(wait, YOUNG))
+            line.come_out(place)
+            before = place.before
+            # Not `is_over`, which would write into the lease of one that has ended its hold in time.
+            if before is not None and not before.lost and monotonic() < before.deadline:
+                waited = monotonic() - since
+                return Won(before.fencing_token + 1, before.deadline, [], waited), line, before
     except BaseException:
         line.forsake(place)
         if place.before is not None:
             await waiting.take_back(driver, request._replace(token=place.before.token))
         raise
-    line.come_out(place)
-    before = place.before
-    if before is not None:
-        if not before.is_over():
-            waited = monotonic() - since
-            return Won(before.fencing_token + 1, before.deadline, [], waited), line, before
-    elif not place.asks:
-        return await _ask(None, driver, request, wait, patience, most, since)
-    return await _ask(line, driver, request, wait, patience, most, since)
+    if not joined:
+        return await acquire(driver, request, wait, patience, renews, most)
+    ahead = line if place.asks or place.before is not None else None
+    return await _ask(ahead, driver, request, wait, patience, most, since)
+
+
+def _hand_over(lease: Lease, place: Heir) -> Literal[True]:
+    """Wake the one to whom the hold has passed."""
+    place.bell.ring()
+    lease.passed = True
+    lease.heir = None  # which refers to the lease: not to be left to the garbage collector
+    return True
 
 
 _lines: dict[_Key, Line] = {}

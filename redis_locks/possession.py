@@ -134,6 +134,8 @@ class Possession:
         own, token = lease.own, lease.token
         if own is None or not lease.restates():
             return
+        if not lease.renews:
+            own = own._replace(lease_ms=0)  # it ends when it would have
         sent = monotonic()
         adopted, _ = await self._persist(
             driver, lambda link: store.adopt(link, own, token, lease.fencing_token)
@@ -148,7 +150,7 @@ class Possession:
     def _require_held(self) -> None:
         if self._pid != process_id():
             raise self._of_another_process()
-        if self._released:
+        if self._released or self._lease.passed:
             msg = f"This hold of lock {self.name!r} was released already; acquire the lock again"
             raise LockNotHeld(msg)
 
@@ -176,10 +178,12 @@ class Possession:
         released = getattr(self, "_released", True)
         if released or self._lease.ended:  # ended: a release was tried, and said what was wrong
             return
-        if self._pid == process_id() and not self._lease.is_over():
+        if self._pid != process_id():
+            return
+        self._lease.leave_line()
+        if not self._lease.is_over():
             if self._tenure.leave(self):
                 self._lease.ended = True  # also if the warning keeps us from going away
-                self._lease.leave_line()
                 note_unconfirmed(self._lease.token)  # it is in nobody's way for long
             warnings.warn(
                 f"A hold of lock {self.name!r} was dropped without release(); it ends with its lease",

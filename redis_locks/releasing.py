@@ -182,7 +182,6 @@ class Releasable(Convertible):
         lease.ended = True
         if lease.line is not None and lease.line.leave(lease, lost=was_lost):
             self._released = True
-            lease.heir = None  # which refers to the lease: not to be left to the garbage collector
             await tell_released(driver, lease)
             return
         self._tenure.renewer.discard(lease)

@@ -116,8 +116,13 @@ class _Registry:
     def discard(self, lease: Lease) -> bool:
         """Forget a lease, under both its tokens; return whether it was there."""
         own = lease.own
-        other = None if own is None else self._leases.pop(own.token, None)
-        return self._leases.pop(lease.token, other) is not None
+        there = own is not None and self._remove(own.token, lease)
+        return self._remove(lease.token, lease) or there
+
+    def _remove(self, token: str, lease: Lease) -> bool:
+        reference = self._leases.get(token)
+        # The token may be that of another lease by now, to which the hold has passed on.
+        return reference is not None and reference() is lease and self._drop(token, reference)
 
     def take_due(self) -> tuple[list[Lease], float]:
         """Return the leases to renew now, and in how many seconds to look again."""
@@ -139,10 +144,11 @@ class _Registry:
         self.oldest = oldest
         return due, next_due - now
 
-    def _drop(self, token: str, reference: weakref.ref[Lease]) -> None:
-        found = self._leases.pop(token, reference)
-        if found is not reference:
+    def _drop(self, token: str, reference: weakref.ref[Lease]) -> bool:
+        found = self._leases.pop(token, None)
+        if found is not None and found is not reference:
             self._leases[token] = found  # it has just passed on, with its token
+        return found is reference
 
     def _renews(self, lease: Lease, reference: weakref.ref[Lease]) -> bool:
         """Whether to renew a lease now. One that passed to us gets our token by that."""
@@ -168,6 +174,7 @@ class _Registry:
                 lease.due = 0.0
 
     def _lose(self, lease: Lease) -> None:
+        lease.leave_line()
         if self.discard(lease):
             if lease.on_lost is not None:
                 lease.on_lost()

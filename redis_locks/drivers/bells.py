@@ -39,18 +39,32 @@ class ThreadBell:
 
 
 class TaskBell:
-    """A bell for a task; it is rung in the thread of the event loop."""
+    """A bell for a task of the running event loop; any thread may ring it."""
 
-    __slots__ = ("_rung", "_sleeper")
+    __slots__ = ("_loop", "_rung", "_sleeper")
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._rung = False
         self._sleeper: asyncio.Future[None] | None = None
 
     def ring(self) -> None:
         """Wake the one who waits; see `Bell`."""
         self._rung = True
-        self._wake()
+        try:
+            here = asyncio.get_running_loop() is self._loop
+        except RuntimeError:  # no loop runs here
+            here = False
+        if here:
+            self._wake()
+        else:
+            with suppress(RuntimeError):  # it is closed: nobody waits there any more
+                self._loop.call_soon_threadsafe(self._wake_if_rung)
+
+    def _wake_if_rung(self) -> None:
+        # Else the one who waits has noticed, and may wait for the next ring already.
+        if self._rung:
+            self._wake()
 
     def _wake(self) -> None:
         if self._sleeper is not None and not self._sleeper.done():
@@ -59,9 +73,8 @@ class TaskBell:
     async def rings(self, seconds: float) -> bool:
         """Suspend the task until it was rung; see `Bell`."""
         if not self._rung and seconds > 0:
-            loop = asyncio.get_running_loop()
-            self._sleeper = loop.create_future()
-            timer = loop.call_later(seconds, self._wake)
+            self._sleeper = self._loop.create_future()
+            timer = self._loop.call_later(seconds, self._wake)
             try:
                 await self._sleeper
             finally:

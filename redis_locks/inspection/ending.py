@@ -23,7 +23,8 @@ def release(name: str, *, using: str | None = None, tokens: Collection[str] | No
 
     A holder learns of it at once, if it has held for more than 0.05 s; one that cannot be reached, from its
     next renewal. Async code is cancelled in its ``async with`` block; other code asks `Hold.is_lost`.
-    Whoever holds the lock next, even a moment later, is never touched.
+    Whoever holds the lock next, even a moment later, is never touched, except within these 0.05 s the thread
+    or task of the same process to which the hold has passed (see LOCAL_BATCH).
 
     Args:
         name: The lock.

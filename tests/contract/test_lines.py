@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 from django.test import override_settings
 
-from redis_locks import Hold, Lock, LockLost, inspection, leases, lines
+from redis_locks import Hold, Lock, LockLost, acquiring, guard, inspection, leases, lines, store
 from redis_locks.leases import YOUNG
 from redis_locks.lines import MOST_PASSED, Line
 from tests.contract.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
@@ -514,6 +514,180 @@ def test_an_interrupt_between_passing_a_hold_on_and_noting_it_releases_nothing_o
     assert not heir.is_lost
     heir.release()
     assert set() == server_side.left_of(name)
+
+
+def test_a_commit_of_which_nobody_knows_whether_it_was_applied_does_not_pass_the_hold_on(
+    name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, lock = Threads(), Lock(name)
+    hold = held(world, lock)
+    (waiter,) = lined_up(world, lock, name, 1)
+    original = store.commit
+
+    async def interrupted(*args: Any) -> Any:
+        await original(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, "commit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        hold.commit(server_side.client.pipeline().incr(f"{name}:data"))
+    hold.release()
+    heir = waiter.result(PATIENCE)
+    assert hold.token != heir.token == server_side.holder(name)
+    heir.release()
+
+
+def interrupt_once(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """Raise KeyboardInterrupt when a line has done what `method` says."""
+    original = getattr(Line, method)
+    interrupts = [KeyboardInterrupt]
+
+    def interrupted(*args: Any) -> Any:
+        outcome = original(*args)
+        if interrupts:
+            raise interrupts.pop()
+        return outcome
+
+    monkeypatch.setattr(Line, method, interrupted)
+
+
+@pytest.mark.parametrize("method", ["join", "come_out"])
+def test_an_interrupt_of_who_stands_in_line_leaves_nothing_behind(
+    name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    world, lock = Threads(), Lock(name)
+    hold = held(world, lock)
+    interrupt_once(monkeypatch, method)
+    waiter = world.start(world.acquire, lock)
+    if method == "join":
+        until(waiter.done)
+    else:
+        until(lambda: len(in_line(name)) == 1)
+    hold.release()
+    with pytest.raises(KeyboardInterrupt):
+        waiter.result(PATIENCE)
+    assert set() == server_side.left_of(name)
+
+
+def test_an_interrupt_as_the_server_has_granted_the_lock_gives_it_back(
+    name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt_once(monkeypatch, "begin")
+    with pytest.raises(KeyboardInterrupt):
+        Lock(name).acquire(wait=1)
+    assert set() == server_side.left_of(name)
+
+
+def test_an_heir_interrupted_when_its_hold_was_written_down_gives_it_back(
+    name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, lock = Threads(), Lock(name)
+    hold = held(world, lock)
+    (waiter,) = lined_up(world, lock, name, 1)
+
+    def interrupted(lease: Any, _renewer: Any) -> Any:
+        assert lease.restates()
+        script, (keys, argv) = lease.extension
+        assert b" 1 " in server_side.client.eval(script.text, len(keys), *keys, *argv)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(acquiring, "Tenure", interrupted)
+    hold.release()
+    with pytest.raises(KeyboardInterrupt):
+        waiter.result(PATIENCE)
+    assert set() == server_side.left_of(name)
+
+
+def test_a_task_gets_the_hold_that_another_thread_releases(
+    tasks: Tasks, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name)
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_debug(True)  # else it may notice by accident
+        try:
+            hold = await lock.aacquire()
+            assert hold is not None
+            heir = asyncio.ensure_future(lock.aacquire())
+            while not in_line(name):
+                await asyncio.sleep(0)
+            await asyncio.to_thread(hold.release)
+            successor = await heir
+            assert successor is not None
+            assert hold.token == successor.token
+            await successor.arelease()
+        finally:
+            asyncio.get_running_loop().set_debug(False)
+
+    tasks.run(run())
+    assert set() == server_side.left_of(name)
+
+
+def test_a_second_release_at_the_same_time_leaves_the_heir_its_hold(
+    world: World, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name)
+    hold = held(world, lock)
+    (waiter,) = lined_up(world, lock, name, 1)
+    world.release(hold)
+    heir = waiter.result(PATIENCE)
+    hold._released = False  # as the other thread saw it
+    world.release(hold)
+    assert heir.token == server_side.holder(name)
+    registry = heir._tenure.renewer._registry
+    assert not registry.discard(hold._lease)
+    assert registry.discard(heir._lease)
+    world.release(heir)
+    assert set() == server_side.left_of(name)
+
+
+@pytest.mark.parametrize("dropped", [True, False])
+def test_a_hold_whose_lease_ended_leaves_its_line(
+    world: World, name: str, server_side: Observer, dropped: bool
+) -> None:
+    hold = held(world, Lock(name, lease=0.02, renew=False))
+    if dropped:
+        hold._tenure.renewer.discard(hold._lease)  # nobody looks
+        until(lambda: hold.is_lost)
+        assert lines._lines
+        del hold
+    else:
+        until(lambda: not lines._lines)
+        with pytest.raises(LockLost):
+            world.release(hold)
+    assert {} == lines._lines
+
+
+def test_a_hold_that_passed_and_is_not_renewed_is_not_extended_before_commit(
+    name: str, server_side: Observer
+) -> None:
+    hold = passed_on(Threads(), name, renew=False, lease=10)
+    server_side.client.pexpire(keys_of(name).holder, 5000)
+    guard.verify([hold])
+    assert hold.token == server_side.holder(name)
+    assert server_side.client.pttl(keys_of(name).holder) <= 5000
+    hold.release()
+
+
+def test_what_reaches_the_heir_too_late_was_not_lost_by_who_passed_it_on(
+    name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, lock = Threads(), Lock(name)
+    hold = held(world, lock)
+    (waiter,) = lined_up(world, lock, name, 1)
+    original = Line.come_out
+
+    def late(self: Line, place: Any) -> None:
+        original(self, place)
+        place.before.deadline = 0.0
+        server_side.client.delete(keys_of(name).holder)
+
+    monkeypatch.setattr(Line, "come_out", late)
+    hold.release()
+    heir = waiter.result(PATIENCE)
+    assert hold.token != heir.token == server_side.holder(name)
+    assert not hold._lease.lost
+    heir.release()
 
 
 def test_many_in_a_hurry_never_hold_at_the_same_time(
