@@ -609,8 +609,9 @@ def test_a_task_gets_the_hold_that_another_thread_releases(
             hold = await lock.aacquire()
             assert hold is not None
             heir = asyncio.ensure_future(lock.aacquire())
-            while not in_line(name):
+            for _ in range(10):
                 await asyncio.sleep(0)
+            assert 1 == len(in_line(name))
             await asyncio.to_thread(hold.release)
             successor = await heir
             assert successor is not None
