@@ -46,6 +46,10 @@ def test_acquires_leave_the_process_no_larger(name: str, acquires: int) -> None:
         gc.collect()
         return sys.getallocatedblocks()
 
-    before = take(200)
-    # Less than one object for ten acquires; other threads of the process may make some.
-    assert take(acquires) - before < acquires / 10
+    def growth() -> int:
+        before = take(200)
+        return take(acquires) - before
+
+    # Less than one object for ten acquires. A leak shows each time; what other threads of the process
+    # begin to keep, and what coverage notes of lines it had not seen, does not.
+    assert min(growth() for _ in range(3)) < acquires / 10
