@@ -17,7 +17,7 @@ from redis_locks.leases import Lease, tell_acquired
 from redis_locks.lines import Line
 from redis_locks.reads import checked
 from redis_locks.reentry import reenter
-from redis_locks.renewal import Renewer
+from redis_locks.renewal.base import Renewer
 from redis_locks.scopes import Scope
 from redis_locks.sides import Side
 from redis_locks.store import Refused, Request

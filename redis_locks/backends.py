@@ -13,7 +13,9 @@ from redis_locks.drivers.base import Driver
 from redis_locks.identity import process_name, process_of
 from redis_locks.keys import Group, Keys, holder_channel, index_key, partition_of, set_keys
 from redis_locks.loops import PerLoop
-from redis_locks.renewal import Renewer, TaskRenewer, ThreadRenewer
+from redis_locks.renewal.base import Renewer
+from redis_locks.renewal.tasks import TaskRenewer
+from redis_locks.renewal.threads import ThreadRenewer
 
 if TYPE_CHECKING:
     from redis_locks.drivers.asynchronous import LoopDrivers
@@ -35,7 +37,7 @@ class Backend:
         from redis_locks.drivers.blocking import BlockingDriver
         from redis_locks.drivers.cluster import AsyncClusterDriver, BlockingClusterDriver
         from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
-        from redis_locks.node_renewal import NodeRenewer
+        from redis_locks.renewal.nodes import NodeRenewer
 
         self.description = endpoint.description
         self._patient: Renewer | None = None

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from redis_locks.backends import Backend, backend_for
 from redis_locks.drivers.base import Driver
-from redis_locks.renewal import Renewer
+from redis_locks.renewal.base import Renewer
 
 
 class Side(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from redis_locks import modes
 from redis_locks.leases import Lease
-from redis_locks.renewal import Renewer
+from redis_locks.renewal.base import Renewer
 
 
 class Tenure:

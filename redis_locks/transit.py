@@ -16,7 +16,7 @@ from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.identity import new_session, new_token, note_unconfirmed, session, whoami
 from redis_locks.leases import Lease, tell_moved
 from redis_locks.releasing import Releasable
-from redis_locks.renewal import Renewer
+from redis_locks.renewal.base import Renewer
 from redis_locks.store import Adopted, Request, may_be_buried
 from redis_locks.tenure import Tenure
 

@@ -10,7 +10,7 @@ from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
 from redis_locks.leases import Lease
-from redis_locks.renewal import Renewer
+from redis_locks.renewal.base import Renewer
 from redis_locks.run_once import scripts, store
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
 from redis_locks.run_once.terms import Terms

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from redis_locks import Lock, LockLost
-from redis_locks.renewal import YOUNG
+from redis_locks.leases import YOUNG
 from tests.contract.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
 
 
@@ -141,11 +141,11 @@ def test_many_holds_are_renewed_together(world: World, name: str, server_side: O
 def test_a_renewal_that_crosses_the_release_is_no_loss(
     world: World, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from redis_locks.renewal import _note
+    from redis_locks.renewal.extending import note
 
     hold = held(world, Lock(name))
     world.release(hold)
-    _note(hold._lease, f"{hold.token} 0".encode(), time.monotonic())
+    note(hold._lease, f"{hold.token} 0".encode(), time.monotonic())
     assert not hold.is_lost
     assert [] == [record for record in caplog.records if "lost" in record.getMessage()]
 

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from redis_locks import Lock, LockLost, Semaphore, inspection
-from redis_locks.renewal import YOUNG
+from redis_locks.leases import YOUNG
 from tests.contract.world import PATIENCE, Tasks, World, held, until
 
 SOON = 2.0
@@ -87,7 +87,7 @@ def test_who_was_deaf_for_a_while_looks(
 def test_it_listens_no_more_when_nothing_is_held(
     name: str, listening: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redis_locks.renewal.IDLE", 0.25)
+    monkeypatch.setattr("redis_locks.renewal.registry.Registry.IDLE", 0.25)
     with Lock(name):
         until(listening)
     until(lambda: not listening())

@@ -86,7 +86,7 @@ def test_a_holder_that_lives_keeps_it(world: World, name: str, server_side: Obse
 def test_it_listens_before_it_holds_and_while_it_waits(
     name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redis_locks.renewal.IDLE", 0.1)
+    monkeypatch.setattr("redis_locks.renewal.registry.Registry.IDLE", 0.1)
     other = in_thread(Lock(name, renew=False, lease=60).acquire)
     assert other
     waiter = Threads().start(Lock(name, lease=60, crash_release=True).acquire, wait=PATIENCE)

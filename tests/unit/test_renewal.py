@@ -12,7 +12,8 @@ import pytest
 from redis_locks.drivers.base import LinkBroken
 from redis_locks.keys import set_keys
 from redis_locks.leases import Lease
-from redis_locks.renewal import IDLE, _note, _Registry
+from redis_locks.renewal.extending import note
+from redis_locks.renewal.registry import Registry
 from redis_locks.store import Request
 
 
@@ -28,7 +29,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     made = Clock()
-    for module in ("renewal", "leases"):
+    for module in ("renewal.registry", "renewal.extending", "leases"):
         monkeypatch.setattr(f"redis_locks.{module}.monotonic", made)
     return made
 
@@ -40,7 +41,7 @@ def lease_of(seconds: float, deadline: float, name: str = "x") -> Lease:
 
 
 def test_a_lease_is_due_a_third_of_its_length_after_the_last_renewal(clock: Clock) -> None:
-    registry = _Registry([].append)
+    registry = Registry([].append)
     lease = lease_of(9, clock.now + 9)
     registry.add(lease)
     due, pause = registry.take_due()
@@ -50,8 +51,8 @@ def test_a_lease_is_due_a_third_of_its_length_after_the_last_renewal(clock: Cloc
 
 
 def test_the_earliest_lease_sets_the_alarm_and_nothing_to_do_means_idle(clock: Clock) -> None:
-    registry = _Registry([].append)
-    assert ([], IDLE) == registry.take_due()
+    registry = Registry([].append)
+    assert ([], registry.IDLE) == registry.take_due()
     leases = [lease_of(seconds, clock.now + seconds, str(seconds)) for seconds in (9, 3, 6)]
     for lease in leases:
         registry.add(lease)
@@ -60,7 +61,7 @@ def test_the_earliest_lease_sets_the_alarm_and_nothing_to_do_means_idle(clock: C
 
 def test_a_lease_that_ended_is_lost_for_good_and_forgotten(clock: Clock) -> None:
     lost: list[Lease] = []
-    registry = _Registry(lost.append)
+    registry = Registry(lost.append)
     lease = lease_of(3, clock.now + 3)
     registry.add(lease)
     clock.now += 3
@@ -68,12 +69,12 @@ def test_a_lease_that_ended_is_lost_for_good_and_forgotten(clock: Clock) -> None
     assert lease.lost
     assert [lease] == lost
     assert 0 == len(registry)
-    _note(lease, f"{lease.token} 1 1000 9000".encode(), clock.now)
+    note(lease, f"{lease.token} 1 1000 9000".encode(), clock.now)
     assert lease.lost
 
 
 def test_a_lease_nobody_refers_to_is_forgotten(clock: Clock) -> None:
-    registry = _Registry([].append)
+    registry = Registry([].append)
     registry.add(lease_of(3, clock.now + 3))
     gc.collect()
     assert [] == registry.take_due()[0]
@@ -81,7 +82,7 @@ def test_a_lease_nobody_refers_to_is_forgotten(clock: Clock) -> None:
 
 
 def test_a_lease_whose_hold_was_released_is_forgotten(clock: Clock) -> None:
-    registry = _Registry([].append)
+    registry = Registry([].append)
     lease = lease_of(3, clock.now + 3)
     registry.add(lease)
     lease.ended = True
@@ -93,7 +94,7 @@ def test_a_lease_whose_hold_was_released_is_forgotten(clock: Clock) -> None:
 def test_a_failed_renewal_is_repeated_after_a_tenth_of_the_lease(clock: Clock) -> None:
     lease = lease_of(10, clock.now + 10)
     clock.now += 4
-    _note(lease, LinkBroken("gone"), clock.now)
+    note(lease, LinkBroken("gone"), clock.now)
     assert 1 == pytest.approx(lease.due - clock.now)
     assert not lease.lost
 
@@ -103,7 +104,7 @@ def test_not_held_in_the_middle_of_an_upgrade_is_no_loss_and_not_asked_again_at_
 ) -> None:
     lease = lease_of(10, clock.now + 1)
     lease.upgrading = inf
-    _note(lease, f"{lease.token} 0".encode(), clock.now)
+    note(lease, f"{lease.token} 0".encode(), clock.now)
     assert not lease.lost
     assert clock.now + 1 == lease.due
 
@@ -112,9 +113,9 @@ def test_not_held_is_no_loss_if_it_was_asked_before_an_upgrade_ended(clock: Cloc
     """In vain, for example: the hold was shared again when the answer came."""
     lease = lease_of(10, clock.now + 1)
     sent, lease.upgrading = clock.now, clock.now + 0.1
-    _note(lease, f"{lease.token} 0".encode(), sent)
+    note(lease, f"{lease.token} 0".encode(), sent)
     assert not lease.lost
-    _note(lease, f"{lease.token} 0".encode(), sent + 0.2)
+    note(lease, f"{lease.token} 0".encode(), sent + 0.2)
     assert lease.lost
 
 

@@ -9,7 +9,7 @@ from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.nodes import Nodes
 from redis_locks.drivers.slots import slot_of
 from redis_locks.leases import Lease
-from redis_locks.renewal import Renewer
+from redis_locks.renewal.base import Renewer
 
 
 class NodeRenewer:

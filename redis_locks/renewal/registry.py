@@ -1,0 +1,98 @@
+"""The leases that a renewer looks after, and which of them are due."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from math import inf
+from time import monotonic
+from typing import ClassVar
+
+from redis_locks.leases import Lease
+
+
+class Registry:
+    """The leases to renew, and which of them are due. `on_lost` is called when one is found lost."""
+
+    IDLE: ClassVar = 5.0
+    """Seconds the renewal thread or task stays when there is nothing to renew."""
+
+    def __init__(self, on_lost: Callable[[Lease], object]) -> None:
+        self._leases: dict[str, weakref.ref[Lease]] = {}
+        self._on_lost = on_lost
+        self.oldest = inf
+        """Since when the oldest of them is held, as of the last look."""
+
+    def add(self, lease: Lease) -> None:
+        """Look after `lease`, without keeping it alive."""
+        self._leases[lease.token] = weakref.ref(lease)
+
+    def discard(self, lease: Lease) -> bool:
+        """Forget a lease, under both its tokens; return whether it was there."""
+        own = lease.own
+        there = own is not None and self._remove(own.token, lease)
+        return self._remove(lease.token, lease) or there
+
+    def _remove(self, token: str, lease: Lease) -> bool:
+        reference = self._leases.get(token)
+        # The token may be that of another lease by now, to which the hold has passed on.
+        return reference is not None and reference() is lease and self._drop(token, reference)
+
+    def take_due(self) -> tuple[list[Lease], float]:
+        """Return the leases to renew now, and in how many seconds to look again."""
+        now = monotonic()
+        due: list[Lease] = []
+        next_due = now + self.IDLE
+        oldest = inf
+        for token, reference in self._leases.copy().items():
+            lease = reference()
+            if lease is None or lease.ended or token not in {lease.token, lease.asker}:
+                self._drop(token, reference)
+            elif lease.is_over():
+                self._lose(lease)
+            else:
+                oldest = min(oldest, lease.since)
+                next_due = min(next_due, max(lease.due, now))
+                if lease.due <= now and token == lease.token and self._renews(lease, reference):
+                    due.append(lease)
+        self.oldest = oldest
+        return due, next_due - now
+
+    def _drop(self, token: str, reference: weakref.ref[Lease]) -> bool:
+        found = self._leases.pop(token, None)
+        if found is not None and found is not reference:
+            self._leases[token] = found  # it has just passed on, with its token
+        return found is reference
+
+    def _renews(self, lease: Lease, reference: weakref.ref[Lease]) -> bool:
+        """Whether to renew a lease now. One that passed to us gets our token by that."""
+        own = lease.own
+        if own is None:
+            return True
+        self._leases[own.token] = reference
+        return lease.restates()
+
+    def revoke(self, token: str) -> None:
+        """Note that somebody else ended the hold of `token`."""
+        reference = self._leases.get(token)
+        lease = reference() if reference is not None else None
+        if lease is not None and not lease.ended:
+            lease.lost = True
+            self._lose(lease)
+
+    def renew_all(self) -> None:
+        """Let all be due, those that are not renewed to be looked at."""
+        for reference in self._leases.copy().values():
+            lease = reference()
+            if lease is not None:
+                lease.due = 0.0
+
+    def _lose(self, lease: Lease) -> None:
+        lease.leave_line()
+        if self.discard(lease):
+            if lease.on_lost is not None:
+                lease.on_lost()
+            self._on_lost(lease)
+
+    def __len__(self) -> int:
+        return len(self._leases)
