@@ -18,10 +18,10 @@ from redis_locks.renewal.tasks import TaskRenewer
 from redis_locks.renewal.threads import ThreadRenewer
 
 if TYPE_CHECKING:
-    from redis_locks.drivers.asynchronous import LoopDrivers
     from redis_locks.drivers.cluster import AsyncClusterDriver
     from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
     from redis_locks.drivers.endpoint import Endpoint
+    from redis_locks.drivers.loop_drivers import LoopDrivers
 
 
 class Backend:
@@ -33,10 +33,11 @@ class Backend:
     def __init__(self, endpoint: Endpoint | ClusterEndpoint, prefix: str, partitions: int) -> None:
         # Not above: they import redis-py, which takes Django's start longer than all of this app, and
         # many processes, such as `manage.py migrate`, take no lock.
-        from redis_locks.drivers.asynchronous import AsyncDriver, LoopDrivers
+        from redis_locks.drivers.asynchronous import AsyncDriver
         from redis_locks.drivers.blocking import BlockingDriver
         from redis_locks.drivers.cluster import AsyncClusterDriver, BlockingClusterDriver
         from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
+        from redis_locks.drivers.loop_drivers import LoopDrivers
         from redis_locks.renewal.nodes import NodeRenewer
 
         self.description = endpoint.description

@@ -17,10 +17,11 @@ from redis.asyncio.sentinel import SentinelConnectionPool as AsyncSentinelConnec
 from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.sentinel import SentinelConnectionPool
 
-from redis_locks.drivers.asynchronous import AsyncDriver, LoopDrivers
+from redis_locks.drivers.asynchronous import AsyncDriver
 from redis_locks.drivers.base import Driver, Link, Unreachable
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.drivers.loop_drivers import LoopDrivers
 
 PREFIX = "redis_locks:compat"
 """Start of the channels; not from the settings, so that the locks work without Django's."""

@@ -63,6 +63,23 @@ class Link(Protocol):
         """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
 
 
+class CallingLink:
+    """What all links share."""
+
+    __slots__ = ()
+
+    async def call_and_read(
+        self, script: Script, call: Call, reads: Sequence[bytes]
+    ) -> tuple[Any, list[Any]]:
+        """Run a script and packed commands after it, in one round trip; see `Link`."""
+        raise NotImplementedError
+
+    async def call(self, script: Script, call: Call) -> Any:
+        """Run a script; see `Link`."""
+        reply, _ = await self.call_and_read(script, call, ())
+        return reply
+
+
 class Driver(Protocol):
     """Hands out links, sleeps, and guards clean-up against cancellation."""
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, cast
 
 from redis import exceptions as redis_errors
 
-from redis_locks.drivers.base import Call, LinkBroken
+from redis_locks.drivers.base import LinkBroken, run_blocking
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.errors import Demoted, connection_error, reply_error, unknown_script
+from redis_locks.drivers.errors import connection_error, reply_error
 from redis_locks.drivers.inheritance import not_inherited
 from redis_locks.drivers.resp import (
     CONFIRMATIONS,
@@ -23,8 +23,8 @@ from redis_locks.drivers.resp import (
     ProtocolError,
     Push,
 )
-from redis_locks.drivers.wire import pack_call, pack_command
-from redis_locks.scripts import Script
+from redis_locks.drivers.server_link import ServerLink
+from redis_locks.drivers.wire import pack_command
 
 _READ_SIZE = 65536
 _PING = pack_command(b"PING")
@@ -53,7 +53,7 @@ class _Guarded:
                 raise LinkBroken(str(error)) from error
 
 
-class BlockingLink:
+class BlockingLink(ServerLink):
     """A connection used by one thread at a time; it hears grants on a channel of its own.
 
     redis-py opens it (address, TLS, credentials, database); the bytes after that are ours.
@@ -101,13 +101,12 @@ class BlockingLink:
         self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
         not_inherited(self)
         if channel:
-            (subscribed,) = self._round_trip((pack_command(b"SUBSCRIBE", channel.encode()),))
+            (subscribed,) = run_blocking(
+                self._round_trip((pack_command(b"SUBSCRIBE", channel.encode()),))
+            )
             if isinstance(subscribed, ErrorReply):
                 self.close()
                 raise reply_error(subscribed, endpoint)
-
-    async def tune_in(self, keys: Sequence[bytes]) -> None:
-        """Nothing to do: one channel serves all locks."""
 
     def _read(self) -> list[Any]:
         """Read once and return what is complete, replies and pushes."""
@@ -125,7 +124,7 @@ class BlockingLink:
         elif push[0] == b"sunsubscribe":
             self.channels.discard(push[1].decode())
 
-    def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
+    async def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
         replies: list[Any] = []
         with _Guarded(self):
             self._socket.sendall(b"".join(commands))
@@ -136,42 +135,6 @@ class BlockingLink:
                     else:
                         replies.append(reply)
         return replies
-
-    async def call(self, script: Script, call: Call) -> Any:
-        """Run a script; see `Link`."""
-        reply, _ = await self.call_and_read(script, call, ())
-        return reply
-
-    async def call_and_read(
-        self, script: Script, call: Call, reads: Sequence[bytes]
-    ) -> tuple[Any, list[Any]]:
-        """Run a script and commands after it in one round trip; see `Link`."""
-        reply, *rest = self._round_trip((pack_call(script, call), *reads))
-        if unknown_script(reply):
-            reply, *rest = self._round_trip((pack_call(script, call, whole=True), *reads))
-        if isinstance(reply, ErrorReply):
-            raise self._refusal(reply)
-        return reply, rest
-
-    async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:  # noqa: ARG002 - as `Link`
-        """Run commands in one round trip; see `Link`."""
-        return self._round_trip(reads)
-
-    async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
-        """Run a script many times in one round trip; see `Link`."""
-        for whole in (False, True):
-            replies = self._round_trip([pack_call(script, call, whole=whole) for call in calls])
-            if not any(map(unknown_script, replies)):
-                break
-        return [
-            self._refusal(reply) if isinstance(reply, ErrorReply) else reply for reply in replies
-        ]
-
-    def _refusal(self, reply: ErrorReply) -> Exception:
-        error = reply_error(reply, self._endpoint)
-        if isinstance(error, Demoted):
-            self.close()
-        return error
 
     def listen(self, token: str) -> None:
         """Keep messages for `token` from now on."""
@@ -205,6 +168,9 @@ class BlockingLink:
     def fileno(self) -> int:
         """Return the descriptor of the socket, or -1 when it is closed."""
         return -1 if self.broken else int(self._socket.fileno())
+
+    def _break(self, error: LinkBroken) -> None:  # noqa: ARG002 - nobody else waits on it
+        self.close()
 
     def close(self) -> None:
         """Close the connection; the server then knows that nobody listens."""

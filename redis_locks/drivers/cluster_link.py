@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
 from redis_locks.drivers.addresses import Address
-from redis_locks.drivers.base import Call, Link, LinkBroken, Unreachable
+from redis_locks.drivers.base import Call, CallingLink, Link, LinkBroken, Unreachable
 from redis_locks.drivers.errors import NotNow, Redirected
 from redis_locks.drivers.nodes import Nodes
 from redis_locks.drivers.resp import ErrorReply
@@ -39,7 +39,7 @@ class NodeLink(Link, Protocol):
     """The channels of partitions on which it listens."""
 
 
-class ClusterLink:
+class ClusterLink(CallingLink):
     """Links to as many nodes as the calls need; used by one thread or task at a time."""
 
     __slots__ = ("_ear", "_links", "_nodes", "_tokens", "channel")
@@ -115,11 +115,6 @@ class ClusterLink:
                 raise self._nodes.refusal(reply)
             link.channels.add(channel)
         return channel
-
-    async def call(self, script: Script, call: Call) -> Any:
-        """Run a script on the node that has its keys; see `Link`."""
-        reply, _ = await self.call_and_read(script, call, ())
-        return reply
 
     async def call_and_read(
         self, script: Script, call: Call, reads: Sequence[bytes]

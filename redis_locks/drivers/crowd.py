@@ -7,15 +7,17 @@ others ask over connections of the pool, which they give back at once, and hear 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from time import monotonic
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakSet
 
-from redis_locks.drivers.base import Call, Link
+from redis_locks.drivers.base import Call, CallingLink, Link
 from redis_locks.drivers.bells import ThreadBell
 from redis_locks.drivers.ears import Ear, HearingLink
 from redis_locks.scripts import Script
+
+T = TypeVar("T")
 
 SILENCE: Final = 5.0
 """Seconds without a message after which the connection is tested, or closed if nobody listens."""
@@ -94,7 +96,7 @@ class Crowd:
             return True
 
 
-class CrowdLink:
+class CrowdLink(CallingLink):
     """A link of one thread that waits: it asks over the pool and hears with the crowd."""
 
     __slots__ = ("__weakref__", "_bell", "_crowd", "_message", "_pool", "channel")
@@ -109,34 +111,24 @@ class CrowdLink:
     async def tune_in(self, keys: Sequence[bytes]) -> None:
         """Nothing to do: one channel serves all locks."""
 
-    async def call(self, script: Script, call: Call) -> Any:
-        """Run a script; see `Link`."""
-        reply, _ = await self.call_and_read(script, call, ())
-        return reply
-
     async def call_and_read(
         self, script: Script, call: Call, reads: Sequence[bytes]
     ) -> tuple[Any, list[Any]]:
         """Run a script and commands after it in one round trip; see `Link`."""
-        link = await self._pool.checkout_for_asking()
-        try:
-            return await link.call_and_read(script, call, reads)
-        finally:
-            self._pool.checkin(link)
+        return await self._ask(lambda link: link.call_and_read(script, call, reads))
 
     async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:
         """Run commands in one round trip; see `Link`."""
-        link = await self._pool.checkout_for_asking()
-        try:
-            return await link.read(reads, keys)
-        finally:
-            self._pool.checkin(link)
+        return await self._ask(lambda link: link.read(reads, keys))
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         """Run a script many times in one round trip; see `Link`."""
+        return await self._ask(lambda link: link.call_many(script, calls))
+
+    async def _ask(self, question: Callable[[Link], Coroutine[Any, Any, T]]) -> T:
         link = await self._pool.checkout_for_asking()
         try:
-            return await link.call_many(script, calls)
+            return await question(link)
         finally:
             self._pool.checkin(link)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from redis_locks import Lock, LockLost, waiting
-from redis_locks.drivers.asynchronous import AsyncLink
+from redis_locks.drivers.async_link import AsyncLink
 from redis_locks.drivers.blocking_link import BlockingLink
 from tests.contract.world import PATIENCE, Observer, World, held, until
 from tests.faults.proxy import Proxy

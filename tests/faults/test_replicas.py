@@ -137,9 +137,9 @@ def test_an_acquire_takes_one_round_trip_unless_a_queue_is_in_the_way(
     packets = []
     plain = BlockingLink._round_trip
 
-    def counted(link: BlockingLink, commands: Any) -> list[Any]:
+    async def counted(link: BlockingLink, commands: Any) -> list[Any]:
         packets.append(len(commands))
-        return plain(link, commands)
+        return await plain(link, commands)
 
     lock = lock_on(pair, name, read=[("GET", "x")])
     with lock:  # the server has the scripts, and there is a connection

@@ -1,0 +1,222 @@
+"""The asyncio connection: commands of all tasks of an event loop, and messages in between."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from time import monotonic
+from typing import Any, cast
+
+from redis import exceptions as redis_errors
+
+from redis_locks.drivers.base import LinkBroken
+from redis_locks.drivers.bells import TaskBell
+from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.drivers.errors import connection_error, reply_error
+from redis_locks.drivers.inheritance import not_inherited
+from redis_locks.drivers.resp import (
+    CONFIRMATIONS,
+    MESSAGES,
+    ErrorReply,
+    Parser,
+    ProtocolError,
+    Push,
+)
+from redis_locks.drivers.server_link import ServerLink
+from redis_locks.drivers.wire import pack_command
+from redis_locks.identity import process_name
+from redis_locks.keys import grant_channel, holder_channel
+
+
+class _Mailbox:
+    """The latest message for one token, and who waits for it."""
+
+    __slots__ = ("bell", "message")
+
+    def __init__(self) -> None:
+        self.message = b""
+        self.bell = TaskBell()
+
+
+class AsyncLink(asyncio.Protocol, ServerLink):
+    """A multiplexed connection: replies come in the order of the commands, grants in between.
+
+    redis-py opens it (address, TLS, credentials, database); the bytes after that are ours.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        prefix: str,
+        heard: Callable[[str], None] = lambda _: None,
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.listener = os.urandom(8).hex()
+        self.channel = grant_channel(prefix, self.listener)
+        self.channels: set[str] = set()
+        self.broken = False
+        self._why = ""
+        self._ear = holder_channel(prefix, process_name()).encode()
+        self._heard = heard
+        self._lost = lost
+        self._endpoint = endpoint
+        self._parser = Parser()
+        self._writer: asyncio.StreamWriter | None = None
+        self._transport: asyncio.Transport | None = None
+        self._replies: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self._mailboxes: dict[bytes, _Mailbox] = {}
+        self._overdue: asyncio.TimerHandle | None = None
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def open(self) -> None:
+        """Connect and subscribe. Raises Unreachable, LinkBroken or LockBackendError."""
+        connection = self._endpoint.async_connection()
+        try:
+            async with asyncio.timeout(self._endpoint.connect_timeout):
+                await connection.connect()
+            self._take_over(connection)
+            # The nodes of a cluster pass on what is sent to the ear, but not grants.
+            own = () if self._endpoint.in_cluster else (self.channel.encode(),)
+            subscribed, *_ = await self._round_trip(
+                [pack_command(b"SUBSCRIBE", each) for each in (*own, self._ear)]
+            )
+        except (redis_errors.RedisError, OSError, TimeoutError) as error:
+            self.close()
+            raise connection_error(error, self._endpoint) from error
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            with suppress(Exception):
+                await connection.disconnect(nowait=True)  # nothing left to close after take-over
+        if isinstance(subscribed, ErrorReply):
+            self.close()
+            raise reply_error(subscribed, self._endpoint)
+
+    def _take_over(self, connection: Any) -> None:
+        # The only way to its transport. The writer is kept: it closes the transport when it goes.
+        self._writer = connection._writer  # noqa: SLF001
+        connection._reader = connection._writer = None  # noqa: SLF001
+        self._transport = cast("asyncio.Transport", self._writer.transport)
+        self._transport.set_protocol(self)
+        not_inherited(self)
+        self._transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        """Give replies to their callers, in order, and messages to who listens."""
+        try:
+            replies = self._parser.feed(data)
+        except ProtocolError as error:
+            self._break(LinkBroken(str(error)))
+            return
+        for reply in replies:
+            if isinstance(reply, Push) and reply[0] not in CONFIRMATIONS:
+                self._keep(reply)
+            elif self._replies:
+                future, _ = self._replies.popleft()
+                if not future.done():  # else its caller was cancelled
+                    future.set_result(reply)
+
+    def _keep(self, push: Push) -> None:
+        if push[0] == b"message" and push[1] == self._ear:
+            self._heard(push[2].decode(errors="replace"))
+        elif push[0] in MESSAGES:
+            mailbox = self._mailboxes.get(push[2].split(b" ", 1)[0])
+            if mailbox is not None:
+                mailbox.message = push[2]
+                mailbox.bell.ring()
+        elif push[0] == b"sunsubscribe":
+            self.channels.discard(push[1].decode())
+            for each in self._mailboxes.values():
+                each.bell.ring()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell everyone who waits that the connection is gone."""
+        self._break(LinkBroken(str(exc or "the server closed the connection")))
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    def _break(self, error: LinkBroken) -> None:
+        was_broken, self.broken = self.broken, True
+        self._why = self._why or str(error)
+        if self._transport is not None:
+            self._transport.abort()
+        if self._overdue is not None:
+            self._overdue.cancel()
+        for future, _ in self._replies:
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # mark as seen: its caller may be gone
+        self._replies.clear()
+        for mailbox in self._mailboxes.values():
+            mailbox.bell.ring()
+        if not was_broken:
+            self._lost()
+
+    def _watch(self) -> None:
+        """Break the link when a reply is overdue; one timer for all commands."""
+        self._overdue = None
+        if self._replies:
+            left = self._replies[0][1] + self._endpoint.reply_timeout - monotonic()
+            if left <= 0:
+                self._break(LinkBroken("the server did not answer in time"))
+            else:
+                self._overdue = asyncio.get_running_loop().call_later(left, self._watch)
+
+    async def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
+        if self.broken or self._transport is None or self._transport.is_closing():
+            closed = LinkBroken("the connection was closed")
+            self._break(closed)  # so that it is not given out again
+            raise closed
+        loop = asyncio.get_running_loop()
+        now = monotonic()
+        # Sent and put in line without an await between: replies match by order.
+        self._transport.write(b"".join(commands))
+        futures = [loop.create_future() for _ in commands]
+        self._replies.extend((future, now) for future in futures)
+        if self._overdue is None:
+            self._overdue = loop.call_later(self._endpoint.reply_timeout, self._watch)
+        return [await future for future in futures]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the server has yet to answer."""
+        return bool(self._replies)
+
+    def listen(self, token: str) -> None:
+        """Keep messages for `token` from now on."""
+        self._mailboxes[token.encode()] = _Mailbox()
+
+    def unlisten(self, token: str) -> None:
+        """Forget `token`."""
+        self._mailboxes.pop(token.encode(), None)
+
+    async def receive(self, token: str, timeout: float) -> bytes | None:
+        """Wait for a message for `token`; see `Link`."""
+        mailbox = self._mailboxes[token.encode()]
+        if not self.broken:
+            await mailbox.bell.rings(timeout)
+        if self.broken:
+            raise LinkBroken(self._why)
+        message, mailbox.message = mailbox.message, b""
+        return message or None
+
+    def fileno(self) -> int:
+        """Return the descriptor of the socket, or -1 when it is closed."""
+        if self.broken or self._transport is None:
+            return -1
+        return int(self._transport.get_extra_info("socket").fileno())
+
+    def close(self) -> None:
+        """Close the connection; the server then knows that nobody listens."""
+        self._lost = lambda: None
+        self._break(LinkBroken("the connection was closed"))
+
+    async def aclose(self) -> None:
+        """Close the connection and wait until the transport is gone."""
+        self.close()
+        if self._transport is not None:
+            await self._closed

@@ -1,0 +1,65 @@
+"""What a link to one server makes of scripts, whichever way its bytes go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from redis_locks.drivers.base import Call, CallingLink, LinkBroken
+from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.drivers.errors import Demoted, reply_error, unknown_script
+from redis_locks.drivers.resp import ErrorReply
+from redis_locks.drivers.wire import pack_call
+from redis_locks.scripts import Script
+
+
+class ServerLink(CallingLink):
+    """A link to one server, over the round trips of a subclass."""
+
+    __slots__ = ()
+
+    _endpoint: Endpoint
+
+    async def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
+        """Send commands at once, and return their replies as they come. Raises LinkBroken."""
+        raise NotImplementedError
+
+    def _break(self, error: LinkBroken) -> None:
+        """Be of no more use, because of `error`."""
+        raise NotImplementedError
+
+    async def tune_in(self, keys: Sequence[bytes]) -> None:
+        """Nothing to do: one channel serves all locks."""
+
+    async def call_and_read(
+        self, script: Script, call: Call, reads: Sequence[bytes]
+    ) -> tuple[Any, list[Any]]:
+        """Run a script and commands after it in one round trip; see `Link`."""
+        reply, *rest = await self._round_trip((pack_call(script, call), *reads))
+        if unknown_script(reply):
+            reply, *rest = await self._round_trip((pack_call(script, call, whole=True), *reads))
+        if isinstance(reply, ErrorReply):
+            raise self._refusal(reply)
+        return reply, rest
+
+    async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:  # noqa: ARG002 - as `Link`
+        """Run commands in one round trip; see `Link`."""
+        return await self._round_trip(reads)
+
+    async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
+        """Run a script many times in one round trip; see `Link`."""
+        for whole in (False, True):
+            replies = await self._round_trip(
+                [pack_call(script, call, whole=whole) for call in calls]
+            )
+            if not any(map(unknown_script, replies)):
+                break
+        return [
+            self._refusal(reply) if isinstance(reply, ErrorReply) else reply for reply in replies
+        ]
+
+    def _refusal(self, reply: ErrorReply) -> Exception:
+        error = reply_error(reply, self._endpoint)
+        if isinstance(error, Demoted):
+            self._break(error)
+        return error
