@@ -3,7 +3,7 @@
 
 if ARGV[3] == "exclusive" and #KEYS == 2 then
   if call("EXISTS", key, sharers, queue) == 0 then
-    local fence, at = grant(token, ARGV[2], ARGV[5], ARGV[4], 0)
+    local fence, at = grant(token, ARGV[2], ARGV[5], ARGV[4])
     return token .. " 1 " .. fence .. " " .. at
   end
   local value = ARGV[7] == "1" and call("GET", key)

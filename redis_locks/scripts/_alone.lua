@@ -18,8 +18,8 @@ local function clock()
   return now
 end
 
--- Make `holder` the holder and return its fencing token, which is above `above`, and the time.
-local function grant(holder, lease, channel, who, above)
+-- Make `holder` the holder and return its fencing token and the time.
+local function grant(holder, lease, channel, who)
   local ends = clock() + lease
   call("ZADD", index, "GT", ends, name)
   local expires = call("PEXPIRETIME", index)
@@ -36,7 +36,7 @@ local function grant(holder, lease, channel, who, above)
   if not last then
     error({ err = "WRONGTYPE " .. fence_key .. " holds a string that is not ours" })
   end
-  local fence = string.format("%.0f", math.max(last + 1, above + 1, now_us))
+  local fence = string.format("%.0f", math.max(last + 1, now_us))
   local at = string.format("%.0f", now)
   -- 16 more belong to it: see FENCE_RESERVED.
   call("SET", fence_key, string.format("%.0f", fence + 16), "PX", 3600000)

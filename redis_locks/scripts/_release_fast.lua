@@ -17,8 +17,7 @@ if #KEYS == 2 then
     local claim = call("HGET", claims, first) or ""
     local since, lease, channel, give_up_at, who = string.match(claim, "^0 (%d+) exclusive (%d+) (%S+) (%d+) 1 (.*)$")
     if since and (give_up_at == "0" or tonumber(give_up_at) > clock()) then
-      local above = string.match(held, "^%d+", #start + 1)
-      local fence, at = grant(first, lease, channel, who, above)
+      local fence, at = grant(first, lease, channel, who)
       -- To this server's listeners only: see `tell`.
       redis.set_repl(redis.REPL_NONE)
       local heard = call("PUBLISH", channel, first .. " " .. fence .. " " .. at)
