@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from redis_locks import lines, observing, replication, spread, waiting
+from redis_locks.attempts import Won
 from redis_locks.backends import Backend, backend_for
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, run_blocking
@@ -22,7 +23,6 @@ from redis_locks.scopes import Scope
 from redis_locks.sides import Side
 from redis_locks.store import Refused, Request
 from redis_locks.tenure import Tenure
-from redis_locks.waiting import Won
 
 
 class Acquirable:

@@ -11,16 +11,12 @@ from typing import NamedTuple, cast
 import redis
 import redis.asyncio as aioredis
 from django.core.cache import caches
-from django.core.cache.backends.redis import RedisCache as DjangoRedisCache
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
-from django_redis import get_redis_connection
-from django_redis.cache import RedisCache as PackageRedisCache
-from django_redis.client import ShardClient
 from redis.exceptions import RedisClusterException
-from redis.sentinel import SentinelConnectionPool
 
+from redis_locks.cache_clients import clients_of_cache, single_server
 from redis_locks.conf import get_settings
 from redis_locks.drivers import cluster_endpoint, sentinel_url
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
@@ -207,44 +203,6 @@ def _from_alias(alias: str) -> redis.Redis:
     return clients[0]
 
 
-def clients_of_cache(alias: str) -> list[redis.Redis]:
-    """The clients of all servers to which a cache writes: one, but with django-redis's ShardClient.
-
-    Connects to nothing.
-
-    Raises:
-        ImproperlyConfigured: The cache is not on Redis, or cannot be used.
-    """
-    try:
-        return [single_server(client, f"CACHES[{alias!r}]") for client in _clients_of(alias)]
-    except ImproperlyConfigured:
-        raise
-    except Exception as error:
-        # A backend imports and calls what its OPTIONS name, so any error can come out.
-        msg = (
-            f"redis_locks: CACHES[{alias!r}] cannot be used: {type(error).__name__} while "
-            "its client was built. Check its LOCATION and OPTIONS."
-        )
-        raise ImproperlyConfigured(msg) from error
-
-
-def _clients_of(alias: str) -> list[object]:
-    # A backend object of our own: Django's keeps its pools per thread and per object.
-    backend = caches.create_connection(alias)
-    if isinstance(backend, DjangoRedisCache):
-        return [backend._cache.get_client(None, write=True)]  # noqa: SLF001 - no public way
-    if isinstance(backend, PackageRedisCache):
-        client = backend.client
-        if isinstance(client, ShardClient):
-            return list(client._serverdict.values())  # noqa: SLF001 - as above
-        return [get_redis_connection(alias, write=True)]
-    msg = (
-        f"redis_locks: CACHES[{alias!r}] is a {type(backend).__name__}, which is not on "
-        "Redis. Use an alias of django-redis or of Django's Redis cache, or a URL."
-    )
-    raise ImproperlyConfigured(msg)
-
-
 def _from_callable(path: str) -> _Found:
     factory = _load_callable(path)
     try:
@@ -279,27 +237,6 @@ def _load_callable(path: str) -> Callable[[], object]:
         )
         raise ImproperlyConfigured(msg)
     return cast("Callable[[], object]", found)
-
-
-def single_server(client: object, origin: str) -> redis.Redis:
-    """Return ``client`` if it talks to one server; ``origin`` says where it comes from.
-
-    Raises:
-        ImproperlyConfigured: It is no client, or one of several servers.
-    """
-    if isinstance(client, redis.Redis):
-        pool = client.connection_pool
-        if isinstance(pool, SentinelConnectionPool) and not pool.is_master:
-            msg = (
-                f"redis_locks: {origin} is for reading from replicas (slave_for). Give what "
-                "Sentinel.master_for() returns."
-            )
-            raise ImproperlyConfigured(msg)
-        return client
-    kind = f"{type(client).__module__}.{type(client).__qualname__}"
-    advice = "It must be a redis.Redis of one primary."
-    msg = f"redis_locks: {origin} gives a {kind}. {advice}"
-    raise ImproperlyConfigured(msg)
 
 
 def _forget(*, setting: str, **_: object) -> None:

@@ -6,6 +6,7 @@ from math import inf
 from time import monotonic
 
 from redis_locks import replication, store, waiting
+from redis_locks.attempts import Won
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.contention import not_available
 from redis_locks.deadlines import bounded
@@ -16,7 +17,6 @@ from redis_locks.identity import new_token, session
 from redis_locks.leases import Lease
 from redis_locks.possession import Possession
 from redis_locks.store import Refused, Request
-from redis_locks.waiting import Won
 
 
 class Convertible(Possession):

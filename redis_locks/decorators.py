@@ -10,7 +10,8 @@ from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest
 
 from redis_locks.calls import for_calls_of
-from redis_locks.conf import ERROR_STATUSES, UNSET, Unset
+from redis_locks.conf import UNSET, Unset
+from redis_locks.entries import ERROR_STATUSES
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.holds import Hold
 from redis_locks.locks import (

@@ -18,12 +18,12 @@ from time import monotonic
 from typing import Any, Final, Literal
 
 from redis_locks import observing, waiting
+from redis_locks.attempts import Won
 from redis_locks.claims import parse_who
 from redis_locks.drivers.base import Driver
 from redis_locks.drivers.bells import Bell, TaskBell, ThreadBell
 from redis_locks.leases import YOUNG, Heir, Lease
 from redis_locks.store import Refused, Request
-from redis_locks.waiting import Won
 
 MOST_PASSED: Final = 16
 """How often a hold may pass before Redis is asked again: two round trips for 17 holds then cost little, and

@@ -8,10 +8,11 @@ from typing import Literal
 
 from redis_locks.acquiring import Acquirable
 from redis_locks.blocks import OpenBlocks
-from redis_locks.conf import MAX_REPLICAS, UNSET, Unset, get_settings, whole_number
+from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.contention import not_available
 from redis_locks.deadlines import bounded
 from redis_locks.durations import lease_ms, wait_seconds
+from redis_locks.entries import MAX_REPLICAS, whole_number
 from redis_locks.holds import Hold
 from redis_locks.keys import validate_names
 from redis_locks.reads import Command, packed_reads

@@ -12,9 +12,10 @@ from typing import Any, Literal, Protocol
 
 from redis_locks.claims import Who, parse_who
 from redis_locks.drivers.base import Driver
-from redis_locks.exceptions import Wait
+from redis_locks.exceptions import DeadlockDetected, Wait
+from redis_locks.identity import describe_holder
 from redis_locks.modes import shown
-from redis_locks.store import Request
+from redis_locks.store import Refused, Request
 
 Kind = Literal[
     "acquired",
@@ -137,3 +138,32 @@ async def tell(
 
 
 _parsed = lru_cache(maxsize=1024)(parse_who)
+
+
+async def tell_refused(
+    driver: Driver,
+    kind: Literal["contended", "waiting", "timed_out"],
+    request: Request,
+    refused: Refused,
+    *,
+    wait: float | None,
+    waited: float = 0.0,
+) -> None:
+    """Tell, if somebody listens, that somebody else has the lock."""
+    if counted(kind, request, driver, waited):
+        holder = describe_holder(refused.claim)
+        await tell(driver, kind, request, wait=wait, waited=waited, holder=holder)
+
+
+async def tell_deadlock(
+    driver: Driver,
+    request: Request,
+    error: DeadlockDetected,
+    *,
+    wait: float | None,
+    waited: float,
+) -> None:
+    """Tell, if somebody listens, that a wait was ended for others to go on."""
+    if counted("deadlock", request, driver, waited):
+        details: Any = {"wait": wait, "waited": waited, "circle": error.circle}
+        await tell(driver, "deadlock", request, **details)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.exceptions import ImproperlyConfigured
 
-from redis_locks.connections import clients_of_cache, resolve
+from redis_locks.cache_clients import clients_of_cache
+from redis_locks.connections import resolve
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import Endpoint
 

@@ -57,19 +57,6 @@ class Refused(NamedTuple):
     place: int = 0
 
 
-class Snapshot(NamedTuple):
-    """One lock as it was at `at_ms`, server time; `waiting` and `holding` count all of them.
-
-    `holders` are (token, lease end ms, claim), `waiters` (token, claim) in queue order.
-    """
-
-    at_ms: int
-    waiting: int
-    holding: int
-    holders: tuple[tuple[str, int, str], ...]
-    waiters: tuple[tuple[str, str], ...]
-
-
 def echoed(reply: object, token: str, parts: int) -> list[str]:
     """Split a reply into at most `parts` parts after the token it starts with."""
     words = reply.decode(errors="replace").split(" ", parts) if isinstance(reply, bytes) else []
@@ -245,53 +232,3 @@ def grant_message(message: bytes) -> Granted:
     """
     _, fence, at_ms = message.split(b" ")
     return Granted(int(fence), int(at_ms))
-
-
-async def names(link: Link, keys: Keys, most: int | None) -> list[str]:
-    """Return the names in one partition's index, at most `most` (None: all), in no order."""
-    call = (keys, ("", -1 if most is None else most))
-    return [_text(name) for name in await link.call(scripts.INDEX, call)]
-
-
-async def names_part(
-    link: Link, keys: Keys, ends_ms: int, skip: int, most: int, *, lengths: bool
-) -> tuple[dict[str, int], int]:
-    """Return names in one partition's index by lease end, and the end of the last one's lease.
-
-    They are those whose leases end at `ends_ms` (0: now) or later, without the first `skip`. With
-    `lengths` each comes with the length of its queue, else with 0.
-    """
-    argv = ("", ends_ms, skip, most, int(lengths))
-    packed, last, queues = await link.call(scripts.NAMES, (keys, argv))
-    if not packed:
-        return {}, ends_ms
-    found = _text(packed).split("\0")
-    if not lengths:
-        return dict.fromkeys(found, 0), int(last)
-    return dict(zip(found, map(int, queues.split()), strict=True)), int(last)
-
-
-async def inspect(link: Link, locks: Sequence[Keys], most: int) -> list[Snapshot]:
-    """Return each lock's snapshot, with the first `most` waiters and holders, in one round trip."""
-    calls = [(keys, ("", most)) for keys in locks]
-    return [_snapshot(reply) for reply in await link.call_many(scripts.INSPECT, calls)]
-
-
-def _snapshot(reply: Any) -> Snapshot:
-    if isinstance(reply, Exception):
-        raise reply
-    at_ms, waiting, holding, held, line = reply
-    held, line = [_text(field) for field in held], [_text(field) for field in line]
-    return Snapshot(
-        int(at_ms),
-        waiting,
-        holding,
-        tuple(
-            (token, int(ends), claim) for token, ends, claim in zip(*[iter(held)] * 3, strict=True)
-        ),
-        tuple(zip(line[::2], line[1::2], strict=True)),
-    )
-
-
-def _text(field: bytes) -> str:
-    return field.decode(errors="replace")

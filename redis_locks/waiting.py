@@ -7,42 +7,12 @@ every `RECHECK` seconds in case a message was lost or the server forgot the queu
 
 from __future__ import annotations
 
-import random
-from math import inf
-from time import monotonic
-from typing import Any, Literal, NamedTuple
-
-from redis_locks import observing, store
-from redis_locks.claims import parse_who
-from redis_locks.drivers.base import CUT_SHORT, CutShort, Driver, Link, LinkBroken, Unreachable
-from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockError, Wait
-from redis_locks.identity import caller, describe_holder, note_unconfirmed, unconfirmed
-from redis_locks.store import Granted, Refused, Request
-
-RECHECK = 2.0
-"""Seconds between two signs of life of a waiter."""
-
-BURIAL = 0.25
-"""Seconds between two looks at a holder that is to lose the lock when its process is gone."""
-
-_EXPIRY_SLACK = 0.005
-_TRIES = 5
-_BACKOFF = 0.25
-_SNAG = 0.25
-"""Seconds within which a failed attempt to connect may be a passing one, such as a connection killed half open."""
-
-
-class Won(NamedTuple):
-    """A hold: its fencing token, and when its lease ends on this process's monotonic clock.
-
-    `read` are the replies to what was asked to be read as soon as it was held; `waited` are the
-    seconds in the queue.
-    """
-
-    fencing_token: int
-    deadline: float
-    read: list[Any]
-    waited: float = 0.0
+from redis_locks import observing
+from redis_locks.attempts import Attempt, Won
+from redis_locks.drivers.base import Driver, LinkBroken
+from redis_locks.exceptions import DeadlockDetected, LockBackendError
+from redis_locks.identity import note_unconfirmed
+from redis_locks.store import Refused, Request
 
 
 async def acquire(
@@ -63,7 +33,7 @@ async def acquire(
     Raises `DeadlockDetected` when this wait was ended for others to go on, and `LockError` when
     an operator cancelled it.
     """
-    attempt = _Attempt(driver, request, wait, patience, since)
+    attempt = Attempt(driver, request, wait, patience, since)
     try:
         won = await attempt.run()
         attempt.close()  # here, so that an interrupt meanwhile takes back what was won
@@ -72,251 +42,30 @@ async def acquire(
             await _abandon(driver, attempt)
         if isinstance(error, DeadlockDetected):
             attempt.close()
-            await tell_deadlock(driver, request, error, wait=wait, waited=attempt.waited())
+            await observing.tell_deadlock(
+                driver, request, error, wait=wait, waited=attempt.waited()
+            )
         raise
     finally:
         attempt.close()
     if isinstance(won, Refused) and wait != 0:
-        await tell_refused(driver, "timed_out", request, won, wait=wait, waited=attempt.waited())
+        await observing.tell_refused(
+            driver, "timed_out", request, won, wait=wait, waited=attempt.waited()
+        )
     return won
-
-
-async def tell_refused(
-    driver: Driver,
-    kind: Literal["contended", "waiting", "timed_out"],
-    request: Request,
-    refused: Refused,
-    *,
-    wait: float | None,
-    waited: float = 0.0,
-) -> None:
-    """Tell, if somebody listens, that somebody else has the lock."""
-    if observing.counted(kind, request, driver, waited):
-        holder = describe_holder(refused.claim)
-        await observing.tell(driver, kind, request, wait=wait, waited=waited, holder=holder)
-
-
-async def tell_deadlock(
-    driver: Driver,
-    request: Request,
-    error: DeadlockDetected,
-    *,
-    wait: float | None,
-    waited: float,
-) -> None:
-    """Tell, if somebody listens, that a wait was ended for others to go on."""
-    if observing.counted("deadlock", request, driver, waited):
-        details: Any = {"wait": wait, "waited": waited, "circle": error.circle}
-        await observing.tell(driver, "deadlock", request, **details)
 
 
 async def take_back(driver: Driver, request: Request) -> None:
     """Give up what `acquire` got for `request`, for a caller interrupted before it could use it."""
-    attempt = _Attempt(driver, request, 0)
+    attempt = Attempt(driver, request, 0)
     try:
         await _abandon(driver, attempt)
     finally:
         attempt.close()
 
 
-async def _abandon(driver: Driver, attempt: _Attempt) -> None:
+async def _abandon(driver: Driver, attempt: Attempt) -> None:
     try:
         await driver.finish(attempt.abandon())
     except (LockBackendError, LinkBroken):
         note_unconfirmed(attempt.token)  # its lease, or its place's time, ends it
-
-
-def _wait(names: list[str], mode: str, who: str, where: str, **_: object) -> Wait:
-    return Wait(tuple(names), mode.partition(":")[0], str(parse_who(who)), where)
-
-
-class _Attempt:
-    """One acquire; keeps what its retries must know."""
-
-    def __init__(
-        self,
-        driver: Driver,
-        request: Request,
-        wait: float | None,
-        patience: float | None = None,
-        since: float | None = None,
-    ) -> None:
-        self._driver = driver
-        self._request = request
-        self.token = request.token
-        self._wait = wait
-        self._wait_for_ever = wait is None
-        self._nowait = wait == 0
-        self._started = monotonic() if since is None else since
-        self._until = self._started + (wait or 0.0)
-        self._suspicious_at = inf if patience is None else self._started + patience
-        self._long_at = self._suspicious_at
-        self._uncontended = since is None
-        self._link: Link | None = None
-        self._queued = False
-        self._failures = 0
-        self.sent = False
-
-    async def run(self) -> Won | Refused:
-        """Ask and wait until granted or out of time."""
-        while True:
-            try:
-                link = self._link or await self._open()
-                await link.tune_in(self._request.keys)
-                sent = monotonic()
-                left = self._left(sent)
-                first, self.sent = not self.sent, True
-                reply = await store.acquire(link, self._request, self._wait_ms(left), first=first)
-                if isinstance(reply, Granted):
-                    deadline = sent + self._request.lease_ms / 1000
-                    waited = self.waited() if self._queued or not self._uncontended else 0.0
-                    return Won(reply.fencing_token, deadline, reply.read or [], waited)
-                self._queued = not self._nowait
-                if await self._buried(link, reply):
-                    continue
-                await self._tell(reply)
-                if self._nowait:
-                    return reply
-                self._failures = 0
-                outcome = await self._stand(link, reply, sent)
-                if outcome is not None:
-                    return outcome
-            except LinkBroken as error:
-                await self._reconnect(error)
-
-    async def _stand(self, link: Link, reply: Refused, sent: float) -> Won | Refused | None:
-        """Stand in the queue until granted, out of time, or (None) until it is time to ask again."""
-        seat = await self._driver.seat(link)
-        if seat is not link:
-            # What it is granted while it changes, the next question tells.
-            self.close()
-            self._keep(seat)
-            return None
-        won = await self._listen(link, reply, sent)
-        now = monotonic()
-        if won is None and self._left(now) <= 0:
-            return await self.abandon()
-        if won is None and now >= self._suspicious_at:
-            await self._look_for_deadlock(link)
-        return won
-
-    async def _buried(self, link: Link, refused: Refused) -> bool:
-        """Whether who was in the way was gone, and is in the way no more."""
-        gone = store.may_be_buried(refused.claim)
-        return gone and await store.bury(link, self._request.keys, self.token) > 0
-
-    def waited(self) -> float:
-        """Return the seconds since it began."""
-        return monotonic() - self._started
-
-    async def _tell(self, refused: Refused) -> None:
-        """Tell once that there is contention, and once that the wait has become a long one."""
-        driver, request, wait = self._driver, self._request, self._wait
-        if self._uncontended:
-            self._uncontended = False
-            await tell_refused(driver, "contended", request, refused, wait=wait)
-        elif monotonic() >= self._long_at:
-            self._long_at = inf
-            waited = self.waited()
-            await tell_refused(driver, "waiting", request, refused, wait=wait, waited=waited)
-
-    async def _open(self) -> Link:
-        return self._keep(await self._driver.checkout_to_wait())
-
-    def _keep(self, link: Link) -> Link:
-        self._link = link
-        link.listen(self._request.token)
-        return link
-
-    def _left(self, now: float) -> float:
-        return float("inf") if self._wait_for_ever else self._until - now
-
-    def _wait_ms(self, left: float) -> int:
-        if self._nowait:
-            return 0
-        return -1 if self._wait_for_ever else max(1, int(left * 1000))
-
-    async def _listen(self, link: Link, reply: Refused, sent: float) -> Won | None:
-        """Wait for the grant, or until it is time to ask again."""
-        holder_left = max(0.0, (reply.ends_ms - reply.at_ms) / 1000) + _EXPIRY_SLACK
-        now = monotonic()
-        recheck = BURIAL if store.may_be_buried(reply.claim) else RECHECK
-        pause = min(self._left(now), holder_left, recheck, self._suspicious_at - now)
-        message = await link.receive(self._request.token, max(pause, 0.0))
-        if message is None:
-            return None
-        granted = store.grant_message(message)
-        if granted.fencing_token == 0:
-            # Somebody found a deadlock that only we can end.
-            self._suspicious_at = monotonic()
-            return None
-        if granted.fencing_token < 0:
-            msg = "The wait for this lock was cancelled by an operator"
-            raise LockError(msg)
-        if granted.at_ms < reply.at_ms:
-            # We stood still: this grant had ended before the server told us that we do not hold.
-            return None
-        heard = monotonic()
-        # The grant is older than its message. Both bounds hold on our clock; the second one
-        # also when the server's clock was set forward meanwhile.
-        waited = max(0, granted.at_ms - reply.at_ms) / 1000
-        deadline = min(sent + waited, heard) + self._request.lease_ms / 1000
-        if deadline <= heard:
-            return None  # stopped between grant and wake-up: it is over, ask again
-        keys, reads = self._request.keys, self._request.reads
-        read = await link.read(reads, keys) if reads else []
-        return Won(granted.fencing_token, deadline, read, self.waited())
-
-    async def _look_for_deadlock(self, link: Link) -> None:
-        self._suspicious_at = monotonic() + RECHECK
-        found = await store.detect(link, self._request, caller(), unconfirmed())
-        if found is None:
-            return
-        circle = tuple(_wait(**member) for member in found)
-        waits = "".join(f"\n  {wait}" for wait in circle)
-        msg = f"Deadlock: this wait was ended so that the others can go on.{waits}"
-        raise DeadlockDetected(msg, circle)
-
-    async def abandon(self) -> Refused:
-        """Leave the queue on a link that works; return who holds the lock."""
-        request = self._request
-        last: LinkBroken | None = None
-        started = monotonic()
-        for _ in range(_TRIES):
-            try:
-                link = self._link or await self._open()
-                return await store.abandon(link, request)
-            except LinkBroken as error:
-                last = error
-                self.close(broken=True)
-                if isinstance(error, Unreachable) and monotonic() - started > _SNAG:
-                    break
-        raise LockBackendError(f"{self._driver.description} does not answer: {last}")
-
-    async def _reconnect(self, error: LinkBroken) -> None:
-        """Get ready for another try, or raise `LockBackendError`."""
-        self.close(broken=True)
-        self._failures += 1
-        in_time = self._left(monotonic()) > 0
-        # Nothing listens there: say so at once, unless we had a place in the queue, which
-        # means that the server was there and is likely to come back.
-        snag = (
-            monotonic() - self._started < CUT_SHORT
-            if isinstance(error, CutShort)
-            else self._failures < _TRIES and monotonic() - self._started < _SNAG
-        )
-        hopeless = isinstance(error, Unreachable) and not (snag or (self._queued and in_time))
-        if hopeless or not (in_time or self._failures < _TRIES):
-            raise LockBackendError(str(error)) from error
-        if self._failures > 1:
-            limit = min(_BACKOFF, 0.005 * 2**self._failures)
-            await self._driver.sleep(random.uniform(limit / 2, limit))  # noqa: S311 - jitter, no secret
-
-    def close(self, *, broken: bool = False) -> None:
-        """Give the link back."""
-        link, self._link = self._link, None
-        if link is not None:
-            link.unlisten(self._request.token)
-            self._driver.checkin(link)
-        if broken:
-            self._driver.drop_idle()

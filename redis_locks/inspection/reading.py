@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from redis_locks import store
 from redis_locks.asking import ask, async_answer, blocking_answer
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver
+from redis_locks.inspection import replies
+from redis_locks.inspection.replies import Snapshot
 from redis_locks.inspection.snapshots import LockInfo
 from redis_locks.keys import validate_name
-from redis_locks.store import Snapshot
 
 MOST_WAITERS_LISTED = 10
 """How many waiters of each lock `locks` returns."""
@@ -113,7 +113,7 @@ async def _locks(
         indexed: list[str] = []
         for keys in backend.partitions():
             left = None if limit is None else limit - len(indexed)
-            indexed += await ask(backend, driver, partial(store.names, keys=keys, most=left))
+            indexed += await ask(backend, driver, partial(replies.names, keys=keys, most=left))
         names = sorted(indexed)
     names = names[:limit]
     found: list[LockInfo] = []
@@ -141,7 +141,7 @@ async def _indexed(backend: Backend, driver: Driver, *, lengths: bool) -> dict[s
                 backend,
                 driver,
                 partial(
-                    store.names_part,
+                    replies.names_part,
                     keys=keys,
                     ends_ms=ends_ms,
                     skip=skip,
@@ -198,7 +198,7 @@ async def _snapshots(
     backend: Backend, driver: Driver, names: Sequence[str], most: int
 ) -> list[Snapshot]:
     locks = [backend.keys(name) for name in names]
-    return await ask(backend, driver, partial(store.inspect, locks=locks, most=most))
+    return await ask(backend, driver, partial(replies.inspect, locks=locks, most=most))
 
 
 def _in_use(names: Sequence[str], snapshots: Sequence[Snapshot]) -> list[LockInfo]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from redis_locks.claims import Claim, Who
-from redis_locks.store import Snapshot
+from redis_locks.inspection.replies import Snapshot
 
 _UNKNOWN = Who(host="", pid=0, unit="", label="")
 

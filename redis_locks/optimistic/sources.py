@@ -19,7 +19,8 @@ from redis.crc import key_slot
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
-from redis_locks.connections import client_of, single_server
+from redis_locks.cache_clients import single_server
+from redis_locks.connections import client_of
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.loops import PerLoop
 

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Any, NoReturn
 
 from redis_locks import spread, store, waiting
+from redis_locks.attempts import Won
 from redis_locks.drivers.base import Driver, LinkBroken
 from redis_locks.exceptions import LockBackendError
 from redis_locks.holds import Hold
@@ -17,7 +18,6 @@ from redis_locks.rows.names import Row
 from redis_locks.sides import Side
 from redis_locks.spread import SpreadHold
 from redis_locks.store import Granted, Refused, Request
-from redis_locks.waiting import Won
 
 _TRIES = 5
 

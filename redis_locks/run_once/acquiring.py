@@ -81,7 +81,7 @@ class Job(NamedTuple):
             holder = describe_holder(locked.claim)
             await self._tell(side, "locked", attempt=locked.attempt, holder=holder)
             if wait == 0:  # else the wait tells
-                await waiting.tell_refused(
+                await observing.tell_refused(
                     side.driver, "contended", request, _refused(locked), wait=wait
                 )
 

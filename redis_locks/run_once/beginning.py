@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 from redis_locks import waiting
+from redis_locks.attempts import Won
 from redis_locks.conf import get_settings
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable
 from redis_locks.exceptions import LockBackendError
@@ -58,7 +59,7 @@ async def begin(
             granted = await waiting.acquire(
                 driver, request, None if wait is None else left, get_settings().deadlock_timeout
             )
-            if not isinstance(granted, waiting.Won):
+            if not isinstance(granted, Won):
                 # Time is up. A stopped process at the head of the queue may hide what is known.
                 known = await look(driver, request)
                 return _at_last(known, outcome, terms)

@@ -9,12 +9,12 @@ from unittest.mock import patch
 
 from django.test.utils import TestContextDecorator
 
-from redis_locks import backends, lines, waiting
+from redis_locks import backends, lines, observing, waiting
+from redis_locks.attempts import Won
 from redis_locks.drivers.base import Driver
 from redis_locks.lines import Got
 from redis_locks.store import Refused, Request
 from redis_locks.testing.stand_in import Outcome, StandIn
-from redis_locks.waiting import Won
 
 
 class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's override_settings
@@ -68,7 +68,7 @@ async def _acquire(
     outcome: Won | Refused = await driver.acquire(request, wait)  # type: ignore[attr-defined]
     if isinstance(outcome, Refused):
         for kind in ("contended", "timed_out") if wait != 0 else ("contended",):
-            await waiting.tell_refused(driver, kind, request, outcome, wait=wait)
+            await observing.tell_refused(driver, kind, request, outcome, wait=wait)
     return outcome
 
 

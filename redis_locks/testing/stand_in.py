@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any, Literal, TypeVar
 
 from redis_locks import scripts
+from redis_locks.attempts import Won
 from redis_locks.backends import Backend
 from redis_locks.conf import Unset, get_settings
 from redis_locks.drivers.base import Call
@@ -22,7 +23,6 @@ from redis_locks.keys import Keys
 from redis_locks.leases import Lease
 from redis_locks.scripts import Script
 from redis_locks.store import Refused, Request
-from redis_locks.waiting import Won
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ import pytest
 from django.test import override_settings
 
 from redis_locks.checks import check_settings
-from redis_locks.conf import TELEMETRY
+from redis_locks.entries import TELEMETRY
 from redis_locks.integrations import telemetry
 
 ROOT = Path(__file__).parents[2]
