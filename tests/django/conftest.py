@@ -7,6 +7,7 @@ import redis
 from django.test import override_settings
 
 from tests.contract.world import Observer
+from tests.django.transactions import watched
 
 
 @pytest.fixture
@@ -19,3 +20,12 @@ def own_prefix(name: str) -> Iterator[None]:
     """No lock, holder or waiter of another test is listed."""
     with override_settings(REDIS_LOCKS={"PREFIX": name}):
         yield
+
+
+@pytest.fixture
+def nothing_stays_installed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Afterwards the connection's methods, if the test has one to a database, are its class's own."""
+    (alias,) = {"database", "postgres"} & set(request.fixturenames) or {None}
+    database = alias and request.getfixturevalue(alias)
+    yield
+    assert not database or [] == watched(database)

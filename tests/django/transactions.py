@@ -16,6 +16,14 @@ from tests.ledger.models import Counter
 T = TypeVar("T")
 
 
+class Failed(Exception):
+    pass
+
+
+def lock(name: str, database: str, **options: Any) -> Lock:
+    return Lock(name, database=database, wait=0, **options)
+
+
 def elsewhere(work: Callable[[], T]) -> Future[T]:
     """Run `work` in a thread, with database connections of its own."""
 
