@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 import redis
 from django.test import override_settings
 
+from redis_locks import Hold, Lock, LockLost
 from tests.contract.world import Observer
 from tests.django.transactions import watched
 
@@ -29,3 +31,13 @@ def nothing_stays_installed(request: pytest.FixtureRequest) -> Iterator[None]:
     database = alias and request.getfixturevalue(alias)
     yield
     assert not database or [] == watched(database)
+
+
+@pytest.fixture
+def hold(name: str) -> Iterator[Hold]:
+    """A hold of ours, the nightly report's, which a test may end."""
+    found = Lock(name, lease=60, renew=False, label="nightly report").acquire(wait=0)
+    assert found
+    yield found
+    with suppress(LockLost):
+        found.release()

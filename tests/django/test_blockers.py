@@ -15,7 +15,7 @@ from redis_locks import Lock, blockers, inspection
 from redis_locks.blockers import Node
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from tests.contract.world import until
-from tests.django.test_command import run
+from tests.django.command_calls import run
 
 
 def holder(unit: str, pid: int = 1) -> HolderInfo:

@@ -16,8 +16,8 @@ from redis_locks.benchmark.measuring import client_pool
 from redis_locks.benchmark.pool import WorkerError
 from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, USUAL
 from tests.contract.world import until
+from tests.django.command_calls import fails
 from tests.django.command_line import Process, Terminal, locks
-from tests.django.test_command import fails
 from tests.elsewhere import held
 
 INSTALLED = [key for key in USUAL if SUBJECTS[key].is_installed]

@@ -19,8 +19,8 @@ from redis_locks.connections import resolve
 from redis_locks.diagnosis import Finding, Level, client, rights, server
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import until
+from tests.django.command_calls import fails, run
 from tests.django.command_line import Terminal
-from tests.django.test_command import fails, run
 
 
 @contextmanager

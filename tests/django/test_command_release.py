@@ -1,0 +1,112 @@
+"""`manage.py locks release` and `cancel`: holds and waits ended by hand, with consent."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from redis_locks import Hold, Lock, LockError, inspection
+from redis_locks.inspection import LockInfo
+from redis_locks.management.locks import show
+from tests.contract.world import until
+from tests.django.command_calls import answers, fails, run
+from tests.django.lock_infos import info
+
+pytestmark = pytest.mark.usefixtures("own_prefix")
+
+
+def test_release_ends_the_hold_and_says_what_that_means(name: str, hold: Hold) -> None:
+    out, err = run("release", name, "--yes")
+    assert out.startswith(f"Released lock '{name}', which was held by ")
+    assert "learns of it at once" in err
+    assert inspection.lock(name) is None
+
+
+def test_release_in_json_says_how_many_holds_ended(name: str, hold: Hold) -> None:
+    out = run("release", name, "--yes", "--json")[0]
+    assert {"name": name, "released": 1} == json.loads(out)
+
+
+def test_release_asks_first(name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, lambda: "y")
+    out, err = run("release", name)
+    assert err.startswith(f"Release lock '{name}' held by ")
+    assert "[y/N] " in err
+    assert out.startswith("Released")
+
+
+def _end_of_file() -> str:
+    raise EOFError
+
+
+@pytest.mark.parametrize("answer", [lambda: "", lambda: "n", lambda: "what?", _end_of_file])
+def test_release_without_consent_releases_nothing(
+    name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch, answer: Callable[[], str]
+) -> None:
+    answers(monkeypatch, answer)
+    assert "Aborted; nothing was released." == fails("release", name)
+    assert inspection.lock(name)
+
+
+def test_release_refuses_when_it_cannot_ask(
+    name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert "--yes" in fails("release", name)
+    assert inspection.lock(name)
+
+
+def test_release_ends_only_the_hold_it_asked_about(
+    name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    successors: list[Hold | None] = []
+
+    def answer() -> str:
+        hold.release()
+        successors.append(Lock(name, lease=60, renew=False).acquire(wait=0))
+        return "y"
+
+    answers(monkeypatch, answer)
+    assert "nothing was released" in fails("release", name)
+    (successor,) = successors
+    assert successor
+    successor.release()
+
+
+def test_release_of_a_free_lock_is_not_found(name: str) -> None:
+    assert "Nobody holds" in fails("release", name, "--yes")
+
+
+def test_release_of_a_lock_that_is_only_waited_for_is_not_found(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited_for = LockInfo(name, "exclusive", (), info(waiters=1).waiters, 1)
+    monkeypatch.setattr(show.inspection, "lock", lambda *_, **__: waited_for)
+    assert f"Nobody holds lock '{name}'; 1 waiting for it." == fails("release", name, "--yes")
+
+
+def test_cancel_ends_the_waits_and_says_how_many(name: str, hold: Hold) -> None:
+    told: list[LockError] = []
+
+    def wait() -> None:
+        try:
+            Lock(name, wait=None).acquire()
+        except LockError as error:
+            told.append(error)
+
+    waiters = [threading.Thread(target=wait) for _ in range(2)]
+    for waiter in waiters:
+        waiter.start()
+    until(lambda: (info := inspection.lock(name)) and info.waiting == 2)
+    out, _ = run("cancel", name, "--yes")
+    assert f"Cancelled 2 waits for lock '{name}'." == out.strip()
+    for waiter in waiters:
+        waiter.join(20)
+    assert ["cancelled" in str(error) for error in told] == [True, True]
+    assert "Nobody waits" in fails("cancel", name, "--yes")
+    assert "with this token" in fails("cancel", name, "nobody", "--yes")

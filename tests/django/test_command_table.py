@@ -1,0 +1,63 @@
+"""The table of locks on a terminal: what fits its width, and how that is made to fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from redis_locks import text
+from redis_locks.inspection import LockInfo
+from redis_locks.management.locks import show
+from redis_locks.management.locks.table import table
+from tests.django.lock_infos import info
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+@pytest.mark.parametrize("host", ["h", "a-very-long-host-name.of.a.data-centre.example"])
+@pytest.mark.parametrize("name", ["n", "account:" + "1234567890" * 5 + ":end", "口座" * 30])
+def test_the_table_fits_the_terminal(width: int, host: str, name: str) -> None:
+    locks = [info(name, waiters=12_345, host=host, held_for=3e6), info("other", mode="shared")]
+    lines = table(locks, width)
+    assert all(text.width(line) <= width for line in lines)
+    assert 1 == len({text.width(line) for line in lines})
+    assert "12345" in lines[1]
+    assert "MODE" not in lines[0]
+
+
+def test_the_mode_is_shown_unless_all_are_exclusive() -> None:
+    shared = LockInfo("x", "shared", info(mode="shared").holders, (), 0)
+    assert "MODE" in table([info(), shared], 80)[0]
+    assert "shared" in table([info(), shared], 80)[2]
+
+
+def test_a_short_neighbour_leaves_its_room_to_a_long_name() -> None:
+    name = "account:1234567890:of:a:long:name"
+    assert table([info(name, host="h", pid=1, label="x")], 80)[1].startswith(name)
+
+
+def test_a_lock_that_nobody_holds_is_listed_with_its_waiters() -> None:
+    waited_for = LockInfo("x", "exclusive", (), info(waiters=1).waiters, 1)
+    assert ["x", "-", "-", "-", "-", "1"] == table([waited_for], None)[1].split()
+    assert "Nobody holds it." in list(show.lines(waited_for, None))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "short"),
+    [
+        (0, "0.0s"),
+        (9.84, "9.8s"),
+        (59.94, "59.9s"),
+        (59.96, "1m00s"),
+        (725, "12m05s"),
+        (3599.9, "1h00m"),
+        (12_000, "3h20m"),
+        (187_200, "2d04h"),
+    ],
+)
+def test_durations_are_short(seconds: float, short: str) -> None:
+    assert short == text.duration(seconds)
+
+
+def test_an_ellipsis_replaces_the_middle() -> None:
+    assert "acc…:99" == text.shorten("account:4711:99", 7)
+    assert "account" == text.shorten("account", 7)
+    assert "口…替" == text.shorten("口座の振替", 6)
