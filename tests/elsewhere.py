@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -37,6 +38,10 @@ def is_free(name: str, **options: Any) -> bool:
         return hold is not None
 
     return in_thread(take)
+
+
+async def ais_free(name: str) -> bool:
+    return await asyncio.to_thread(is_free, name)
 
 
 @contextmanager
