@@ -1,0 +1,77 @@
+"""What was lost, dropped or ended too early does not pass, and leaves its line."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+
+from redis_locks import Lock, LockLost, lines
+from redis_locks.lines import Line
+from tests.contract.lines.places import let_go, one_behind
+from tests.contract.world import PATIENCE, Observer, Threads, World, held, keys_of, until
+
+
+def test_what_was_lost_does_not_pass_and_the_next_in_line_asks(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold, waiter = one_behind(world, Lock(name, renew=False))
+    server_side.client.delete(keys_of(name).holder)
+    hold._lease.lost = True
+    with pytest.raises(LockLost):
+        world.release(hold)
+    successor = waiter.result(PATIENCE)
+    assert successor.token == server_side.holder(name) != hold.token
+    world.release(successor)
+
+
+def test_a_hold_that_is_dropped_lets_the_next_in_line_ask(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold, waiter = one_behind(world, Lock(name, lease=0.5, renew=False))
+    let_go(world)
+    with pytest.warns(ResourceWarning, match="dropped"):  # noqa: PT031 - to be collected inside
+        del hold
+        gc.collect()
+    successor = waiter.result(PATIENCE)
+    world.release(successor)
+    assert set() == server_side.left_of(name)
+
+
+@pytest.mark.parametrize("dropped", [True, False])
+def test_a_hold_whose_lease_ended_leaves_its_line(
+    world: World, name: str, server_side: Observer, dropped: bool
+) -> None:
+    hold = held(world, Lock(name, lease=0.02, renew=False))
+    if dropped:
+        hold._tenure.renewer.discard(hold._lease)  # nobody looks
+        until(lambda: hold.is_lost)
+        assert lines._lines
+        let_go(world)
+        del hold
+        gc.collect()
+    else:
+        until(lambda: not lines._lines)
+        with pytest.raises(LockLost):
+            world.release(hold)
+    assert {} == lines._lines
+
+
+def test_what_reaches_the_heir_too_late_was_not_lost_by_who_passed_it_on(
+    name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, waiter = one_behind(Threads(), Lock(name))
+    original = Line.come_out
+
+    def late(self: Line, place: Any) -> None:
+        original(self, place)
+        place.before.deadline = 0.0
+        server_side.client.delete(keys_of(name).holder)
+
+    monkeypatch.setattr(Line, "come_out", late)
+    hold.release()
+    heir = waiter.result(PATIENCE)
+    assert hold.token != heir.token == server_side.holder(name)
+    assert not hold._lease.lost
+    heir.release()
