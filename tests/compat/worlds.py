@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -13,6 +14,12 @@ from redis.lock import Lock as RedisLock
 
 from redis_locks.compat import AsyncLock, Lock
 from tests.contract.world import PATIENCE, Tasks, Threads
+
+
+async def auntil(happened: Callable[[], bool]) -> None:
+    while not happened():  # noqa: ASYNC110 - the server tells nobody
+        await asyncio.sleep(0)
+
 
 METHODS = {
     "acquire",

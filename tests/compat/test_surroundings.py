@@ -1,0 +1,120 @@
+"""Where locks work with less: no right to publish, a cluster, Sentinel, no Django settings."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import redis
+import redis.asyncio as aioredis
+from redis.asyncio.sentinel import Sentinel as AsyncSentinel
+from redis.sentinel import Sentinel
+
+from redis_locks.compat import AsyncLock, Lock, signals, waiting
+from redis_locks.testing.server import EmbeddedServer
+from tests.compat.conftest import Observer
+from tests.compat.worlds import OURS, CompatBlocking, World, auntil
+from tests.contract.world import PATIENCE, until
+from tests.ports import free_ports
+
+
+@pytest.fixture
+def user_without_channels(private_server: EmbeddedServer) -> Iterator[dict[str, str]]:
+    """A user as ACL makes them by default: the keys of one application, no channels."""
+    with private_server.client() as client:
+        client.execute_command(
+            "ACL", "SETUSER", "app", "on", ">pw", "~app:*", "+@all", "resetchannels"
+        )
+        yield {"username": "app", "password": "pw"}
+
+
+def test_without_the_right_to_publish_waiters_ask_and_are_served_in_order(
+    ours: World, private_server: EmbeddedServer, user_without_channels: dict[str, str]
+) -> None:
+    ours.url = private_server.url
+    with private_server.client() as client:
+        server_side = Observer(client, "app:x")
+        holder, first = (
+            ours.lock("app:x", client=ours.client(**user_without_channels), thread_local=False)
+            for _ in range(2)
+        )
+        holder.acquire()
+        turn = first.start("acquire")
+        server_side.until_waiters(1)
+        # This one may listen, but the holder may not tell it.
+        second = ours.lock("app:x").start("acquire")
+        server_side.until_waiters(2)
+        server_side.until_heard(1)
+        holder.release()
+        assert turn.result(PATIENCE) is True
+        assert not second.done()
+        first.release()
+        assert second.result(PATIENCE) is True
+
+
+@pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
+def test_on_a_cluster_waiters_ask_and_the_keys_share_a_slot(
+    kind: type[World], name: str, redis_server: EmbeddedServer
+) -> None:
+    port, bus = free_ports(2)
+    options = ("--cluster-enabled", "yes", "--port", str(port), "--cluster-port", str(bus))
+    with EmbeddedServer(options, use_environment=False) as server, server.client() as client:
+        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        until(lambda: client.cluster("info")["cluster_state"] == "ok")
+        if kind is CompatBlocking:
+            with redis.RedisCluster(host="127.0.0.1", port=port) as cluster:
+                holder, waiter = (
+                    cluster.lock(name, thread_local=False, lock_class=Lock) for _ in range(2)
+                )
+                assert holder.acquire()
+                turn = CompatBlocking(server.url).start(waiter.acquire)
+                until(lambda: client.llen(f"{{{name}}}:redis_locks:queue") == 1)
+                holder.release()
+                assert turn.result(PATIENCE) is True
+                waiter.release()
+        else:
+            asyncio.run(_on_an_async_cluster(port, name, client))
+        assert [] == client.keys("*")
+
+
+async def _on_an_async_cluster(port: int, name: str, client: redis.Redis) -> None:
+    cluster = aioredis.RedisCluster(host="127.0.0.1", port=port)
+    holder, waiter = (cluster.lock(name, lock_class=AsyncLock, thread_local=False) for _ in "12")
+    assert await holder.acquire()
+    turn = asyncio.create_task(waiter.acquire())
+    await auntil(lambda: client.llen(f"{{{name}}}:redis_locks:queue") == 1)
+    await holder.release()
+    assert await asyncio.wait_for(turn, PATIENCE) is True
+    await waiter.release()
+    await cluster.aclose()
+
+
+def test_a_client_of_sentinel_waits_without_signals() -> None:
+    sentinels = [("127.0.0.1", 1)]
+    assert signals._blocking_endpoint(Sentinel(sentinels).master_for("primary")) is None
+    assert signals._async_endpoint(AsyncSentinel(sentinels).master_for("primary")) is None
+
+
+def test_locks_need_no_django_settings(redis_server: EmbeddedServer, name: str) -> None:
+    code = (
+        "import sys, redis, redis_locks.compat as compat\n"
+        "client = redis.Redis.from_url(sys.argv[1])\n"
+        "with client.lock(sys.argv[2], lock_class=compat.Lock):\n"
+        "    print(client.lock(sys.argv[2], lock_class=compat.Lock).acquire(blocking_timeout=0.2))\n"
+    )
+    environment = {"PATH": "/usr/bin"}
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, redis_server.url, name],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert ("False\n", "") == (ran.stdout, ran.stderr)
+
+
+def test_the_first_waiter_s_poll_leaves_time_for_its_round_trip() -> None:
+    assert waiting.POLL < 0.1
