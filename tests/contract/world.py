@@ -32,6 +32,12 @@ def until(happened: Callable[[], Any], *, within: float = PATIENCE) -> None:
         time.sleep(0.002)
 
 
+def until_renewed(hold: Hold) -> None:
+    """Return once the lease of `hold` ends later than now."""
+    deadline = hold._lease.deadline
+    until(lambda: hold._lease.deadline > deadline)
+
+
 class World(Protocol):
     kind: str
 

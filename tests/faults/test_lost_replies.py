@@ -6,7 +6,7 @@ import pytest
 
 from redis_locks import Lock, LockTimeout
 from redis_locks.lines import MOST_PASSED
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until
+from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until, until_renewed
 from tests.faults.proxy import Proxy
 
 pytestmark = pytest.mark.parametrize("losses", [1, 2])
@@ -67,8 +67,7 @@ def test_a_renewal_whose_reply_was_lost_is_repeated(
 ) -> None:
     hold = held(world, Lock(name, using=proxy.url, lease=1.2))
     proxy.lose(1, losses=losses)
-    deadline = hold._lease.deadline
-    until(lambda: hold._lease.deadline > deadline)
+    until_renewed(hold)
     assert losses == proxy.lost
     world.release(hold)
 

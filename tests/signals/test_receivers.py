@@ -11,7 +11,16 @@ import pytest
 
 from redis_locks import Lock, LockLost, observing, redis_lock
 from redis_locks.signals import LockEvent
-from tests.contract.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
+from tests.contract.world import (
+    PATIENCE,
+    Observer,
+    Tasks,
+    World,
+    held,
+    keys_of,
+    until,
+    until_renewed,
+)
 from tests.signals.conftest import Connect, Heard
 
 
@@ -116,8 +125,7 @@ def test_a_receiver_that_takes_its_time_costs_no_other_hold_its_lease(
     lost, kept = (held_now(Lock(f"{name}:{i}", lease=0.6)) for i in range(2))
     server_side.client.delete(keys_of(f"{name}:0").holder)
     assert slow.wait(PATIENCE)
-    deadline = kept._lease.deadline
-    until(lambda: kept._lease.deadline > deadline)
+    until_renewed(kept)
     done.set()
     kept.release()
     with pytest.raises(LockLost):
