@@ -9,19 +9,22 @@ from django.conf import settings
 from django.test import override_settings
 
 from redis_locks import leases, lines
+from redis_locks.renewal import threads
 from tests.contract.world import PATIENCE
 
 
 @pytest.fixture(autouse=True)
 def in_batches() -> Iterator[None]:
-    with override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "LOCAL_BATCH": 16}):
+    # Of a long lease, the tenth in which a hold passes on is longer than a busy machine takes.
+    changed = {"LOCAL_BATCH": 16, "LEASE": 60}
+    with override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, **changed}):
         yield
 
 
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time enough to pass a hold on, however busy the machine is."""
-    for module in (lines, leases):
+    """Time enough to pass a hold on, however busy the machine is, before it is written down."""
+    for module in (lines, leases, threads):
         monkeypatch.setattr(module, "YOUNG", PATIENCE)
 
 

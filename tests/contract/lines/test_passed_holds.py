@@ -9,6 +9,7 @@ import pytest
 
 from redis_locks import Hold, Lock, LockLost, guard, inspection, leases
 from redis_locks.leases import YOUNG
+from redis_locks.renewal import threads
 from tests.contract.lines.places import in_line, lined_up, one_behind, passed_on, write_down
 from tests.contract.world import PATIENCE, Observer, Threads, World, held, keys_of, until
 
@@ -56,8 +57,9 @@ def test_a_release_that_crosses_the_writing_down_ends_the_hold(
 
 
 def test_whoever_holds_what_passed_learns_of_a_force_release(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(threads, "YOUNG", YOUNG)  # it listens soon
     hold = passed_on(world, Lock(name, lease=60))
     assert 1 == inspection.release(name)
     until(lambda: hold.is_lost, within=15)
