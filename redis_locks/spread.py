@@ -224,6 +224,7 @@ async def level(driver: Driver, parts: Sequence[Hold], *, extend: bool) -> bool:
 
 
 async def _raised(driver: Driver, part: Hold, milliseconds: int, fencing_token: int) -> bool:
+    await part._restate(driver)
     lease = part._lease
     sent = monotonic()
     left, _ = await part._persist(

@@ -32,6 +32,16 @@ GROWTH: Final = 0.025
 """Seconds after which one of those that wait for a connection may open one more."""
 
 
+class _Place:
+    """A thread that wants a connection."""
+
+    __slots__ = ("bell", "link")
+
+    def __init__(self) -> None:
+        self.bell = ThreadBell()
+        self.link: BlockingLink | None = None
+
+
 class BlockingDriver:
     """A pool of links for all threads of a process.
 
@@ -54,7 +64,7 @@ class BlockingDriver:
         self._idle: deque[BlockingLink] = deque()
         self._open: WeakSet[BlockingLink] = WeakSet()
         self._alone: set[BlockingLink] = set()
-        self._wanting: deque[ThreadBell] = deque()
+        self._wanting: deque[_Place] = deque()
         self._grown_at = 0.0
         self._opening: deque[None] = deque()
         self._counting = threading.RLock()
@@ -114,19 +124,30 @@ class BlockingDriver:
         They come back within a round trip or so. Where that takes long, as the server is far away, there
         get to be more of them, one by one.
         """
-        bell = ThreadBell()
-        while True:
-            self._wanting.append(bell)
-            try:
-                # After the bell is in line: what is given back from here on rings it.
-                return self._idle.pop()
-            except IndexError:
-                rung = await bell.rings(GROWTH)
-            finally:
-                with suppress(ValueError):
-                    self._wanting.remove(bell)
-            if not rung and self._may_grow():
-                return None
+        place = _Place()
+        self._wanting.append(place)
+        try:
+            # Now that it is in line: what was given back just before.
+            self._hand_out()
+            while not await place.bell.rings(GROWTH):
+                if self._may_grow():
+                    return None
+            link, place.link = place.link, None
+            return link
+        finally:
+            with self._counting, suppress(ValueError):
+                self._wanting.remove(place)
+            if place.link is not None:
+                self.checkin(place.link)
+
+    def _hand_out(self) -> None:
+        """Give idle links to those who want one, each in its turn: else who gave one back would take it again."""
+        with self._counting, suppress(IndexError):  # another thread may take the last one
+            while self._wanting:
+                link = self._idle.pop()
+                place = self._wanting.popleft()
+                place.link = link
+                place.bell.ring()
 
     def _may_grow(self) -> bool:
         """Whether it was long ago that one more link was opened; then one is from now on."""
@@ -165,8 +186,7 @@ class BlockingDriver:
             if not link.broken:
                 self._idle.append(link)
                 if self._wanting:
-                    with suppress(IndexError):
-                        self._wanting.popleft().ring()
+                    self._hand_out()
         elif isinstance(link, CrowdLink):
             link.leave()
 

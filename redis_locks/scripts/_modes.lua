@@ -206,7 +206,8 @@ local function hold(locks, holder, fence, mode, lease, channel, who)
     if here == "exclusive" then
       hold_alone(name, holder, fence, ends, claim)
     else
-      call("SET", FENCE .. name, fence, "PX", FENCE_KEPT_MS)
+      -- An adopted hold may be older than others that share the lock.
+      call("SET", FENCE .. name, text(math.max(fence, last_fence(name))), "PX", FENCE_KEPT_MS)
       if call("EXISTS", SHARERS .. name) == 0 then
         forget_claims(name)
         local capacity = string.match(here, "^permit:(%d+)$")

@@ -51,8 +51,6 @@ local INDEX_SLACK_MS = 60000
 -- slack saves setting the expiry anew each time.
 local WAITER_KEPT_MS = 6000
 local WAITER_SLACK_MS = 4000
--- Whoever waits for long is noted in WAITS, which forgets by itself in time.
-local WAITS_NOTED_MS = 500
 
 local CLAIM = "^(%d+) (%d+) (%S+) (%d+) (%S+) (%d+) (%d+) (.*)$"
 

@@ -25,9 +25,7 @@ if #KEYS == 2 then
       if heard > 0 then
         call("LPOP", queue)
         call("HDEL", claims, first)
-        if now - since > 500 then
-          call("HDEL", waits, string.match(first, "^(.*)%.") or first)
-        end
+        call("HDEL", waits, string.match(first, "^(.*)%.") or first)
         return token .. " 1"
       end
       -- Nobody listens: the rest of `release` drops this waiter.

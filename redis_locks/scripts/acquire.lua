@@ -60,6 +60,7 @@ if not first then
     for _, name in ipairs(all) do
       let_go(name)
     end
+    settle(all)
   end
 end
 

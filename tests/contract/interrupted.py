@@ -1,7 +1,7 @@
 """Run as a script: interrupt blocks of a blocking lock at random moments and count what stays behind.
 
-Arguments: the server's URL, the name of the lock, how many interrupts, whether somebody else competes.
-Prints JSON.
+Arguments: the server's URL, the name of the lock, how many interrupts, and who else competes: alone, contended
+(another thread), in line (two, who hand the lock over among themselves). Prints JSON.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import django
 django.setup()
 
 import redis  # noqa: E402
+from django.conf import settings  # noqa: E402
+from django.test import override_settings  # noqa: E402
 
 from redis_locks import Lock, LockError  # noqa: E402
 from redis_locks.keys import lock_keys  # noqa: E402
@@ -36,15 +38,23 @@ def compete(lock: Lock, stop: threading.Event) -> None:
             pass
 
 
-def main(url: str, name: str, interrupts: int, *, contended: bool) -> None:
+RIVALS = {"alone": 0, "contended": 1, "in line": 2}
+
+
+def main(url: str, name: str, interrupts: int, rivals: int) -> None:
     random.seed(7)
     lock = Lock(name, using=url, wait=10, lease=30, label="interrupted")
+    probe = Lock(name, using=url, wait=1, lease=29)
     client = redis.Redis.from_url(url)
     keys = lock_keys("redis_locks", 0, name)
     stop = threading.Event()
-    rival = threading.Thread(target=compete, args=(Lock(name, using=url), stop), daemon=True)
-    if contended:
-        rival.start()
+    # With the same lease, which those need who hand a lock over.
+    rival = Lock(name, using=url, lease=30)
+    threads = [
+        threading.Thread(target=compete, args=(rival, stop), daemon=True) for _ in range(rivals)
+    ]
+    for thread in threads:
+        thread.start()
     with lock:
         pass
     signal.signal(signal.SIGALRM, interrupt)
@@ -64,22 +74,23 @@ def main(url: str, name: str, interrupts: int, *, contended: bool) -> None:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         started = time.monotonic()
-        mine = client.get(keys.holder) or b""
-        line = b" ".join(client.hvals(keys.claims))
-        if b"interrupted" in mine + line:
+        # With a lease of its own: it stands in line with nobody, but in the queue.
+        hold = probe.acquire()
+        if hold is None:
             left += 1
-            sys.stderr.write(f"{mine!r} {line!r}\n")
+            sys.stderr.write(f"{client.get(keys.holder)!r} {client.hvals(keys.claims)!r}\n")
             client.delete(keys.holder, keys.queue, keys.claims)
-        hold = lock.acquire()
-        assert hold is not None
+            continue
         hold.release()
         slowest = max(slowest, time.monotonic() - started)
     stop.set()
-    if contended:
-        rival.join()
+    for thread in threads:
+        thread.join()
     counts = {"hits": hits, "errors": errors, "left": left, "slowest": slowest}
     sys.stdout.write(json.dumps(counts) + "\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), contended=sys.argv[4] == "contended")
+    batch = 16 if sys.argv[4] == "in line" else 0
+    with override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "LOCAL_BATCH": batch}):
+        main(sys.argv[1], sys.argv[2], int(sys.argv[3]), RIVALS[sys.argv[4]])

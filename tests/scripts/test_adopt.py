@@ -43,6 +43,17 @@ def test_the_hold_gets_the_fencing_token_that_it_has_by_now(bench: Bench) -> Non
     assert int(bench.acquire("c")[1]) > fence + 3
 
 
+def test_the_fencing_token_of_a_later_sharer_stays(bench: Bench) -> None:
+    bench.acquire("a", mode="shared")
+    bench.acquire("later", mode="shared")
+    ahead = 9_000_000_000_000_000  # as another node's clock has it
+    bench.words(scripts.FENCE, "later", 0, ahead)
+    adopted(bench, "a", "b")
+    assert bench.release("b")
+    assert bench.release("later")
+    assert int(bench.acquire("c")[1]) > ahead
+
+
 def test_adopted_again_after_a_lost_reply_it_is_the_same(bench: Bench) -> None:
     bench.acquire("a")
     first = adopted(bench, "a", "b")

@@ -51,6 +51,17 @@ def test_a_waiting_set_is_granted_with_the_last_of_its_locks(bench: Bench) -> No
     assert ["t"] == bench.holders("x:a") == bench.holders("x:b")
 
 
+def test_what_is_left_of_a_set_is_granted_when_its_holder_asks_anew(bench: Bench) -> None:
+    bench.acquire("t", names=AB)
+    heard = bench.listen("w")
+    bench.queue_up("w", names=["x:b"])
+    bench.client.delete(lock_keys(bench.prefix, 0, "x:a").holder)
+    bench.acquire("thief", names=["x:a"])
+    assert "0" == bench.acquire("t", names=AB)[0]
+    assert bench.heard(heard)
+    assert (["thief"], ["w"]) == (bench.holders("x:a"), bench.holders("x:b"))
+
+
 def test_nobody_overtakes_a_waiting_set(bench: Bench) -> None:
     bench.listen("t")
     heard = bench.listen("v")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from concurrent.futures import Future
 from typing import Any
 
@@ -59,9 +60,10 @@ def passed_on(world: World, lock: Lock) -> Hold:
 
 
 def let_go(world: World) -> None:
-    """Have the loop's thread let go of what it returned."""
+    """Have the loop's thread let go of what it returned, and collect what nobody wants any more."""
     if isinstance(world, Tasks):
         world.run(asyncio.sleep(0))
+    gc.collect()
 
 
 def write_down(lease: Lease, server_side: Observer) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Hold, Lock, LockLost, guard, inspection, leases
+from redis_locks import Hold, Lock, LockLost, guard, inspection, leases, spread
+from redis_locks.drivers.base import run_blocking
 from redis_locks.leases import YOUNG
 from redis_locks.renewal import threads
 from tests.contract.lines.places import in_line, lined_up, one_behind, passed_on, write_down
@@ -154,3 +155,15 @@ def test_a_hold_that_passed_and_is_not_renewed_is_not_extended_before_commit(
     assert hold.token == server_side.holder(name)
     assert server_side.client.pttl(keys_of(name).holder) <= 5000
     hold.release()
+
+
+def test_a_hold_that_passed_is_written_down_before_a_set_across_partitions_raises_its_fencing_token(
+    name: str, server_side: Observer
+) -> None:
+    world = Threads()
+    hold = passed_on(world, Lock(name))
+    assert hold._lease.own is not None
+    assert run_blocking(spread.level(hold._backend.driver, [hold], extend=False))
+    assert hold._lease.own is None
+    assert hold.token == server_side.holder(name)
+    world.release(hold)
