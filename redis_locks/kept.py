@@ -68,7 +68,8 @@ class Kept:
         self.hold = hold
         self._taken = taken
         self.guarded = guarded
-        hold.kept = releases
+        # The guard of a hold that a transaction keeps already changes nothing about that.
+        hold.kept = hold.kept or releases
         self._finalizer = weakref.finalize(self, _release if releases else _leave_alone, hold)
         # A process that ends in mid-transaction leaves the lock to its lease.
         self._finalizer.atexit = False

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import connection, connections, transaction
 from django.http import HttpRequest, HttpResponse
-from django.test import Client, RequestFactory
+from django.test import Client, RequestFactory, override_settings
 from django.urls import path
 from django.utils.decorators import method_decorator
 from django.views import View
@@ -119,6 +119,11 @@ def failing(request: HttpRequest, name: str) -> HttpResponse:
     raise RuntimeError("after the work")
 
 
+def in_transaction(get_response: Callable[..., Any]) -> Callable[..., Any]:
+    """A middleware whose transaction is around that of the view."""
+    return transaction.atomic(get_response)
+
+
 def hides(view: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate without functools.wraps, so that Django opens the transaction around the lock."""
 
@@ -126,6 +131,11 @@ def hides(view: Callable[..., Any]) -> Callable[..., Any]:
         return view(*args, **kwargs)
 
     return inner
+
+
+@redis_lock("{name}")
+def calls_itself(request: HttpRequest, name: str, again: bool = True) -> HttpResponse:
+    return calls_itself(request, name, again=False) if again else work(name)
 
 
 @transaction.non_atomic_requests
@@ -171,6 +181,11 @@ ATOMIC: dict[str, Any] = {
     "api-set": APISet.as_view({"post": "work"}),
     "hidden": hides(function),
     "hidden-mixin": hides(Mixed.as_view()),
+    "calls-itself": calls_itself,
+}
+AROUND: dict[str, Any] = {
+    "atomic-above": transaction.atomic(function),
+    "atomic-above-mixin": transaction.atomic(Mixed.as_view()),
 }
 OPTED_OUT: dict[str, Any] = {
     "opted-out-after": opted_out_after,
@@ -185,7 +200,7 @@ ASYNC: dict[str, Any] = {
 }
 urlpatterns = [
     path(f"{kind}/<str:name>/", view)
-    for kind, view in (ATOMIC | OPTED_OUT | ASYNC | {"failing": failing}).items()
+    for kind, view in (ATOMIC | AROUND | OPTED_OUT | ASYNC | {"failing": failing}).items()
 ]
 
 
@@ -201,10 +216,17 @@ def seen_by_next_holder(name: str) -> list[str] | None:
     return waiting[name].seen
 
 
-@pytest.mark.parametrize("kind", ATOMIC)
+@pytest.mark.parametrize("kind", ATOMIC | AROUND)
 def test_the_next_holder_sees_what_was_committed(kind: str, name: str) -> None:
     response = Client().post(f"/{kind}/{name}/")
     assert response.content == b"True"
+    assert seen_by_next_holder(name) == [name]
+
+
+@pytest.mark.parametrize("kind", ["function", "mixin", "calls-itself"])
+@override_settings(MIDDLEWARE=[f"{__name__}.in_transaction"])
+def test_so_it_does_below_a_middleware_that_opens_a_transaction(kind: str, name: str) -> None:
+    assert Client().post(f"/{kind}/{name}/").content == b"True"
     assert seen_by_next_holder(name) == [name]
 
 
