@@ -31,7 +31,8 @@ class LockedRows(list[M]):
 
     Attributes:
         hold: By which they are held: to `check()`, to `extend()`, for `save(hold=…)` of a
-            `FencedModel`. None if there are no rows.
+            `FencedModel`. None if nothing was locked: there are no rows, or `of` names only
+            relations that lead nowhere.
         holds: All holds that have them. They are several if the thread, the task or the
             transaction had locked some of the rows before; `hold` is the latest.
     """
@@ -149,5 +150,5 @@ def _done(earlier: Earlier, locked: _Locked, found: list[M]) -> LockedRows[M]:
     if locked.hold is not None:
         earlier.keep(locked.hold, locked.rows)
     rows.holds = tuple(hold for hold in (locked.hold, *earlier.used()) if hold is not None)
-    rows.hold = max(rows.holds, key=lambda hold: hold.fencing_token)
+    rows.hold = max(rows.holds, key=lambda hold: hold.fencing_token, default=None)
     return rows

@@ -204,6 +204,20 @@ def test_related_rows_are_locked_too(world: World, counter: Make, name: str) -> 
                 world.release(each)
 
 
+@pytest.mark.parametrize("skip_locked", [False, True])
+def test_rows_whose_relation_leads_nowhere_come_without_a_hold(
+    world: World, name: str, skip_locked: bool
+) -> None:
+    entry = Entry.objects.create(book=name, number=1)
+    entries = Entry.objects.filter(book=name)
+    for what in (entries, entry):
+        rows = locked(world, lock_rows(what, of=["counter"], skip_locked=skip_locked))
+        assert ([entry], None, ()) == (rows, rows.hold, rows.holds)
+        world.release(rows)
+        block = lock_rows(what, of=["counter"], skip_locked=skip_locked)
+        assert [entry] == world.block(block, list)
+
+
 def test_a_relation_that_changed_before_it_was_locked_is_followed(
     world: World, counter: Make, name: str, server_side: Observer
 ) -> None:
