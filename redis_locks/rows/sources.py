@@ -103,13 +103,17 @@ class QuerySource(Generic[M]):
         return list(each.values())[: self._at_most], now
 
     def _read(self, rows: QuerySet[M]) -> list[Candidate]:
-        lookups = [column.lookup for column in self._columns]
-        found = rows.prefetch_related(None).values_list("pk", *lookups)
-        merged: dict[Any, list[Row]] = {}
-        for values in found:
-            candidate = _candidate(self._columns, self.database, values)
-            merged.setdefault(candidate.pk, []).extend(candidate.rows)
-        return [Candidate(pk, tuple(dict.fromkeys(rows))) for pk, rows in merged.items()]
+        return _read(rows, self._columns)
+
+
+def _read(rows: QuerySet[Any], columns: Sequence[Column]) -> list[Candidate]:
+    """The rows of a queryset, each once, whatever it is joined with."""
+    found = rows.prefetch_related(None).values_list("pk", *(column.lookup for column in columns))
+    merged: dict[Any, list[Row]] = {}
+    for values in found:
+        candidate = _candidate(columns, rows.db, values)
+        merged.setdefault(candidate.pk, []).extend(candidate.rows)
+    return [Candidate(pk, tuple(dict.fromkeys(rows))) for pk, rows in merged.items()]
 
 
 def _among(pks: Sequence[Any]) -> Q:
@@ -156,8 +160,7 @@ class InstanceSource(Generic[M]):
     def candidates(self, seen: Iterable[Any]) -> list[Candidate]:
         """Return the instances' rows."""
         seen = set(seen)
-        found = [self._candidate(instance) for instance in self._instances]
-        return [candidate for candidate in found if candidate.pk not in seen]
+        return self._candidates([each for each in self._instances if _key(each) not in seen])
 
     def fetch(self, locked: Sequence[Candidate]) -> tuple[list[M], list[Candidate]]:
         """Read the instances again; raises DoesNotExist if one is gone."""
@@ -165,7 +168,25 @@ class InstanceSource(Generic[M]):
         instances = [each for each in self._instances if _key(each) in pks]
         for instance in instances:
             instance.refresh_from_db(using=self.database)
-        return instances, [self._candidate(instance) for instance in instances]
+        return instances, self._candidates(instances)
+
+    def _candidates(self, instances: Sequence[M]) -> list[Candidate]:
+        if self._of == ("self",):
+            return [self._candidate(instance) for instance in instances]
+        # Asked of the database, for only that has all rows of a reverse relation.
+        related = {
+            row_of(kind, self.database, pk): rows
+            for kind in {type(each) for each in instances}
+            for pk, rows in self._related(
+                kind, [each.pk for each in instances if type(each) is kind]
+            )
+        }
+        rows = [related.get(row_of(type(each), self.database, each.pk), ()) for each in instances]
+        return [Candidate(_key(each), its) for each, its in zip(instances, rows, strict=True)]
+
+    def _related(self, kind: type[M], pks: Sequence[Any]) -> list[Candidate]:
+        rows = kind._base_manager.using(self.database).filter(_among(pks))  # noqa: SLF001 - public by Django's docs
+        return _read(rows, columns_of(kind, self._of))
 
     def _candidate(self, instance: M) -> Candidate:
         columns = columns_of(type(instance), self._of)
@@ -180,7 +201,5 @@ def _key(instance: Model) -> Any:
 def _value(instance: Model, lookup: str) -> Any:
     value: Any = instance
     for part in lookup.split("__"):
-        if value is None:
-            return None
-        value = getattr(value, part, None)
+        value = getattr(value, part)
     return value

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.auth.models import Group, User
+from django.db.models import Model
 
 from redis_locks import LockBackendError, LockLost, LockNotAvailable, LockTimeout, inspection
 from redis_locks.admin.rows import LockRow
@@ -30,6 +32,10 @@ TABLE = {
 
 def lock_of(row: Any) -> str:
     return row_of(type(row), "default", row.pk).name
+
+
+def of_queryset(row: Model) -> Any:
+    return type(row).objects.filter(pk=row.pk)
 
 
 def locked(world: World, what: Any) -> Any:
@@ -202,6 +208,37 @@ def test_related_rows_are_locked_too(world: World, counter: Make, name: str) -> 
         for each in (rows, found):
             if each is not None:
                 world.release(each)
+
+
+@pytest.mark.parametrize("form", [lambda row: row, lambda row: [row], of_queryset])
+def test_all_rows_of_a_relation_to_many_are_locked_too(
+    world: World, counter: Make, name: str, form: Callable[[Model], Any]
+) -> None:
+    row = counter()
+    user, groups = (
+        User.objects.create(username=name[:100]),
+        [Group.objects.create(name=f"{name}:{number}") for number in range(2)],
+    )
+    user.groups.set(groups)
+    entries = [Entry.objects.create(book=name, number=n, counter=row) for n in range(2)]
+    for what, of, related in ((row, "entry", entries), (user, "groups", groups)):
+        rows = locked(world, lock_rows(form(what), of=[of]))
+        assert [what] == rows
+        for each in related:
+            assert world.acquire(lock_rows(each, nowait=True)) is None
+        world.release(rows)
+    rows = locked(world, lock_rows(form(groups[0]), of=["self", "user"]))
+    assert world.acquire(lock_rows(user, nowait=True)) is None
+    world.release(rows)
+
+
+def test_an_instance_with_relations_that_is_gone_is_said(
+    world: World, counter: Make, name: str
+) -> None:
+    entry = Entry.objects.create(book=name, number=1, counter=counter())
+    Entry.objects.filter(book=name).delete()
+    with pytest.raises(Entry.DoesNotExist):
+        world.block(lock_rows(entry, of=("self", "counter")), list)
 
 
 @pytest.mark.parametrize("skip_locked", [False, True])
