@@ -62,7 +62,8 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         using: The server: a CACHES alias, a URL or a dotted path.
         label: What the holder runs, for people; None is "GET /path" for a view, else the
             function's module and qualified name.
-        scope: "auto", "block" or "transaction": until when a hold is kept; see `Lock`.
+        scope: "auto", "block" or "transaction": until when a hold is kept; see `Lock`. Under
+            ATOMIC_REQUESTS a view's lock is around the transaction; with "transaction" in it.
         database: The alias of the database whose transactions count.
         commit_guard: Whether a hold kept by a transaction is verified just before COMMIT.
         reentrant: Whether a thread or task that holds the lock may take it again; see `Lock`. With
@@ -163,6 +164,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             on_conflict=self._conflict,
             owner=self,
             using=self._using,
+            needs_transaction=self._scope.name == "transaction",
         )
         return locked.asynchronous() if is_async else locked.blocking()
 

@@ -2,7 +2,8 @@
 
 Django wraps ``atomic()`` around the view as it finds it in the URLconf, and so around our
 lock: it would be released before COMMIT, and the next holder would not see what was written.
-So a locked view tells Django that it wants no transaction, and opens the same one itself.
+So a locked view tells Django that it wants no transaction, and opens the same one itself. Only a
+lock that must be taken in a transaction, and is kept by it, leaves that to Django.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from types import TracebackType
+from typing import Any
 
 from django.db import connections, transaction
 from django.http import HttpRequest
@@ -32,9 +34,16 @@ class OptOuts(set[str]):
         return True
 
 
-def opt_outs(view: object, owner: object) -> OptOuts:
-    """What ``view`` opted out of itself, for the lock ``owner`` around it."""
-    return OptOuts(owner, getattr(view, "_non_atomic_requests", ()))
+def leave_to(owner: object | None, view: Any, inner: object) -> None:
+    """Have ``owner``, the lock around ``inner``, open the transactions of the locked ``view``.
+
+    None: its lock wants to be kept by them, so Django opens them around it.
+    """
+    own = set(iter(getattr(inner, "_non_atomic_requests", ())))
+    # Not an empty set, which a class would share with all its views.
+    vars(view).pop("_non_atomic_requests", None)
+    if owner is not None or own:
+        view._non_atomic_requests = own if owner is None else OptOuts(owner, own)  # noqa: SLF001 - Django's name
 
 
 def _taken_over(request: HttpRequest | None, owner: object) -> list[str]:

@@ -21,7 +21,7 @@ from redis_locks.locks import Lock, Mode
 from redis_locks.names import NameTemplate, parse
 from redis_locks.responses import anote_queue, conflict_response, label_of, note_queue
 from redis_locks.semaphores import Semaphore
-from redis_locks.transactions import RequestTransaction, opt_outs
+from redis_locks.transactions import RequestTransaction, leave_to
 
 
 class RedisLockMixin(View):
@@ -73,7 +73,7 @@ class RedisLockMixin(View):
         # Django REST framework's viewsets take an argument without a name.
         view = super().as_view(*args, **initkwargs)
         if not cls.view_is_async:
-            view._non_atomic_requests = opt_outs(view, cls)  # type: ignore[attr-defined]  # noqa: SLF001 - Django's name
+            leave_to(cls, view, view)
         return view
 
     @classmethod

@@ -20,7 +20,7 @@ from redis_locks.calls import Names, NamesRenderer, signature_of
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.locks import Lock
 from redis_locks.responses import anote_queue, label_of, note_queue, request_of
-from redis_locks.transactions import RequestTransaction, opt_outs, refuse_async_transaction
+from redis_locks.transactions import RequestTransaction, leave_to, refuse_async_transaction
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
@@ -39,6 +39,8 @@ class LockedFunction:
     """The decorator, which takes over the transaction of a view."""
     using: str | None
     """The server of the lock."""
+    needs_transaction: bool
+    """Whether the lock is to be taken inside the transaction of a view, not around it."""
 
     def blocking(self) -> Callable[..., Any]:
         """The function that holds the lock while a sync function runs."""
@@ -50,7 +52,7 @@ class LockedFunction:
                 return self._await_locked(args, kwargs)
             return self._call_locked(args, kwargs)
 
-        locked._non_atomic_requests = opt_outs(self.function, self._owner())  # type: ignore[attr-defined]  # noqa: SLF001 - Django's name
+        leave_to(self._owner(), locked, self.function)
         return _with_signature(locked, self.function)
 
     def asynchronous(self) -> Callable[..., Any]:
@@ -62,7 +64,9 @@ class LockedFunction:
 
         return _with_signature(locked, self.function)
 
-    def _owner(self) -> object:
+    def _owner(self) -> object | None:
+        if self.needs_transaction:
+            return None
         # Of several locks the innermost opens the transaction: all are released after COMMIT.
         inner = getattr(self.function, "_non_atomic_requests", None)
         return getattr(inner, "owner", self.owner)

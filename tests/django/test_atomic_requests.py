@@ -12,6 +12,7 @@ import redis
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import connection, connections, transaction
+from django.db.transaction import TransactionManagementError
 from django.http import HttpRequest, HttpResponse
 from django.test import Client, RequestFactory, override_settings
 from django.urls import path
@@ -138,6 +139,40 @@ def calls_itself(request: HttpRequest, name: str, again: bool = True) -> HttpRes
     return calls_itself(request, name, again=False) if again else work(name)
 
 
+@redis_lock("{name}", scope="transaction")
+def kept(request: HttpRequest, name: str) -> HttpResponse:
+    return work(name)
+
+
+@redis_lock("{name}", scope="transaction")
+@redis_lock("inner:{name}")
+def kept_outer(request: HttpRequest, name: str) -> HttpResponse:
+    return work(name)
+
+
+@redis_lock("outer:{name}")
+@redis_lock("{name}", scope="transaction")
+def kept_inner(request: HttpRequest, name: str) -> HttpResponse:
+    return work(name)
+
+
+@redis_lock("{name}", scope="transaction")
+@transaction.non_atomic_requests
+def kept_opted_out_before(request: HttpRequest, name: str) -> HttpResponse:
+    return work(name)
+
+
+@method_decorator(redis_lock("{name}", scope="transaction"), name="dispatch")
+class KeptDispatch(Working):
+    pass
+
+
+@redis_lock("{name}", scope="transaction")
+def kept_failing(request: HttpRequest, name: str) -> HttpResponse:
+    work(name)
+    raise RuntimeError("after the work")
+
+
 @transaction.non_atomic_requests
 @redis_lock("{name}")
 def opted_out_after(request: HttpRequest, name: str) -> HttpResponse:
@@ -187,6 +222,18 @@ AROUND: dict[str, Any] = {
     "atomic-above": transaction.atomic(function),
     "atomic-above-mixin": transaction.atomic(Mixed.as_view()),
 }
+KEPT: dict[str, Any] = {
+    "kept": kept,
+    "kept-outer": kept_outer,
+    "kept-inner": kept_inner,
+    "kept-as-view": redis_lock("{name}", scope="transaction")(Working.as_view()),
+    "kept-method-decorator": KeptDispatch.as_view(),
+}
+KEPT_OPTED_OUT: dict[str, Any] = {
+    "kept-opted-out-before": kept_opted_out_before,
+    "kept-opted-out-after": transaction.non_atomic_requests(KeptDispatch.as_view()),
+}
+FAILING: dict[str, Any] = {"failing": failing, "kept-failing": kept_failing}
 OPTED_OUT: dict[str, Any] = {
     "opted-out-after": opted_out_after,
     "opted-out-before": opted_out_before,
@@ -200,7 +247,8 @@ ASYNC: dict[str, Any] = {
 }
 urlpatterns = [
     path(f"{kind}/<str:name>/", view)
-    for kind, view in (ATOMIC | AROUND | OPTED_OUT | ASYNC | {"failing": failing}).items()
+    for views in (ATOMIC, AROUND, KEPT, KEPT_OPTED_OUT, FAILING, OPTED_OUT, ASYNC)
+    for kind, view in views.items()
 ]
 
 
@@ -216,7 +264,7 @@ def seen_by_next_holder(name: str) -> list[str] | None:
     return waiting[name].seen
 
 
-@pytest.mark.parametrize("kind", ATOMIC | AROUND)
+@pytest.mark.parametrize("kind", ATOMIC | AROUND | KEPT)
 def test_the_next_holder_sees_what_was_committed(kind: str, name: str) -> None:
     response = Client().post(f"/{kind}/{name}/")
     assert response.content == b"True"
@@ -230,9 +278,10 @@ def test_so_it_does_below_a_middleware_that_opens_a_transaction(kind: str, name:
     assert seen_by_next_holder(name) == [name]
 
 
-def test_an_error_rolls_back_before_the_lock_is_released(name: str) -> None:
+@pytest.mark.parametrize("kind", FAILING)
+def test_an_error_rolls_back_before_the_lock_is_released(kind: str, name: str) -> None:
     with pytest.raises(RuntimeError, match="after the work"):
-        Client().post(f"/failing/{name}/")
+        Client().post(f"/{kind}/{name}/")
     assert seen_by_next_holder(name) == []
 
 
@@ -241,6 +290,13 @@ def test_a_view_that_opted_out_gets_no_transaction(kind: str, name: str) -> None
     response = Client().post(f"/{kind}/{name}/")
     assert response.content == b"False"
     assert seen_by_next_holder(name) == [name]
+
+
+@pytest.mark.parametrize("kind", KEPT_OPTED_OUT)
+def test_a_lock_for_transactions_is_refused_to_a_view_that_opted_out(kind: str, name: str) -> None:
+    with pytest.raises(TransactionManagementError, match="needs a transaction on database"):
+        Client().post(f"/{kind}/{name}/")
+    assert {} == waiting
 
 
 @pytest.mark.parametrize("kind", ["mixin", "api"])

@@ -155,6 +155,8 @@ def test_a_lock_that_ends_before_commit_is_found(view: Any, lock: str) -> None:
         hides(Mixed.as_view()),
         Dispatch.as_view(),
         MixedDispatch.as_view(),
+        redis_lock("kept", scope="transaction")(plain),
+        redis_lock("kept", scope="transaction")(kept),
         redis_lock("coroutine")(coroutine),
         hides(redis_lock("coroutine")(coroutine)),
     ],
@@ -178,6 +180,14 @@ def test_without_atomic_requests_hidden_locks_are_fine() -> None:
 )
 def test_an_atomic_above_the_lock_counts_as_well(view: Any, expected: int) -> None:
     assert expected == len(found(view))
+
+
+@pytest.mark.usefixtures("atomic_requests")
+def test_a_lock_that_the_transaction_of_another_database_keeps_is_found() -> None:
+    (message,) = found(redis_lock("kept", scope="transaction", database="other")(plain))
+    assert "releases redis_lock('kept') before COMMIT on database 'default'" in message
+    (message,) = found(redis_lock("outer", scope="transaction")(block))
+    assert "releases redis_lock('block') before COMMIT" in message
 
 
 @pytest.mark.usefixtures("atomic_requests")
