@@ -13,6 +13,7 @@ from redis.lock import Lock as RedisLock
 
 from redis_locks.compat import calls, signals, waiting
 from redis_locks.compat.calls import Request
+from redis_locks.deadlines import bounded
 from redis_locks.drivers.base import run_blocking
 from redis_locks.identity import new_token
 from redis_locks.keys import CompatKeys, compat_keys
@@ -84,7 +85,7 @@ class _Queueing:
         # As in redis-py: a second try after `sleep` would come too late, so there is none.
         if blocking_timeout is not None and sleep > blocking_timeout:
             return 0
-        return blocking_timeout
+        return bounded(blocking_timeout)
 
     async def _release(self, expected_token: Any) -> None:
         token = self._encode(expected_token)
@@ -106,6 +107,8 @@ class Lock(_Queueing, RedisLock):
       noticed within 0.1 s, however long `sleep` is; a shorter `sleep` is kept, down to 0.01 s.
     - An acquire that was interrupted leaves nothing behind, and a release that failed, say
       because the server did not answer, can be called again.
+    - `redis_locks.lock_timeout` and `redis_locks.lock_deadline` bound its waits as
+      `blocking_timeout` does.
     - To a thread that did not acquire it, a `thread_local` lock is not owned, instead of
       lacking an attribute.
     """
@@ -124,7 +127,7 @@ class Lock(_Queueing, RedisLock):
                 longer than `blocking_timeout` leaves time for a single try.
             blocking: Whether to wait; None takes the lock's own.
             blocking_timeout: Longest wait in seconds; None takes the lock's own, and None
-                there waits for ever.
+                there waits for ever. `lock_timeout` and `lock_deadline` make it shorter.
             token: The key's value while the lock is held; None makes a unique one.
 
         Raises:
