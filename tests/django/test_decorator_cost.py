@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import timeit
 from collections.abc import Callable
-from statistics import median
 from typing import Any
 
 import pytest
@@ -53,8 +52,9 @@ def test_the_decorator_adds_a_few_microseconds_of_python() -> None:
         "view": lambda: view(request, account_id=7),
     }
     for kind, call in calls.items():
-        # In turn, for the machine changes its speed.
-        added = median(microseconds(call) - microseconds(bare) for _ in range(7))
+        # In turn, for the machine changes its speed. The least of each: others on it only add.
+        turns = [(microseconds(call), microseconds(bare)) for _ in range(7)]
+        added = min(locked for locked, _ in turns) - min(alone for _, alone in turns)
         print(f"{kind}: {added:.1f} us on top of acquire and release")  # noqa: T201
         assert added <= MOST_US
 
