@@ -44,8 +44,8 @@ class Lock(Acquirable):
         read: Redis commands that only read, such as ``[("HGET", "account:1", "money")]``. They
             travel with the acquire and run once the lock is held; `Hold.read` has the replies.
         scope: "auto": a hold taken inside ``atomic()`` is kept until that transaction, or the
-            savepoint it is taken in, ends; in the same transaction the lock is taken once, as a
-            row lock is. Any other hold ends with its block. "block": every hold does.
+            savepoint (a nested ``atomic()``) it is taken in, ends; in the same transaction the lock
+            is taken once, as a row lock is. Any other hold ends with its block. "block": every hold does.
             "transaction": as "auto", but taking it outside a transaction raises. Async code has
             no transactions: its holds end with their block.
         database: The alias of the database whose transactions count.

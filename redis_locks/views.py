@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from inspect import isawaitable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from asgiref.sync import sync_to_async
 from django.core.exceptions import ImproperlyConfigured, SynchronousOnlyOperation
+from django.db.transaction import TransactionManagementError
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.views import View
@@ -20,15 +21,20 @@ from redis_locks.holds import Hold
 from redis_locks.locks import Lock, Mode
 from redis_locks.names import NameTemplate, parse
 from redis_locks.responses import anote_queue, conflict_response, label_of, note_queue
+from redis_locks.scopes import ScopeName
 from redis_locks.semaphores import Semaphore
 from redis_locks.transactions import RequestTransaction, leave_to
+
+_OPTIONS: Final = ("wait", "lease", "using", "replicas", "scope", "database", "commit_guard")
+"""Arguments of `Lock` that are attributes of the view, with ``lock_`` before them."""
 
 
 class RedisLockMixin(View):
     """Holds a lock while a class-based view, sync or async, handles a request.
 
     Write it before the view: ``class AccountView(RedisLockMixin, UpdateView)``. Under
-    ATOMIC_REQUESTS the lock is released after COMMIT.
+    ATOMIC_REQUESTS the lock is released after COMMIT. `lock_scope`, `lock_database` and
+    `lock_commit_guard` are `redis_lock`'s arguments of those names.
     """
 
     lock_name: str | None = None
@@ -52,6 +58,15 @@ class RedisLockMixin(View):
     lock_replicas: int | Unset = UNSET
     """How many replicas have to acknowledge a grant before it counts; see `Lock`."""
 
+    lock_scope: ScopeName = "auto"
+    """"auto", "block" or "transaction": until when the hold is kept; see `redis_lock`."""
+
+    lock_database: str = "default"
+    """The alias of the database whose transactions count."""
+
+    lock_commit_guard: bool = True
+    """Whether the hold is verified just before COMMIT."""
+
     lock_methods: ClassVar[Collection[str]] = ("POST", "PUT", "PATCH", "DELETE")
     """The HTTP methods that take the lock."""
 
@@ -67,13 +82,14 @@ class RedisLockMixin(View):
         """
         try:
             cls._check_lock(initkwargs)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, TransactionManagementError) as error:
             msg = f"{cls.__module__}.{cls.__qualname__}: {error}"
             raise ImproperlyConfigured(msg) from error
         # Django REST framework's viewsets take an argument without a name.
         view = super().as_view(*args, **initkwargs)
         if not cls.view_is_async:
-            leave_to(cls, view, view)
+            scope = initkwargs.get("lock_scope", cls.lock_scope)
+            leave_to(None if scope == "transaction" else cls, view, view)
         return view
 
     @classmethod
@@ -91,15 +107,10 @@ class RedisLockMixin(View):
         if capacity is not None and mode != "exclusive":
             msg = f"lock_capacity makes a semaphore, which has no lock_mode such as {mode!r}"
             raise ValueError(msg)
-        _described(
-            "check",
-            mode,
-            capacity,
-            wait=configured("lock_wait"),
-            lease=configured("lock_lease"),
-            using=configured("lock_using"),
-            replicas=configured("lock_replicas"),
-        )
+        options = {option: configured(f"lock_{option}") for option in _OPTIONS}
+        lock = _described("check", mode, capacity, **options)
+        if cls.view_is_async:
+            lock._scope.refuse_async()  # noqa: SLF001 - one package
 
     def get_lock_name(self) -> str:
         """The lock's name for this request: `lock_name`, filled in. Define it for more."""
@@ -171,16 +182,9 @@ class RedisLockMixin(View):
             return await sync_to_async(self.get_lock_name)()
 
     def _lock_of(self, name: str) -> Lock:
-        lock = _described(
-            name,
-            self.lock_mode,
-            self.lock_capacity,
-            wait=self.lock_wait,
-            lease=self.lock_lease,
-            using=self.lock_using,
-            replicas=self.lock_replicas,
-            label=label_of(self.request),
-        )
+        options = {option: getattr(self, f"lock_{option}") for option in _OPTIONS}
+        options["label"] = label_of(self.request)
+        lock = _described(name, self.lock_mode, self.lock_capacity, **options)
         view = type(self)
         lock._template = self.lock_name or f"{view.__module__}.{view.__qualname__}"  # noqa: SLF001 - one package
         return lock

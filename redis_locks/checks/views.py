@@ -29,7 +29,7 @@ ENDS_BEFORE_COMMIT = "redis_locks.W005"
 _HINT = (
     "Let the lock begin before the transaction: use functools.wraps in decorators that stand "
     "above it, and write it above atomic. Or let the transaction keep it: scope='auto', and the "
-    "database that is written to as database=..."
+    "database that is written to as database=... (lock_scope and lock_database of a mixin)"
 )
 
 Aliases = frozenset[str]
@@ -123,7 +123,10 @@ class _Walk:
         self._seen[id(kind)] = kind
         yield from self._visit(kind.dispatch, around)
         if issubclass(kind, RedisLockMixin):
-            scope = Scope("auto", DEFAULT_DB_ALIAS, commit_guard=True)
+            given = getattr(view, "view_initkwargs", None) or getattr(view, "initkwargs", {})
+            name = given.get("lock_scope", kind.lock_scope)
+            database = given.get("lock_database", kind.lock_database)
+            scope = Scope(name, database, commit_guard=True)
             yield _Found(f"the lock of {kind.__qualname__}", scope, around)
         # Whichever lock opens the transactions, it does so before the handlers.
         inside = around | (self._requests if self._opens else frozenset())

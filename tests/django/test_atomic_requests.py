@@ -11,6 +11,7 @@ import pytest
 import redis
 from django.conf import settings
 from django.contrib.auth.models import Group
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, connections, transaction
 from django.db.transaction import TransactionManagementError
 from django.http import HttpRequest, HttpResponse
@@ -167,6 +168,10 @@ class KeptDispatch(Working):
     pass
 
 
+class KeptMixedDispatch(MixedDispatch):
+    lock_scope = "transaction"
+
+
 @redis_lock("{name}", scope="transaction")
 def kept_failing(request: HttpRequest, name: str) -> HttpResponse:
     work(name)
@@ -228,6 +233,10 @@ KEPT: dict[str, Any] = {
     "kept-inner": kept_inner,
     "kept-as-view": redis_lock("{name}", scope="transaction")(Working.as_view()),
     "kept-method-decorator": KeptDispatch.as_view(),
+    "kept-mixin": Mixed.as_view(lock_scope="transaction"),
+    "kept-both": KeptMixedDispatch.as_view(),
+    "kept-api": API.as_view(lock_scope="transaction"),
+    "kept-api-set": APISet.as_view({"post": "work"}, lock_scope="transaction"),
 }
 KEPT_OPTED_OUT: dict[str, Any] = {
     "kept-opted-out-before": kept_opted_out_before,
@@ -299,7 +308,7 @@ def test_a_lock_for_transactions_is_refused_to_a_view_that_opted_out(kind: str, 
     assert {} == waiting
 
 
-@pytest.mark.parametrize("kind", ["mixin", "api"])
+@pytest.mark.parametrize("kind", ["mixin", "api", "kept-mixin", "kept-api"])
 def test_a_method_without_lock_still_gets_its_transaction(kind: str, name: str) -> None:
     assert Client().get(f"/{kind}/{name}/").content == b"True"
 
@@ -316,6 +325,22 @@ def test_without_atomic_requests_there_is_no_transaction(
 def test_a_view_called_as_a_function_gets_no_transaction(name: str) -> None:
     assert function(RequestFactory().post("/"), name).content == b"False"
     assert seen_by_next_holder(name) == [name]
+
+
+@pytest.mark.parametrize(
+    ("view", "options", "message"),
+    [
+        (Mixed, {"lock_scope": "request"}, "scope must be 'auto', 'block' or 'transaction'"),
+        (Mixed, {"lock_database": ""}, "database must be an alias of DATABASES"),
+        (Mixed, {"lock_commit_guard": None}, "commit_guard must be True or False, not None"),
+        (AsyncMixed, {"lock_scope": "transaction"}, "not for async code"),
+    ],
+)
+def test_a_mixin_refuses_what_the_decorator_refuses(
+    view: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ImproperlyConfigured, match=rf"{view.__name__}: .*{message}"):
+        view.as_view(**options)
 
 
 @pytest.mark.parametrize("kind", ASYNC)

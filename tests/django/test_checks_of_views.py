@@ -75,6 +75,11 @@ class APISet(RedisLockAPIMixin, ViewSet):
         return HttpResponse()
 
 
+class BlockAPISet(RedisLockAPIMixin, ViewSet):
+    lock_name = "set"
+    lock_scope = "block"
+
+
 @method_decorator(redis_lock("dispatch", scope="block"), name="dispatch")
 class Dispatch(Plain):
     pass
@@ -130,6 +135,9 @@ def found(view: Any) -> list[str]:
         (Post.as_view(), "redis_lock('post')"),
         (hides(Dispatch.as_view()), "redis_lock('dispatch')"),
         (APISet.as_view({"post": "work"}), "redis_lock('action')"),
+        (hides(Mixed.as_view(lock_scope="block")), "the lock of Mixed"),
+        (hides(Mixed.as_view(lock_database="other")), "the lock of Mixed"),
+        (hides(BlockAPISet.as_view({"post": "create"})), "the lock of BlockAPISet"),
     ],
 )
 def test_a_lock_that_ends_before_commit_is_found(view: Any, lock: str) -> None:
@@ -155,6 +163,8 @@ def test_a_lock_that_ends_before_commit_is_found(view: Any, lock: str) -> None:
         hides(Mixed.as_view()),
         Dispatch.as_view(),
         MixedDispatch.as_view(),
+        Mixed.as_view(lock_scope="transaction"),
+        Mixed.as_view(lock_scope="block"),
         redis_lock("kept", scope="transaction")(plain),
         redis_lock("kept", scope="transaction")(kept),
         redis_lock("coroutine")(coroutine),

@@ -314,12 +314,22 @@ urlpatterns = [
     path("unguarded/<str:name>/", unguarded),
     path("block/<str:name>/", block),
     path("mixin/<str:name>/", Mixed.as_view()),
+    path("mixin-unguarded/<str:name>/", Mixed.as_view(lock_commit_guard=False)),
+    path("mixin-block/<str:name>/", Mixed.as_view(lock_scope="block")),
 ]
 
 
 @pytest.mark.urls(__name__)
 @pytest.mark.parametrize(
-    ("kind", "kept"), [("function", []), ("mixin", []), ("unguarded", [1]), ("block", [1])]
+    ("kind", "kept"),
+    [
+        ("function", []),
+        ("mixin", []),
+        ("unguarded", [1]),
+        ("mixin-unguarded", [1]),
+        ("block", [1]),
+        ("mixin-block", [1]),
+    ],
 )
 def test_a_view_whose_lock_is_lost_does_not_commit_under_atomic_requests(
     name: str,
