@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Literal, TypeVar
 
-from redis_locks import scripts
+from redis_locks import modes, scripts
 from redis_locks.attempts import Won
 from redis_locks.backends import Backend
 from redis_locks.conf import Unset, get_settings
@@ -125,7 +125,9 @@ class _Memory:
             problem = "has wait=None, so this would wait for ever; give it a wait in seconds"
             raise self._impossible(request, problem)
         now = _server_ms()
-        return Refused(now, now + request.lease_ms, self._other.claim)
+        # Of rows the first one is in the way, not the intent on its model.
+        place = modes.intents_in(request.mode)
+        return Refused(now, now + request.lease_ms, self._other.claim, place)
 
     def _impossible(self, request: Request, problem: str) -> RuntimeError:
         name = b", ".join(request.keys).decode()
