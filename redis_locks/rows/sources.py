@@ -66,6 +66,12 @@ class QuerySource(Generic[M]):
         if rows.query.combinator:
             msg = f"rows must not be a {rows.query.combinator}() of querysets; lock each of them"
             raise ValueError(msg)
+        if rows.query.where.contains_over_clause:
+            msg = (
+                "rows must not be filtered by a window function; lock "
+                f"{rows.model.__name__}.objects.filter(pk__in=rows.values('pk')) instead"
+            )
+            raise ValueError(msg)
         rows = rows.all()
         rows._for_write = True  # type: ignore[attr-defined]  # noqa: SLF001 - so that .db is the primary
         self.database = rows.db

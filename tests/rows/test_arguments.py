@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db.models import Window
+from django.db.models.functions import RowNumber
 
 from redis_locks.rows import lock_model, lock_rows
 from redis_locks.rows.names import row_of
@@ -12,6 +14,11 @@ from redis_locks.rows.sets import RowSet
 from tests.ledger.models import Counter, Entry, NotedCounter
 
 rows = Counter.objects.all
+
+
+def windowed() -> Any:
+    numbered = rows().annotate(number=Window(RowNumber(), order_by="name"))
+    return numbered.filter(number=1)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +36,7 @@ rows = Counter.objects.all
         (lambda: rows()[:5], {"limit": 5}, r"limit cannot be used with .*rows\[0:5\]"),
         (lambda: rows()[5:], {"skip_locked": True}, r"skip_locked cannot be .*rows\[5:\]"),
         (lambda: rows().union(rows()), {}, r"rows must not be a union\(\) of querysets"),
+        (windowed, {}, r"window function; lock Counter.*filter\(pk__in=rows.values\('pk'\)\)"),
         (Counter, {}, "rows must be saved before they are locked, not <Counter"),
         (lambda: [Counter(pk=5)], {}, "rows must be saved"),
     ],
@@ -101,6 +109,14 @@ def test_rows_that_nobody_acquired_are_no_secret() -> None:
     block = [lock_rows(Counter.objects.all())]
     with pytest.warns(RuntimeWarning, match="by itself locks nothing"):
         block.clear()
+
+
+@pytest.mark.django_db
+def test_rows_that_a_window_function_picks_are_locked_through_a_subquery(name: str) -> None:
+    row = Counter.objects.create(name=name)
+    picked = windowed().filter(name=name)
+    with lock_rows(Counter.objects.filter(pk__in=picked.values("pk"))) as found:
+        assert [row] == found
 
 
 @pytest.mark.django_db
