@@ -27,7 +27,11 @@ from demo_project.rows import books, moving
 from demo_project.rows.books import ROWS
 from demo_project.rows.models import Operation
 from redis_locks import Lock, LockLost, StaleHold, inspection
-from redis_locks.testing import assert_locked, assert_released
+from redis_locks.testing import (
+    assert_locked,
+    assert_not_held_across_commit,
+    assert_released,
+)
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import held
 
@@ -61,6 +65,17 @@ def test_a_transfer_between_rows_moves_the_amount_once(
     first = transfer_funds(client, *pair, 600, strategy=strategy, operation_id=name)
     again = transfer_funds(client, *pair, 600, strategy=strategy, operation_id=name)
     assert (True, False) == (first.moved, again.moved)
+    assert [400, 1100] == balances(client, pair)
+
+
+@pytest.mark.usefixtures("redis_locks")
+def test_row_locks_of_a_transfer_last_until_commit_and_no_longer(
+    client: redis.Redis, pair: tuple[str, str], name: str
+) -> None:
+    lock = ON_REDIS["rows_redis"].format(pair[0])
+    with assert_not_held_across_commit(lock):
+        transfer_funds(client, *pair, 600, strategy="rows_redis", operation_id=name)
+        assert_locked(lock)
     assert [400, 1100] == balances(client, pair)
 
 
