@@ -23,6 +23,7 @@ VERSIONS = [
     ("3.14", "6.1"),
 ]
 PYTHON = "3.13"
+NEWEST_DJANGO = VERSIONS[-1][1]
 
 
 def dependency_group(name: str) -> list[str]:
@@ -67,7 +68,8 @@ def tests(session: nox.Session, django: str) -> None:
 @nox.session(python=PYTHON)
 def coverage(session: nox.Session) -> None:
     """Run the tests, and fail below the coverage floor."""
-    session.install("-e", ".[test]")
+    session.install("-e", ".[test]", f"django=={NEWEST_DJANGO}.*")
+    session.log("Python %s, Django %s", PYTHON, NEWEST_DJANGO)
     session.run("coverage", "erase")
     session.run("coverage", "run", "-m", "pytest", *session.posargs)
     session.run("coverage", "combine", "-q")
