@@ -16,8 +16,9 @@ from redis_locks.drivers.base import run_blocking
 from redis_locks.durations import wait_seconds
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.modes import RowMode, row_mode
+from redis_locks.rows.instances import InstanceSource
 from redis_locks.rows.locking import LockedRows, Locking
-from redis_locks.rows.sources import InstanceSource, QuerySource, Source
+from redis_locks.rows.sources import QuerySource, Source
 from redis_locks.scopes import Scope, ScopeName
 from redis_locks.sides import Side
 

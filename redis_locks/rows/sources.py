@@ -1,4 +1,4 @@
-"""What to lock: the rows of a queryset or instances, read before they are locked and again after.
+"""What to lock: the rows of a queryset, or instances, read before they are locked and again after.
 
 The second reading is what a row lock is for: what the first one found may be another's by the
 time it is locked. A database does the same behind SELECT FOR UPDATE.
@@ -11,7 +11,6 @@ from functools import reduce
 from operator import or_
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from django.db import router
 from django.db.models import Model, Q, QuerySet
 
 from redis_locks.rows.columns import Column, columns_of
@@ -43,14 +42,16 @@ class Source(Protocol[M]):
         """Read those rows again, as they are now; a row may be gone."""
 
 
-def _candidate(columns: Sequence[Column], database: str, values: Sequence[Any]) -> Candidate:
+def candidate_of(columns: Sequence[Column], database: str, values: Sequence[Any]) -> Candidate:
+    """Return the candidate for one line of a query: its primary key, and a key for each column."""
     pairs = zip(columns, values[1:], strict=True)
     # A relation may lead nowhere.
-    rows = (row_of(column.model, database, pk) for column, pk in pairs if not _is_null(pk))
+    rows = (row_of(column.model, database, pk) for column, pk in pairs if not is_null(pk))
     return Candidate(values[0], tuple(dict.fromkeys(rows)))
 
 
-def _is_null(pk: object) -> bool:
+def is_null(pk: object) -> bool:
+    """Whether a primary key, or a part of it, is missing."""
     return pk is None or (isinstance(pk, tuple) and None in pk)
 
 
@@ -96,12 +97,12 @@ class QuerySource(Generic[M]):
     def candidates(self, seen: Iterable[Any]) -> list[Candidate]:
         """Return the rows that match now, in order."""
         seen = list(seen)
-        rows = self._asked.exclude(_among(seen)) if seen else self._asked
+        rows = self._asked.exclude(among(seen)) if seen else self._asked
         return self._read(rows[: self._most] if self._most is not None else rows)
 
     def fetch(self, locked: Sequence[Candidate]) -> tuple[list[M], list[Candidate]]:
         """Return those of the rows that still match; an instance once, whatever it is joined with."""
-        rows = self._all.filter(_among([candidate.pk for candidate in locked]))
+        rows = self._all.filter(among([candidate.pk for candidate in locked]))
         now = self._read(rows) if self._related else list(locked)
         # Rows of values() have no identity of their own.
         found: Iterable[Any] = rows
@@ -109,20 +110,20 @@ class QuerySource(Generic[M]):
         return list(each.values())[: self._at_most], now
 
     def _read(self, rows: QuerySet[M]) -> list[Candidate]:
-        return _read(rows, self._columns)
+        return read_rows(rows, self._columns)
 
 
-def _read(rows: QuerySet[Any], columns: Sequence[Column]) -> list[Candidate]:
+def read_rows(rows: QuerySet[Any], columns: Sequence[Column]) -> list[Candidate]:
     """The rows of a queryset, each once, whatever it is joined with."""
     found = rows.prefetch_related(None).values_list("pk", *(column.lookup for column in columns))
     merged: dict[Any, list[Row]] = {}
     for values in found:
-        candidate = _candidate(columns, rows.db, values)
+        candidate = candidate_of(columns, rows.db, values)
         merged.setdefault(candidate.pk, []).extend(candidate.rows)
     return [Candidate(pk, tuple(dict.fromkeys(rows))) for pk, rows in merged.items()]
 
 
-def _among(pks: Sequence[Any]) -> Q:
+def among(pks: Sequence[Any]) -> Q:
     """The rows with these keys. One of several columns is a term, and SQLite's nest 1000 deep."""
     starts = range(0, len(pks), BATCH)
     return reduce(or_, (Q(pk__in=pks[start : start + BATCH]) for start in starts))
@@ -140,72 +141,3 @@ def _selected(rows: QuerySet[Any]) -> list[str]:
 
     tree = rows.query.select_related
     return paths(tree, "") if isinstance(tree, dict) else []
-
-
-class InstanceSource(Generic[M]):
-    """Instances that the caller has; they are read again once they are locked."""
-
-    def __init__(
-        self, instances: Sequence[M], of: Sequence[str], limit: int | None, *, skip_locked: bool
-    ) -> None:
-        self._instances = instances if skip_locked else instances[:limit]
-        self._of = of or ("self",)
-        self.limit = limit
-        for instance in instances:
-            if _is_null(instance.pk) or instance._state.adding:  # noqa: SLF001 - public by Django's docs
-                msg = f"rows must be saved before they are locked, not {instance!r}"
-                raise ValueError(msg)
-        databases = {router.db_for_write(type(each), instance=each) for each in instances}
-        if len(databases) > 1:
-            msg = f"rows must be of one database, not of {', '.join(sorted(databases))}"
-            raise ValueError(msg)
-        self.database = databases.pop() if databases else "default"
-        for kind in {type(instance) for instance in instances}:
-            columns_of(kind, self._of)
-
-    def candidates(self, seen: Iterable[Any]) -> list[Candidate]:
-        """Return the instances' rows."""
-        seen = set(seen)
-        return self._candidates([each for each in self._instances if _key(each) not in seen])
-
-    def fetch(self, locked: Sequence[Candidate]) -> tuple[list[M], list[Candidate]]:
-        """Read the instances again; raises DoesNotExist if one is gone."""
-        pks = {candidate.pk for candidate in locked}
-        instances = [each for each in self._instances if _key(each) in pks]
-        for instance in instances:
-            instance.refresh_from_db(using=self.database)
-        return instances, self._candidates(instances)
-
-    def _candidates(self, instances: Sequence[M]) -> list[Candidate]:
-        if self._of == ("self",):
-            return [self._candidate(instance) for instance in instances]
-        # Asked of the database, for only that has all rows of a reverse relation.
-        related = {
-            row_of(kind, self.database, pk): rows
-            for kind in {type(each) for each in instances}
-            for pk, rows in self._related(
-                kind, [each.pk for each in instances if type(each) is kind]
-            )
-        }
-        rows = [related.get(row_of(type(each), self.database, each.pk), ()) for each in instances]
-        return [Candidate(_key(each), its) for each, its in zip(instances, rows, strict=True)]
-
-    def _related(self, kind: type[M], pks: Sequence[Any]) -> list[Candidate]:
-        rows = kind._base_manager.using(self.database).filter(_among(pks))  # noqa: SLF001 - public by Django's docs
-        return _read(rows, columns_of(kind, self._of))
-
-    def _candidate(self, instance: M) -> Candidate:
-        columns = columns_of(type(instance), self._of)
-        values = [_value(instance, column.lookup) for column in columns]
-        return _candidate(columns, self.database, [_key(instance), *values])
-
-
-def _key(instance: Model) -> Any:
-    return type(instance), instance.pk
-
-
-def _value(instance: Model, lookup: str) -> Any:
-    value: Any = instance
-    for part in lookup.split("__"):
-        value = getattr(value, part)
-    return value
