@@ -17,27 +17,41 @@ class HasLease(Protocol):
 
 
 class CancelledByLoss:
-    """From the start of a block to its end; in the thread of the event loop."""
+    """From the start of a block to its end, in the thread of the event loop; the loss any thread may find."""
 
-    __slots__ = ("_before", "_cancelling", "_fired", "_parts", "_task")
+    __slots__ = ("_before", "_cancelling", "_fired", "_parts", "_stopped", "_task")
 
     def __init__(self, parts: Iterable[HasLease]) -> None:
         self._task = asyncio.current_task()
         self._cancelling = self._task.cancelling() if self._task else 0
         self._parts = tuple(parts)
         self._fired = False
+        self._stopped = False
         # A nested block's comes first, and then the outer one's again.
         self._before = [part.lease.on_lost for part in self._parts]
         for part in self._parts:
-            part.lease.on_lost = self._cancel
+            part.lease.on_lost = self._lost
+
+    def _lost(self) -> None:
+        if self._task is None:
+            return
+        loop = self._task.get_loop()
+        if _running_loop() is loop:
+            self._cancel()
+            return
+        # A thread that renews or hears found it; the loop may sleep.
+        with suppress(RuntimeError):  # closed, so nothing runs in it any more
+            loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
-        if not self._fired and self._task is not None:
+        # Only here, in the loop's thread: what is counted is what was cancelled before the end.
+        if not (self._fired or self._stopped) and self._task is not None:
             self._fired = True
             self._task.cancel()
 
     def stop(self) -> None:
         """Cancel the task no more."""
+        self._stopped = True
         for part, before in zip(self._parts, self._before, strict=True):
             part.lease.on_lost = before
 
@@ -52,3 +66,10 @@ class CancelledByLoss:
                 await asyncio.sleep(0)  # ours, which found the block at its end
             return error
         return error if others else None
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -86,8 +86,13 @@ class Releasable(Convertible):
             raise
 
     async def __aenter__(self) -> Self:
-        """This hold; see `__enter__`. If it is lost inside the block, the task is cancelled there."""
+        """This hold; see `__enter__`. If it is lost inside the block, the task is cancelled there.
+
+        Raises LockLost, in place of running the block, if it is lost already.
+        """
         self._cancelled = CancelledByLoss(part._tenure for part in self.parts)  # noqa: SLF001
+        if self.is_lost:  # after that, so that no loss comes in between
+            await self.__aexit__(None, None, None)
         return self
 
     async def __aexit__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Callable
 from math import inf
@@ -9,6 +10,8 @@ from time import monotonic
 from typing import ClassVar
 
 from redis_locks.leases import Lease
+
+logger = logging.getLogger("redis_locks")
 
 
 class Registry:
@@ -90,8 +93,12 @@ class Registry:
     def _lose(self, lease: Lease) -> None:
         lease.leave_line()
         if self.discard(lease):
-            if lease.on_lost is not None:
-                lease.on_lost()
+            on_lost = lease.on_lost  # once: its block may end meanwhile
+            if on_lost is not None:
+                try:
+                    on_lost()
+                except Exception:  # whoever renews or hears does it for all other holds, too
+                    logger.exception("The block of lock %r was not told of its loss", lease.name)
             self._on_lost(lease)
 
     def __len__(self) -> int:

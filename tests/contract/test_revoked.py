@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +11,9 @@ from typing import Any
 import pytest
 import redis
 
-from redis_locks import Lock, LockLost, Semaphore, inspection
+from redis_locks import Hold, Lock, LockLost, Semaphore, inspection
 from redis_locks.leases import YOUNG
-from tests.contract.world import PATIENCE, Tasks, World, held, until
+from tests.contract.world import PATIENCE, Tasks, Threads, World, held, until
 
 SOON = 2.0
 """Far below the third of a lease after which it is renewed; nearly always it takes milliseconds."""
@@ -182,14 +183,71 @@ def test_both_cancellations_at_once_leave_the_others(tasks: Tasks, name: str) ->
     tasks.run(run())
 
 
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_loss_that_a_thread_hears_of_cancels_the_task_too(
+    tasks: Tasks, name: str, *, debug: bool
+) -> None:
+    tasks.loop.set_debug(debug)
+    hold, other = (held(Threads(), Lock(each, lease=60)) for each in (name, f"{name}:other"))
+    entered, seen = asyncio.Event(), list[BaseException]()
+    block = tasks.submit(wait_in(hold, entered, seen))
+    tasks.run(entered.wait())
+    inspection.release(name)
+    with pytest.raises(LockLost):
+        block.result(SOON)
+    assert isinstance(seen[0], asyncio.CancelledError)
+    inspection.release(f"{name}:other")
+    until(lambda: other.is_lost, within=SOON)  # it hears on
+
+
+def test_a_lease_of_a_thread_that_ends_cancels_the_task_too(tasks: Tasks, name: str) -> None:
+    hold = held(Threads(), Lock(name, lease=0.5, renew=False))
+    with pytest.raises(LockLost):
+        tasks.submit(wait_in(hold, asyncio.Event(), [])).result(0.5 + SOON)
+
+
+def test_a_block_does_not_begin_with_a_hold_that_is_lost(tasks: Tasks, name: str) -> None:
+    async def run() -> None:
+        hold = await Lock(name, lease=60).aacquire()
+        await inspection.arelease(name)
+        await asyncio.to_thread(until, lambda: hold.is_lost)
+        with pytest.raises(LockLost):
+            async with hold:
+                pytest.fail("it began")
+        assert 0 == asyncio.current_task().cancelling()  # type: ignore[union-attr]
+
+    tasks.run(run())
+
+
+def test_a_loop_that_is_closed_is_nobodys_to_be_cancelled(name: str) -> None:
+    async def enter() -> Hold:
+        hold = await Lock(name, lease=60).aacquire()
+        return await hold.__aenter__()
+
+    hold = asyncio.run(enter())
+    hold._lease.on_lost()  # type: ignore[misc]
+    hold.release()
+
+
+def here(tell: Callable[[], None]) -> None:
+    tell()
+
+
+def in_a_thread(tell: Callable[[], None]) -> None:
+    thread = threading.Thread(target=tell)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("found", [here, in_a_thread])
 def test_a_block_that_ends_by_itself_meanwhile_raises_lock_lost_and_nothing_else(
-    tasks: Tasks, name: str
+    tasks: Tasks, name: str, found: Callable[[Callable[[], None]], None]
 ) -> None:
     async def run() -> str:
         async def block() -> None:
             async with Lock(name, lease=60) as hold:
                 hold._lease.lost = True
-                hold._lease.on_lost()  # type: ignore[misc]
+                found(hold._lease.on_lost)  # type: ignore[arg-type]
 
         with pytest.raises(LockLost):
             await block()

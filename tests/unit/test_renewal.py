@@ -73,6 +73,19 @@ def test_a_lease_that_ended_is_lost_for_good_and_forgotten(clock: Clock) -> None
     assert lease.lost
 
 
+def test_what_goes_wrong_in_a_block_that_is_told_of_its_loss_is_nobody_elses_trouble(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lost: list[Lease] = []
+    registry = Registry(lost.append)
+    lease = lease_of(3, monotonic() + 3)
+    lease.on_lost = lambda: 1 / 0  # type: ignore[assignment, return-value]
+    registry.add(lease)
+    registry.revoke(lease.token)
+    assert ([lease], 0) == (lost, len(registry))
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_a_lease_nobody_refers_to_is_forgotten(clock: Clock) -> None:
     registry = Registry([].append)
     registry.add(lease_of(3, clock.now + 3))
