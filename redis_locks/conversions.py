@@ -39,7 +39,7 @@ class Convertible(Possession):
             LockNotHeld: It was released, or belongs to another process.
             LockBackendError: Redis could not be asked; the lease ends when it would have.
             NotReplicated: Too few replicas acknowledged it, see `Lock`. The hold stays shared.
-            TypeError: It is a permit of a semaphore.
+            TypeError: It is a permit of a semaphore, or of rows.
         """
         run_blocking(self._upgrade(self._backend.driver, wait))
 
@@ -58,7 +58,7 @@ class Convertible(Possession):
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
             LockBackendError: Redis could not be asked; it may be shared already.
-            TypeError: It is a permit of a semaphore.
+            TypeError: It is a permit of a semaphore, or of rows.
         """
         run_blocking(self._downgrade(self._backend.driver))
 
@@ -138,6 +138,7 @@ class Convertible(Possession):
         self._require_held()
         if self.is_lost:
             raise self._lost()
+        self._require_no_rows()
         if self.mode not in {"exclusive", "shared"}:
             msg = "a permit of a semaphore is neither shared nor exclusive; acquire a Lock instead"
             raise TypeError(msg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from time import monotonic
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from redis_locks import store
 from redis_locks.backends import Backend
@@ -161,6 +161,18 @@ class Possession:
                 f"call {verb} when the inner ones have ended"
             )
             raise LockError(msg)
+
+    def _require_no_rows(self) -> None:
+        # One that is nested in a hold of rows is a plain one, but has its intents.
+        if self._tenure.intents:
+            self._refuse_rows()
+
+    def _refuse_rows(self) -> NoReturn:
+        msg = (
+            "a hold of rows is neither upgraded, downgraded nor detached; lock them in the "
+            "stronger mode at once, and where they are needed"
+        )
+        raise TypeError(msg)
 
     def _of_another_process(self) -> LockNotHeld:
         return LockNotHeld(

@@ -40,7 +40,7 @@ class Movable(Releasable):
                 several partitions, or it is one with `crash_release`.
             LockBackendError: Redis could not be asked. It is still this hold, unless only the
                 answers got lost: then this hold is found lost, and the lock is free with its lease.
-            TypeError: `lease` is not a number.
+            TypeError: `lease` is not a number, or it is a hold of rows.
             ValueError: `lease` is not between 0.01 and one year.
         """
         return run_blocking(self._detach(self._backend.driver, lease))
@@ -131,6 +131,7 @@ class Movable(Releasable):
 
     def _require_movable(self) -> None:
         self._require_held()
+        self._require_no_rows()
         self._require_alone("detach()")
         if self.kept:
             msg = f"Lock {self.name!r} is kept until its transaction ends; take it with scope='block' to detach it"

@@ -29,34 +29,27 @@ class RowHold(Hold):
 
     def upgrade(self, **_: object) -> NoReturn:
         """Not for rows; raises TypeError."""
-        self._refuse()
+        self._refuse_rows()
 
     async def aupgrade(self, **_: object) -> NoReturn:
         """Not for rows; raises TypeError."""
-        self._refuse()
+        self._refuse_rows()
 
     def downgrade(self) -> NoReturn:
         """Not for rows; raises TypeError."""
-        self._refuse()
+        self._refuse_rows()
 
     async def adowngrade(self) -> NoReturn:
         """Not for rows; raises TypeError."""
-        self._refuse()
+        self._refuse_rows()
 
     def detach(self, **_: object) -> NoReturn:
         """Not for rows; raises TypeError."""
-        self._refuse()
+        self._refuse_rows()
 
     async def adetach(self, **_: object) -> NoReturn:
         """Not for rows; raises TypeError."""
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        msg = (
-            "a hold of rows is neither upgraded, downgraded nor detached; lock them in the "
-            "stronger mode at once, and where they are needed"
-        )
-        raise TypeError(msg)
+        self._refuse_rows()
 
 
 class SpreadRowHold(RowHold, SpreadHold):

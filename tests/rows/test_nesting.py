@@ -9,8 +9,9 @@ import pytest
 from django.db.models import Model
 from django.db.transaction import atomic
 
-from redis_locks import Lock, LockError, LockNotAvailable, inspection
+from redis_locks import Hold, Lock, LockError, LockNotAvailable, inspection
 from redis_locks.keys import partition_of
+from redis_locks.modes import RowMode
 from redis_locks.rows import lock_model, lock_rows
 from redis_locks.rows.names import row_of
 from tests.contract.world import Tasks, World
@@ -71,6 +72,31 @@ def test_a_row_is_locked_again_at_once_and_the_last_block_releases(
 
     in_one(world, blocks, ablocks)
     assert [] == tokens(row)
+    assert inspection.lock(MODEL) is None
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+@pytest.mark.parametrize("verb", ["detach", "upgrade", "downgrade"])
+def test_a_plain_hold_nested_in_one_of_rows_is_neither_converted_nor_detached(
+    world: World, counter: Make, mode: RowMode, verb: str
+) -> None:
+    row = counter()
+    lock = Lock(name_of(row), mode=mode)
+
+    def nested() -> Hold:
+        with lock_rows(row, mode):
+            return lock.acquire(wait=0)  # type: ignore[return-value]
+
+    async def anested() -> Hold:
+        async with lock_rows(row, mode):
+            return await lock.aacquire(wait=0)  # type: ignore[return-value]
+
+    hold: Hold = world.run(anested()) if isinstance(world, Tasks) else nested()
+    with pytest.raises(TypeError, match="a hold of rows is neither"):
+        world.do(hold, verb)
+    world.release(world.acquire(lock_rows(counter(), wait=0)))
+    assert [hold.token] == tokens(row)
+    world.release(hold)
     assert inspection.lock(MODEL) is None
 
 
