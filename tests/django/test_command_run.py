@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -301,3 +302,41 @@ def test_a_command_does_not_outlive_us(name: str) -> None:
         command = int(process.line())
         process.send(signal.SIGKILL)
         until(lambda: not is_alive(command))
+
+
+# Says that it stands before or after what the child does before it becomes the command, and goes
+# on when its parent is gone.
+SLOW_TO_BEGIN = r"""
+import os, sys, time
+from redis_locks.management.locks import child
+dies_with_us, us = child._dies_with_us, os.getpid()
+def slowly():
+    call = dies_with_us()
+    def called():
+        if sys.argv[1] == "after":
+            call()
+        os.write(1, b"there\n")
+        while os.getppid() == us:
+            time.sleep(0.005)
+        if sys.argv[1] == "before":
+            call()
+    return called
+child._dies_with_us = slowly
+signals = child.Signals()
+with signals.caught():
+    child.Child(["echo", "ran"], {})
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux tells a child of its parent's death"
+)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_command_does_not_begin_when_we_are_gone(when: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW_TO_BEGIN, when], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert b"there\n" == process.stdout.readline()
+        process.kill()
+        assert b"" == process.stdout.read()  # until the child is gone as well

@@ -150,12 +150,17 @@ def _dies_with_us() -> Callable[[], None] | None:
     if sys.platform != "linux":
         return None
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+    # What is ignored stays so, in the command as well.
+    catches = signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN
 
     def call() -> None:
         # In a copy of a process with threads: as little as possible, and no imports.
+        if catches:
+            # Ours would swallow it until the command begins.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM.value)
         if os.getppid() != parent:  # killed before that
-            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(128 + signal.SIGTERM)
 
     return call
 
