@@ -64,6 +64,8 @@ class Ear:
         self.retry_at = 0.0
         """When to try to open it at the earliest."""
         self._closing = threading.Event()
+        # Re-entrant: the handler of a signal may come in between.
+        self._opening = threading.RLock()
 
     @property
     def is_open(self) -> bool:
@@ -71,12 +73,20 @@ class Ear:
         return self._link is not None
 
     def open(self) -> None:
-        """Listen from now on; blocks for two round trips.
+        """Listen from now on; blocks for two round trips, or until another thread has opened it.
 
         Raises LinkBroken or LockBackendError, or RuntimeError when no thread is to be had.
         """
-        if self._link is None:
-            link, closing = self._connect(), threading.Event()
+        if self._link is not None:
+            return
+        with self._opening:
+            if self._link is not None:
+                return
+            link = self._connect()
+            if self._link is not None:  # by a signal's handler, in this thread
+                link.close()
+                return
+            closing = threading.Event()
             thread = threading.Thread(
                 target=self._run, args=(link, closing), name="redis_locks-ear", daemon=True
             )
