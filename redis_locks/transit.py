@@ -104,11 +104,24 @@ class Movable(Releasable):
         milliseconds = held.lease_ms if lease is UNSET else lease_ms(lease)
         # A session of its own: nobody who waits is to be told that this thread is in the way.
         transit = held.request._replace(token=new_token(new_session()), lease_ms=milliseconds)
+        held_ms = round((monotonic() - held.since) * 1000)
+        travels = Detached(
+            held.request.names,
+            transit.token,
+            self.mode,
+            held.lease_ms,
+            milliseconds,
+            held.request.template,
+            held.request.replicas,
+            0,
+            held_ms,
+        )
+        travels.text()  # what is wrong with the key is to show before anything has happened
         # From here on a renewal that finds nothing is no loss.
         held.ended = True
-        held_ms = round((monotonic() - held.since) * 1000)
         try:
             moved = await self._move_out(driver, transit)
+            text = travels._replace(at_ms=moved.at_ms).text()
             await tell_moved(driver, "detached", held)
         except BaseException:
             await driver.finish(self._move_back(driver, transit.token))
@@ -117,17 +130,7 @@ class Movable(Releasable):
         held.leave_line()
         self._tenure.leave(self)
         self._tenure.renewer.discard(held)
-        return Detached(
-            held.request.names,
-            transit.token,
-            self.mode,
-            held.lease_ms,
-            milliseconds,
-            held.request.template,
-            held.request.replicas,
-            moved.at_ms,
-            held_ms,
-        ).text()
+        return text
 
     def _require_movable(self) -> None:
         self._require_held()

@@ -12,10 +12,11 @@ import pytest
 import redis
 from django.conf import settings
 from django.core import signing
+from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockNotHeld, Semaphore, inspection
-from redis_locks.detached import SALT
+from redis_locks.detached import SALT, Detached
 from tests.contract.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
 
 KEY = "SECRET_KEY"
@@ -203,6 +204,36 @@ def test_cancelled_while_it_is_given_away_it_is_still_this_hold(
     turns = [*range(10), *range(10, 200, 10), 100_000]
     outcomes = [tasks.run(cancelled_after(each)) for each in turns]
     assert {True, False} == set(outcomes)
+
+
+def test_without_a_secret_key_nothing_happens(
+    world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = held(world, Lock(name))
+    monkeypatch.delattr("redis_locks.store.adopt")  # so that asking for it is another error
+    with override_settings(**{KEY: ""}), pytest.raises(ImproperlyConfigured, match=KEY):
+        world.do(hold, "detach")
+    assert hold.token == server_side.holder(name)
+    world.release(hold)
+
+
+def test_interrupted_while_its_text_is_made_it_is_still_this_hold(
+    world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = held(world, Lock(name))
+
+    def interrupted(self: Detached) -> str:
+        if server_side.holder(name) != hold.token:
+            raise InterruptedError
+        return ""
+
+    monkeypatch.setattr(Detached, "text", interrupted)
+    with pytest.raises(InterruptedError):
+        world.do(hold, "detach")
+    assert hold.token == server_side.holder(name)
+    world.extend(hold, 30)
+    world.release(hold)
+    assert set() == server_side.left_of(name)
 
 
 def test_what_cannot_be_given_away_says_so(name: str, transactional_db: None) -> None:
