@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import inf
 from time import monotonic
 
@@ -12,7 +13,7 @@ from redis_locks.contention import not_available
 from redis_locks.deadlines import bounded
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.durations import wait_seconds
-from redis_locks.exceptions import LockLost
+from redis_locks.exceptions import LockError, LockLost
 from redis_locks.identity import new_token, session
 from redis_locks.leases import Lease
 from redis_locks.possession import Possession
@@ -63,7 +64,7 @@ class Convertible(Possession):
         run_blocking(self._downgrade(self._backend.driver))
 
     async def adowngrade(self) -> None:
-        """Turn an exclusive hold into a shared one; see `downgrade`."""
+        """Turn an exclusive hold into a shared one; see `downgrade`. Cancelled on its way, it is shared."""
         driver, _ = await self._backend.of_loop()
         await self._downgrade(driver)
 
@@ -88,43 +89,58 @@ class Convertible(Possession):
             )
             if isinstance(outcome, Refused):
                 return outcome
-            lease = await self._upgraded(driver, request, outcome)
+            await self._become_exclusive(driver, request, outcome)
         except LockLost:
             shared.lost = True
             raise self._lost() from None
         finally:
             shared.upgrading = monotonic()
-        shared.ended = True
-        # One hold goes on: it began once and ends once.
-        lease.since, lease.untold = shared.since, shared.untold
-        lease.on_lost = shared.on_lost
-        tenure = self._tenure
-        tenure.renewer.discard(shared)
-        lease.renews_if(shared.renews)
-        tenure.renewer.add(lease)
-        tenure.lease = lease
         return None
 
-    async def _upgraded(self, driver: Driver, request: Request, won: Won) -> Lease:
-        """Return the lease of an upgrade; if too few replicas know of it, the hold is shared again."""
-        shared = self._lease
-        deadline = max(won.deadline, shared.deadline)  # the script never shortens it
-        lease = Lease(request, deadline, won.fencing_token, name=shared.name, mode="exclusive")
-        if request.replicas:
-            try:
+    async def _become_exclusive(self, driver: Driver, request: Request, won: Won) -> None:
+        """Have the lease of an upgrade. Interrupted, or if too few replicas know of it, the hold is shared again."""
+        tenure, shared = self._tenure, self._lease
+        lease: Lease | None = None
+        try:
+            deadline = max(won.deadline, shared.deadline)  # the script never shortens it
+            lease = Lease(request, deadline, won.fencing_token, name=shared.name, mode="exclusive")
+            if request.replicas:
                 await replication.confirm(driver, lease, won.read)
-            except BaseException:
-                await waiting.take_back(driver, request)
-                raise
-        return lease
+            # One hold goes on: it began once and ends once.
+            lease.since, lease.untold = shared.since, shared.untold
+            lease.on_lost = shared.on_lost
+            lease.renews_if(shared.renews)
+            shared.ended = True
+            tenure.renewer.discard(shared)
+            tenure.renewer.add(lease)
+            tenure.lease = lease
+        except BaseException:
+            if lease is not None:
+                lease.ended = True
+                tenure.renewer.discard(lease)
+            tenure.lease, shared.ended = shared, False
+            await waiting.take_back(driver, request)
+            tenure.renewer.add(shared)
+            raise
 
     async def _downgrade(self, driver: Driver) -> None:
         if self._stays("shared"):
             return
         self._require_alone("downgrade()")
         await self._restate(driver)
+        self._lease.leave_line()
+        try:
+            await self._become_shared(driver)
+        except LockError:
+            raise
+        except BaseException:
+            # It may have happened: do not go on as if it were exclusive.
+            with suppress(LockError):
+                await driver.finish(self._become_shared(driver))
+            raise
+
+    async def _become_shared(self, driver: Driver) -> None:
         lease = self._lease
-        lease.leave_line()
         held, _ = await self._persist(
             driver, lambda link: store.downgrade(link, lease.keys, lease.token)
         )

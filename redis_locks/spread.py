@@ -139,9 +139,10 @@ class SpreadHold(Hold):
         if self._stays("shared"):
             return
         failure = await self._all_downgrade(driver)
+        if all(part.mode == "shared" for part in self._parts):
+            self._mode = "shared"  # after an interrupt, too
         if failure is not None:
             raise failure
-        self._mode = "shared"
 
     async def _all_downgrade(self, driver: Driver) -> BaseException | None:
         return await _each(self._parts, lambda part: part._downgrade(driver))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import redis
 
+from redis_locks import store
 from tests.contract.world import Observer, Tasks, Threads, World
 
 
@@ -33,3 +34,16 @@ def listening(name: str, client: redis.Redis, settings: Any) -> Callable[[], boo
     """Whether this process listens for the end of its holds; those of other tests are elsewhere."""
     settings.REDIS_LOCKS = {"PREFIX": name}
     return lambda: bool(client.pubsub_channels(f"{name}:holders:*"))
+
+
+@pytest.fixture
+def interrupted_downgrade(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the next downgrade interrupted when the server has done it, and nobody knows."""
+    downgrade = store.downgrade
+
+    async def interrupted(*args: Any) -> bool:
+        monkeypatch.undo()
+        await downgrade(*args)
+        raise InterruptedError
+
+    monkeypatch.setattr(store, "downgrade", interrupted)

@@ -18,7 +18,7 @@ from redis_locks import (
     inspection,
     redis_lock,
 )
-from tests.contract.world import PATIENCE, Observer, World, held, until
+from tests.contract.world import PATIENCE, Observer, World, held, until, until_renewed
 
 
 def test_shared_holders_hold_together_and_exclude_an_exclusive_one(
@@ -234,6 +234,43 @@ def test_an_upgrade_that_waited_in_vain_leaves_the_hold_shared(
     for each in (hold, other, third):
         world.release(each)
     assert set() == server_side.left_of(name)
+
+
+def modes_of(name: str) -> list[tuple[str, str]]:
+    info = inspection.lock(name)
+    return [(holder.mode, holder.token) for holder in info.holders] if info else []
+
+
+@pytest.mark.parametrize("verb", ["discard", "add"])
+def test_interrupted_after_the_grant_of_an_upgrade_the_hold_is_shared(
+    world: World, name: str, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = held(world, Lock(name, mode="shared", lease=1.2))
+    token = hold.token
+
+    def interrupted(*_: object) -> None:
+        monkeypatch.undo()
+        raise InterruptedError
+
+    monkeypatch.setattr(type(hold._tenure.renewer), verb, interrupted)
+    with pytest.raises(InterruptedError):
+        world.do(hold, "upgrade", wait=0)
+    assert [("shared", token)] == modes_of(name)
+    assert ("shared", token) == (hold.mode, hold.token)
+    until_renewed(hold)
+    world.do(hold, "upgrade", wait=0)
+    assert [("exclusive", hold.token)] == modes_of(name)
+    world.release(hold)
+
+
+@pytest.mark.usefixtures("interrupted_downgrade")
+def test_interrupted_on_its_way_a_downgraded_hold_is_shared(world: World, name: str) -> None:
+    hold = held(world, Lock(name))
+    with pytest.raises(InterruptedError):
+        world.do(hold, "downgrade")
+    assert [("shared", hold.token)] == modes_of(name)
+    assert "shared" == hold.mode
+    world.release(hold)
 
 
 def test_an_upgrade_of_a_hold_that_was_revoked_says_so(world: World, name: str) -> None:

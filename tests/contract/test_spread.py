@@ -302,6 +302,18 @@ def test_it_is_upgraded_and_downgraded_as_one(world: World, names: Names) -> Non
     assert [] == in_use()
 
 
+@pytest.mark.usefixtures("interrupted_downgrade")
+def test_interrupted_on_its_way_a_downgraded_hold_is_shared_as_a_whole(
+    world: World, names: Names
+) -> None:
+    hold = held(world, Lock(*names))
+    with pytest.raises(InterruptedError):
+        world.do(hold, "downgrade")
+    assert ["shared"] * 3 == [each.mode for lock in inspection.locks() for each in lock.holders]
+    assert "shared" == hold.mode
+    world.release(hold)
+
+
 def test_an_upgrade_that_fails_leaves_all_shared(world: World, names: Names) -> None:
     hold = held(world, Lock(*names, mode="shared"))
     other = held(world, Lock(names[2], mode="shared"))
