@@ -60,8 +60,11 @@ class Flusher:
     def _count_pending(self) -> None:
         pending = self._pending
         with self._guard:
-            while pending:
-                server, kind, names, seconds = pending.popleft()
+            while True:
+                try:
+                    server, kind, names, seconds = pending.popleft()
+                except IndexError:  # not asked before: a signal's handler may empty it in between
+                    return
                 self._tally(server).count(kind, names, seconds)
 
     def note(self, server: str, names: Iterable[str], note: Note) -> None:

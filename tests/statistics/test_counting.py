@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
+from typing import Any
+
 import pytest
 
 from redis_locks.statistics import counting
 from redis_locks.statistics.counting import REST, Note, Tally, is_noted
+from redis_locks.statistics.flushing import Flusher
 
 
 def counted(tally: Tally, name: str, **kinds: int) -> None:
@@ -38,6 +42,24 @@ def test_names_beyond_all_measure_are_counted_as_one(monkeypatch: pytest.MonkeyP
     assert 97 == tally.figures()[f"a {REST}"]
     assert len(tally._counts) == 4
     assert len(list(tally.notes())) == 3
+
+
+def test_a_signals_handler_may_count_in_the_middle_of_counting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Interrupted(deque[Any]):
+        def popleft(self) -> Any:
+            if not interrupts:
+                interrupts.append(True)
+                flusher.count("server", "lost", ("b",), 0.1)
+            return super().popleft()
+
+    interrupts: list[bool] = []
+    monkeypatch.setattr(Flusher, "_start", lambda _: None)
+    flusher = Flusher()
+    flusher._pending = Interrupted()
+    flusher.count("server", "acquired", ("a",), 0.0)
+    assert {"a a", "l b"} <= set(flusher._tallies["server"].figures())
 
 
 def test_a_set_counts_for_each_of_its_locks() -> None:
