@@ -75,7 +75,8 @@ class _Call:
         self._source = source_of(plan.options.using)
         operation = Operation.of(plan.operation_id)
         prefix = get_settings().prefix
-        marker = operation_key(prefix, plan.keys[0], operation.id)
+        # Beside the same key in whatever order they are given: a set has another in each process.
+        marker = operation_key(prefix, min(plan.keys), operation.id)
         self._source.require_one_slot((*plan.keys, marker))
         self._operation = operation
         self._marker = marker
