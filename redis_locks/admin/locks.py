@@ -18,7 +18,7 @@ from redis_locks.admin.paths import from_path, lock_url
 from redis_locks.admin.screens import Screen, list_screen, lock_screen
 from redis_locks.admin.statistics import stats_context
 from redis_locks.exceptions import LockBackendError
-from redis_locks.listing import ORDERS, page
+from redis_locks.listing import ORDERS, Filter, page
 from redis_locks.models import Lock
 from redis_locks.text import printable
 
@@ -157,7 +157,7 @@ class LockAdmin(_ModelAdmin):
     def _list(self, request: HttpRequest) -> Screen:
         matching, order = FilterForm(request.GET).filter(), _order(request)
         found = page(_number(request), matching=matching, order=order)
-        filtered = bool(matching.name) or matching.needs_details
+        filtered = matching != Filter()
         return list_screen(found, self.admin_site, filtered=filtered, order=order)
 
     def _lock(self, request: HttpRequest, name: str) -> Screen:

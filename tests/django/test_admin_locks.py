@@ -111,9 +111,12 @@ def test_without_locks_the_list_says_how_one_gets_there(viewer: Client) -> None:
     assert "CONNECTION" in html
 
 
-def test_without_a_match_the_list_offers_to_clear_the_filters(viewer: Client, name: str) -> None:
+@pytest.mark.parametrize("query", ["q=no-such-name", "host=no-such-host", "held=60", "contended=on"])
+def test_without_a_match_the_list_offers_to_clear_the_filters(
+    viewer: Client, name: str, query: str
+) -> None:
     with held(name):
-        html = text_of(viewer, reverse(LIST) + "?q=no-such-name&o=held")
+        html = text_of(viewer, f"{reverse(LIST)}?{query}&o=held")
     assert "No lock matches" in html
     assert 'href="./?o=held"' in html
 
