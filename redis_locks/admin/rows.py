@@ -114,6 +114,11 @@ class HolderRow:
         """Return the row of a hold in a snapshot that was read at `at`."""
         return cls(PartyRow.of(holder, at), LeaseRow.of(holder, at), str(holder.fencing_token))
 
+    @property
+    def state(self) -> str:
+        """The same as long as nothing changed but the end of the lease: a hold may change its mode."""
+        return f"{self.party.token} {self.fencing_token} {self.party.mode}"
+
 
 @dataclass(frozen=True, slots=True)
 class LockRow:
@@ -130,14 +135,13 @@ class LockRow:
     def of(cls, lock: LockInfo, site: AdminSite) -> LockRow:
         """Return the row of a lock on the pages of `site`."""
         holders = tuple(HolderRow.of(holder, lock.at) for holder in lock.holders)
-        tokens = [holder.token for holder in lock.holders]
         return cls(
             url=lock_url(site, "change", lock.name),
             name=short_name(lock.name),
             mode=", ".join(map(mode_text, lock.modes)),
             holders=holders,
             waiting=lock.waiting,
-            state=fingerprint(lock.modes, tokens, lock.waiting),
+            state=fingerprint(lock.modes, [holder.state for holder in holders], lock.waiting),
         )
 
 

@@ -9,7 +9,9 @@ from urllib.parse import urlencode
 import pytest
 from django.test import override_settings
 
-from redis_locks import Lock
+from redis_locks import Lock, inspection, scripts
+from redis_locks.backends import backend_for
+from redis_locks.drivers.base import run_blocking
 from redis_locks.statistics.flushing import flusher
 from redis_locks.testing.server import EmbeddedServer
 from tests.browsing import MARKS, browser, log_in, new_page, serious
@@ -19,7 +21,7 @@ from tests.elsewhere import in_thread
 from tests.faults.processes import Worker
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 pytestmark = MARKS
 __all__ = ["browser"]
@@ -99,6 +101,48 @@ def test_the_list_follows_other_processes_by_itself(
     page.wait_for_selector("text=No lock matches")
 
 
+def test_a_hold_that_changes_its_mode_is_shown_in_the_new_one(
+    visit: Visit, server: EmbeddedServer, name: str
+) -> None:
+    with Lock(name, using=server.url, lease=60) as hold:
+        listed, alone = visit.open(f"{LOCKS}?q={name}"), visit.open(f"{LOCKS}?q={name}")
+        alone.click("[data-rows] a")
+        alone.wait_for_selector("[data-state='live'] >> dd >> text=exclusive")
+        hold.downgrade()
+        listed.wait_for_selector("[data-rows] .locks-mode >> text=shared")
+        alone.wait_for_selector("[data-rows] dd >> text=shared")
+
+
+def test_how_many_more_wait_follows_the_queue(
+    visit: Visit, server: EmbeddedServer, name: str
+) -> None:
+    with Lock(name, using=server.url, lease=60):
+        stand_in_line(server, name, range(102))
+        page = visit.open(f"{LOCKS}?q={name}")
+        page.click("[data-rows] a")
+        page.wait_for_selector("[data-state='live'] >> text=and 2 more")
+        stand_in_line(server, name, range(102, 104))
+        page.wait_for_selector("text=and 4 more")
+        for number in range(3, 104):
+            inspection.cancel(name, f"{number}.1", using=server.url)
+        page.wait_for_selector("text=/and \\d+ more/", state="detached")
+        assert 3 == page.locator("#queue-title >> xpath=..//tbody/tr").count()
+
+
+def stand_in_line(server: EmbeddedServer, name: str, numbers: range) -> None:
+    """Let waiters ask for a lock that is held, by the script itself: a hundred threads are many."""
+    backend = backend_for(server.url)
+    link = run_blocking(backend.driver.checkout())
+    who = '{"host":"web-1","pid":4711,"unit":"thread MainThread","label":"many"}'
+    calls = [
+        (backend.keys(name), (f"{number}.1", 60_000, "exclusive", who, link.channel, 60_000, 1))
+        for number in numbers
+    ]
+    replies = run_blocking(link.call_many(scripts.ACQUIRE, calls))
+    assert not any(isinstance(reply, Exception) for reply in replies)
+    backend.driver.checkin(link)
+
+
 def test_times_go_on_between_the_news_and_the_focus_stays(
     visit: Visit, hire: Callable[[], Worker], name: str
 ) -> None:
@@ -125,6 +169,30 @@ def test_updates_can_be_paused(visit: Visit, hire: Callable[[], Worker], name: s
     hire().ask("acquire", name=name, lease=60)
     page.evaluate("new Promise((done) => setTimeout(done, 2500))")
     assert [] == asked
+    page.click("text=Resume updates")
+    page.wait_for_selector("[data-rows] tr")
+
+
+def test_what_is_asked_when_updates_are_paused_is_not_shown(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.wait_for_selector("text=No lock matches")
+    under_way: list[Route] = []
+
+    def keep(route: Route) -> None:
+        under_way.append(route)
+
+    page.route("**/data/**", keep)
+    with page.expect_request("**/data/**"):
+        hire().ask("acquire", name=name, lease=60)
+    page.click("text=Pause updates")
+    page.wait_for_selector("[data-state='paused']")
+    under_way[0].continue_()
+    page.evaluate("new Promise((done) => setTimeout(done, 1000))")
+    assert "Paused" == page.inner_text("[data-state-text]")
+    assert 0 == page.locator("[data-rows]").count()
+    page.unroute("**/data/**")
     page.click("text=Resume updates")
     page.wait_for_selector("[data-rows] tr")
 

@@ -111,7 +111,9 @@ def test_without_locks_the_list_says_how_one_gets_there(viewer: Client) -> None:
     assert "CONNECTION" in html
 
 
-@pytest.mark.parametrize("query", ["q=no-such-name", "host=no-such-host", "held=60", "contended=on"])
+@pytest.mark.parametrize(
+    "query", ["q=no-such-name", "host=no-such-host", "held=60", "contended=on"]
+)
 def test_without_a_match_the_list_offers_to_clear_the_filters(
     viewer: Client, name: str, query: str
 ) -> None:

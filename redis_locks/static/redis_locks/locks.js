@@ -153,6 +153,10 @@
       await take(await fetch(url, { headers, cache: "no-store", signal: asking.signal }));
       countOn();
     } catch {
+      // Whoever paused gave the request up, and sees that it is paused.
+      if (paused) {
+        return;
+      }
       tell("Not updating", "This site does not answer. What you see is from before; this page goes on asking.");
     } finally {
       clearTimeout(impatience);
@@ -177,6 +181,7 @@
     pause.textContent = paused ? "Resume updates" : "Pause updates";
     rest();
     if (paused) {
+      asking?.abort();
       tell("Paused", "");
     } else {
       plan(0);
