@@ -22,11 +22,6 @@ A hold that is dropped without release, or whose release could not be told to Re
 lease and without a signal; so does a wait that is cancelled. One signal is for all locks of a set, or,
 of a set in several partitions, for those of one partition.
 
-A receiver runs where the lock is used and delays that, so it should be quick; of
-``lock_acquired`` it runs while the lock is held. In async code a plain receiver runs in the
-event loop, not in a thread as with Django's own signals, so it must not block there; one that
-does I/O should be ``async def``. ``lock_lost`` may come in a thread or task of its own.
-
 The signals of jobs are sent with the class of the description as ``sender`` (`run_once`, or a class
 derived from it) and one frozen payload, ``event``.
 
@@ -38,6 +33,11 @@ derived from it) and one frozen payload, ``event``.
 | ``run_done`` | `RunEvent` | this process did the job and that is recorded |
 | ``run_exhausted`` | `RunEvent` | no attempt is left: to whose attempt was the last, and to all who ask later |
 | ``run_error`` | `RunEvent` | this process's attempt failed, or Redis could not be asked |
+
+A receiver, of locks or of jobs, runs where the lock is used and delays that, so it should be quick; of
+``lock_acquired`` and ``run_acquired`` it runs while the lock is held. In async code a plain receiver
+runs in the event loop, not in a thread as with Django's own signals, so it must not block there; one
+that does I/O should be ``async def``. ``lock_lost`` may come in a thread or task of its own.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ logger = logging.getLogger("redis_locks")
 class LockSignal(Signal):
     """A signal whose plain receivers run in the event loop's thread when sent in async code.
 
-    In a thread, as Django would have it, a receiver could wait for one that waits for this lock.
+    In Django's one thread for sync code, a receiver could wait for code there that waits for this
+    very lock, or job.
     """
 
     async def asend_robust(self, sender: Any, **named: Any) -> list[tuple[Any, Any]]:
@@ -93,7 +94,7 @@ class LockSignal(Signal):
             answer = receiver(signal=self, sender=sender, **named)
             return await answer if asyncio.iscoroutine(answer) else answer
         except Exception as error:
-            logger.exception("Receiver %r of a lock's signal failed", receiver)
+            logger.exception("Receiver %r of a signal failed", receiver)
             return error
 
 
@@ -117,9 +118,9 @@ LOCK_SIGNALS: Final[Mapping[Kind, LockSignal]] = {
     "deadlock": deadlock_detected,
 }
 
-run_acquired = Signal()
-run_reacquired = Signal()
-run_locked = Signal()
-run_done = Signal()
-run_exhausted = Signal()
-run_error = Signal()
+run_acquired = LockSignal()
+run_reacquired = LockSignal()
+run_locked = LockSignal()
+run_done = LockSignal()
+run_exhausted = LockSignal()
+run_error = LockSignal()

@@ -8,8 +8,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 
-from redis_locks import LockBackendError, LockLost, RunEvent, run_once, signals
+from redis_locks import (
+    Lock,
+    LockBackendError,
+    LockLost,
+    RunEvent,
+    inspection,
+    run_once,
+    signals,
+)
 from tests.contract.world import PATIENCE
 from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, Workers, begun, died
 
@@ -200,6 +209,43 @@ def test_methods_and_receivers_of_async_jobs_may_be_async(
         signals.run_acquired.disconnect(receive, sender=Async)
         tasks.close()
     assert ["method", "receiver"] == heard.kinds
+
+
+def test_a_plain_receiver_waits_for_no_thread_that_waits_for_the_job(
+    records: Records, name: str
+) -> None:
+    """Sync code of asyncio programs has one thread; a receiver in it would wait for it."""
+    heard: list[RunEvent] = []
+    waits: list[asyncio.Task[bool]] = []
+
+    def wait_for_the_job() -> bool:
+        hold = Lock(name, wait=PATIENCE / 2).acquire()
+        if hold:
+            hold.release()
+        return hold is not None
+
+    class Awaited(run_once):
+        async def acquired(self, event: RunEvent) -> None:
+            # Granted, and not told yet.
+            waits.append(asyncio.create_task(sync_to_async(wait_for_the_job)()))
+            while (await inspection.alock(name)).waiting == 0:  # type: ignore[union-attr]
+                pass
+
+    async def main() -> bool:
+        attempt = await Awaited(name).aacquire()
+        assert attempt
+        await attempt.adone()
+        return await waits[0]
+
+    def receive(event: RunEvent, **_: object) -> None:
+        heard.append(event)
+
+    signals.run_acquired.connect(receive, sender=Awaited)
+    try:
+        assert asyncio.run(main())
+    finally:
+        signals.run_acquired.disconnect(receive, sender=Awaited)
+    assert [name] == [event.name for event in heard]
 
 
 def test_an_async_method_of_a_blocking_job_is_logged_as_a_mistake(
