@@ -5,10 +5,14 @@ A session is a thread or a task of one process.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
+
+DEEPEST = 40
+"""How many levels a tree has below its root: no screen shows more, and no stack holds a thousand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class Node:
         blocks: The sessions that wait for locks that it holds, in queue order.
         repeated: Whether it stands elsewhere in the trees too, with what it blocks.
         deadlocked: Whether it waits for itself, through those above it.
+        cut: Whether what it blocks stands in a tree of its own, for this one is deep enough.
     """
 
     who: HolderInfo | WaiterInfo
@@ -37,6 +42,7 @@ class Node:
     blocks: tuple[Node, ...]
     repeated: bool = False
     deadlocked: bool = False
+    cut: bool = False
 
 
 def blocked(locks: Iterable[LockInfo]) -> list[Blocked]:
@@ -52,7 +58,8 @@ def blocked(locks: Iterable[LockInfo]) -> list[Blocked]:
 def trees(pairs: Sequence[Blocked]) -> list[Node]:
     """Return a tree for each session that blocks others and is not blocked itself.
 
-    Of each deadlock, where everybody is blocked, one session is made a root too.
+    Of each deadlock, where everybody is blocked, one session is made a root too. A chain longer than
+    `DEEPEST` goes on in a tree of its own, whose root is the session with which the one before ends.
     """
     return _Forest(pairs).grow()
 
@@ -64,20 +71,31 @@ class _Forest:
         for pair in pairs:
             self._pairs.setdefault(pair.holder.session, []).append(pair)
         self._grown: set[str] = set()
+        self._cut: deque[tuple[str, tuple[str, ...]]] = deque()
+        """Sessions at the end of a tree that is deep enough, and those above each."""
 
     def grow(self) -> list[Node]:
         free = [session for session in self._pairs if session not in self._waits]
-        return [
-            self._node(self._pairs[session][0].holder, None, ())
-            for session in (*free, *self._pairs)
-            if session not in self._grown
-        ]
+        roots = []
+        for first in (*free, *self._pairs):
+            self._cut.append((first, ()))
+            while self._cut:
+                session, above = self._cut.popleft()
+                if session not in self._grown:
+                    roots.append(self._node(self._pairs[session][0].holder, None, above, DEEPEST))
+        return roots
 
-    def _node(self, who: HolderInfo | WaiterInfo, lock: str | None, above: tuple[str, ...]) -> Node:
+    def _node(
+        self, who: HolderInfo | WaiterInfo, lock: str | None, above: tuple[str, ...], levels: int
+    ) -> Node:
         session = who.session
         if session in self._grown:
             return Node(who, lock, (), repeated=session in self._pairs, deadlocked=session in above)
+        if not levels and session in self._pairs:
+            self._cut.append((session, above))
+            return Node(who, lock, (), cut=True)
         self._grown.add(session)
         path = (*above, session)
         pairs = self._pairs.get(session, ())
-        return Node(who, lock, tuple(self._node(pair.waiter, pair.lock, path) for pair in pairs))
+        below = (self._node(pair.waiter, pair.lock, path, levels - 1) for pair in pairs)
+        return Node(who, lock, tuple(below))

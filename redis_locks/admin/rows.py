@@ -155,6 +155,7 @@ class SessionRow:
     blocks: tuple[SessionRow, ...]
     repeated: bool
     deadlocked: bool
+    cut: bool
 
     @classmethod
     def of(cls, node: Node, at: float, site: AdminSite) -> SessionRow:
@@ -168,11 +169,12 @@ class SessionRow:
             blocks=tuple(cls.of(below, at, site) for below in node.blocks),
             repeated=node.repeated,
             deadlocked=node.deadlocked,
+            cut=node.cut,
         )
 
     def facts(self) -> Iterator[object]:
         """Yield what the tree says, for its fingerprint."""
-        yield self.party.token, self.waits_for, self.repeated, self.deadlocked
+        yield self.party.token, self.waits_for, self.repeated, self.deadlocked, self.cut
         for below in self.blocks:
             yield from below.facts()
 

@@ -3,13 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 from typing import Any
 from unittest import mock
 
-from redis_locks import Hold, Lock, LockError, LockLost, identity, inspection
+from redis_locks import Hold, Lock, LockError, LockLost, identity, inspection, scripts
+from redis_locks.backends import backend_for
+from redis_locks.drivers.base import run_blocking
+
+MINUTES = 600_000
+"""Ten, in milliseconds."""
+
+
+def ask(asked: Iterable[tuple[str, str]], *, wait: int, using: str | None = None) -> None:
+    """Have locks asked for, each by a token, in a few round trips: threads for so many take their time.
+
+    Each is granted, or waits for `wait` milliseconds, in this order.
+    """
+    backend = backend_for(using)
+    link = run_blocking(backend.driver.checkout())
+    who = '{"host":"web-1","pid":4711,"unit":"thread MainThread","label":"many"}'
+    calls = [
+        (backend.keys(name), (token, MINUTES, "exclusive", who, link.channel, wait, 1))
+        for name, token in asked
+    ]
+    for start in range(0, len(calls), 1000):
+        replies = run_blocking(link.call_many(scripts.ACQUIRE, calls[start : start + 1000]))
+        assert not any(isinstance(reply, Exception) for reply in replies)
+    backend.driver.checkin(link)
+
+
+def stand_in_a_chain(length: int) -> None:
+    """Have so many hold a lock each, "lock:N", and wait for that of the one before."""
+    ask(((f"lock:{number}", f"session{number}.1") for number in range(length + 1)), wait=0)
+    ask(
+        ((f"lock:{number}", f"session{number + 1}.2") for number in range(length)),
+        wait=MINUTES,
+    )
 
 
 @contextmanager

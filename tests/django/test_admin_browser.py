@@ -9,13 +9,12 @@ from urllib.parse import urlencode
 import pytest
 from django.test import override_settings
 
-from redis_locks import Lock, inspection, scripts
-from redis_locks.backends import backend_for
-from redis_locks.drivers.base import run_blocking
+from redis_locks import Lock, inspection
 from redis_locks.statistics.flushing import flusher
 from redis_locks.testing.server import EmbeddedServer
 from tests.browsing import MARKS, browser, log_in, new_page, serious
 from tests.contract.world import until
+from tests.django.parties import MINUTES, ask
 from tests.django.serving import served
 from tests.elsewhere import in_thread
 from tests.faults.processes import Worker
@@ -117,30 +116,16 @@ def test_how_many_more_wait_follows_the_queue(
     visit: Visit, server: EmbeddedServer, name: str
 ) -> None:
     with Lock(name, using=server.url, lease=60):
-        stand_in_line(server, name, range(102))
+        ask(((name, f"{number}.1") for number in range(102)), wait=MINUTES, using=server.url)
         page = visit.open(f"{LOCKS}?q={name}")
         page.click("[data-rows] a")
         page.wait_for_selector("[data-state='live'] >> text=and 2 more")
-        stand_in_line(server, name, range(102, 104))
+        ask(((name, f"{number}.1") for number in range(102, 104)), wait=MINUTES, using=server.url)
         page.wait_for_selector("text=and 4 more")
         for number in range(3, 104):
             inspection.cancel(name, f"{number}.1", using=server.url)
         page.wait_for_selector("text=/and \\d+ more/", state="detached")
         assert 3 == page.locator("#queue-title >> xpath=..//tbody/tr").count()
-
-
-def stand_in_line(server: EmbeddedServer, name: str, numbers: range) -> None:
-    """Let waiters ask for a lock that is held, by the script itself: a hundred threads are many."""
-    backend = backend_for(server.url)
-    link = run_blocking(backend.driver.checkout())
-    who = '{"host":"web-1","pid":4711,"unit":"thread MainThread","label":"many"}'
-    calls = [
-        (backend.keys(name), (f"{number}.1", 60_000, "exclusive", who, link.channel, 60_000, 1))
-        for number in numbers
-    ]
-    replies = run_blocking(link.call_many(scripts.ACQUIRE, calls))
-    assert not any(isinstance(reply, Exception) for reply in replies)
-    backend.driver.checkin(link)
 
 
 def test_times_go_on_between_the_news_and_the_focus_stays(

@@ -16,7 +16,7 @@ from redis_locks.admin import screens
 from redis_locks.admin.paths import from_path, to_path
 from redis_locks.admin.rows import mode_text
 from tests import elsewhere
-from tests.django.parties import held, waited_for
+from tests.django.parties import held, stand_in_a_chain, waited_for
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
 
@@ -255,6 +255,16 @@ def test_who_blocks_whom_reaches_over_locks(viewer: Client, name: str) -> None:
         html = text_of(viewer, page_of(inner))
     tree = html[html.index("Who blocks whom") :]
     assert tree.index("top") < tree.index("middle") < tree.index("bottom")
+
+
+@pytest.mark.parametrize(("number", "cut"), [(0, True), (50, True), (99, False)])
+def test_of_a_long_chain_each_page_shows_the_part_around_its_lock(
+    viewer: Client, number: int, cut: bool
+) -> None:
+    stand_in_a_chain(100)
+    html = text_of(viewer, page_of(f"lock:{number}"))
+    assert f"waits for <bdi>lock:{number}</bdi>" in html
+    assert cut == ("And more below" in html)
 
 
 def test_with_too_many_locks_only_the_own_queue_is_in_the_tree(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from threading import Thread
 
 import pytest
@@ -16,6 +18,7 @@ from redis_locks.blockers import Node
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from tests.contract.world import until
 from tests.django.command_calls import run
+from tests.django.parties import stand_in_a_chain
 
 
 def holder(unit: str, pid: int = 1) -> HolderInfo:
@@ -60,6 +63,38 @@ def test_trees_join_those_who_wait_below_those_they_wait_for(
     locks: list[LockInfo], trees: list[str]
 ) -> None:
     assert trees == [drawn(tree) for tree in blockers.trees(blockers.blocked(locks))]
+
+
+@pytest.mark.parametrize("length", [40, 41, 1500])
+def test_a_long_chain_goes_on_in_trees_of_their_own(length: int) -> None:
+    chain = [lock(f"l{number}", f"s{number}", f"s{number + 1}") for number in range(length)]
+    roots = blockers.trees(blockers.blocked(chain))
+    walks = [list(walked(root)) for root in roots]
+    assert max(map(len, walks)) <= 1 + blockers.DEEPEST
+    assert [*range(length)] == [
+        int(node.lock[1:]) for walk in walks for node in walk if node.lock is not None
+    ]
+    # Each begins where the one before ends, and says so.
+    for earlier, later in pairwise(walks):
+        assert earlier[-1].cut
+        assert earlier[-1].who.session == later[0].who.session
+    assert not walks[-1][-1].cut
+
+
+def test_a_deadlock_longer_than_a_tree_is_told_where_it_closes() -> None:
+    circle = [lock(f"l{number}", f"s{number}", f"s{(number + 1) % 100}") for number in range(100)]
+    nodes = [node for root in blockers.trees(blockers.blocked(circle)) for node in walked(root)]
+    assert ["s0"] == [node.who.unit for node in nodes if node.deadlocked]
+    assert 100 == sum(node.lock is not None for node in nodes)
+
+
+def walked(node: Node) -> Iterator[Node]:
+    """The nodes of a chain."""
+    while True:
+        yield node
+        if not node.blocks:
+            return
+        (node,) = node.blocks
 
 
 def test_threads_of_one_name_are_sessions_of_their_own() -> None:
@@ -120,6 +155,15 @@ def test_a_real_queue_is_shown_as_a_tree(contended: None) -> None:
     assert lines[12].startswith("└─ ")
     assert lines[13].startswith("   └─ ")
     assert f"{me} below (" in lines[13]
+
+
+def test_a_hundred_that_wait_for_each_other_are_all_shown(name: str) -> None:
+    with override_settings(REDIS_LOCKS={"PREFIX": name}):
+        stand_in_a_chain(100)
+        lines = run("blocking")[0].splitlines()
+    assert 100 == sum(" waits " in line for line in lines)
+    assert 2 == sum(line.endswith(", and more below in a tree of its own") for line in lines)
+    assert 103 == len(lines)
 
 
 def test_programs_get_a_line_for_each_waiter_and_holder(contended: None) -> None:

@@ -11,13 +11,12 @@ import pytest
 import redis
 from django.test import override_settings
 
-from redis_locks import inspection, listing, scripts
+from redis_locks import inspection, listing
 from redis_locks.backends import backend_for
-from redis_locks.drivers.base import run_blocking
 from redis_locks.inspection import reading
 from redis_locks.listing import Filter, page, search
 from redis_locks.testing.server import EmbeddedServer
-from tests.django.parties import held, waited_for
+from tests.django.parties import ask, held, waited_for
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
 
@@ -36,22 +35,6 @@ def all_held(*names: str) -> Iterator[None]:
 
 def shown(**options: object) -> list[str]:
     return [lock.name for lock in page(**options).locks]  # type: ignore[arg-type]
-
-
-def acquire_many(how_many: int) -> None:
-    """Acquire locks by the script itself, a thousand in one round trip."""
-    backend = backend_for(None)
-    link = run_blocking(backend.driver.checkout())
-    who = '{"host":"web-1","pid":4711,"unit":"thread MainThread","label":"many"}'
-    for start in range(0, how_many, 1000):
-        calls = []
-        for number in range(start, start + 1000):
-            lock = f"account:{number:06}"
-            argv = (f"token{number}", 600_000, "exclusive", who, link.channel, 0)
-            calls.append((backend.keys(lock), argv))
-        replies = run_blocking(link.call_many(scripts.ACQUIRE, calls))
-        assert not any(isinstance(reply, Exception) for reply in replies)
-    backend.driver.checkin(link)
 
 
 def test_names_are_sorted_and_only_those_of_locks_in_use() -> None:
@@ -213,7 +196,7 @@ def test_the_first_of_many_pages_is_quick_and_asks_for_no_foreign_key(
         for start in range(0, FOREIGN, FOREIGN // 10):
             client.eval(POPULATE, 0, start, start + FOREIGN // 10 - 1)
         assert FOREIGN == client.dbsize()
-        acquire_many(MANY)
+        ask(((f"account:{number:06}", f"token{number}.1") for number in range(MANY)), wait=0)
         client.config_resetstat()
         look_at_many(client)
 

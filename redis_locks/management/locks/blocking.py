@@ -72,4 +72,6 @@ def _line(node: Node) -> str:
     line = f"{who} waits {duration(who.waited)} for {node.lock}"
     if node.deadlocked:
         return f"{line}: DEADLOCK with the above"
+    if node.cut:
+        return f"{line}, and more below in a tree of its own"
     return f"{line}, see also elsewhere" if node.repeated else line
