@@ -81,9 +81,11 @@ def coverage(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON)
 def long(session: nox.Session) -> None:
-    """Run the long forms of tests, on a quiet machine; they take a quarter of an hour."""
+    """Run the long forms of tests, on a quiet machine; 200,000 transfers alone take some ten minutes of it."""
     session.install("-e", ".[test]")
-    session.run("python", "-m", "pytest", "-n2", "-m", "long", *session.posargs)
+    full = {"REDIS_LOCKS_CHAOS_JOBS": "500", "REDIS_LOCKS_TRANSFERS": "200000"}
+    env = {name: os.environ.get(name, count) for name, count in full.items()}
+    session.run("python", "-m", "pytest", "-n2", "-m", "long", *session.posargs, env=env)
 
 
 @nox.session(python=PYTHON)

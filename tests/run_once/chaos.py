@@ -1,7 +1,7 @@
 """Run as a script: workers of one set of jobs, killed at random and replaced until all jobs are settled.
 
 Arguments: the server's URL, the prefix of the jobs, how many jobs, how many workers, the attempts of a job,
-"blocking" or "async". Prints how many workers were killed.
+"blocking" or "async", how many workers are killed at most. Prints how many workers were killed.
 
 What happens in a job is written to a list of the server, one line each, without run_once's help:
 "begun NUMBER FENCE", "failed NUMBER", "done NUMBER".
@@ -138,7 +138,7 @@ def hire(start: Callable[[], None]) -> int:
     os._exit(status)
 
 
-def main(url: str, prefix: str, jobs: int, workers: int, most: int, mode: str) -> int:
+def main(url: str, prefix: str, jobs: int, workers: int, most: int, mode: str, kills: int) -> int:
     def start() -> None:
         worker = Worker(url, prefix, jobs, most)
         worker.asynchronous() if mode == "async" else worker.blocking()
@@ -154,6 +154,8 @@ def main(url: str, prefix: str, jobs: int, workers: int, most: int, mode: str) -
                 raise SystemExit(f"a worker ended with status {status}")
             crew.remove(victim)
             continue
+        if killed == kills:
+            continue
         os.kill(victim, signal.SIGKILL)
         os.waitpid(victim, 0)
         killed += 1
@@ -163,5 +165,5 @@ def main(url: str, prefix: str, jobs: int, workers: int, most: int, mode: str) -
 
 if __name__ == "__main__":
     arguments: list[Any] = sys.argv[1:]
-    url, prefix, jobs, workers, most, mode = arguments
-    print(main(url, prefix, int(jobs), int(workers), int(most), mode))  # noqa: T201
+    url, prefix, jobs, workers, most, mode, kills = arguments
+    print(main(url, prefix, int(jobs), int(workers), int(most), mode, int(kills)))  # noqa: T201
