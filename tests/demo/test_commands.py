@@ -36,10 +36,18 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**kept, "DEMO_DATABASE": str(tmp_path / "demo.sqlite3"), "PYTHONUNBUFFERED": "1"}
 
 
-def manage(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+def manage(
+    environment: dict[str, str], *arguments: str, within: float = 50
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "manage.py", *arguments]
     return subprocess.run(
-        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=50, check=False
+        command,
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=within,
+        check=False,
     )
 
 
@@ -112,6 +120,20 @@ def test_compare_prints_json_that_a_program_can_read(migrated: dict[str, str]) -
     assert report["status"] == "finished"
     assert len(report["medians"]) == len(available())
     assert any("conserved the money" in finding["text"] for finding in report["findings"])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_a_full_comparison_takes_less_than_three_minutes(migrated: dict[str, str]) -> None:
+    """On a quiet machine: `pytest -n0 -s -m long -k three_minutes tests/demo` prints how long."""
+    started = time.monotonic()
+    result = manage(migrated, "compare", "--json", within=360)
+    lasted = time.monotonic() - started
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    print(f"manage.py compare: {lasted:.0f} s, {len(report['measurements'])} measurements")  # noqa: T201
+    assert len(report["measurements"]) == 5 * 4 * 2 * len(available())
+    assert lasted < 180
 
 
 @pytest.mark.long
