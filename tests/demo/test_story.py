@@ -122,6 +122,7 @@ def test_strategies_are_explained_before_anything_was_measured(viewer: Client) -
     page = viewer.get(reverse("admin:bank_comparison_changelist")).content.decode()
     for name in STRATEGIES:
         assert html.escape(STRATEGIES[name].sentence) in page
+    assert "BEGIN IMMEDIATE, so one runs at a time" in page
     assert "No comparison has finished yet." in page
     assert "<canvas" not in page
 
