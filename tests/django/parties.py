@@ -57,11 +57,11 @@ def held(name: str, **options: Any) -> Iterator[Hold]:
 
 
 @contextmanager
-def on_host(host: str) -> Iterator[None]:
-    """Let whoever asks for a lock meanwhile do so on another host."""
+def on_host(host: str, pid: int | None = None) -> Iterator[None]:
+    """Let whoever asks for a lock meanwhile do so on another host, perhaps in a process of that number."""
 
-    def who(pid: int, unit: str, label: str | None, _ear: str | None) -> str:
-        return json.dumps({"host": host, "pid": pid, "unit": unit, "label": label})
+    def who(own: int, unit: str, label: str | None, _ear: str | None) -> str:
+        return json.dumps({"host": host, "pid": pid or own, "unit": unit, "label": label})
 
     with mock.patch.object(identity, "_who", who):
         yield
