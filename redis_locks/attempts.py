@@ -209,6 +209,11 @@ class Attempt:
                     break
         raise LockBackendError(f"{self._driver.description} does not answer: {last}")
 
+    def forsake(self) -> None:
+        """Leave a place behind that the server did not let us give up: nobody hears of its grant."""
+        if self._link is not None:
+            self._link.forsake()
+
     async def _reconnect(self, error: LinkBroken) -> None:
         """Get ready for another try, or raise `LockBackendError`."""
         self.close(broken=True)

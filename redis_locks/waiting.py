@@ -68,4 +68,5 @@ async def _abandon(driver: Driver, attempt: Attempt) -> None:
     try:
         await driver.finish(attempt.abandon())
     except (LockBackendError, LinkBroken):
+        attempt.forsake()
         note_unconfirmed(attempt.token)  # its lease, or its place's time, ends it

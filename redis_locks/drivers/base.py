@@ -59,6 +59,9 @@ class Link(Protocol):
     def unlisten(self, token: str) -> None:
         """Forget `token`."""
 
+    def forsake(self) -> None:
+        """Listen no more, for a place in a queue stays behind: it must not be granted for nobody."""
+
     async def receive(self, token: str, timeout: float) -> bytes | None:
         """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
 

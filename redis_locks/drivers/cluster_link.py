@@ -230,6 +230,11 @@ class ClusterLink(CallingLink):
         for link in self._links.values():
             link.unlisten(token)
 
+    def forsake(self) -> None:
+        """Listen no more; see `Link`."""
+        for link in self._links.values():
+            link.forsake()
+
     async def receive(self, token: str, timeout: float) -> bytes | None:
         """Wait for a message on the node tuned in; see `Link`.
 

@@ -73,6 +73,10 @@ class Crowd:
         """Forget `token`."""
         self._by_token.pop(token, None)
 
+    def forsake(self) -> None:
+        """Go on under another name: nobody hears what is told to the one of before."""
+        self._ear.connect_again()
+
     def leave(self, link: CrowdLink) -> None:
         """Note that a thread waits no more."""
         with self._mutex:
@@ -144,6 +148,10 @@ class CrowdLink(CallingLink):
         """Keep a message, or an empty one that says: ask again."""
         self._message = message or self._message
         self._bell.ring()
+
+    def forsake(self) -> None:
+        """Have all who hear here hear anew; see `Link`."""
+        self._crowd.forsake()
 
     async def receive(self, token: str, timeout: float) -> bytes | None:  # noqa: ARG002 - as `Link`
         """Wait for a message; None as well when the connection was gone meanwhile; see `Link`."""

@@ -116,6 +116,12 @@ class Ear:
         if link is not None:
             link.close()
 
+    def connect_again(self) -> None:
+        """Connect anew, if it is open, as if the connection had broken."""
+        link = self._link
+        if link is not None:
+            link.close()
+
     def _run(self, link: HearingLink, closing: threading.Event) -> None:
         while True:
             try:

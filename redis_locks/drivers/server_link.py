@@ -28,6 +28,10 @@ class ServerLink(CallingLink):
         """Be of no more use, because of `error`."""
         raise NotImplementedError
 
+    def forsake(self) -> None:
+        """Break, so that whoever waits on it asks again on another one; see `Link`."""
+        self._break(LinkBroken("a place in a queue could not be given up"))
+
     async def tune_in(self, keys: Sequence[bytes]) -> None:
         """Nothing to do: one channel serves all locks."""
 

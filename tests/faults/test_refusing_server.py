@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from redis_locks import Hold, Lock, LockBackendError
+from redis_locks import Hold, Lock, LockBackendError, attempts
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until_renewed
 
@@ -114,6 +114,28 @@ def test_a_primary_that_is_a_replica_for_a_while_keeps_what_it_has(
     assert hold.token == server_side.holder(name)
     until_renewed(hold)
     world.release(hold)
+    assert set() == server_side.left_of(name)
+
+
+def test_a_place_that_could_not_be_given_up_is_not_granted_for_nobody(
+    world: World,
+    name: str,
+    private_server: EmbeddedServer,
+    server_side: Observer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attempts, "RECHECK", 0.1)
+    lock = Lock(name, using=private_server.url, wait=PATIENCE, lease=PATIENCE)
+    hold = held(world, lock)
+    waiter = world.start(world.acquire, lock)
+    server_side.until_waiters(name, 1)
+    server_side.client.execute_command(*REPLICA.begin)
+    with pytest.raises(LockBackendError):
+        waiter.result(PATIENCE)  # it says now and then that it is there
+    assert 1 == server_side.waiters(name)
+    server_side.client.execute_command(*REPLICA.end)
+    world.release(hold)
+    world.release(held(world, lock, wait=PATIENCE / 2))
     assert set() == server_side.left_of(name)
 
 
