@@ -115,6 +115,8 @@ def benchmarks(session: nox.Session) -> None:
     session.install("-e", ".[test]", *dependency_group("benchmarks"))
     session.run("python", "-m", "tests.benchmarks", *session.posargs)
     session.run("python", "-m", "tests.benchmarks.local")
+    session.run("python", "-m", "tests.benchmarks.statistics")
+    session.run("python", "-m", "pytest", "-n0", "-s", "-m", "benchmark")
     session.run("python", "-m", "tests.benchmarks.listeners")
 
 
