@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import os
+import secrets
 import socket
+import string
 import sys
 import threading
 import weakref
@@ -18,7 +19,20 @@ from typing import Any, Final
 
 from asgiref.sync import SyncToAsync
 
-from redis_locks.claims import Claim
+from redis_locks.claims import Claim, write_who
+
+LISTENER = 11
+"""Letters and digits that name a connection: 65 random bits."""
+
+_ALPHABET = string.ascii_letters + string.digits
+
+
+def random_text(length: int) -> str:
+    """Return random letters and digits, almost 6 bits each: hexadecimal ones would be longer.
+
+    They are in keys, values and messages of every lock, and in commands that people type.
+    """
+    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
 
 
 class Session:
@@ -40,7 +54,7 @@ class _Process:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.prefix = os.urandom(12).hex()
+        self.prefix = random_text(16)
         self.counter = itertools.count(1)
         self.sessions = itertools.count(1)
         self.of_threads = threading.local()
@@ -127,7 +141,7 @@ def new_session() -> Session:
 
 
 def new_token(of: Session | None = None) -> str:
-    """Return a token nobody else has: its session (None: this thread), which has 96 random bits, and a counter."""
+    """Return a token nobody else has: its session (None: this thread), which has 95 random bits, and a counter."""
     return f"{(of or session(task=False)).name}.{next(_process.counter):x}"
 
 
@@ -142,9 +156,9 @@ def unconfirmed() -> str:
 
 
 def whoami(label: str | None, *, task: bool, ear: str | None = None) -> str:
-    """Return JSON that tells people who asks: host, pid, thread or task, and what it runs.
+    """Return text that tells people who asks: host, pid, thread or task, and what it runs.
 
-    `ear` is for scripts: a channel to which this process listens for as long as it lives.
+    `ear`, at its end, is for scripts: a channel to which this process listens for as long as it lives.
     """
     if task:
         current = asyncio.current_task()
@@ -156,13 +170,8 @@ def whoami(label: str | None, *, task: bool, ear: str | None = None) -> str:
 
 @lru_cache(maxsize=1024)
 def _who(pid: int, unit: str, label: str | None, ear: str | None) -> str:
-    who = {
-        "host": socket.gethostname(),
-        "pid": pid,
-        "unit": unit,
-        "label": label or _command(),
-    }
-    return json.dumps(who | ({"ear": ear} if ear else {}), separators=(",", ":"))
+    who = (socket.gethostname(), pid, unit, label or _command())
+    return write_who(*who) + (f"\t{ear}" if ear else "")
 
 
 @lru_cache(maxsize=1)

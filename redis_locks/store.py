@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from redis_locks import scripts
+from redis_locks.claims import FIELDS
 from redis_locks.drivers.base import Arg, Call, Link, LinkBroken
 from redis_locks.exceptions import LockLost
 from redis_locks.keys import Keys
@@ -89,7 +90,7 @@ async def acquire(
 
 
 def _asked(link: Link, request: Request) -> tuple[Arg, ...]:
-    return (request.token, request.lease_ms, request.mode, request.who, link.channel)
+    return (request.token, request.lease_ms, request.mode, request.who, link.listener)
 
 
 def _refused(at_ms: str, ends_ms: str, claim: str) -> Refused:
@@ -148,7 +149,7 @@ async def adopt(link: Link, heir: Request, token: str, fencing_token: int = 0) -
 
 def may_be_buried(claim: str) -> bool:
     """Return whether the holder is to lose the lock when its process is gone."""
-    return '"ear":' in claim
+    return claim.count("\t") == FIELDS
 
 
 async def bury(link: Link, keys: Keys, token: str) -> int:

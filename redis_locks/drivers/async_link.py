@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -27,7 +26,7 @@ from redis_locks.drivers.resp import (
 )
 from redis_locks.drivers.server_link import ServerLink
 from redis_locks.drivers.wire import pack_command
-from redis_locks.identity import process_name
+from redis_locks.identity import LISTENER, process_name, random_text
 from redis_locks.keys import grant_channel, holder_channel
 
 
@@ -54,7 +53,7 @@ class AsyncLink(asyncio.Protocol, ServerLink):
         heard: Callable[[str], None] = lambda _: None,
         lost: Callable[[], None] = lambda: None,
     ) -> None:
-        self.listener = os.urandom(8).hex()
+        self.listener = random_text(LISTENER)
         self.channel = grant_channel(prefix, self.listener)
         self.channels: set[str] = set()
         self.broken = False

@@ -17,7 +17,7 @@ from redis_locks.drivers.bells import ThreadBell
 from redis_locks.drivers.blocking_link import BlockingLink, EarLink
 from redis_locks.drivers.crowd import Crowd, CrowdLink
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.identity import process_name
+from redis_locks.identity import LISTENER, process_name, random_text
 from redis_locks.keys import grant_channel, holder_channel
 
 T = TypeVar("T")
@@ -68,11 +68,9 @@ class BlockingDriver:
         self._grown_at = 0.0
         self._opening: deque[None] = deque()
         self._counting = threading.RLock()
-        channel = self._new_channel()
-        self._crowd = Crowd(channel, partial(EarLink, self._endpoint, channel))
-
-    def _new_channel(self) -> str:
-        return grant_channel(self._prefix, os.urandom(8).hex())
+        listener = random_text(LISTENER)
+        channel = grant_channel(self._prefix, listener)
+        self._crowd = Crowd(channel, listener, partial(EarLink, self._endpoint, channel))
 
     async def checkout(self) -> Link:
         """Return an idle link, or a new one; see `Driver`."""
@@ -85,8 +83,9 @@ class BlockingDriver:
     def _connected(self) -> BlockingLink:
         """Return a new link, which stands in `_opening` already."""
         try:
-            channel = "" if self._endpoint.in_cluster else self._new_channel()
-            link = BlockingLink(self._endpoint, channel)
+            listener = random_text(LISTENER)
+            own = "" if self._endpoint.in_cluster else grant_channel(self._prefix, listener)
+            link = BlockingLink(self._endpoint, own, listener)
             self._open.add(link)
             return link
         finally:

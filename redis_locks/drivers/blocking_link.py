@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Callable, Collection
@@ -74,14 +73,14 @@ class BlockingLink(ServerLink):
         "waits",
     )
 
-    def __init__(self, endpoint: Endpoint, channel: str) -> None:
-        """Connect and subscribe to `channel`, if it is not empty.
+    def __init__(self, endpoint: Endpoint, channel: str, listener: str = "") -> None:
+        """Connect and subscribe to `channel`, if it is not empty; scripts know it as `listener`.
 
         Raises Unreachable, LinkBroken or LockBackendError.
         """
         self.channel = channel
         self.channels: set[str] = set()
-        self.listener = os.urandom(8).hex()
+        self.listener = listener
         self.broken = False
         self.waits = False
         """Whether it is kept by a thread that waits; for the driver."""

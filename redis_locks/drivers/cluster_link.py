@@ -27,7 +27,7 @@ _PAUSE = 0.05
 _ASKING = pack_command(b"ASKING")
 
 _NOWHERE = "-"
-"""The channel of a claim whose holder does not listen."""
+"""The channel, and the listener, of a claim whose holder does not listen."""
 
 
 class NodeLink(Link, Protocol):
@@ -42,10 +42,10 @@ class NodeLink(Link, Protocol):
 class ClusterLink(CallingLink):
     """Links to as many nodes as the calls need; used by one thread or task at a time."""
 
-    __slots__ = ("_ear", "_links", "_nodes", "_tokens", "channel")
+    __slots__ = ("_ear", "_links", "_nodes", "_tokens", "channel", "listener")
 
     def __init__(self, nodes: Nodes) -> None:
-        self.channel = _NOWHERE
+        self.channel = self.listener = _NOWHERE
         self._nodes = nodes
         self._links: dict[Address, NodeLink] = {}
         self._tokens: list[str] = []
@@ -114,6 +114,7 @@ class ClusterLink(CallingLink):
             if isinstance(reply, ErrorReply):
                 raise self._nodes.refusal(reply)
             link.channels.add(channel)
+        self.listener = link.listener
         return channel
 
     async def call_and_read(

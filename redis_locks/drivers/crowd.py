@@ -41,11 +41,13 @@ class Crowd:
 
     Args:
         channel: On which they all hear; each message begins with the token that it is for.
+        listener: What scripts are told of it: the end of the channel's name.
         connect: Opens a link to hear on it; raises LinkBroken or LockBackendError.
     """
 
-    def __init__(self, channel: str, connect: Callable[[], HearingLink]) -> None:
+    def __init__(self, channel: str, listener: str, connect: Callable[[], HearingLink]) -> None:
         self.channel = channel
+        self.listener = listener
         self._members: WeakSet[CrowdLink] = WeakSet()
         self._by_token: dict[str, CrowdLink] = {}
         self._mutex = threading.RLock()
@@ -103,10 +105,11 @@ class Crowd:
 class CrowdLink(CallingLink):
     """A link of one thread that waits: it asks over the pool and hears with the crowd."""
 
-    __slots__ = ("__weakref__", "_bell", "_crowd", "_message", "_pool", "channel")
+    __slots__ = ("__weakref__", "_bell", "_crowd", "_message", "_pool", "channel", "listener")
 
     def __init__(self, crowd: Crowd, pool: Pool) -> None:
         self.channel = crowd.channel
+        self.listener = crowd.listener
         self._crowd = crowd
         self._pool = pool
         self._bell = ThreadBell()

@@ -53,7 +53,7 @@ async def begin(link: Link, request: Request, terms: Terms) -> Begun | Locked | 
     """Begin the next attempt if the lock is free, or ours, and there is something to do."""
     token = request.token
     argv = (
-        *(token, request.lease_ms, request.who, link.channel),
+        *(token, request.lease_ms, request.who, link.listener),
         *(terms.max_attempts, terms.kept_ms),
     )
     _, word, attempt, rest = echoed(await link.call(scripts.BEGIN, (request.keys, argv)), token, 3)

@@ -63,6 +63,13 @@ def _read(package: str, part: str) -> bytes:
     return (files(package) / f"{part}.lua").read_bytes()
 
 
+_SHARDED = (
+    (b"PUBLISH", b"SPUBLISH"),
+    (b"NUMSUB", b"SHARDNUMSUB"),
+    (b"{%d+}:index$", b":index$"),  # what the channels of a partition have instead
+)
+
+
 class _ClusterScript(Script):
     """A script as the nodes of a cluster run it."""
 
@@ -74,7 +81,7 @@ class _ClusterScript(Script):
     def text(self) -> bytes:
         """See `on_cluster`."""
         text = self._script.text
-        for word, sharded in ((b"PUBLISH", b"SPUBLISH"), (b"NUMSUB", b"SHARDNUMSUB")):
+        for word, sharded in _SHARDED:
             text = text.replace(b'"%b"' % word, b'"%b"' % sharded)
         return text if self.is_extension else _read(__name__, "_cluster") + b"\n" + text
 

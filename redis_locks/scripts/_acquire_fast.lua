@@ -12,8 +12,8 @@ if ARGV[3] == "exclusive" and #KEYS == 2 then
     local lease, wait = ARGV[2], tonumber(ARGV[6])
     local at = string.format("%.0f", clock())
     if wait ~= 0 then
-      local give_up_at = wait < 0 and "0" or string.format("%.0f", now + wait)
-      local claim = "0 " .. at .. " exclusive " .. lease .. " " .. ARGV[5] .. " " .. give_up_at .. " 1 " .. ARGV[4]
+      local most = wait < 0 and "0" or ARGV[6]
+      local claim = "0 " .. at .. " exclusive " .. lease .. " " .. ARGV[5] .. " " .. most .. " 1 " .. ARGV[4]
       call("HSET", claims, token, claim)
       local joined = redis.pcall("RPUSH", queue, token)
       if type(joined) == "table" then

@@ -19,7 +19,7 @@ local function clock()
 end
 
 -- Make `holder` the holder and return its fencing token and the time.
-local function grant(holder, lease, channel, who)
+local function grant(holder, lease, listener, who)
   local ends = clock() + lease
   call("ZADD", index, "GT", ends, name)
   local expires = call("PEXPIRETIME", index)
@@ -40,7 +40,7 @@ local function grant(holder, lease, channel, who)
   local at = string.format("%.0f", now)
   -- 16 more belong to it: see FENCE_RESERVED.
   call("SET", fence_key, string.format("%.0f", fence + 16), "PX", 3600000)
-  local claim = fence .. " " .. at .. " exclusive " .. lease .. " " .. channel .. " 0 1 " .. who
+  local claim = fence .. " " .. at .. " exclusive " .. lease .. " " .. listener .. " 0 1 " .. who
   call("SET", key, holder .. " " .. claim, "PX", lease)
   return fence, at
 end

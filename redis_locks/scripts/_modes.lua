@@ -185,7 +185,7 @@ local function forget_claims(name)
 end
 
 -- Write down a holder of all the locks.
-local function hold(locks, holder, fence, mode, lease, channel, who)
+local function hold(locks, holder, fence, mode, lease, listener, who)
   local from = upgraded(mode)
   local ends = clock() + lease
   for _, name in ipairs(from and locks or {}) do
@@ -197,7 +197,7 @@ local function hold(locks, holder, fence, mode, lease, channel, who)
   for place, name in ipairs(locks) do
     local here = mode_at(mode, place)
     if here ~= claimed then
-      claim, claimed = claim_of(fence, here, text(lease), channel, #locks, who), here
+      claim, claimed = claim_of(fence, here, text(lease), listener, #locks, who), here
     end
     if from then
       unshare(name, { from })
@@ -241,8 +241,8 @@ end
 -- Turn the caller's exclusive hold of one lock into a shared one of `as`, lease unchanged.
 local function become_shared(name, as)
   local _, claim = exclusive(name)
-  local fence, _, _, _, channel, _, _, who = string.match(claim, CLAIM)
+  local fence, _, _, _, listener, _, _, who = string.match(claim, CLAIM)
   local left = call("PEXPIRETIME", HOLDER .. name) - clock()
   call("DEL", HOLDER .. name)
-  hold({ name }, as, fence, "shared", left, channel, who)
+  hold({ name }, as, fence, "shared", left, listener, who)
 end

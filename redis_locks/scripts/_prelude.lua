@@ -14,10 +14,11 @@
 --   P{n}:index         ZSET    name of a held or waited-for lock -> end of its last lease (ms)
 -- ARGV, always first: token.
 --
--- A claim is "fence since mode lease_ms channel give_up_at size who": the fencing token (0 for a
--- waiter), holding or waiting since (ms), until when a waiter waits (ms, 0 for ever), how many
--- locks it wants at once, and JSON that only people read. A mode is "exclusive", "shared",
--- "permit:CAPACITY", "no_key", "key_share" or the intent of one, "intent:exclusive", which says
+-- A claim is "fence since mode lease_ms listener wait size who": the fencing token (0 for a waiter),
+-- holding or waiting since (ms), the connection that hears of a grant (see `channel_of`), for how
+-- long a waiter waits at most (ms, 0 for ever), how many locks it wants at once, and text for people
+-- with a tab between each two fields (see `bury` for the last one). A mode is "exclusive",
+-- "shared", "permit:CAPACITY", "no_key", "key_share" or the intent of one, "intent:exclusive", which says
 -- that locks below this one are held so. Of waiters only: "upgrade:TOKEN" (exclusive, beside the
 -- shared hold TOKEN) and "intent:N:MODE", see `mode_at`.
 --
@@ -83,12 +84,18 @@ local function exclusive(name)
   return string.sub(value, 1, space - 1), string.sub(value, space + 1)
 end
 
--- Tell who listens on `channel`, and return how many they are. Not to the listeners of replicas: one
+-- The channel of a connection. Spelled here, as a claim that had it would take more memory. It is in
+-- no partition, so the hash tag goes; on a cluster it stays, see `on_cluster`.
+local function channel_of(listener)
+  return string.gsub(index, "{%d+}:index$", ":grants:") .. listener
+end
+
+-- Tell `listener`, and return how many heard it. Not to the listeners of replicas: one
 -- that still listens to a server which was the primary before would believe in a grant that
 -- nobody heard here, and that somebody else got then.
-local function tell(channel, message)
+local function tell(listener, message)
   redis.set_repl(redis.REPL_NONE)
-  local heard = call("PUBLISH", channel, message)
+  local heard = call("PUBLISH", channel_of(listener), message)
   redis.set_repl(redis.REPL_ALL)
   return heard
 end
@@ -126,12 +133,12 @@ local function hold_alone(name, holder, fence, ends, claim)
   call("SET", HOLDER .. name, holder .. " " .. claim, "PXAT", text(ends))
 end
 
-local function claim_of(fence, mode, lease, channel, size, who)
-  return fence .. " " .. text(now) .. " " .. mode .. " " .. lease .. " " .. channel .. " 0 " .. size .. " " .. who
+local function claim_of(fence, mode, lease, listener, size, who)
+  return fence .. " " .. text(now) .. " " .. mode .. " " .. lease .. " " .. listener .. " 0 " .. size .. " " .. who
 end
 
-local function waiting_claim(since, mode, lease, channel, give_up_at, size, who)
-  return "0 " .. since .. " " .. mode .. " " .. lease .. " " .. channel .. " " .. give_up_at .. " " .. size .. " " .. who
+local function waiting_claim(since, mode, lease, listener, wait, size, who)
+  return "0 " .. since .. " " .. mode .. " " .. lease .. " " .. listener .. " " .. wait .. " " .. size .. " " .. who
 end
 
 local function expire(key, at)

@@ -85,9 +85,9 @@ local function settle(locks)
         break
       end
       local claim = call("HGET", CLAIMS .. name, first) or ""
-      local _, _, mode, lease, channel, give_up_at, size, who = string.match(claim, CLAIM)
+      local _, since, mode, lease, listener, wait, size, who = string.match(claim, CLAIM)
       local all = mode and wanted(name, first, tonumber(size))
-      local living = all and (first == token or give_up_at == "0" or tonumber(give_up_at) > clock())
+      local living = all and (first == token or wait == "0" or since + wait > clock())
       local from = living and upgraded(mode)
       if from and not shares(name, from) then
         living = false
@@ -96,7 +96,7 @@ local function settle(locks)
       if living and not fits(all, first, mode, claim) then
         aside = steps_aside(all, first, mode, name)
         -- The dead must not keep those behind them from sharing.
-        if not aside and (first == token or exclusive(name) or call("PUBSUB", "NUMSUB", channel)[2] > 0) then
+        if not aside and (first == token or exclusive(name) or call("PUBSUB", "NUMSUB", channel_of(listener))[2] > 0) then
           break
         end
         living = aside
@@ -106,11 +106,11 @@ local function settle(locks)
         if first == token then
           own = fence
         else
-          living = tell(channel, first .. " " .. fence .. " " .. text(now)) > 0
+          living = tell(listener, first .. " " .. fence .. " " .. text(now)) > 0
         end
         if living then
           leave(all, first)
-          hold(all, first, fence, mode, tonumber(lease), channel, who)
+          hold(all, first, fence, mode, tonumber(lease), listener, who)
           if mode == "exclusive" or from then
             break
           end

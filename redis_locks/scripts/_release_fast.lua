@@ -15,10 +15,11 @@ if #KEYS == 2 then
       return token .. " 1"
     end
     local claim = call("HGET", claims, first) or ""
-    local since, lease, channel, give_up_at, who = string.match(claim, "^0 (%d+) exclusive (%d+) (%S+) (%d+) 1 (.*)$")
-    if since and (give_up_at == "0" or tonumber(give_up_at) > clock()) then
-      local fence, at = grant(first, lease, channel, who)
-      -- To this server's listeners only: see `tell`.
+    local since, lease, listener, wait, who = string.match(claim, "^0 (%d+) exclusive (%d+) (%S+) (%d+) 1 (.*)$")
+    if since and (wait == "0" or since + wait > clock()) then
+      local fence, at = grant(first, lease, listener, who)
+      -- As `tell` does.
+      local channel = string.gsub(index, "{%d+}:index$", ":grants:") .. listener
       redis.set_repl(redis.REPL_NONE)
       local heard = call("PUBLISH", channel, first .. " " .. fence .. " " .. at)
       redis.set_repl(redis.REPL_ALL)

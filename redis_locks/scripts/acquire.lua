@@ -5,8 +5,8 @@
 -- ARGV: token
 --   2 lease, ms
 --   3 mode; "intent:N:MODE" is the intent of MODE for the first N locks and MODE for the others
---   4 who, JSON for people
---   5 channel on which the caller listens
+--   4 who, for people
+--   5 listener, the caller's connection
 --   6 wait, ms: 0 do not join the queue, -1 wait for ever
 --   7 whether the caller never asked before with this token: 1 or 0
 -- Reply: "token 1 fence now"        granted; now in ms
@@ -14,7 +14,7 @@
 --                                   "ends/PLACE" if it holds another lock than the first
 --        "token 2"                  an upgrade: the shared hold that it started from is lost
 
-local lease, mode, who, channel, wait = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local lease, mode, who, listener, wait = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 
 local function granted(fence)
   return token .. " 1 " .. fence .. " " .. text(clock())
@@ -39,7 +39,7 @@ local function take()
     leave(all, token)
   end
   local fence = next_fence(all, clock() + lease)
-  hold(all, token, fence, mode, lease, channel, who)
+  hold(all, token, fence, mode, lease, listener, who)
   return granted(fence)
 end
 
@@ -96,11 +96,11 @@ local function in_line()
 end
 
 local function join()
-  local give_up_at = wait < 0 and "0" or text(clock() + wait)
   local kept = clock() + math.max(lease, WAITER_KEPT_MS)
   -- In line already: keep place and time, but listen where the caller listens now.
   local claim = call("HGET", CLAIMS .. all[#all], token)
   local since = claim and string.match(claim, "^%d+ (%d+)") or text(clock())
+  local most = wait < 0 and "0" or text(clock() + wait - since)
   local joined = claim and in_line()
   if not joined and not first then
     -- Its place expired in one of the queues, or in all: to the end.
@@ -117,7 +117,7 @@ local function join()
       call(upgrade and "LPUSH" or "RPUSH", QUEUE .. name, token)
     end
     if waits then
-      call("HSET", CLAIMS .. name, token, waiting_claim(since, mode, ARGV[2], channel, give_up_at, #all, who))
+      call("HSET", CLAIMS .. name, token, waiting_claim(since, mode, ARGV[2], listener, most, #all, who))
       keep_queue(name, kept)
       expire(CLAIMS .. name, kept)
     else

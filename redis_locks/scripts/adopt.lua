@@ -5,7 +5,7 @@
 -- ARGV: token, of the hold as it is
 --   2 the token that it gets
 --   3 lease, ms; never shortens what is left
---   4 who, JSON for people
+--   4 who, for people
 --   5 fencing token that the hold has by now; a higher one stays
 -- Reply: "token 1 now ends fence"  now and the end of the lease in ms
 --        "token 0"                 the token does not hold all of the locks (any more)
@@ -43,7 +43,7 @@ for _, name in ipairs(all) do
   local its, ends = of(name, moved and heir or token)
   claim, soonest, latest = its, math.min(soonest, ends), math.max(latest, ends)
 end
-local fence, _, mode, _, channel = string.match(claim, CLAIM)
+local fence, _, mode, _, listener = string.match(claim, CLAIM)
 if not moved then
   fence = text(math.max(tonumber(fence), fence_now))
   soonest = latest
@@ -51,6 +51,6 @@ if not moved then
     let_go(name)
     keep_index(name, latest)
   end
-  hold(all, heir, fence, mode, latest - now, channel, who)
+  hold(all, heir, fence, mode, latest - now, listener, who)
 end
 return token .. " 1 " .. text(now) .. " " .. text(soonest) .. " " .. fence

@@ -1,14 +1,16 @@
 -- End the exclusive holds of processes that are gone, and hand the locks on. Safe to repeat.
--- Only holders that asked for it (`crash_release`) name their process's channel, as "ear" in who.
+-- Only holders that asked for it (`crash_release`) name their process's channel, as fifth field of who.
 --
 -- KEYS: index holder...
 -- ARGV: token, of whoever asks
 -- Reply: "token buried"  how many holds were ended
 
+local EAR = "^[^\t]*\t[^\t]*\t[^\t]*\t[^\t]*\t(.+)$"
+
 local buried = 0
 for _, name in ipairs(all) do
   local holder, claim = exclusive(name)
-  local ear = holder and holder ~= token and string.match(claim, '"ear":"([^"]+)"')
+  local ear = holder and holder ~= token and string.match(claim, EAR)
   if ear and call("PUBSUB", "NUMSUB", ear)[2] == 0 then
     call("DEL", HOLDER .. name)
     buried = buried + 1

@@ -6,7 +6,7 @@
 
 local name = all[1]
 local claim = call("HGET", CLAIMS .. name, token) or ""
-local _, _, _, _, channel, _, size = string.match(claim, CLAIM)
+local _, _, _, _, listener, _, size = string.match(claim, CLAIM)
 if string.sub(claim, 1, 2) ~= "0 " or not size then
   return token .. " 0"
 end
@@ -14,5 +14,5 @@ local locks = wanted(name, token, tonumber(size)) or { name }
 leave(locks, token)
 settle(locks)
 -- No fencing token is below 0.
-tell(channel, token .. " -1 " .. text(clock()))
+tell(listener, token .. " -1 " .. text(clock()))
 return token .. " 1"

@@ -10,7 +10,7 @@
 -- KEYS: index holder...
 -- ARGV: token
 --   2 mode, as in acquire
---   3 who, JSON for people
+--   3 who, for people
 --   4 where, the line of code that waits, for people
 --   5 tokens of the caller's process that hold but will not be renewed; they are in nobody's way
 -- Reply: "token 0"          no deadlock that is the caller's to end
@@ -103,8 +103,8 @@ for _, wait in ipairs(circle) do
 end
 if youngest ~= me then
   -- It looked before the circle was complete: let it look again. No fencing token, no grant.
-  local _, _, _, _, channel = string.match(claim_in_queue(youngest), CLAIM)
-  tell(channel, youngest.token .. " 0 " .. text(clock()))
+  local _, _, _, _, listener = string.match(claim_in_queue(youngest), CLAIM)
+  tell(listener, youngest.token .. " 0 " .. text(clock()))
   return token .. " 0"
 end
 leave(all, token)

@@ -5,8 +5,8 @@
 -- ARGV: token
 --   2 lease, ms
 --   3 mode, as in acquire
---   4 who, JSON for people
---   5 channel on which the caller listens
+--   4 who, for people
+--   5 listener, the caller's connection
 --   6 most groups to take
 --   7 groups, each the places of locks that are taken together or not at all: "1,2 1,3"; "-" is
 --     one without locks, which counts as taken
@@ -14,7 +14,7 @@
 -- Reply: "token fence now group ..."  the numbers of the groups held now, from 1; fence 0: nothing
 --                                     is held, and the groups, if any, have no locks
 
-local lease, mode, who, channel, most, first = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), ARGV[8] == "1"
+local lease, mode, who, listener, most, first = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), ARGV[8] == "1"
 
 local groups = {}
 for group in string.gmatch(ARGV[7], "%S+") do
@@ -83,5 +83,5 @@ end
 local plain = mode_at(mode, #all)
 mode = intents > 0 and "intent:" .. intents .. ":" .. plain or plain
 local fence = next_fence(locks, clock() + lease)
-hold(locks, token, fence, mode, lease, channel, who)
+hold(locks, token, fence, mode, lease, listener, who)
 return reply(fence, numbers)

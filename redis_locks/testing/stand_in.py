@@ -76,7 +76,7 @@ class StandIn(Backend):
 class _Memory:
     """Driver and link in one: it runs what scripts would do on a list of holds."""
 
-    channel = "-"
+    channel = listener = "-"
     suspends = True
 
     def __init__(self, outcome: Outcome, description: str) -> None:
@@ -163,7 +163,7 @@ class _Memory:
         return f"{token} 1 {round(now * 1000)} {round(held.ends * 1000)}".encode()
 
     def _take(self, keys: Keys, token: str, *arguments: Any) -> bytes:
-        lease_ms, mode, who, _channel, most, groups, _first = arguments
+        lease_ms, mode, who, _listener, most, groups, _first = arguments
         if self._outcome == "busy":
             return f"{token} 0 {_server_ms()}".encode()
         taken = groups.split()[:most]

@@ -147,8 +147,8 @@ def test_waiting_for_ever_outlasts_the_default_wait_of_the_lock(
     waiter = world.start(world.acquire, Lock(name, wait=0.01), wait=None)
     server_side.until_waiters(name, 1)
     (claim,) = server_side.client.hvals(keys_of(name).claims)
-    give_up_at = claim.split()[5]
-    assert b"0" == give_up_at
+    waits = claim.split()[5]
+    assert b"0" == waits
     world.release(hold)
     world.release(waiter.result(PATIENCE))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
@@ -11,6 +10,7 @@ from unittest import mock
 
 from redis_locks import Hold, Lock, LockError, LockLost, identity, inspection, scripts
 from redis_locks.backends import backend_for
+from redis_locks.claims import write_who
 from redis_locks.drivers.base import run_blocking
 
 MINUTES = 600_000
@@ -24,9 +24,9 @@ def ask(asked: Iterable[tuple[str, str]], *, wait: int, using: str | None = None
     """
     backend = backend_for(using)
     link = run_blocking(backend.driver.checkout())
-    who = '{"host":"web-1","pid":4711,"unit":"thread MainThread","label":"many"}'
+    who = write_who("web-1", 4711, "thread MainThread", "many")
     calls = [
-        (backend.keys(name), (token, MINUTES, "exclusive", who, link.channel, wait, 1))
+        (backend.keys(name), (token, MINUTES, "exclusive", who, link.listener, wait, 1))
         for name, token in asked
     ]
     for start in range(0, len(calls), 1000):
@@ -61,7 +61,7 @@ def on_host(host: str, pid: int | None = None) -> Iterator[None]:
     """Let whoever asks for a lock meanwhile do so on another host, perhaps in a process of that number."""
 
     def who(own: int, unit: str, label: str | None, _ear: str | None) -> str:
-        return json.dumps({"host": host, "pid": pid or own, "unit": unit, "label": label})
+        return write_who(host, pid or own, unit, label)
 
     with mock.patch.object(identity, "_who", who):
         yield

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from redis_locks import Hold, Lock, LockNotAvailable, Semaphore
+from redis_locks.keys import grant_channel
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import PATIENCE, Observer, Tasks, Threads, World, keys_of, until
 from tests.faults.proxy import Proxy
@@ -61,9 +62,13 @@ class LibraryMachine(RuleBasedStateMachine):
             keys = keys_of(f"{self.prefix}:{name}")
             for token in self.client.lrange(keys.queue, 0, -1):
                 claim = self.client.hget(keys.claims, token)
-                if claim is None or not self.client.pubsub_numsub(claim.split()[4])[0][1]:
+                if claim is None or not self.hears(claim.split()[4].decode()):
                     return False
         return self.queue_lengths() == [len(self.model.queue_of(name)) for name in NAMES]
+
+    def hears(self, listener: str) -> bool:
+        ((_, heard),) = self.client.pubsub_numsub(grant_channel("redis_locks", listener))
+        return bool(heard)
 
     def queue_lengths(self) -> list[int]:
         return [self.server_side.waiters(f"{self.prefix}:{name}") for name in NAMES]

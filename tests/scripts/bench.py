@@ -8,10 +8,10 @@ from typing import Any
 import redis
 
 from redis_locks import scripts
-from redis_locks.keys import index_key, lock_keys, set_keys
+from redis_locks.keys import grant_channel, index_key, lock_keys, set_keys
 from redis_locks.scripts import Script
 
-WHO = '{"host":"web-1","pid":4711,"unit":"thread MainThread","label":"manage.py runserver"}'
+WHO = "web-1\t4711\tthread MainThread\tmanage.py runserver"
 FOR_EVER = -1
 FOREIGN = {b"theirs"}
 
@@ -46,13 +46,13 @@ class Bench:
         *,
         wait: int = 0,
         lease: int = 60_000,
-        channel: str = "nobody",
+        listener: str = "nobody",
         mode: str = "exclusive",
         names: Sequence[str] = (),
     ) -> list[str]:
         first = int(token not in self._asked)
         self._asked.add(token)
-        argv = (lease, mode, WHO, channel, wait, first)
+        argv = (lease, mode, WHO, listener, wait, first)
         return self.words(scripts.ACQUIRE, token, *argv, names=names)
 
     def queue_up(
@@ -64,8 +64,7 @@ class Bench:
     ) -> None:
         """Stand in line while somebody else holds, each listening on a channel of its own."""
         for token in tokens:
-            channel = self.channel(token)
-            words = self.acquire(token, wait=wait, channel=channel, mode=mode, names=names)
+            words = self.acquire(token, wait=wait, listener=token, mode=mode, names=names)
             assert "0" == words[0]
 
     def release(self, token: str, *, names: Sequence[str] = ()) -> bool:
@@ -86,7 +85,7 @@ class Bench:
         return self.run(scripts.INDEX, "", most)
 
     def channel(self, token: str) -> str:
-        return f"{self.prefix}:{token}"
+        return grant_channel(self.prefix, token)
 
     def listen(self, token: str) -> Any:
         """Subscribe as `token` would and return the subscription."""

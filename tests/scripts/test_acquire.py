@@ -11,7 +11,7 @@ from tests.scripts.bench import FOR_EVER, WHO, Bench
 
 
 def test_a_free_lock_is_granted_with_its_lease_and_claim(bench: Bench) -> None:
-    granted, fence, now = bench.acquire("a", lease=5000, channel="here")
+    granted, fence, now = bench.acquire("a", lease=5000, listener="here")
     assert "1" == granted
     assert f"{fence} {now} exclusive 5000 here 0 1 {WHO}" == bench.holder_claim()
     assert 4000 < bench.lease_left() <= 5000
@@ -44,11 +44,18 @@ def test_waiters_stand_in_line_in_the_order_in_which_they_came(bench: Bench) -> 
 
 
 @pytest.mark.parametrize(("wait", "expected"), [(FOR_EVER, 0), (5000, 5000)])
-def test_a_waiter_says_when_it_gives_up(bench: Bench, wait: int, expected: int) -> None:
+def test_a_waiter_says_for_how_long_it_waits(bench: Bench, wait: int, expected: int) -> None:
     bench.acquire("a")
-    now = int(bench.acquire("b", wait=wait)[1])
-    give_up_at = int(bench.inspect()[4][1].split(b" ")[5])
-    assert (now + expected if expected else 0) == give_up_at
+    bench.acquire("b", wait=wait)
+    assert expected == int(bench.inspect()[4][1].split(b" ")[5])
+
+
+def test_a_waiter_that_asks_again_waits_as_long_from_then_on(bench: Bench) -> None:
+    bench.acquire("a")
+    since = int(bench.acquire("b", wait=5000)[1])
+    now = int(bench.acquire("b", wait=7000)[1])
+    claim = bench.inspect()[4][1].split(b" ")
+    assert [since, now + 7000 - since] == [int(claim[1]), int(claim[5])]
 
 
 def test_a_repeated_acquire_keeps_its_hold_and_its_fencing_token(bench: Bench) -> None:
@@ -78,8 +85,8 @@ def test_a_repeated_acquire_of_a_waiter_keeps_its_place_and_its_time(bench: Benc
 
 def test_a_repeated_acquire_of_a_waiter_listens_where_it_listens_now(bench: Bench) -> None:
     bench.acquire("a")
-    bench.acquire("b", wait=FOR_EVER, channel="old")
-    bench.acquire("b", wait=FOR_EVER, channel="new")
+    bench.acquire("b", wait=FOR_EVER, listener="old")
+    bench.acquire("b", wait=FOR_EVER, listener="new")
     assert b"new" == bench.inspect()[4][1].split(b" ")[4]
 
 

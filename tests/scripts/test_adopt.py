@@ -5,7 +5,7 @@ import pytest
 from redis_locks import scripts
 from tests.scripts.bench import Bench
 
-HEIR = '{"host":"worker-1","pid":7,"unit":"thread MainThread","label":"celery worker"}'
+HEIR = "worker-1\t7\tthread MainThread\tcelery worker"
 
 
 def adopted(

@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import json
-
 from redis_locks import scripts
+from redis_locks.claims import write_who
 from tests.scripts.bench import WHO, Bench
 
 
 def mourned(bench: Bench, token: str, ear: str, **options: object) -> None:
     """Acquire as a process that listens to `ear` as long as it lives."""
-    who = json.dumps(json.loads(WHO) | {"ear": ear}, separators=(",", ":"))
-    words = bench.words(scripts.ACQUIRE, token, 60_000, "exclusive", who, "nobody", 0, 1, **options)
+    argv = (60_000, "exclusive", f"{WHO}\t{ear}", "nobody", 0, 1)
+    words = bench.words(scripts.ACQUIRE, token, *argv, **options)
     assert "1" == words[0]
 
 
@@ -43,7 +42,7 @@ def test_holds_that_did_not_ask_for_it_stay(bench: Bench) -> None:
 
 
 def test_a_label_is_no_channel(bench: Bench) -> None:
-    who = json.dumps(json.loads(WHO) | {"label": '","ear":"gone"'}, separators=(",", ":"))
+    who = write_who("web-1", 1, "thread", "x\tgone")
     bench.words(scripts.ACQUIRE, "a", 60_000, "exclusive", who, "nobody", 0, 1)
     assert 0 == bury(bench)
     assert "a" == bench.holder()

@@ -103,8 +103,8 @@ class ScriptMachine(RuleBasedStateMachine):
         mode = f"upgrade:{party.since}" if party.since else party.mode
         for number in range(times):
             begins = int(first and number == 0)
-            channel = self.bench.channel(party.token)
-            words = self.call(scripts.ACQUIRE, party, LEASE, mode, WHO, channel, wait, begins)
+            argv = (LEASE, mode, WHO, party.token, wait, begins)
+            words = self.call(scripts.ACQUIRE, party, *argv)
         return words
 
     def new_token(self) -> str:

@@ -53,7 +53,7 @@ def test_release_hands_over_to_the_first_waiter_and_tells_it(bench: Bench) -> No
     token, fence, now = bench.heard(heard) or ()
     assert "b" == token
     assert int(fence) > before
-    expected = f"{fence} {now} exclusive 60000 {bench.channel('b')} 0 1 {WHO}"
+    expected = f"{fence} {now} exclusive 60000 b 0 1 {WHO}"
     assert expected == bench.holder_claim()
     assert ["c"] == bench.queued()
     assert bench.heard(second) is None
@@ -62,7 +62,7 @@ def test_release_hands_over_to_the_first_waiter_and_tells_it(bench: Bench) -> No
 def test_the_lease_of_a_hand_off_is_the_waiters_own(bench: Bench) -> None:
     bench.listen("b")
     bench.acquire("a", lease=60_000)
-    bench.acquire("b", wait=-1, lease=5000, channel=bench.channel("b"))
+    bench.acquire("b", wait=-1, lease=5000, listener="b")
     bench.release("a")
     assert 4000 < bench.lease_left() <= 5000
 

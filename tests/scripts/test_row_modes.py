@@ -44,7 +44,7 @@ def queue_of(bench: Bench, name: str) -> list[str]:
 
 def take(bench: Bench, token: str, groups: str, *, most: int = 9, first: bool = True) -> list[str]:
     names = ("M", "M:a", "M:b", "M:c")
-    argv = (60_000, asked("exclusive"), WHO, bench.channel(token), most, groups, int(first))
+    argv = (60_000, asked("exclusive"), WHO, token, most, groups, int(first))
     fence, _, *taken = bench.words(scripts.TAKE, token, *argv, names=names)
     numbers = [number for number, group in enumerate(groups.split(), 1) if group != "-"]
     assert (fence != "0") == any(str(number) in taken for number in numbers)

@@ -8,8 +8,9 @@ import threading
 
 import pytest
 
+from redis_locks.claims import parse_who, write_who
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.identity import new_token, process_id
+from redis_locks.identity import new_token, process_id, process_of, whoami
 
 
 def test_tokens_are_unique_across_threads() -> None:
@@ -26,7 +27,7 @@ def test_tokens_are_unique_across_threads() -> None:
 
 
 def test_a_token_is_one_word_so_that_it_can_stand_in_a_message() -> None:
-    assert re.fullmatch(r"[0-9a-f]+\.[0-9a-f]+", new_token())
+    assert re.fullmatch(r"[0-9A-Za-z]+\.[0-9a-f]+", new_token())
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -43,7 +44,28 @@ def test_a_forked_child_has_its_own_pid_and_tokens() -> None:
     os.waitpid(child, 0)
     mine = new_token()
     assert known == real == str(child)
-    assert token[:24] != mine[:24]
+    assert process_of(token) != process_of(mine)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a\tb", '"], "', "\\", "\n\r\0", "ä 🔒", "\udc80", "\\t\\u0009"]
+)
+def test_who_asks_is_read_as_it_was_written_whatever_it_says(text: str) -> None:
+    written = write_who(text, 7, text, text)
+    assert (text, 7, text, text) == parse_who(written)
+    assert written.isascii()
+    assert 3 == written.count("\t")
+
+
+@pytest.mark.parametrize("text", ["", "h\t7\tu", "h\tx\tu\tl", 'h\t7\tu\tl"', "h\t7\tu\t\\"])
+def test_what_does_not_say_who_asks_is_nobody(text: str) -> None:
+    assert parse_who(text) is None
+
+
+def test_the_channel_for_scripts_stays_as_it_is_and_is_nothing_that_people_read() -> None:
+    who = whoami("a\tb", task=False, ear='lö"cks\\:holders:x')
+    assert 'lö"cks\\:holders:x' == who.split("\t")[4]
+    assert parse_who(whoami("a\tb", task=False)) == parse_who(who)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@
 -- KEYS: index holder
 -- ARGV: token
 --   2 lease, ms
---   3 who, JSON for people
---   4 channel on which the caller listens
+--   3 who, for people
+--   4 listener, the caller's connection
 --   5 most attempts
 --   6 how long the record outlives lease and outcome, ms
 -- Reply: "token begun attempt fence outcome"    this attempt is the caller's; how the last one ended
@@ -14,7 +14,7 @@
 --        "token done attempt outcome"           the result, or nothing
 --        "token exhausted attempt outcome"      how the last attempt ended
 
-local lease, who, channel, most, kept = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local lease, who, listener, most, kept = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 
 local again = state == "running" and runner == token
 
@@ -51,7 +51,7 @@ if holds then
   fence = string.match(claim, "^%d+")
 else
   fence = next_fence(all, ends)
-  hold(all, token, fence, "exclusive", lease, channel, who)
+  hold(all, token, fence, "exclusive", lease, listener, who)
 end
 if not again then
   attempt = attempt + 1
