@@ -18,9 +18,9 @@
 -- holding or waiting since (ms), the connection that hears of a grant (see `channel_of`), for how
 -- long a waiter waits at most (ms, 0 for ever), how many locks it wants at once, and text for people
 -- with a tab between each two fields (see `bury` for the last one). A mode is "exclusive",
--- "shared", "permit:CAPACITY", "no_key", "key_share" or the intent of one, "intent:exclusive", which says
--- that locks below this one are held so. Of waiters only: "upgrade:TOKEN" (exclusive, beside the
--- shared hold TOKEN) and "intent:N:MODE", see `mode_at`.
+-- "shared", "permit:CAPACITY", "no_key", "key_share" or the intent of one, "intent:exclusive",
+-- which says that locks below this one are held so. Of waiters only: "upgrade:TOKEN" (exclusive,
+-- beside the shared hold TOKEN) and "intent:N:MODE", see `mode_at`.
 --
 -- Invariants, true before and after every script:
 --   1. Any two holders may stand beside each other by the table `BESIDE`, and there are never

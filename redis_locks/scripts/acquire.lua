@@ -100,7 +100,8 @@ local function join()
   -- In line already: keep place and time, but listen where the caller listens now.
   local claim = call("HGET", CLAIMS .. all[#all], token)
   local since = claim and string.match(claim, "^%d+ (%d+)") or text(clock())
-  local most = wait < 0 and "0" or text(clock() + wait - since)
+  -- Not below 1, whatever the clock does: 0 is for ever.
+  local most = wait < 0 and "0" or text(math.max(clock() + wait - since, 1))
   local joined = claim and in_line()
   if not joined and not first then
     -- Its place expired in one of the queues, or in all: to the end.

@@ -1,5 +1,6 @@
 -- End the exclusive holds of processes that are gone, and hand the locks on. Safe to repeat.
--- Only holders that asked for it (`crash_release`) name their process's channel, as fifth field of who.
+-- Only holders that asked for it (`crash_release`) name their process's channel, as fifth field
+-- of who.
 --
 -- KEYS: index holder...
 -- ARGV: token, of whoever asks

@@ -58,6 +58,15 @@ def test_a_waiter_that_asks_again_waits_as_long_from_then_on(bench: Bench) -> No
     assert [since, now + 7000 - since] == [int(claim[1]), int(claim[5])]
 
 
+def test_a_waiter_does_not_wait_for_ever_because_the_clock_stepped_back(bench: Bench) -> None:
+    bench.acquire("a")
+    now = int(bench.acquire("b", wait=5000)[1])
+    later = f"0 {now + 60_000} exclusive 60000 nobody 5000 1 {WHO}"
+    bench.client.hset(bench.keys.claims, "b", later)
+    bench.acquire("b", wait=5000)
+    assert later.replace(" 5000 ", " 1 ").encode() == bench.inspect()[4][1]
+
+
 def test_a_repeated_acquire_keeps_its_hold_and_its_fencing_token(bench: Bench) -> None:
     first = bench.acquire("a")
     again = bench.acquire("a")
