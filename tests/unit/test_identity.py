@@ -57,7 +57,14 @@ def test_who_asks_is_read_as_it_was_written_whatever_it_says(text: str) -> None:
     assert 3 == written.count("\t")
 
 
-@pytest.mark.parametrize("text", ["", "h\t7\tu", "h\tx\tu\tl", 'h\t7\tu\tl"', "h\t7\tu\t\\"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "h\t7\tu", "h\tx\tu\tl", 'h\t7\tu\t"\\', "h\t7\tu\t\\"),
+        *("h\t1e999\tu\tl", "h\t" + "7" * 5000 + "\tu\tl", 'h\t7\tu\t\\","' + "[" * 100_000),
+        '{"host":"h","pid":7,"unit":"u","label":"l"}',  # as of earlier versions
+    ],
+)
 def test_what_does_not_say_who_asks_is_nobody(text: str) -> None:
     assert parse_who(text) is None
 
