@@ -16,6 +16,8 @@ from django.test import override_settings
 from redis_locks import Hold, Lock, LockBackendError, LockLost, inspection
 from redis_locks.inspection import LockInfo, reading
 from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import keys_of
+from tests.django.command_calls import run
 
 
 @contextmanager
@@ -106,6 +108,28 @@ def test_a_string_that_is_not_ours_is_an_error_that_names_it(
     with pytest.raises(LockBackendError, match=name):
         inspection.lock(name)
     client.delete(key)
+
+
+def test_what_an_earlier_version_wrote_is_listed_without_details_and_keeps_its_rights(
+    name: str, client: redis.Redis
+) -> None:
+    keys = keys_of(name)
+    who = '{"host":"h","pid":7,"unit":"thread MainThread","label":"l"}'
+    since = int(client.time()[0]) * 1000
+    terms = f"exclusive 60000 redis_locks:grants:0123456789abcdef {since + 90_000} 1 {who}"
+    with held(name) as hold:
+        client.set(keys.holder, f"old.1 {hold.fencing_token} {since} {terms}", px=60_000)
+    client.rpush(keys.queue, "old.2")
+    client.hset(keys.claims, "old.2", f"0 {since} {terms}")
+    info = existing(name)
+    (holder,), (waiter,) = info.holders, info.waiters
+    assert ("old.1", "exclusive", "", 0) == (holder.token, holder.mode, holder.host, holder.pid)
+    assert ("old.2", "exclusive", "") == (waiter.token, waiter.mode, waiter.label)
+    shown, _ = run("show", name)
+    assert "old.1" in shown
+    assert Lock(name).acquire(wait=0) is None
+    inspection.release(name)  # and the waiter, who is not there, is skipped
+    assert inspection.lock(name) is None
 
 
 def test_the_listing_shows_each_held_lock_by_name(name: str) -> None:
