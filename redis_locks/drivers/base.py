@@ -34,9 +34,13 @@ CUT_SHORT: Final = 5.0
 class Link(Protocol):
     """One connection that runs scripts and hears grants."""
 
-    channel: str
-    listener: str
-    """What scripts are told of it: the end of the channel's name."""
+    @property
+    def channel(self) -> str:
+        """Where it hears grants."""
+
+    @property
+    def listener(self) -> str:
+        """What scripts are told of it: the end of the channel's name."""
 
     async def tune_in(self, keys: Sequence[bytes]) -> None:
         """See to it that grants of the locks `keys` are heard, on `channel`. Raises LinkBroken, LockBackendError."""

@@ -68,9 +68,7 @@ class BlockingDriver:
         self._grown_at = 0.0
         self._opening: deque[None] = deque()
         self._counting = threading.RLock()
-        listener = random_text(LISTENER)
-        channel = grant_channel(self._prefix, listener)
-        self._crowd = Crowd(channel, listener, partial(EarLink, self._endpoint, channel))
+        self._crowd = Crowd(partial(grant_channel, self._prefix), partial(EarLink, self._endpoint))
 
     async def checkout(self) -> Link:
         """Return an idle link, or a new one; see `Driver`."""

@@ -15,6 +15,7 @@ from weakref import WeakSet
 from redis_locks.drivers.base import Call, CallingLink, Link
 from redis_locks.drivers.bells import ThreadBell
 from redis_locks.drivers.ears import Ear, HearingLink
+from redis_locks.identity import LISTENER, random_text
 from redis_locks.scripts import Script
 
 T = TypeVar("T")
@@ -40,18 +41,31 @@ class Crowd:
     """Threads of one process that hear on one connection.
 
     Args:
-        channel: On which they all hear; each message begins with the token that it is for.
-        listener: What scripts are told of it: the end of the channel's name.
-        connect: Opens a link to hear on it; raises LinkBroken or LockBackendError.
+        channel_of: Returns the channel of a listener, which is what scripts are told of it.
+        connect: Opens a link to hear on a channel, each message beginning with the token that it is
+            for; raises LinkBroken or LockBackendError.
     """
 
-    def __init__(self, channel: str, listener: str, connect: Callable[[], HearingLink]) -> None:
-        self.channel = channel
-        self.listener = listener
+    def __init__(
+        self, channel_of: Callable[[str], str], connect: Callable[[str], HearingLink]
+    ) -> None:
+        self.listener = self.channel = ""
+        self._channel_of = channel_of
         self._members: WeakSet[CrowdLink] = WeakSet()
         self._by_token: dict[str, CrowdLink] = {}
         self._mutex = threading.RLock()
-        self._ear = Ear(connect, self._heard, self._was_deaf, silence=SILENCE, over=self._is_over)
+        self._connect = connect
+        self._ear = Ear(
+            self._connected, self._heard, self._was_deaf, silence=SILENCE, over=self._is_over
+        )
+
+    def _connected(self) -> HearingLink:
+        """Return a link under a new name, for what the one of before may still be told nobody hears."""
+        listener = random_text(LISTENER)
+        channel = self._channel_of(listener)
+        link = self._connect(channel)
+        self.listener, self.channel = listener, channel
+        return link
 
     def join(self, pool: Pool) -> CrowdLink | None:
         """Return a link for one thread, or None if the connection cannot be had now; may connect."""
@@ -105,15 +119,23 @@ class Crowd:
 class CrowdLink(CallingLink):
     """A link of one thread that waits: it asks over the pool and hears with the crowd."""
 
-    __slots__ = ("__weakref__", "_bell", "_crowd", "_message", "_pool", "channel", "listener")
+    __slots__ = ("__weakref__", "_bell", "_crowd", "_message", "_pool")
 
     def __init__(self, crowd: Crowd, pool: Pool) -> None:
-        self.channel = crowd.channel
-        self.listener = crowd.listener
         self._crowd = crowd
         self._pool = pool
         self._bell = ThreadBell()
         self._message = b""
+
+    @property
+    def channel(self) -> str:
+        """Where it hears grants; another one after each new connection."""
+        return self._crowd.channel
+
+    @property
+    def listener(self) -> str:
+        """What scripts are told of it; another one after each new connection."""
+        return self._crowd.listener
 
     async def tune_in(self, keys: Sequence[bytes]) -> None:
         """Nothing to do: one channel serves all locks."""

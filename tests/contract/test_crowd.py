@@ -182,3 +182,25 @@ def test_a_forked_child_shares_nothing_with_the_crowd_of_its_parent(
 def _cycle(lock: Lock) -> str:
     with lock as hold:
         return hold.token
+
+
+def test_a_place_that_a_member_could_not_give_up_is_not_granted_for_nobody(
+    name: str, private_server: EmbeddedServer
+) -> None:
+    def work(lock: Lock) -> str:
+        with lock as hold:
+            return hold.token
+
+    crowd = backend_for(private_server.url).driver._crowd  # type: ignore[attr-defined]
+    hold = held(Threads(), Lock(name, using=private_server.url, lease=PATIENCE))
+    waiting = crowd_of(private_server, name, ALONE + 2, work)
+    with private_server.client() as client:
+        until(lambda: client.llen(keys_of(name).queue) == ALONE + 2)
+        until(lambda: len(crowd._by_token) == 2)
+        before = crowd.channel
+        assert [(before.encode(), 1)] == client.pubsub_numsub(before)
+        next(iter(crowd._members)).forsake()
+        until(lambda: crowd.channel != before)
+        assert [(before.encode(), 0)] == client.pubsub_numsub(before)
+    hold.release()
+    assert ALONE + 2 == len({each.result(PATIENCE) for each in waiting})
