@@ -52,7 +52,7 @@ def test_every_lock_is_measured_with_each_number_of_clients(
     original, *_, ours = (row for row in rows if row["clients"] == 1)
     # What began in the last moment counts as commands, and perhaps not as an acquire.
     assert 7.0 <= original["commands_per_acquire"] < 8.0
-    assert 2.0 == ours["commands_per_acquire"]
+    assert 2.0 <= ours["commands_per_acquire"] < 2.2
     assert (0.0, 31_359) == (original["percent"], original["book_acquires"])
     assert pytest.approx(100 * (ours["acquires"] / original["acquires"] - 1)) == ours["percent"]
     assert ours["tries"] == ours["acquires"]
