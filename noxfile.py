@@ -130,7 +130,7 @@ def faults(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON)
 def soak(session: nox.Session) -> None:
-    """Acquire a million times by 8 processes under all faults in turn; takes half an hour. `-- N`: N times."""
+    """Acquire a million times by 8 processes under random faults; takes half an hour. `-- N`: N times."""
     session.install("-e", ".[test]")
     session.run("python", "-m", "tests.faults", "--soak", *(session.posargs or ["1000000"]))
 

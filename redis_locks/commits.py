@@ -31,8 +31,8 @@ def queued_commands(pipe: Any, server: str) -> Commands:
 
     if isinstance(pipe, ClusterPipeline | AsyncClusterPipeline):
         msg = (
-            "commit(pipe) is one step on one server, and pipe belongs to a cluster, where your keys "
-            "are in other slots than the lock: execute it by itself, and let whatever it changes check "
+            "commit(pipe) is one step on one server, and pipe belongs to a cluster, where your keys may "
+            "be in other slots than the lock: execute it by itself, and let whatever it changes check "
             "hold.fencing_token"
         )
         raise ValueError(msg)  # noqa: TRY004 - of the right type, but of the wrong server

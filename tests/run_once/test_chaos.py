@@ -40,7 +40,8 @@ def test_every_job_is_done_once_or_exhausted_after_exactly_its_attempts(
 ) -> None:
     script = str(Path(__file__).with_name("chaos.py"))
     arguments = [redis_server.url, name, str(jobs), str(WORKERS), str(MOST), mode]
-    kills = FEW if (mode, jobs) == ("async", 12) else 100 * jobs
+    # Not without end: on a slow machine no worker would live long enough to see that all is settled.
+    kills = FEW if (mode, jobs) == ("async", 12) else 2 * jobs
     ran = subprocess.run(
         [sys.executable, "-W", "ignore", script, *arguments, str(kills)],
         capture_output=True,

@@ -16,6 +16,7 @@ from redis_locks import (
     LockNotAvailable,
     LockNotHeld,
     LockTimeout,
+    NotReplicated,
     StaleHold,
     TooMuchContention,
 )
@@ -29,6 +30,7 @@ ALL = [
     LockNotAvailable,
     LockNotHeld,
     LockTimeout,
+    NotReplicated,
     TooMuchContention,
     StaleHold,
 ]

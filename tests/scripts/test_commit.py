@@ -1,0 +1,73 @@
+"""Commit: the caller's commands and the end of the hold in one step, or neither."""
+
+from __future__ import annotations
+
+from redis_locks import scripts
+from tests.scripts.bench import Bench
+
+
+def committed(bench: Bench, token: str, *commands: tuple[object, ...]) -> list[str]:
+    words = [word for command in commands for word in (len(command), *command)]
+    return bench.words(scripts.COMMIT, token, *words)
+
+
+def data(bench: Bench) -> str:
+    return f"{bench.prefix}-data"
+
+
+def test_the_commands_run_and_the_lock_is_free(bench: Bench) -> None:
+    bench.acquire("a")
+    key = data(bench)
+    assert ["1"] == committed(
+        bench, "a", ("SET", key, "7"), ("INCR", key), ("PEXPIRE", key, 60_000)
+    )
+    assert b"8" == bench.client.get(key)
+    assert bench.holder() is None
+
+
+def test_nothing_runs_for_a_token_that_does_not_hold(bench: Bench) -> None:
+    bench.acquire("b")
+    assert ["0"] == committed(bench, "a", ("SET", data(bench), "7"))
+    assert not bench.client.exists(data(bench))
+    assert "b" == bench.holder()
+
+
+def test_it_is_done_once_however_often_it_is_asked_for(bench: Bench) -> None:
+    bench.acquire("a")
+    key = data(bench)
+    step = ("INCR", key), ("PEXPIRE", key, 60_000)
+    assert ["1"] == committed(bench, "a", *step)
+    bench.acquire("b")
+    assert ["1"] == committed(bench, "a", *step)
+    assert (b"1", "b") == (bench.client.get(key), bench.holder())
+
+
+def test_a_command_that_fails_is_told_again_too_and_those_after_it_run(bench: Bench) -> None:
+    bench.acquire("a")
+    key = data(bench)
+    step = ("SET", key, "text", "PX", 60_000), ("INCR", key), ("APPEND", key, "!")
+    done, *error = committed(bench, "a", *step)
+    assert ("1", b"text!") == (done, bench.client.get(key))
+    assert "not an integer" in " ".join(error)
+    assert [done, *error] == committed(bench, "a", *step)
+    assert bench.holder() is None
+
+
+def test_the_next_in_line_gets_the_lock_with_what_was_written(bench: Bench) -> None:
+    heard = bench.listen("b")
+    bench.acquire("a")
+    bench.queue_up("b")
+    committed(bench, "a", ("SET", data(bench), "7", "PX", 60_000))
+    assert bench.heard(heard)
+    assert (b"7", "b") == (bench.client.get(data(bench)), bench.holder())
+
+
+def test_of_a_set_all_are_ended_or_none(bench: Bench) -> None:
+    names = ("x:a", "x:b")
+    bench.acquire("a", names=names)
+    words = ("SET", data(bench), "7", "PX", 60_000)
+    assert ["1"] == bench.words(scripts.COMMIT, "a", len(words), *words, names=names)
+    assert [] == bench.holders("x:a") == bench.holders("x:b")
+    bench.acquire("c", names=["x:a"])
+    assert ["0"] == bench.words(scripts.COMMIT, "c", len(words), *words, names=names)
+    assert ["c"] == bench.holders("x:a")
