@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, LockLost, lines
+from redis_locks import Lock, LockLost, attempts, lines
 from redis_locks.lines import Line
 from tests.contract.lines.places import let_go, one_behind
 from tests.contract.world import PATIENCE, Observer, Threads, World, held, keys_of, until
@@ -26,12 +26,15 @@ def test_what_was_lost_does_not_pass_and_the_next_in_line_asks(
 
 
 def test_a_hold_that_is_dropped_lets_the_next_in_line_ask(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold, waiter = one_behind(world, Lock(name, lease=0.5, renew=False))
+    monkeypatch.setattr(attempts, "RECHECK", 0.1)
+    hold, waiter = one_behind(world, Lock(name, renew=False))
     with pytest.warns(ResourceWarning, match="dropped") as told:  # noqa: PT031 - to be collected inside
         del hold
         until(lambda: let_go(world) or told)
+    server_side.until_waiters(name, 1)
+    server_side.client.delete(keys_of(name).holder)  # as at the end of its lease
     successor = waiter.result(PATIENCE)
     world.release(successor)
     assert set() == server_side.left_of(name)
