@@ -6,6 +6,7 @@ import os
 import signal
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +32,16 @@ for _number, _handler in (
 flushing.INTERVAL = 3600.0
 
 pytest_plugins = ["redis_locks.testing.pytest_plugin"]
+
+TESTS = Path(__file__).parent
+VERDICTS = ("faults", "model", "scripts", "run_once/test_chaos.py", "demo/test_money.py")
+"""Tests that count what must never happen: they are not run again, not even under `--reruns`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(item.path.is_relative_to(TESTS / verdict) for verdict in VERDICTS):
+            item.add_marker(pytest.mark.flaky(reruns=0))
 
 
 @pytest.fixture(scope="session", autouse=True)

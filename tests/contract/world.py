@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -159,6 +160,16 @@ class Tasks:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+def let_go(world: World | None = None) -> None:
+    """Collect what nobody wants any more, once the loop's thread has let go of what it returned.
+
+    To be repeated until what was dropped is gone: a thread that renews leases may be looking at it.
+    """
+    if isinstance(world, Tasks):
+        world.run(asyncio.sleep(0))
+    gc.collect()
 
 
 class Observer:

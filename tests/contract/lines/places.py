@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from concurrent.futures import Future
 from typing import Any
 
 from redis_locks import Hold, Lock, lines
 from redis_locks.leases import Lease
-from tests.contract.world import PATIENCE, Observer, Tasks, World, held, until
+from tests.contract.world import PATIENCE, Observer, World, held, until
 
 
 def in_line(lock: Lock) -> list[Any]:
@@ -57,13 +56,6 @@ def passed_on(world: World, lock: Lock) -> Hold:
     hold: Hold = waiter.result(PATIENCE)
     assert hold.fencing_token == first.fencing_token + 1
     return hold
-
-
-def let_go(world: World) -> None:
-    """Have the loop's thread let go of what it returned, and collect what nobody wants any more."""
-    if isinstance(world, Tasks):
-        world.run(asyncio.sleep(0))
-    gc.collect()
 
 
 def write_down(lease: Lease, server_side: Observer) -> None:
