@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 from redis_locks import lines, observing, replication, spread, waiting
 from redis_locks.attempts import Won
-from redis_locks.backends import Backend, backend_for
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
-from redis_locks.identity import new_token, note_unconfirmed, session, whoami
+from redis_locks.identity import new_token, note_unconfirmed, whoami
 from redis_locks.kept import Taken
 from redis_locks.keys import Group
 from redis_locks.leases import Lease, tell_acquired
 from redis_locks.lines import Line
 from redis_locks.reads import checked
 from redis_locks.reentry import reenter
-from redis_locks.renewal.base import Renewer
 from redis_locks.scopes import Scope
 from redis_locks.sides import Side
 from redis_locks.store import Refused, Request
@@ -50,58 +46,28 @@ class Acquirable:
         return self._mode
 
     def _acquire_blocking(self, wait: float | None) -> Hold | Refused:
-        backend = backend_for(self._using)
+        side = Side.blocking(self._using)
         transaction = self._scope.transaction()
-
-        def acquire() -> Hold | Refused:
-            return run_blocking(
-                self._acquire(backend, backend.driver, backend.renewer, wait, task=False)
-            )
-
         if transaction is None:
-            return acquire()
-        taken = Taken(backend, frozenset(self._names), self._mode)
+            return run_blocking(self._acquire(side, wait))
+        taken = Taken(side.backend, frozenset(self._names), self._mode)
         if not self._reads and (kept := transaction.find(lambda its: its.covers(taken))):
-            replication.require(kept._lease, backend.replicas(self._replicas))  # noqa: SLF001 - one package
+            replication.require(kept._lease, side.backend.replicas(self._replicas))  # noqa: SLF001 - one package
             return kept
-        outcome = acquire()
+        outcome = run_blocking(self._acquire(side, wait))
         if isinstance(outcome, Hold):
             transaction.keep(outcome, taken)
         return outcome
 
     async def _acquire_async(self, wait: float | None) -> Hold | Refused:
         self._scope.refuse_async()
-        backend = backend_for(self._using)
-        driver, renewer = await backend.of_loop()
-        return await self._acquire(backend, driver, renewer, wait, task=True)
+        return await self._acquire(await Side.of_loop(self._using), wait)
 
-    async def _acquire(
-        self, backend: Backend, driver: Driver, renewer: Renewer, wait: float | None, *, task: bool
-    ) -> Hold | Refused:
+    async def _acquire(self, side: Side, wait: float | None) -> Hold | Refused:
         renew = self._renews
-        groups = backend.groups(self._names)
-        if backend.replicas(self._replicas):
-            renewer = backend.patient(driver)
-        with renewer.listening() if self._crash_release else nullcontext():
-            if len(groups) > 1:
-                return await self._acquire_spread(
-                    backend, driver, renewer, groups, wait, renew=renew, task=task
-                )
-            return await self._acquire_group(
-                backend, driver, renewer, groups[0], wait, renew=renew, task=task
-            )
-
-    async def _acquire_spread(
-        self,
-        backend: Backend,
-        driver: Driver,
-        renewer: Renewer,
-        groups: list[Group],
-        wait: float | None,
-        *,
-        renew: bool,
-        task: bool,
-    ) -> Hold | Refused:
+        groups = side.backend.groups(self._names)
+        if len(groups) == 1:
+            return await self._acquire_group(side, groups[0], wait, renew=renew)
         if self._reads:
             msg = (
                 f"the locks {self._name} are in several partitions and read= reaches only one: "
@@ -110,47 +76,41 @@ class Acquirable:
             raise ValueError(msg)
 
         async def take(group: Group, left: float | None) -> Hold | Refused:
-            return await self._acquire_group(
-                backend, driver, renewer, group, left, renew=True, task=task
-            )
+            return await self._acquire_group(side, group, left, renew=True)
 
-        return await spread.acquire(driver, take, groups, wait, renew=renew)
+        return await spread.acquire(side.driver, take, groups, wait, renew=renew)
 
     async def _acquire_group(
-        self,
-        backend: Backend,
-        driver: Driver,
-        renewer: Renewer,
-        group: Group,
-        wait: float | None,
-        *,
-        renew: bool,
-        task: bool,
+        self, side: Side, group: Group, wait: float | None, *, renew: bool
     ) -> Hold | Refused:
-        names, _ = group
-        own = session(task=task)
-        if own.held:
-            taken = Taken(backend, frozenset(names), self._mode)
-            nested = await reenter(taken, own, driver, wait, self._reads, reentrant=self._reentrant)
+        if side.session.held:
+            taken = Taken(side.backend, frozenset(group[0]), self._mode)
+            nested = await reenter(
+                taken, side.session, side.driver, wait, self._reads, reentrant=self._reentrant
+            )
             if isinstance(nested, Hold):
-                await self._require_replicas(backend, driver, nested)
+                await self._require_replicas(side, nested)
             if nested is not None:
                 return nested
-        side = Side(backend, driver, renewer, task)
-        return await self._acquire_new(side, group, wait, renew=renew)
+        if not self._crash_release:
+            return await self._acquire_new(side, group, wait, renew=renew)
+        replicas = side.backend.replicas(self._replicas)
+        renewer = side.backend.patient(side.driver) if replicas else side.renewer
+        with renewer.listening():
+            return await self._acquire_new(side, group, wait, renew=renew)
 
-    async def _require_replicas(self, backend: Backend, driver: Driver, nested: Hold) -> None:
+    async def _require_replicas(self, side: Side, nested: Hold) -> None:
         """Release a nested hold and raise LockError if it asks for more replicas than the outer one has."""
         try:
-            replication.require(nested._lease, backend.replicas(self._replicas))  # noqa: SLF001 - one package
+            replication.require(nested._lease, side.backend.replicas(self._replicas))  # noqa: SLF001 - one package
         except LockError:
-            await nested._release_surely(driver)  # noqa: SLF001
+            await nested._release_surely(side.driver)  # noqa: SLF001
             raise
 
     async def _acquire_new(
         self, side: Side, group: Group, wait: float | None, *, renew: bool
     ) -> Hold | Refused:
-        request = self._request(side, group)
+        request = asked = self._request(side, group)
         settings = get_settings()
         patience, most = settings.deadlock_timeout, settings.local_batch
         line = before = None
@@ -160,7 +120,8 @@ class Acquirable:
                 side.driver, request, wait, patience, renew, most
             )
         else:
-            asked = replication.with_confirmation(side.driver, request)
+            if request.replicas:
+                asked = replication.with_confirmation(side.driver, request)
             won = await waiting.acquire(side.driver, asked, wait, patience)
         if isinstance(won, Refused):
             return won
@@ -186,13 +147,13 @@ class Acquirable:
         # The token is chosen before the first byte is sent, so that it can be taken back.
         return Request(
             keys,
-            new_token(session(task=side.task)),
+            new_token(side.session),
             lease,
             self._mode,
             whoami(
                 self._label,
-                task=side.task,
-                ear=side.backend.own_channel if self._crash_release else None,
+                side.session,
+                side.backend.own_channel if self._crash_release else None,
             ),
             self._reads,
             names,
@@ -212,16 +173,24 @@ class Acquirable:
         renew: bool,
     ) -> Hold:
         """Return the hold of what was won; interrupted, it takes that back."""
-        backend, driver, renewer, task = side
+        backend, driver, renewer, _, session = side
         held: Lease | None = None
         try:
-            held = Lease(request, won.deadline, won.fencing_token, name=self._name, mode=self.mode)
+            held = Lease(
+                request,
+                won.deadline,
+                won.fencing_token,
+                name=self._name,
+                mode=self.mode,
+                renews=renew,
+            )
             read = won.read
             if request.replicas:
                 renewer = backend.patient(driver)
                 read = await replication.confirm(driver, held, read)
-            read = checked(read)
-            held.renews_if(renew)
+                held.renewed_until(held.deadline)
+            if read:
+                read = checked(read)
             held.line = line
             if before is not None:
                 held.takes_over(before.token)
@@ -233,7 +202,7 @@ class Acquirable:
             tenure = Tenure(held, renewer)
             hold = self._hold_type(backend, tenure, read=read)
             tenure.begin(hold)
-            tenure.note(session(task=task).held, backend)
+            tenure.note(session.held, backend)
         except BaseException:
             if line is not None:
                 line.end(request.token)

@@ -73,16 +73,17 @@ class Attempt:
 
     async def run(self) -> Won | Refused:
         """Ask and wait until granted or out of time."""
+        request = self._request
         while True:
             try:
-                link = self._link or await self._open()
-                await link.tune_in(self._request.keys)
+                link = self._link or self._keep(await self._driver.checkout_to_wait())
+                if link.tunes_in:
+                    await link.tune_in(request.keys)
                 sent = monotonic()
-                left = self._left(sent)
                 first, self.sent = not self.sent, True
-                reply = await store.acquire(link, self._request, self._wait_ms(left), first=first)
+                reply = await store.acquire(link, request, self._wait_ms(sent), first=first)
                 if isinstance(reply, Granted):
-                    deadline = sent + self._request.lease_ms / 1000
+                    deadline = sent + request.lease_ms / 1000
                     waited = self.waited() if self._queued or not self._uncontended else 0.0
                     return Won(reply.fencing_token, deadline, reply.read or [], waited)
                 self._queued = not self._nowait
@@ -136,21 +137,18 @@ class Attempt:
                 driver, "waiting", request, refused, wait=wait, waited=waited
             )
 
-    async def _open(self) -> Link:
-        return self._keep(await self._driver.checkout_to_wait())
-
     def _keep(self, link: Link) -> Link:
         self._link = link
         link.listen(self._request.token)
         return link
 
     def _left(self, now: float) -> float:
-        return float("inf") if self._wait_for_ever else self._until - now
+        return inf if self._wait_for_ever else self._until - now
 
-    def _wait_ms(self, left: float) -> int:
+    def _wait_ms(self, now: float) -> int:
         if self._nowait:
             return 0
-        return -1 if self._wait_for_ever else max(1, int(left * 1000))
+        return -1 if self._wait_for_ever else max(1, int((self._until - now) * 1000))
 
     async def _listen(self, link: Link, reply: Refused, sent: float) -> Won | None:
         """Wait for the grant, or until it is time to ask again."""
@@ -200,7 +198,7 @@ class Attempt:
         started = monotonic()
         for _ in range(_TRIES):
             try:
-                link = self._link or await self._open()
+                link = self._link or self._keep(await self._driver.checkout_to_wait())
                 return await store.abandon(link, request)
             except LinkBroken as error:
                 last = error

@@ -93,8 +93,8 @@ class Backend:
 
         They come in the order in which every process has to acquire them.
         """
-        if len(names) == 1 or self._partitions == 1:
-            return [(names, self.keys(*names))]
+        if self._partitions == 1:
+            return [(names, set_keys(self._prefix, 0, names))]
         by_partition: dict[int, list[str]] = {}
         for name in names:
             by_partition.setdefault(partition_of(name, self._partitions), []).append(name)

@@ -78,9 +78,8 @@ class Lease:
         name: str | None = None,
         mode: str | None = None,
         script: Script | None = None,
+        renews: bool = True,
     ) -> None:
-        self.due = 0.0
-        """When to renew it, or to look at it, next."""
         self.request = request
         """What it was granted to."""
         self.name = name or request.name
@@ -98,7 +97,7 @@ class Lease:
         self.ended = False
         """Whether its hold was released or dropped: a renewal under way no longer tells anything."""
         self.since = deadline - request.lease_ms / 1000
-        self.renews = True
+        self.renews = renews
         """Whether it is renewed; else it ends at its deadline."""
         self.on_lost: Callable[[], None] | None = None
         """Is called once when it is found lost by whoever renews or hears, in their thread."""
@@ -116,7 +115,8 @@ class Lease:
         """Of a hold that passed to us: empty once it is passed on, or told to Redis."""
         self.restating = False
         """Whether it is the latter."""
-        self.renewed_until(deadline)
+        self.deadline = deadline
+        self.due = deadline if not renews else deadline - request.lease_ms / 1000 * 2 / 3
 
     def takes_over(self, token: str) -> None:
         """Note that it passed to us from another thread or task, whose token is in Redis."""

@@ -42,16 +42,18 @@ async def persist(
         LinkBroken: That was the last failure.
         LockBackendError: The server refused.
     """
-    patience = _Patience(until, unreachable_until)
+    patience: _Patience | None = None
+    began = monotonic()
     while True:
         try:
             link = await driver.checkout()
             try:
-                return await action(link), patience.failures > 0
+                return await action(link), patience is not None
             finally:
                 driver.checkin(link)
         except LinkBroken as error:
             driver.drop_idle()
+            patience = patience or _Patience(began, until, unreachable_until)
             if patience.ends_with(error):
                 raise
         if patience.failures > 1:
@@ -62,12 +64,12 @@ async def persist(
 class _Patience:
     """Whether to try on after a failure."""
 
-    def __init__(self, until: float, unreachable_until: float) -> None:
+    def __init__(self, began: float, until: float, unreachable_until: float) -> None:
         self.failures = 0
         self._until = until
         self._unreachable_until = unreachable_until
         self._unreachable = 0
-        self._answered = monotonic()
+        self._answered = began
 
     def ends_with(self, error: LinkBroken) -> bool:
         now = monotonic()

@@ -118,7 +118,7 @@ class Possession:
 
         It goes on until the lease ends, for then there is nothing left to save.
         """
-        until = min(self._lease.deadline, monotonic() + LONGEST)
+        until = min(self._tenure.lease.deadline, monotonic() + LONGEST)
         try:
             return await persist(driver, action, until)
         except LinkBroken as error:

@@ -16,7 +16,7 @@ from redis_locks.drivers.base import Driver, Link, run_blocking
 from redis_locks.durations import lease_ms
 from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.identity import note_unconfirmed, process_id
-from redis_locks.leases import tell_lost, tell_released
+from redis_locks.leases import Lease, tell_lost, tell_released
 
 logger = logging.getLogger("redis_locks")
 
@@ -163,24 +163,18 @@ class Releasable(Convertible):
             raise
 
     async def _release(self, driver: Driver, *, repeated: bool = False) -> None:
-        try:
-            await self._let_go(driver, repeated=repeated)
-        except LockLost:
-            await tell_lost(driver, self._lease)
-            raise
-
-    async def _let_go(self, driver: Driver, *, repeated: bool) -> None:
         if self._pid != process_id():
             raise self._of_another_process()
-        lease = self._lease
         if self._released:
             return
+        tenure = self._tenure
+        lease = tenure.lease
         was_lost = lease.is_over()
-        if self.kept or not self._tenure.leave(self):
+        if self.kept or not tenure.leave(self):
             # A transaction, or others of this thread or task, hold it still.
             self._released = not self.kept
             if was_lost:
-                raise self._lost()
+                raise await self._told_lost(driver, lease)
             return
         # After a commit or a release of which nobody knows whether it was applied.
         repeated = repeated or lease.ended
@@ -189,29 +183,30 @@ class Releasable(Convertible):
             self._released = True
             await tell_released(driver, lease)
             return
-        self._tenure.renewer.discard(lease)
-        held, again = await self._ask_to_release(driver, was_lost=was_lost)
+        tenure.renewer.discard(lease)
+        try:
+            held, again = await self._persist(driver, self._end)
+        except LockBackendError:
+            note_unconfirmed(lease.token)
+            if was_lost:
+                raise await self._told_lost(driver, lease) from None
+            raise
         self._released = True
         # A repeated release that finds nothing most likely is the one whose reply was lost.
         if was_lost or not (held or again or repeated):
             lease.lost = True
-            raise self._lost()
+            raise await self._told_lost(driver, lease)
         if observing.observer is not None:
             await tell_released(driver, lease)
 
-    async def _ask_to_release(self, driver: Driver, *, was_lost: bool) -> tuple[bool, bool]:
-        lease = self._lease
-        try:
-            return await self._persist(driver, self._end)
-        except LockBackendError:
-            note_unconfirmed(lease.token)
-            if was_lost:
-                raise self._lost() from None
-            raise
+    async def _told_lost(self, driver: Driver, lease: Lease) -> LockLost:
+        """Tell that the hold is lost, and return what to raise."""
+        await tell_lost(driver, lease)
+        return self._lost()
 
     async def _end(self, link: Link) -> bool:
         """Run the script that ends the hold; False if the token did not hold the lock."""
-        lease = self._lease
+        lease = self._tenure.lease
         own = lease.own  # before the token: see `Lease.restated`
         released = await store.release(link, lease.keys, lease.token)
         if not released and own is not None:

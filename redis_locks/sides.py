@@ -6,25 +6,28 @@ from typing import NamedTuple
 
 from redis_locks.backends import Backend, backend_for
 from redis_locks.drivers.base import Driver
+from redis_locks.identity import Session, session
 from redis_locks.renewal.base import Renewer
 
 
 class Side(NamedTuple):
-    """The blocking or the asyncio side of a backend."""
+    """The blocking or the asyncio side of a backend, and who is on it."""
 
     backend: Backend
     driver: Driver
     renewer: Renewer
     task: bool
+    session: Session
+    """This thread, or the running task."""
 
     @classmethod
     def blocking(cls, using: str | None) -> Side:
         """Return the side of threads."""
         backend = backend_for(using)
-        return cls(backend, backend.driver, backend.renewer, task=False)
+        return cls(backend, backend.driver, backend.renewer, False, session(task=False))  # noqa: FBT003 - fast
 
     @classmethod
     async def of_loop(cls, using: str | None) -> Side:
         """Return the side of the running event loop."""
         backend = backend_for(using)
-        return cls(backend, *await backend.of_loop(), task=True)
+        return cls(backend, *await backend.of_loop(), task=True, session=session(task=True))

@@ -77,9 +77,9 @@ async def acquire(
     for this request, which saves looking for its place in the queue. Raises LockLost for an upgrade whose
     shared hold is lost.
     """
-    token = request.token
-    argv = (*_asked(link, request), wait_ms, int(first))
-    answer, read = await link.call_and_read(scripts.ACQUIRE, (request.keys, argv), request.reads)
+    keys, token, lease_ms, mode, who, reads, *_ = request
+    argv = (token, lease_ms, mode, who, link.listener, wait_ms, int(first))
+    answer, read = await link.call_and_read(scripts.ACQUIRE, (keys, argv), reads)
     reply = echoed(answer, token, 4)
     if reply[1] == "1":
         return Granted(int(reply[2]), int(reply[3]), read)
@@ -87,10 +87,6 @@ async def acquire(
         msg = "the shared hold was lost while it waited to become exclusive"
         raise LockLost(msg)
     return _refused(*reply[2:])
-
-
-def _asked(link: Link, request: Request) -> tuple[Arg, ...]:
-    return (request.token, request.lease_ms, request.mode, request.who, link.listener)
 
 
 def _refused(at_ms: str, ends_ms: str, claim: str) -> Refused:
@@ -106,10 +102,10 @@ async def take(
     A group is the places of its locks in the set, from 0; one without locks counts as free.
     There is no grant if no lock was taken. `first` as in `acquire`.
     """
-    token = request.token
+    keys, token, lease_ms, mode, who, *_ = request
     wanted = " ".join(",".join(str(place + 1) for place in group) or "-" for group in groups)
-    argv = (*_asked(link, request), most, wanted, int(first))
-    answer = await link.call(scripts.TAKE, (request.keys, argv))
+    argv = (token, lease_ms, mode, who, link.listener, most, wanted, int(first))
+    answer = await link.call(scripts.TAKE, (keys, argv))
     _, fence, at_ms, *numbers = echoed(answer, token, len(groups) + 3)
     granted = Granted(int(fence), int(at_ms)) if fence != "0" else None
     return granted, [int(number) - 1 for number in numbers]

@@ -56,7 +56,7 @@ class Tenure:
             watch(self, held, server)
         self._held, self._server = held, server
         reference = weakref.ref(self)
-        for name in self.names:
+        for name in self.lease.request.names:
             held[server, name] = reference
 
     def join(self, hold: object) -> bool:
@@ -91,10 +91,11 @@ class Tenure:
 
     def forget(self) -> None:
         """Let no later acquire find it."""
-        for name in self.names:
-            reference = self._held.get((self._server, name))
+        held, server = self._held, self._server
+        for name in self.lease.request.names:
+            reference = held.get((server, name))
             if reference is not None and reference() in (self, None):
-                self._held.pop((self._server, name), None)
+                held.pop((server, name), None)
 
 
 Held = dict[tuple[object, str], "weakref.ref[Tenure]"]

@@ -191,7 +191,7 @@ class Movable(Releasable):
             new_token(own),
             detached.lease_ms,
             detached.mode,
-            whoami(label, task=task),
+            whoami(label, own),
             names=detached.names,
             template=detached.template,
             replicas=detached.replicas,

@@ -38,16 +38,16 @@ async def acquire(
         won = await attempt.run()
         attempt.close()  # here, so that an interrupt meanwhile takes back what was won
     except BaseException as error:
-        if attempt.sent:
-            await _abandon(driver, attempt)
-        if isinstance(error, DeadlockDetected):
+        try:
+            if attempt.sent:
+                await _abandon(driver, attempt)
+        finally:
             attempt.close()
+        if isinstance(error, DeadlockDetected):
             await observing.tell_deadlock(
                 driver, request, error, wait=wait, waited=attempt.waited()
             )
         raise
-    finally:
-        attempt.close()
     if isinstance(won, Refused) and wait != 0:
         await observing.tell_refused(
             driver, "timed_out", request, won, wait=wait, waited=attempt.waited()

@@ -42,6 +42,10 @@ class Link(Protocol):
     def listener(self) -> str:
         """What scripts are told of it: the end of the channel's name."""
 
+    @property
+    def tunes_in(self) -> bool:
+        """Whether it has to `tune_in` before each question."""
+
     async def tune_in(self, keys: Sequence[bytes]) -> None:
         """See to it that grants of the locks `keys` are heard, on `channel`. Raises LinkBroken, LockBackendError."""
 
@@ -76,6 +80,11 @@ class CallingLink:
     """What all links share."""
 
     __slots__ = ()
+
+    tunes_in = False
+
+    async def tune_in(self, keys: Sequence[bytes]) -> None:
+        """Nothing to do: one channel serves all locks."""
 
     async def call_and_read(
         self, script: Script, call: Call, reads: Sequence[bytes]

@@ -44,6 +44,8 @@ class ClusterLink(CallingLink):
 
     __slots__ = ("_ear", "_links", "_nodes", "_tokens", "channel", "listener")
 
+    tunes_in = True
+
     def __init__(self, nodes: Nodes) -> None:
         self.channel = self.listener = _NOWHERE
         self._nodes = nodes

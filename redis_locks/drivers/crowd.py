@@ -137,9 +137,6 @@ class CrowdLink(CallingLink):
         """What scripts are told of it; another one after each new connection."""
         return self._crowd.listener
 
-    async def tune_in(self, keys: Sequence[bytes]) -> None:
-        """Nothing to do: one channel serves all locks."""
-
     async def call_and_read(
         self, script: Script, call: Call, reads: Sequence[bytes]
     ) -> tuple[Any, list[Any]]:

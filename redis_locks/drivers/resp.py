@@ -36,7 +36,7 @@ MESSAGES: Final = frozenset({b"message", b"smessage"})
 
 
 class ProtocolError(Exception):
-    """The bytes are not RESP3."""
+    """The bytes are not RESP3, or end."""
 
 
 class Parser:
@@ -53,7 +53,8 @@ class Parser:
         """Take bytes and return the replies that are complete now.
 
         Raises:
-            ProtocolError: The bytes are not RESP3; nothing that follows can be understood.
+            ProtocolError: There are none, as the server has closed the connection; or they are not RESP3, and
+                nothing that follows can be understood.
         """
         # Nearly always the bytes are one short bulk string or message, and nothing is left over.
         if not self._buffer and self._unfinished is None:
@@ -62,6 +63,9 @@ class Parser:
                 return [words[1]]
             if len(words) == 8 and words[:3] == _MESSAGE and _is_message(words):  # noqa: PLR2004
                 return [Push([words[2], words[4], words[6]])]
+        if not data:
+            msg = "the server closed the connection"
+            raise ProtocolError(msg)
         self._buffer = self._buffer[self._position :] + data
         self._position = 0
         replies = []

@@ -32,19 +32,32 @@ class ServerLink(CallingLink):
         """Break, so that whoever waits on it asks again on another one; see `Link`."""
         self._break(LinkBroken("a place in a queue could not be given up"))
 
-    async def tune_in(self, keys: Sequence[bytes]) -> None:
-        """Nothing to do: one channel serves all locks."""
-
     async def call_and_read(
         self, script: Script, call: Call, reads: Sequence[bytes]
     ) -> tuple[Any, list[Any]]:
         """Run a script and commands after it in one round trip; see `Link`."""
         reply, *rest = await self._round_trip((pack_call(script, call), *reads))
-        if unknown_script(reply):
-            reply, *rest = await self._round_trip((pack_call(script, call, whole=True), *reads))
         if isinstance(reply, ErrorReply):
-            raise self._refusal(reply)
+            reply, *rest = await self._with_text(reply, script, call, reads)
         return reply, rest
+
+    async def call(self, script: Script, call: Call) -> Any:
+        """Run a script; see `Link`."""
+        (reply,) = await self._round_trip((pack_call(script, call),))
+        if isinstance(reply, ErrorReply):
+            (reply,) = await self._with_text(reply, script, call)
+        return reply
+
+    async def _with_text(
+        self, error: ErrorReply, script: Script, call: Call, reads: Sequence[bytes] = ()
+    ) -> list[Any]:
+        """Send the text of a script that the server does not know; raise what else it refused."""
+        if not unknown_script(error):
+            raise self._refusal(error)
+        replies = await self._round_trip((pack_call(script, call, whole=True), *reads))
+        if isinstance(replies[0], ErrorReply):
+            raise self._refusal(replies[0])
+        return replies
 
     async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:  # noqa: ARG002 - as `Link`
         """Run commands in one round trip; see `Link`."""

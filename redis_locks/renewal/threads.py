@@ -54,8 +54,10 @@ class ThreadRenewer:
         """Renew `lease`, or watch it end, until it is discarded, lost or garbage."""
         self._registry.add(lease)
         self._added = True
-        by = lease.due if self._ear.is_open else min(lease.due, lease.since + YOUNG)
         # Most leases come after the thread looks anyway: no mutex, no wake-up for them.
+        by = min(lease.due, lease.since + YOUNG)
+        if by < self._wakes_at and self._ear.is_open:
+            by = lease.due
         if by < self._wakes_at:
             with self._changed:
                 if not self._running:

@@ -14,7 +14,7 @@ from redis_locks.exceptions import (
     AttemptsExhausted,
     LockBackendError,
 )
-from redis_locks.identity import describe_holder, new_token, session, whoami
+from redis_locks.identity import describe_holder, new_token, whoami
 from redis_locks.leases import Lease, tell_acquired, tell_released
 from redis_locks.run_once import scripts
 from redis_locks.run_once.attempts import Attempt
@@ -56,10 +56,10 @@ class Job(NamedTuple):
         return Request(
             side.backend.keys(self.name),
             # Chosen before the first byte is sent, so that it can be taken back.
-            new_token(session(task=side.task)),
+            new_token(side.session),
             self.terms.effective_lease_ms,
             "exclusive",
-            whoami(self.terms.label, task=side.task),
+            whoami(self.terms.label, side.session),
             names=(self.name,),
             template=self.template,
         )
@@ -104,9 +104,14 @@ class Job(NamedTuple):
         self, side: Side, request: Request, started: Started, wait: float | None
     ) -> Attempt:
         begun = started.begun
-        lease = Lease(request, started.deadline, begun.fencing_token, script=scripts.EXTEND)
+        lease = Lease(
+            request,
+            started.deadline,
+            begun.fencing_token,
+            script=scripts.EXTEND,
+            renews=self.terms.renews,
+        )
         try:
-            lease.renews_if(self.terms.renews)
             side.renewer.add(lease)
             if observing.counted("acquired", request, side.driver, started.waited):
                 await tell_acquired(side.driver, lease, wait=wait, waited=started.waited)

@@ -16,7 +16,7 @@ from redis_locks import Lock, identity, store
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.identity import new_token, whoami
+from redis_locks.identity import new_token, session, whoami
 from redis_locks.testing.server import EmbeddedServer
 
 LABEL = "POST /accounts/1234/withdraw"
@@ -45,7 +45,7 @@ def ask(server: EmbeddedServer, names: Iterable[str]) -> None:
     """Acquire each lock, or join its queue, as one thread after the other."""
     backend = Backend(Endpoint.from_url(server.url), "redis_locks", 1)
     link = run_blocking(backend.driver.checkout())
-    who = whoami(LABEL, task=False)
+    who = whoami(LABEL, session(task=False))
     for name in names:
         request = store.Request(backend.keys(name), new_token(), 60_000, "exclusive", who)
         run_blocking(store.acquire(link, request, 60_000, first=True))
