@@ -189,8 +189,7 @@ class Acquirable:
                 renewer = backend.patient(driver)
                 read = await replication.confirm(driver, held, read)
                 held.renewed_until(held.deadline)
-            if read:
-                read = checked(read)
+            checked(read)
             held.line = line
             if before is not None:
                 held.takes_over(before.token)

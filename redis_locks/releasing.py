@@ -184,20 +184,25 @@ class Releasable(Convertible):
             await tell_released(driver, lease)
             return
         tenure.renewer.discard(lease)
-        try:
-            held, again = await self._persist(driver, self._end)
-        except LockBackendError:
-            note_unconfirmed(lease.token)
-            if was_lost:
-                raise await self._told_lost(driver, lease) from None
-            raise
+        known = await self._ask_to_release(driver, lease)
         self._released = True
         # A repeated release that finds nothing most likely is the one whose reply was lost.
-        if was_lost or not (held or again or repeated):
+        if was_lost or not (known or repeated):
             lease.lost = True
             raise await self._told_lost(driver, lease)
         if observing.observer is not None:
             await tell_released(driver, lease)
+
+    async def _ask_to_release(self, driver: Driver, lease: Lease) -> bool:
+        """Return whether Redis knew the hold, or may have known it when it was asked first."""
+        try:
+            held, again = await self._persist(driver, self._end)
+        except LockBackendError:
+            note_unconfirmed(lease.token)
+            if lease.lost:
+                raise await self._told_lost(driver, lease) from None
+            raise
+        return held or again
 
     async def _told_lost(self, driver: Driver, lease: Lease) -> LockLost:
         """Tell that the hold is lost, and return what to raise."""

@@ -84,17 +84,14 @@ class BlockingLink(ServerLink):
                 self.close()
                 raise reply_error(subscribed, endpoint)
 
-    def _closed_by(self, error: BaseException) -> BaseException:
-        """Close, and return what to raise: LinkBroken for what the connection is to blame for.
+    def _close_for(self, error: BaseException) -> None:
+        """Close; raises LinkBroken for what the connection is to blame for.
 
         Interrupted between a command and its reply, the next command would get that reply.
         """
         self.close()
         if isinstance(error, (OSError, ProtocolError)):
-            broken = LinkBroken(str(error))
-            broken.__cause__ = error
-            return broken
-        return error
+            raise LinkBroken(str(error)) from error
 
     def _keep(self, push: Push) -> None:
         if push[0] in MESSAGES:
@@ -116,7 +113,8 @@ class BlockingLink(ServerLink):
                     else:
                         replies.append(reply)
         except BaseException as error:
-            raise self._closed_by(error)  # noqa: B904 - it has its cause
+            self._close_for(error)
+            raise
         return replies
 
     def listen(self, token: str) -> None:
@@ -146,7 +144,8 @@ class BlockingLink(ServerLink):
                 finally:
                     self._socket.settimeout(self._timeout)
         except BaseException as error:
-            raise self._closed_by(error)  # noqa: B904 - it has its cause
+            self._close_for(error)
+            raise
         message, self._messages[key] = self._messages[key], b""
         return message
 
@@ -198,7 +197,8 @@ class EarLink(BlockingLink):
                 while self._heard:
                     heard(self._heard.pop(0))
         except BaseException as error:
-            raise self._closed_by(error)  # noqa: B904 - it has its cause
+            self._close_for(error)
+            raise
 
     def close(self) -> None:
         """Close the connection; wakes the thread that listens."""

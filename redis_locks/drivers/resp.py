@@ -63,6 +63,9 @@ class Parser:
                 return [words[1]]
             if len(words) == 8 and words[:3] == _MESSAGE and _is_message(words):  # noqa: PLR2004
                 return [Push([words[2], words[4], words[6]])]
+        return self._feed_any(data)
+
+    def _feed_any(self, data: bytes) -> list[Any]:
         if not data:
             msg = "the server closed the connection"
             raise ProtocolError(msg)
