@@ -69,6 +69,7 @@ class Attempt:
         self._link: Link | None = None
         self._queued = False
         self._failures = 0
+        self._recheck = RECHECK
         self.sent = False
 
     async def run(self) -> Won | Refused:
@@ -87,7 +88,8 @@ class Attempt:
                     waited = self.waited() if self._queued or not self._uncontended else 0.0
                     return Won(reply.fencing_token, deadline, reply.read or [], waited)
                 self._queued = not self._nowait
-                if await self._buried(link, reply):
+                self._recheck = RECHECK
+                if store.may_be_buried(reply.claim) and await self._buried(link):
                     continue
                 await self._tell(reply)
                 if self._nowait:
@@ -115,10 +117,10 @@ class Attempt:
             await self._look_for_deadlock(link)
         return won
 
-    async def _buried(self, link: Link, refused: Refused) -> bool:
-        """Whether who was in the way was gone, and is in the way no more."""
-        gone = store.may_be_buried(refused.claim)
-        return gone and await store.bury(link, self._request.keys, self.token) > 0
+    async def _buried(self, link: Link) -> bool:
+        """Whether who was in the way was gone, and is in the way no more; else to be asked again soon."""
+        self._recheck = BURIAL
+        return await store.bury(link, self._request.keys, self.token) > 0
 
     def waited(self) -> float:
         """Return the seconds since it began."""
@@ -154,8 +156,7 @@ class Attempt:
         """Wait for the grant, or until it is time to ask again."""
         holder_left = max(0.0, (reply.ends_ms - reply.at_ms) / 1000) + _EXPIRY_SLACK
         now = monotonic()
-        recheck = BURIAL if store.may_be_buried(reply.claim) else RECHECK
-        pause = min(self._left(now), holder_left, recheck, self._suspicious_at - now)
+        pause = min(self._left(now), holder_left, self._recheck, self._suspicious_at - now)
         message = await link.receive(self._request.token, max(pause, 0.0))
         if message is None:
             return None
@@ -179,7 +180,7 @@ class Attempt:
             return None  # stopped between grant and wake-up: it is over, ask again
         keys, reads = self._request.keys, self._request.reads
         read = await link.read(reads, keys) if reads else []
-        return Won(granted.fencing_token, deadline, read, self.waited())
+        return Won(granted.fencing_token, deadline, read, heard - self._started)
 
     async def _look_for_deadlock(self, link: Link) -> None:
         self._suspicious_at = monotonic() + RECHECK

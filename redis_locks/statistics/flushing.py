@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from redis_locks import backends
+from redis_locks.conf import get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.observing import Kind
 from redis_locks.statistics import store
@@ -46,11 +47,13 @@ class Flusher:
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
 
-    def count(self, server: str, kind: Kind, names: tuple[str, ...], seconds: float) -> bool:
+    def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
         """Count, some time later, what has happened; return whether it is to be noted, too. Does not block.
 
         `seconds` is how long the wait or the hold was that ended with it.
         """
+        if kind == "waiting" or not get_settings().statistics:
+            return False
         pending = self._pending
         pending.append((server, kind, names, seconds))
         if len(pending) >= BATCH or self._thread is None:

@@ -22,11 +22,7 @@ class Recorder:
         """Return whether events of this kind are counted. A hold that moves is one hold."""
         return kind not in _NOT_COUNTED and get_settings().statistics
 
-    def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
-        """Count what has happened; return whether it is to be noted, too. Does not block."""
-        if kind == "waiting" or not get_settings().statistics:
-            return False
-        return flusher.count(server, kind, names, seconds)
+    count = staticmethod(flusher.count)
 
     def take(self, event: LockEvent) -> None:
         """Note an event for the pages of its locks. Does not block."""

@@ -51,14 +51,14 @@ def test_a_signals_handler_may_count_in_the_middle_of_counting(
         def popleft(self) -> Any:
             if not interrupts:
                 interrupts.append(True)
-                flusher.count("server", "lost", ("b",), 0.1)
+                flusher.count("lost", ("b",), "server", 0.1)
             return super().popleft()
 
     interrupts: list[bool] = []
     monkeypatch.setattr(Flusher, "_start", lambda _: None)
     flusher = Flusher()
     flusher._pending = Interrupted()
-    flusher.count("server", "acquired", ("a",), 0.0)
+    flusher.count("acquired", ("a",), "server", 0.0)
     assert {"a a", "l b"} <= set(flusher._tallies["server"].figures())
 
 

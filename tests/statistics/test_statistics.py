@@ -218,7 +218,7 @@ def test_a_thread_sends_by_itself_and_ends_when_there_is_no_more(
     own = Flusher()
     server = backend_for(None).description
     for count in (1, 2):
-        own.count(server, "acquired", ("a",), 0.0)
+        own.count("acquired", ("a",), server, 0.0)
         until(lambda: own._thread is None)
         (found,) = statistics.read().locks
         assert ("a", count) == (found.name, found.acquired)
@@ -227,7 +227,7 @@ def test_a_thread_sends_by_itself_and_ends_when_there_is_no_more(
 def test_much_is_counted_before_the_memory_fills() -> None:
     own = Flusher()
     for _ in range(1000):
-        own.count("nowhere", "acquired", ("a",), 0.0)
+        own.count("acquired", ("a",), "nowhere", 0.0)
     assert len(own._pending) < flushing.BATCH
     assert own._tallies["nowhere"].figures()["a a"] == 1000 - len(own._pending)
 

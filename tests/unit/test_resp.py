@@ -45,12 +45,19 @@ def test_replies_arrive_whole_whatever_pieces_they_come_in(
     wires: list[bytes], data: st.DataObject
 ) -> None:
     stream = b"".join(wires)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)))))
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(stream) - 1))))
     parser = Parser()
     replies: list[Any] = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         replies += parser.feed(stream[start:end])
     assert replies == [WIRE[wire] for wire in wires]
+
+
+def test_the_end_of_the_bytes_is_no_reply() -> None:
+    parser = Parser()
+    parser.feed(b"$1\r\n")
+    with pytest.raises(ProtocolError, match="closed the connection"):
+        parser.feed(b"")
 
 
 def test_a_push_is_told_from_a_reply() -> None:
