@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from redis_locks.statistics import counting
 from redis_locks.statistics.counting import REST, Note, Tally, is_noted
@@ -58,7 +59,8 @@ def test_a_signals_handler_may_count_in_the_middle_of_counting(
     monkeypatch.setattr(Flusher, "_start", lambda _: None)
     flusher = Flusher()
     flusher._pending = Interrupted()
-    flusher.count("acquired", ("a",), "server", 0.0)
+    with override_settings(REDIS_LOCKS={"STATISTICS": True}):
+        flusher.count("acquired", ("a",), "server", 0.0)
     assert {"a a", "l b"} <= set(flusher._tallies["server"].figures())
 
 
