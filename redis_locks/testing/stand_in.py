@@ -19,7 +19,7 @@ from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.exceptions import LockLost
 from redis_locks.identity import new_token, session, whoami
-from redis_locks.keys import Keys
+from redis_locks.keys import Group, Keys
 from redis_locks.leases import Lease
 from redis_locks.scripts import Script
 from redis_locks.store import Refused, Request
@@ -64,6 +64,10 @@ class StandIn(Backend):
         """Return the names themselves: nothing here has keys in Redis."""
         return tuple(name.encode() for name in names)
 
+    def groups(self, names: tuple[str, ...]) -> list[Group]:
+        """Return all names as one group."""
+        return [(names, self.keys(*names))]
+
     def replicas(self, wanted: int | Unset) -> int:  # noqa: ARG002 - as a backend's
         """Return 0: there are none here."""
         return 0
@@ -77,6 +81,7 @@ class _Memory:
     """Driver and link in one: it runs what scripts would do on a list of holds."""
 
     channel = listener = "-"
+    tunes_in = False
     suspends = True
 
     def __init__(self, outcome: Outcome, description: str) -> None:
