@@ -11,20 +11,19 @@ from redis_locks.exceptions import LockBackendError
 
 T = TypeVar("T")
 
+Question = Callable[[Backend, Driver], Coroutine[Any, Any, T]]
+"""What is to be found out, or done, on a server."""
+
 _TRIES = 3
 
 
-def blocking_answer(
-    using: str | None, question: Callable[[Backend, Driver], Coroutine[Any, Any, T]]
-) -> T:
+def blocking_answer(using: str | None, question: Question[T]) -> T:
     """Return what `question` finds out on the server `using`; blocks."""
     backend = backend_for(using)
     return run_blocking(question(backend, backend.driver))
 
 
-async def async_answer(
-    using: str | None, question: Callable[[Backend, Driver], Coroutine[Any, Any, T]]
-) -> T:
+async def async_answer(using: str | None, question: Question[T]) -> T:
     """Return what `question` finds out on the server `using`."""
     backend = backend_for(using)
     return await question(backend, (await backend.of_loop())[0])

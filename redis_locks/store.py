@@ -117,6 +117,23 @@ async def release(link: Link, keys: Keys, token: str) -> bool:
     return echoed(reply, token, 1)[1] == "1"
 
 
+class ForceReleased(NamedTuple):
+    """The tokens of the holds that were ended, and the fencing token that overtakes theirs; 0 if none was."""
+
+    tokens: list[str]
+    fencing_token: int
+
+
+async def force_release(link: Link, keys: Keys, token: str, holds: Sequence[str]) -> ForceReleased:
+    """End the holds of these tokens and hand the lock on.
+
+    `token` names this force-release, so that asked again it says what it did.
+    """
+    reply = await link.call(scripts.FORCE_RELEASE, (keys, (token, *holds)))
+    _, fence, *ended = echoed(reply, token, len(holds) + 1)
+    return ForceReleased(ended, int(fence))
+
+
 class Adopted(NamedTuple):
     """A hold has another token at `at_ms`, server time, with so many ms left of its lease."""
 
@@ -153,9 +170,12 @@ async def bury(link: Link, keys: Keys, token: str) -> int:
     return int(echoed(await link.call(scripts.BURY, (keys, (token,))), token, 1)[1])
 
 
-async def cancel(link: Link, keys: Keys, token: str) -> bool:
-    """End somebody's wait and tell it; False if the token does not wait for the lock."""
-    return echoed(await link.call(scripts.CANCEL, (keys, (token,))), token, 1)[1] == "1"
+async def cancel(link: Link, keys: Keys, token: str, waiter: str) -> bool:
+    """End the wait of the token `waiter` and tell it; False if that does not wait for the lock.
+
+    `token` names this cancellation, so that asked again it says what it did.
+    """
+    return echoed(await link.call(scripts.CANCEL, (keys, (token, waiter))), token, 1)[1] == "1"
 
 
 async def commit(

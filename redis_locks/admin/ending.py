@@ -79,7 +79,7 @@ class Release(Ending[HolderInfo]):
 
     def end(self, name: str, parties: Sequence[HolderInfo]) -> int:
         """Force-release them."""
-        return inspection.release(name, tokens=[hold.token for hold in parties])
+        return inspection.force_release(name, tokens=[hold.token for hold in parties]).ended
 
     def describe(self, party: HolderInfo) -> str:
         """Return the holder, and the fencing token that tells its writes."""
@@ -112,7 +112,7 @@ class Cancel(Ending[WaiterInfo]):
 
     def end(self, name: str, parties: Sequence[WaiterInfo]) -> int:
         """Cancel them."""
-        return sum(inspection.cancel(name, waiter.token) for waiter in parties)
+        return sum(map(inspection.cancel, parties))
 
     def describe(self, party: WaiterInfo) -> str:
         """Return the waiter."""

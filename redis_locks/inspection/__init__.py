@@ -1,19 +1,20 @@
 """Locks as rows: who holds them, who waits for them, and ways to end holds and waits from outside.
 
 Each lock is read at one instant; a listing reads its locks one after the other. What is
-returned is the past, in frozen rows: to act on it, use tokens, as `release` does. Each function
+returned is the past, in frozen rows: to act on it, use tokens, as `force_release` does. Each function
 blocks, and has a twin for async code whose name begins with "a".
 """
 
 from __future__ import annotations
 
 from redis_locks.inspection.ending import (
+    ForceReleased,
     acancel,
     adrain,
-    arelease,
+    aforce_release,
     cancel,
     drain,
-    release,
+    force_release,
 )
 from redis_locks.inspection.reading import (
     alock,
@@ -39,6 +40,7 @@ from redis_locks.inspection.sessions import (
 from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo
 
 __all__ = [
+    "ForceReleased",
     "HolderInfo",
     "LockInfo",
     "Parties",
@@ -47,22 +49,22 @@ __all__ = [
     "acancel",
     "acontended",
     "adrain",
+    "aforce_release",
     "alock",
     "alocks",
     "anames",
     "aparties",
     "aqueues",
-    "arelease",
     "awaiters",
     "blocking",
     "cancel",
     "contended",
     "drain",
+    "force_release",
     "lock",
     "locks",
     "names",
     "parties",
     "queues",
-    "release",
     "waiters",
 ]

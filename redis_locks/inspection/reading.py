@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from redis_locks.asking import ask, async_answer, blocking_answer
+from redis_locks.asking import Question, ask, async_answer, blocking_answer
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver
 from redis_locks.inspection import replies
+from redis_locks.inspection.arguments import validate_limit, validate_listed
 from redis_locks.inspection.replies import Snapshot
 from redis_locks.inspection.snapshots import LockInfo
 from redis_locks.keys import validate_name
@@ -75,16 +76,17 @@ def locks(
 
     Raises:
         LockBackendError: Redis could not be asked.
-        ValueError: `limit` is negative.
+        TypeError: `limit` is not a whole number, or `names` not a list of strings.
+        ValueError: `limit` is negative, or one of `names` cannot name a lock.
     """
-    return blocking_answer(using, partial(_locks, limit=limit, names=names))
+    return blocking_answer(using, _locks_of(limit, names))
 
 
 async def alocks(
     *, using: str | None = None, limit: int | None = None, names: Sequence[str] | None = None
 ) -> list[LockInfo]:
     """Return the locks that somebody holds or waits for; see `locks`."""
-    return await async_answer(using, partial(_locks, limit=limit, names=names))
+    return await async_answer(using, _locks_of(limit, names))
 
 
 def lock(name: str, *, using: str | None = None) -> LockInfo | None:
@@ -103,12 +105,13 @@ async def alock(name: str, *, using: str | None = None) -> LockInfo | None:
     return await async_answer(using, partial(read_lock, name=name))
 
 
+def _locks_of(limit: int | None, names: Sequence[str] | None) -> Question[list[LockInfo]]:
+    return partial(_locks, limit=validate_limit(limit), names=validate_listed(names))
+
+
 async def _locks(
     backend: Backend, driver: Driver, *, limit: int | None, names: Sequence[str] | None
 ) -> list[LockInfo]:
-    if limit is not None and limit < 0:
-        msg = f"limit must be 0 or more, or None for all, not {limit}"
-        raise ValueError(msg)
     if names is None:
         indexed: list[str] = []
         for keys in backend.partitions():

@@ -8,8 +8,9 @@ from functools import partial
 from redis_locks.asking import async_answer, blocking_answer
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver
+from redis_locks.inspection.arguments import validate_session
 from redis_locks.inspection.reading import read_queues, read_whole
-from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo, session_of
+from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +101,14 @@ def blocking(session: str, *, using: str | None = None) -> list[HolderInfo]:
     Raises:
         LockBackendError: Redis could not be asked.
         TypeError: `session` is not a string.
-        ValueError: `session` is empty.
+        ValueError: `session` is empty, or neither a session nor a token.
     """
-    return blocking_answer(using, partial(_blocking, session=_validated(session)))
+    return blocking_answer(using, partial(_blocking, session=validate_session(session)))
 
 
 async def ablocking(session: str, *, using: str | None = None) -> list[HolderInfo]:
     """Return the holds that a session waits for; see `blocking`."""
-    return await async_answer(using, partial(_blocking, session=_validated(session)))
+    return await async_answer(using, partial(_blocking, session=validate_session(session)))
 
 
 async def read_parties(backend: Backend, driver: Driver) -> Parties:
@@ -136,13 +137,3 @@ async def _blocking(backend: Backend, driver: Driver, *, session: str) -> list[H
         if any(waiter.session == session for waiter in lock.waiters)
         for holder in lock.holders
     ]
-
-
-def _validated(session: object) -> str:
-    if not isinstance(session, str):
-        msg = f"session must be a string, not {session!r} ({type(session).__name__}); use .session of a waiter"
-        raise TypeError(msg)
-    if not session:
-        msg = "session must not be empty; use .session of a waiter"
-        raise ValueError(msg)
-    return session_of(session)

@@ -113,6 +113,7 @@ DETECT = load("detect", "_modes", "_queue")
 DOWNGRADE = load("downgrade", "_modes", "_queue")
 EXTEND = load("extend", "_modes")
 FENCE = load("fence", "_modes")
+FORCE_RELEASE = load("force_release", "_modes", "_queue")
 TAKE = load("take", "_modes", "_queue")
 INSPECT = load("inspect", "_modes")
 INDEX = load("index")
@@ -131,6 +132,7 @@ ALL = (
     DOWNGRADE,
     EXTEND,
     FENCE,
+    FORCE_RELEASE,
     TAKE,
     INSPECT,
     INDEX,

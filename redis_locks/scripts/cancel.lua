@@ -1,18 +1,27 @@
--- End a wait from outside, of all locks that it is for, and tell the waiter.
+-- End a wait from outside, of all locks that it is for, and tell the waiter. Safe to repeat
+-- within a minute.
 --
 -- KEYS: index holder
--- ARGV: token, the waiter's
--- Reply: "token 1" ended; "token 0" the token does not wait for the lock (any more)
+-- ARGV: token, of this cancellation
+--   2 the token of the waiter
+-- Reply: "token 1" ended; "token 0" it does not wait for the lock (any more)
+
+local waiter, done = ARGV[2], DONE .. token
+if call("EXISTS", done) == 1 then
+  return token .. " 1"
+end
 
 local name = all[1]
-local claim = call("HGET", CLAIMS .. name, token) or ""
+local claim = call("HGET", CLAIMS .. name, waiter) or ""
 local _, _, _, _, listener, _, size = string.match(claim, CLAIM)
 if string.sub(claim, 1, 2) ~= "0 " or not size then
   return token .. " 0"
 end
-local locks = wanted(name, token, tonumber(size)) or { name }
-leave(locks, token)
+local locks = wanted(name, waiter, tonumber(size)) or { name }
+leave(locks, waiter)
+-- The reply may be lost; who asks again must learn what was done.
+call("SET", done, "", "PX", DONE_KEPT_MS)
 settle(locks)
 -- No fencing token is below 0.
-tell(listener, token .. " -1 " .. text(clock()))
+tell(listener, waiter .. " -1 " .. text(clock()))
 return token .. " 1"

@@ -8,7 +8,6 @@
 --        "token 1 error"  done, but a command failed; those after it ran, as in MULTI
 --        "token 0"        the token does not hold all of the locks (any more): nothing was done
 
-local DONE_KEPT_MS = 60000
 local done = DONE .. token
 
 for _, name in ipairs(all) do

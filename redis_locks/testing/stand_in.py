@@ -95,6 +95,7 @@ class _Memory:
         self._others_token = new_token()
         self._scripts: Mapping[Script, Callable[..., Any]] = {
             scripts.RELEASE: self._release,
+            scripts.FORCE_RELEASE: self._force_release,
             scripts.ABANDON: self._abandon,
             scripts.DOWNGRADE: self._downgrade,
             scripts.EXTEND: self._extend,
@@ -148,6 +149,11 @@ class _Memory:
     def _release(self, _keys: Keys, token: str) -> bytes:
         held = self._held.pop(token, None)
         return f"{token} {int(held is not None and held.ends > monotonic())}".encode()
+
+    def _force_release(self, keys: Keys, token: str, *holds: str) -> bytes:
+        ended = [each for each in holds if self._release(keys, each).endswith(b" 1")]
+        fencing_token = next(self._fencing_tokens) if ended else 0
+        return " ".join([token, str(fencing_token), *ended]).encode()
 
     def _abandon(self, _keys: Keys, token: str, _mode: str) -> bytes:
         self._held.pop(token, None)

@@ -173,7 +173,7 @@ def test_a_force_released_holder_hears_of_it_at_once(
         for hold in holds:
             # Blocking code listens only for holds that last.
             until(lambda: _listens(on_nodes))
-            assert 1 == inspection.release(hold.name)
+            assert 1 == inspection.force_release(hold.name).ended
             until(lambda hold=hold: hold.is_lost)  # type: ignore[misc]
 
 

@@ -56,7 +56,7 @@ def test_a_holder_that_lost_its_lock_writes_nothing(
     world: World, name: str, server_side: Observer
 ) -> None:
     hold = held(world, Lock(name))
-    inspection.release(name)
+    inspection.force_release(name)
     with pytest.raises(LockLost):
         world.do(hold, "commit", incr(server_side.client, f"data:{name}"))
     assert hold.is_lost

@@ -114,7 +114,7 @@ def test_a_waiter_is_told_over_the_shared_connection_that_its_wait_is_cancelled(
         info = inspection.lock(name, using=private_server.url)
         assert info is not None
         for waiter in info.waiters:
-            assert inspection.cancel(name, waiter.token, using=private_server.url)
+            assert inspection.cancel(waiter, using=private_server.url)
         for worker in workers:
             with pytest.raises(LockError, match="cancelled by an operator"):
                 worker.result(PATIENCE)

@@ -149,7 +149,7 @@ def test_sets_in_opposite_orders_do_not_deadlock(world: World, name: str) -> Non
 def test_a_set_that_loses_one_lock_is_lost(world: World, name: str) -> None:
     a, b = f"{name}:a", f"{name}:b"
     hold = held(world, Lock(a, b))
-    inspection.release(b)
+    inspection.force_release(b)
     with pytest.raises(Exception, match="lost"):
         world.do(hold, "extend", 60)
     assert hold.is_lost
@@ -275,7 +275,7 @@ def test_interrupted_on_its_way_a_downgraded_hold_is_shared(world: World, name: 
 
 def test_an_upgrade_of_a_hold_that_was_revoked_says_so(world: World, name: str) -> None:
     hold = held(world, Lock(name, mode="shared"))
-    inspection.release(name)
+    inspection.force_release(name)
     other = held(world, Lock(name, mode="shared"))
     with pytest.raises(LockLost):
         world.do(hold, "upgrade", wait=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -196,11 +197,12 @@ def test_a_cancelled_waiter_is_told_at_once_and_leaves(
     server_side.until_waiters(name, 2)
     info = inspection.lock(name)
     assert info is not None
-    assert inspection.cancel(name, info.waiters[0].token)
+    (waiter, _) = info.waiters
+    assert inspection.cancel(waiter)
     with pytest.raises(LockError, match="cancelled by an operator"):
         doomed.result(2)
-    assert not inspection.cancel(name, info.waiters[0].token)
-    assert not inspection.cancel(name, hold.token)
+    assert not inspection.cancel(waiter)
+    assert not inspection.cancel(replace(waiter, token=hold.token))
     world.release(hold)
     granted = other.result(PATIENCE)
     assert granted is not None

@@ -36,7 +36,7 @@ def test_a_holder_is_told_at_once(
 ) -> None:
     hold = held(world, made(name, lease=60, renew=renew))
     time.sleep(age)
-    assert 1 == inspection.release(name)
+    assert 1 == inspection.force_release(name).ended
     until(lambda: hold.is_lost, within=SOON)
     with pytest.raises(LockLost):
         world.release(hold)
@@ -54,7 +54,7 @@ def test_all_holds_of_a_host_are_told(world: World, name: str) -> None:
 
 def test_other_holds_go_on(world: World, name: str) -> None:
     lost, kept = held(world, Lock(f"{name}:lost")), held(world, Lock(f"{name}:kept"))
-    inspection.release(f"{name}:lost")
+    inspection.force_release(f"{name}:lost")
     until(lambda: lost.is_lost, within=SOON)
     kept.check()
     world.release(kept)
@@ -126,7 +126,7 @@ def test_the_task_in_the_block_is_cancelled_and_the_block_raises_lock_lost(
         )
         task = asyncio.create_task(body)
         await entered.wait()
-        assert 1 == await inspection.arelease(name)
+        assert await inspection.aforce_release(name)
         with pytest.raises(LockLost):
             await asyncio.wait_for(task, SOON)
         assert isinstance(seen[0], asyncio.CancelledError)
@@ -142,7 +142,7 @@ def test_lost_after_a_nested_upgrade_the_outer_block_raises_lock_lost(
         async with Lock(name, mode="shared", lease=60):
             async with Lock(name):
                 pass
-            await inspection.arelease(name)
+            await inspection.aforce_release(name)
             await asyncio.sleep(PATIENCE)
 
     with pytest.raises(LockLost):
@@ -175,7 +175,7 @@ def test_both_cancellations_at_once_leave_the_others(tasks: Tasks, name: str) ->
         entered = asyncio.Event()
         task = asyncio.create_task(wait_in(Lock(name, lease=60), entered, []))
         await entered.wait()
-        await inspection.arelease(name)
+        await inspection.aforce_release(name)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -192,11 +192,11 @@ def test_a_loss_that_a_thread_hears_of_cancels_the_task_too(
     entered, seen = asyncio.Event(), list[BaseException]()
     block = tasks.submit(wait_in(hold, entered, seen))
     tasks.run(entered.wait())
-    inspection.release(name)
+    inspection.force_release(name)
     with pytest.raises(LockLost):
         block.result(SOON)
     assert isinstance(seen[0], asyncio.CancelledError)
-    inspection.release(f"{name}:other")
+    inspection.force_release(f"{name}:other")
     until(lambda: other.is_lost, within=SOON)  # it hears on
 
 
@@ -209,7 +209,7 @@ def test_a_lease_of_a_thread_that_ends_cancels_the_task_too(tasks: Tasks, name: 
 def test_a_block_does_not_begin_with_a_hold_that_is_lost(tasks: Tasks, name: str) -> None:
     async def run() -> None:
         hold = await Lock(name, lease=60).aacquire()
-        await inspection.arelease(name)
+        await inspection.aforce_release(name)
         await asyncio.to_thread(until, lambda: hold.is_lost)
         with pytest.raises(LockLost):
             async with hold:
@@ -255,14 +255,14 @@ def test_a_block_that_ends_by_itself_meanwhile_raises_lock_lost_and_nothing_else
         return "went on"
 
     assert "went on" == tasks.run(run())
-    inspection.release(name)
+    inspection.force_release(name)
 
 
 def test_code_that_awaits_in_no_block_asks_for_itself(tasks: Tasks, name: str) -> None:
     async def run() -> bool:
         hold = await Lock(name, lease=60).aacquire()
         assert hold
-        await inspection.arelease(name)
+        await inspection.aforce_release(name)
         await asyncio.to_thread(until, lambda: hold.is_lost)
         with pytest.raises(LockLost):
             await hold.arelease()

@@ -214,7 +214,7 @@ def test_it_is_lost_if_one_of_its_locks_is(world: World, names: Names) -> None:
     hold = held(world, Lock(*names, lease=0.6))
     until(lambda: hold.remaining < 0.4)
     until(lambda: hold.remaining > 0.5)  # renewed, and so are all of them
-    assert 1 == inspection.release(names[1])
+    assert 1 == inspection.force_release(names[1]).ended
     until(lambda: hold.is_lost)
     assert 0 == hold.remaining
     with pytest.raises(LockLost):
@@ -230,7 +230,7 @@ def test_it_starts_anew_when_one_is_lost_while_the_rest_is_waited_for(
     other = held(world, Lock(names[1]))
     waiter = world.start(world.acquire, Lock(*names, lease=30))
     until_waiters(names[1])
-    assert 1 == inspection.release(names[0])
+    assert 1 == inspection.force_release(names[0]).ended
     thief = held(world, Lock(names[0]))
     world.release(other)
     until_waiters(names[0])
@@ -248,7 +248,7 @@ def test_it_is_lost_at_once_when_no_time_is_left_to_start_anew(
     plain = store.raise_fence
 
     async def after_a_force_release(*args: Any) -> Any:
-        inspection.release(names[0])
+        inspection.force_release(names[0])
         return await plain(*args)
 
     monkeypatch.setattr(store, "raise_fence", after_a_force_release)

@@ -171,7 +171,7 @@ def test_a_transfer_whose_row_locks_were_lost_is_rolled_back(
     client: redis.Redis, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def revoke(*_: object) -> None:
-        inspection.release(ON_REDIS["rows_redis"].format(pair[0]))
+        inspection.force_release(ON_REDIS["rows_redis"].format(pair[0]))
 
     monkeypatch.setattr(moving, "check_funds", revoke)
     with pytest.raises(LockLost):
@@ -192,7 +192,7 @@ def test_a_holder_that_lost_its_locks_unnoticed_is_refused_by_the_rows(
         """As if the process had been stopped between its acquire and BEGIN, past its lease."""
         monkeypatch.undo()
         for account in pair:
-            inspection.release(ON_REDIS["rows_fenced"].format(account))
+            inspection.force_release(ON_REDIS["rows_fenced"].format(account))
         with ThreadPoolExecutor(1) as pool:
             pool.submit(pay_in_the_meantime).result()
         return atomic()

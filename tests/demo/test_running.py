@@ -117,7 +117,7 @@ def test_a_wait_that_an_operator_cancels_is_a_failed_transfer(client: redis.Redi
         while not working.done():
             found = inspection.lock(name)
             for waiter in found.waiters if found else ():
-                inspection.cancel(name, waiter.token)
+                inspection.cancel(waiter)
         report = working.result()
     assert report.failed > 0
     assert not report.latencies_us

@@ -252,7 +252,7 @@ def test_a_write_of_a_holder_that_lost_its_lock_is_refused(
     client: redis.Redis, accounts: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def revoke(order: Order, answers: Any) -> bool:
-        inspection.release(account_key(accounts[0]))
+        inspection.force_release(account_key(accounts[0]))
         return is_due(order, answers)
 
     monkeypatch.setattr(transfers, "is_due", revoke)

@@ -102,5 +102,5 @@ def waited_for(
     try:
         yield told
     finally:
-        inspection.release(name)
+        inspection.force_release(name)
         thread.join()

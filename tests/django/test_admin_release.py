@@ -128,13 +128,13 @@ def test_a_free_lock_has_nothing_to_release(operator: Client, name: str) -> None
 def test_a_hold_that_ends_in_the_last_moment_is_logged_as_not_released(
     operator: Client, name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    really = inspection.release
+    really = inspection.force_release
 
-    def too_late(*args: str, **options: list[str]) -> int:
+    def too_late(*args: str, **options: list[str]) -> inspection.ForceReleased:
         hold.release()
         return really(*args, **options)
 
-    monkeypatch.setattr(inspection, "release", too_late)
+    monkeypatch.setattr(inspection, "force_release", too_late)
     response = operator.post(url_of(name), {"reason": WHY, "token": hold.token}, follow=True)
     assert "nothing was force-released" in response.content.decode()
     assert "the hold ended by itself" in LogEntry.objects.get().get_change_message()
@@ -147,7 +147,7 @@ def test_a_server_that_goes_away_leaves_an_entry_that_says_so(
         msg = "the server does not answer"
         raise LockBackendError(msg)
 
-    monkeypatch.setattr(inspection, "release", fail)
+    monkeypatch.setattr(inspection, "force_release", fail)
     response = operator.post(url_of(name), {"reason": WHY, "token": hold.token}, follow=True)
     assert "Redis cannot be reached: the server does not answer" in response.content.decode()
     message = LogEntry.objects.get().get_change_message()

@@ -77,7 +77,20 @@ def test_without_consent_nothing_is_ended(theirs: Hold, monkeypatch: pytest.Monk
     theirs.extend(60)
 
 
-@pytest.mark.parametrize("consent", [["--yes"], []])
+def test_a_dry_run_asks_nothing_ends_nothing_and_says_what_it_would_end(theirs: Hold) -> None:
+    out, err = run("drain", "--host", HOST, "--dry-run", "--format", "table")
+    released, cancelled, summary = out.splitlines()
+    assert released.startswith(f"Would release lock 'report': {HOST} pid")
+    assert cancelled.startswith(f"Would cancel the wait for lock 'report': {HOST} pid")
+    assert f"Would end 1 hold and 1 wait of host '{HOST}'." == summary
+    assert "learn" not in err
+    listed = json.loads(run("drain", "--host", HOST, "-n", "-y", "--json")[0])
+    assert [theirs.token] == [holder["token"] for holder in listed["holders"]]
+    assert 1 == len(inspection.waiters())
+    theirs.extend(60)
+
+
+@pytest.mark.parametrize("consent", [["--yes"], ["--dry-run"], []])
 def test_a_host_that_has_nothing_is_not_found_and_others_are_named(
     theirs: Hold, consent: list[str]
 ) -> None:

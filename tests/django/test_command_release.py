@@ -27,9 +27,12 @@ def test_release_ends_the_hold_and_says_what_that_means(name: str, hold: Hold) -
     assert inspection.lock(name) is None
 
 
-def test_release_in_json_says_how_many_holds_ended(name: str, hold: Hold) -> None:
-    out = run("release", name, "--yes", "--json")[0]
-    assert {"name": name, "released": 1} == json.loads(out)
+def test_release_in_json_says_how_many_holds_ended_and_what_overtakes_them(
+    name: str, hold: Hold
+) -> None:
+    row = json.loads(run("release", name, "--yes", "--json")[0])
+    assert {"name": name, "released": 1, "fencing_token": row["fencing_token"]} == row
+    assert hold.fencing_token < row["fencing_token"]
 
 
 def test_release_asks_first(name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,7 +144,7 @@ def test_a_command_that_loses_its_lock_is_ended(name: str) -> None:
         "run", name, "--lease", "0.5", "--", "sh", "-c", "echo ready; sleep 60"
     ) as process:
         process.line()
-        assert 1 == inspection.release(name)
+        assert 1 == inspection.force_release(name).ended
         status, _, err = process.end()
     assert 143 == status
     assert "The lock was lost; ending sh." in err
@@ -155,7 +155,7 @@ def test_a_command_that_ends_well_when_its_lock_is_lost_has_failed_all_the_same(
     program = OBSTINATE.replace("    os.write", "    os._exit(0)\n    os.write")
     with Process("run", name, "--lease", "0.5", *python(program)) as process:
         assert process.line().startswith("ready")
-        inspection.release(name)
+        inspection.force_release(name)
         assert 1 == process.end()[0]
 
 
@@ -165,7 +165,7 @@ def test_a_command_that_does_not_want_to_end_is_killed_with_all_that_it_started(
     with Process("run", name, *options, "--", "sh", "-c", program) as process:
         grandchild = int(process.line())
         assert is_alive(grandchild)
-        inspection.release(name)
+        inspection.force_release(name)
         assert 128 + signal.SIGKILL == process.end()[0]
     until(lambda: not is_alive(grandchild))
 

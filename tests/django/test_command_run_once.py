@@ -120,7 +120,7 @@ def test_a_signal_reaches_the_job_which_then_has_failed(name: str) -> None:
 def test_a_job_that_loses_its_lock_is_ended_and_another_takes_over(once: Once, name: str) -> None:
     with Process("run", name, "--once", *SLEEPS) as process:
         process.line()
-        assert 1 == inspection.release(name)
+        assert 1 == inspection.force_release(name).ended
         code, _, err = process.end()
     assert 143 == code
     assert "The lock was lost; ending sh." in err
@@ -135,7 +135,7 @@ def test_a_job_that_ends_well_after_its_lock_was_lost_is_not_done(name: str) -> 
     )
     with Process("run", name, "--once", "--", sys.executable, "-I", "-c", program) as process:
         process.line()
-        inspection.release(name)
+        inspection.force_release(name)
         assert 1 == process.end()[0]
     assert "failed" == status(name).state
 

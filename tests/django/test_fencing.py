@@ -14,7 +14,7 @@ from django.db.models import F
 from django.db.models.signals import post_save
 from django.test.utils import CaptureQueriesContext
 
-from redis_locks import Hold, Lock, LockLost, StaleHold
+from redis_locks import Hold, Lock, LockLost, StaleHold, inspection
 from tests.contract.world import keys_of
 from tests.elsewhere import held
 from tests.ledger.models import Counter, Entry, NotedCounter, TitledCounter
@@ -363,3 +363,20 @@ def test_the_async_twins_check_as_well(older: Hold, newer: Hold) -> None:
 
 def test_a_stale_hold_is_a_lost_lock() -> None:
     assert issubclass(StaleHold, LockLost)
+
+
+def test_the_fencing_token_of_a_force_release_shuts_out_the_late_holder_at_once(
+    database: str, name: str
+) -> None:
+    row(database)
+    rows = Counter.objects.using(database)
+    with held(Lock(name)) as late:
+        counter = rows.fenced(late).get(name="row")
+        released = inspection.force_release(name)
+        rows.fenced(released.fencing_token).update()
+        counter.value = 1
+        with pytest.raises(StaleHold):
+            counter.save(hold=late.fencing_token)  # where nobody has told it that it is lost
+    with Lock(name, wait=0) as successor:
+        rows.fenced(successor).update(value=2)
+    assert (2, successor.fencing_token) == stored(database)

@@ -14,7 +14,7 @@ import redis
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockBackendError, LockLost, inspection
-from redis_locks.inspection import LockInfo, reading
+from redis_locks.inspection import LockInfo, WaiterInfo, reading
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import keys_of
 from tests.django.command_calls import run
@@ -50,7 +50,7 @@ def waiting(name: str, *labels: str) -> Iterator[None]:
     try:
         yield
     finally:
-        inspection.release(name)
+        inspection.force_release(name)
         for thread in threads:
             thread.join()
 
@@ -128,7 +128,7 @@ def test_what_an_earlier_version_wrote_is_listed_without_details_and_keeps_its_r
     shown, _ = run("show", name)
     assert "old.1" in shown
     assert Lock(name).acquire(wait=0) is None
-    inspection.release(name)  # and the waiter, who is not there, is skipped
+    inspection.force_release(name)  # and the waiter, who is not there, is skipped
     assert inspection.lock(name) is None
 
 
@@ -169,14 +169,79 @@ def test_the_listing_is_limited_over_all_partitions(name: str, partitions: int) 
         assert [] == inspection.locks(limit=0)
 
 
-def test_a_negative_limit_is_refused() -> None:
-    with pytest.raises(ValueError, match="limit must be 0 or more, or None for all, not -1"):
-        inspection.locks(limit=-1)
+@pytest.mark.parametrize(
+    ("asked", "error", "said"),
+    [
+        ({"limit": -1}, ValueError, "limit must be 0 or more, or None for all, not -1"),
+        ({"limit": 1.5}, TypeError, "limit must be a whole number, or None for all, not 1.5"),
+        ({"limit": True}, TypeError, "limit must be a whole number"),
+        ({"names": "report"}, TypeError, "names must be a list, not 'report' .str.; give a list"),
+        ({"names": [""]}, ValueError, "each of names must not be empty"),
+        ({"names": [7]}, TypeError, "each of names must be a string, not 7"),
+    ],
+)
+def test_what_cannot_be_listed_is_refused(
+    asked: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        inspection.locks(**asked)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "error", "said"),
+    [
+        ("abc.1", TypeError, "tokens must be a list, not 'abc.1' .str."),
+        (b"abc.1", TypeError, "tokens must be a list"),
+        (7, TypeError, "tokens must be a list, not 7 .int."),
+        ([7], TypeError, "each of tokens must be a string, not 7"),
+        ([""], ValueError, "each of tokens must not be empty"),
+        (["report"], ValueError, "each of tokens must be a token, not 'report'; use .token"),
+        (["abc.1 0"], ValueError, "each of tokens must be a token"),
+        (["abc.1\n"], ValueError, "each of tokens must be a token"),
+    ],
+)
+def test_what_is_no_token_is_refused_and_nothing_is_released(
+    name: str, tokens: Any, error: type[Exception], said: str
+) -> None:
+    with held(name) as hold:
+        with pytest.raises(error, match=said):
+            inspection.force_release(name, tokens=tokens)
+        with pytest.raises(error, match=said):
+            asyncio.run(inspection.aforce_release(name, tokens=tokens))
+        hold.extend(60)
+
+
+def test_no_tokens_end_nothing(name: str) -> None:
+    with held(name) as hold:
+        assert not inspection.force_release(name, tokens=[])
+        hold.extend(60)
+
+
+def waiter(token: Any, lock: str = "report") -> WaiterInfo:
+    return WaiterInfo(token, 0.0, "exclusive", "", 0, "", "", lock)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "said"),
+    [
+        ("abc.1", TypeError, "waiter must be a WaiterInfo, not 'abc.1' .str.; use one of `waiters"),
+        (None, TypeError, "waiter must be a WaiterInfo, not None"),
+        (waiter(""), ValueError, "waiter.token must not be empty"),
+        (waiter(7), TypeError, "waiter.token must be a string, not 7"),
+        (waiter("report"), ValueError, "waiter.token must be a token"),
+        (waiter("abc.1", ""), ValueError, "waiter.lock must not be empty"),
+    ],
+)
+def test_what_is_no_waiter_is_refused(asked: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        inspection.cancel(asked)
+    with pytest.raises(error, match=said):
+        asyncio.run(inspection.acancel(asked))
 
 
 def test_release_ends_the_hold_and_the_holder_is_told(name: str) -> None:
     with held(name) as hold:
-        assert 1 == inspection.release(name)
+        assert 1 == inspection.force_release(name).ended
         with pytest.raises(LockLost):
             hold.extend(60)
     assert inspection.lock(name) is None
@@ -184,20 +249,30 @@ def test_release_ends_the_hold_and_the_holder_is_told(name: str) -> None:
 
 def test_release_hands_the_lock_to_the_first_waiter(name: str) -> None:
     with held(name) as hold, waiting(name, "first"):
-        inspection.release(name)
+        inspection.force_release(name)
         while (info := inspection.lock(name)) and info.holders:
             assert hold.token != info.holders[0].token
 
 
 def test_release_of_a_free_lock_ends_nothing(name: str) -> None:
-    assert 0 == inspection.release(name)
+    assert 0 == inspection.force_release(name).ended
+
+
+def test_force_release_is_true_if_it_ended_a_hold(name: str) -> None:
+    with held(name) as hold:
+        released = inspection.force_release(name)
+    assert released
+    assert hold.fencing_token < released.fencing_token
+    again = inspection.force_release(name)
+    assert not again
+    assert 0 == again.fencing_token
 
 
 def test_release_by_token_never_ends_a_successors_hold(name: str) -> None:
     with held(name):
         tokens = [holder.token for holder in existing(name).holders]
     with held(name) as successor:
-        assert 0 == inspection.release(name, tokens=tokens)
+        assert 0 == inspection.force_release(name, tokens=tokens).ended
         assert successor.token == existing(name).holders[0].token
 
 
@@ -205,11 +280,11 @@ def test_the_async_twins_answer_the_same(name: str) -> None:
     async def ask() -> tuple[Any, ...]:
         listed = [info.name for info in await inspection.alocks() if info.name == name]
         shown = await inspection.alock(name)
-        return listed, shown, await inspection.arelease(name), await inspection.alock(name)
+        return listed, shown, await inspection.aforce_release(name), await inspection.alock(name)
 
     with held(name) as hold:
         listed, shown, released, afterwards = asyncio.run(ask())
-    assert ([name], 1, None) == (listed, released, afterwards)
+    assert ([name], 1, None) == (listed, released.ended, afterwards)
     assert hold.token == shown.holders[0].token
 
 
@@ -223,7 +298,7 @@ def test_a_bad_name_is_refused(bad: str) -> None:
     with pytest.raises(ValueError, match="name"):
         inspection.lock(bad)
     with pytest.raises(ValueError, match="name"):
-        inspection.release(bad, tokens=[])
+        inspection.force_release(bad, tokens=[])
 
 
 def test_a_server_that_is_down_is_named() -> None:

@@ -80,6 +80,12 @@ def test_what_one_thread_holds_and_waits_for_is_one_session() -> None:
     [
         (17, TypeError, "session must be a string, not 17"),
         ("", ValueError, "session must not be empty"),
+        (
+            "web-3",
+            ValueError,
+            "session 'web-3' is neither a session nor a token of one; use .session",
+        ),
+        ("abc.1 0", ValueError, "is neither a session nor a token"),
     ],
 )
 def test_a_session_that_is_none_is_refused(asked: Any, error: type[Exception], said: str) -> None:
@@ -145,6 +151,15 @@ def test_a_wait_for_several_locks_is_cancelled_once_and_leaves_all_queues() -> N
         ended = inspection.drain("web-2")
         assert ["a"] == [waiter.lock for waiter in ended.waiters]
         assert [] == inspection.contended()
+
+
+def test_a_dry_run_says_what_there_is_to_be_ended_and_ends_nothing() -> None:
+    with held("ours"), on_host("web-2"), held("a") as hold, waited_for("ours"):
+        found = inspection.drain("web-2", dry_run=True)
+        assert [hold.token] == [holder.token for holder in found.holders]
+        assert ["ours"] == [waiter.lock for waiter in found.waiters]
+        assert 1 == len(inspection.waiters())
+        hold.extend(60)
 
 
 def test_drain_of_a_host_that_has_nothing_ends_nothing() -> None:

@@ -183,7 +183,7 @@ def test_without_the_server_the_page_says_so(viewer: Client) -> None:
 
 def test_a_lock_s_page_shows_what_happened_to_it(viewer: Client) -> None:
     with pytest.raises(LockLost), Lock("a", renew=False, label="nightly report"):
-        inspection.release("a")
+        inspection.force_release("a")
     flusher.flush()
     html = text_of(viewer, page_of("a"))
     events = html[html.index("Recent events") :]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from redis_locks import Lock, LockTimeout
+from redis_locks import Lock, LockError, LockTimeout, inspection
 from redis_locks.lines import MOST_PASSED
 from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until, until_renewed
 from tests.faults.proxy import Proxy
@@ -49,6 +49,37 @@ def test_a_repeated_release_leaves_the_successor_alone(
     assert successor.token == server_side.holder(name)
     successor.check()
     world.release(successor)
+
+
+def test_a_force_release_whose_reply_was_lost_says_what_it_did(
+    world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
+) -> None:
+    hold = held(world, Lock(name, lease=60))
+    waiter = world.start(world.acquire, Lock(name, lease=60))
+    server_side.until_waiters(name, 1)
+    assert inspection.lock(name, using=proxy.url)  # so it is connected
+    proxy.lose(1, losses=losses)
+    released = inspection.force_release(name, tokens=[hold.token], using=proxy.url)
+    assert (losses, 1) == (proxy.lost, released.ended)
+    successor = waiter.result(PATIENCE)
+    assert hold.fencing_token < released.fencing_token < successor.fencing_token
+    until(lambda: hold.is_lost)
+    world.release(successor)
+
+
+def test_a_cancellation_whose_reply_was_lost_is_reported_as_one(
+    world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
+) -> None:
+    hold = held(world, Lock(name))
+    waiter = world.start(world.acquire, Lock(name, wait=None))
+    server_side.until_waiters(name, 1)
+    info = inspection.lock(name, using=proxy.url)
+    proxy.lose(1, losses=losses)
+    assert inspection.cancel(info.waiters[0], using=proxy.url)  # type: ignore[union-attr]
+    assert losses == proxy.lost
+    with pytest.raises(LockError, match="cancelled by an operator"):
+        waiter.result(PATIENCE)
+    world.release(hold)
 
 
 def test_an_extend_whose_reply_was_lost_still_extends(

@@ -73,7 +73,7 @@ def test_a_lock_lost_meanwhile_does_not_hide_that_the_transaction_is_applied(
         if attempt <= 2:
             client.incr(name)
         else:
-            inspection.release(name)
+            inspection.force_release(name)
 
     assert 12 == side.run(Adding(name, 10, meanwhile), name, escalate_to=name)
 

@@ -309,7 +309,7 @@ def test_an_instance_that_is_gone_is_an_error_and_leaves_nothing(
 def test_a_lost_hold_of_rows_says_so(world: World, counter: Make) -> None:
     row = counter()
     with pytest.raises(LockLost):
-        world.block(lock_rows(row), lambda _: inspection.release(lock_of(row)))
+        world.block(lock_rows(row), lambda _: inspection.force_release(lock_of(row)))
 
 
 def test_a_hold_of_rows_is_not_upgraded(world: World, counter: Make) -> None:

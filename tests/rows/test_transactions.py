@@ -127,7 +127,7 @@ def test_a_lost_row_rolls_back(database: str, row: Counter) -> None:
     with pytest.raises(LockLost), atomic(using=database), lock_rows(row) as (locked,):
         locked.value = 7
         locked.save()
-        inspection.release(lock_of(row))
+        inspection.force_release(lock_of(row))
     row.refresh_from_db()
     assert 0 == row.value
 
@@ -141,7 +141,7 @@ def test_rows_locked_again_are_verified_if_one_of_the_two_wants_it(
             locked.save()
         with lock_rows(row):
             pass
-        inspection.release(lock_of(row))
+        inspection.force_release(lock_of(row))
     row.refresh_from_db()
     assert 0 == row.value
 

@@ -173,6 +173,25 @@ class ScriptMachine(RuleBasedStateMachine):
             self.model.settle()
 
     @precondition(lambda self: self.model.holders)
+    @rule(data=st.data(), times=st.integers(1, 2))
+    def force_release(self, data: st.DataObject, times: int) -> None:
+        """From all its locks, one after the other."""
+        held = self.a_holder(data)
+        if not held:
+            return
+        self.model.holders.remove(held)
+        for name in held.names:
+            by = self.new_token()
+            for _ in range(times):
+                fence, *ended = self.bench.words(
+                    scripts.FORCE_RELEASE, by, held.token, names=[name]
+                )
+                assert [held.token] == ended
+            assert int(fence) > self.fences[name]
+            self.fences[name] = int(fence)
+        self.model.settle()
+
+    @precondition(lambda self: self.model.holders)
     @rule(data=st.data())
     def crash(self, data: st.DataObject) -> None:
         """Its lease ends; whoever waits notices by a timer."""
@@ -271,7 +290,7 @@ class ScriptMachine(RuleBasedStateMachine):
         self.ears.close()
         self.bench.close()
         # What a crashed holder leaves in the index goes with the next look or its lease.
-        assert kinds <= {"fence", "index"}
+        assert kinds <= {"fence", "index", "done"}
 
 
 @pytest.mark.timeout(300)

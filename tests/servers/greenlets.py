@@ -77,7 +77,7 @@ def a_lease_is_renewed_and_its_loss_is_told(name: str) -> None:
     assert hold is not None
     ends = hold._lease.deadline
     until(lambda: hold._lease.deadline > ends)
-    inspection.release(name)
+    inspection.force_release(name)
     until(lambda: hold.is_lost)
     try:
         hold.release()

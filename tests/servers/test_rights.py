@@ -127,10 +127,10 @@ def test_operators_see_release_and_cancel(world: World, app: Observer, name: str
     assert name in [info.name for info in inspection.locks()]
     info = inspection.lock(name)
     assert info is not None
-    assert inspection.cancel(name, info.waiters[0].token)
+    assert inspection.cancel(info.waiters[0])
     with pytest.raises(LockError, match="cancelled"):
         waiter.result(20)
-    assert inspection.release(name)
+    assert inspection.force_release(name)
     with pytest.raises(LockLost):
         world.release(hold)
 

@@ -102,7 +102,7 @@ def test_a_wait_that_is_granted_tells_how_long_it_was() -> None:
 
 def test_a_force_released_hold_is_noted_with_who_did_it_and_that_it_was_lost() -> None:
     with pytest.raises(LockLost), Lock("a", renew=False):
-        inspection.release("a")
+        inspection.force_release("a")
     assert 1 == figures().lost
     assert ["lost", "force_released", "acquired"] == kinds()
     lost, released, _ = statistics.events("a")
@@ -113,7 +113,7 @@ def test_a_force_released_hold_is_noted_with_who_did_it_and_that_it_was_lost() -
 def test_a_cancelled_wait_is_noted() -> None:
     with held("a"), waited_for("a") as told:
         (waiter,) = inspection.waiters()
-        inspection.cancel("a", waiter.token)
+        inspection.cancel(waiter)
         until(lambda: told)
     assert "cancelled" in kinds()
 
@@ -128,7 +128,7 @@ def test_a_deadlock_is_counted_where_it_was_found(name: str) -> None:
 
 def test_switched_off_nothing_is_counted_or_noted(name: str) -> None:
     with override_settings(REDIS_LOCKS={"PREFIX": name, "STATISTICS": False}), held("a"):
-        inspection.release("a")
+        inspection.force_release("a")
     flusher.flush()
     assert () == statistics.read().locks
     assert [] == statistics.events("a")

@@ -9,7 +9,7 @@ import redis
 from celery import Celery, Task, shared_task
 from django.conf import settings
 
-from redis_locks import redis_lock
+from redis_locks import Hold, LockLost, redis_lock
 
 app = Celery("tests")
 
@@ -48,14 +48,31 @@ def _say(name: str, **words: object) -> None:
         client.rpush(said(name), json.dumps({"pid": os.getpid(), **words}))
 
 
+def _until_told(name: str) -> None:
+    with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=None) as client:
+        client.blpop([told(name)], 40)
+
+
 @shared_task(bind=True, acks_late=True, reject_on_worker_lost=True)
 @redis_lock("{name}", wait=20, lease=2)
 def hold_until_told(self: Task, name: str) -> None:
     """Hold the lock until told to go on."""
     _say(name, started=self.request.id)
-    with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=None) as client:
-        client.blpop([told(name)], 40)
+    _until_told(name)
     _say(name, ended=self.request.id)
+
+
+@shared_task
+def adopt(name: str, text: str) -> None:
+    """Go on with a hold that was given away, until told to end."""
+    try:
+        with Hold.adopt(text, label="the task") as hold:
+            _say(name, adopted=hold.fencing_token)
+            _until_told(name)
+    except LockLost as error:
+        _say(name, lost=str(error))
+    else:
+        _say(name, released=hold.fencing_token)
 
 
 @shared_task(bind=True, max_retries=None)

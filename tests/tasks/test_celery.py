@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import json
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import redis
 from celery import Task, shared_task, signals
 from celery.exceptions import Retry
 
@@ -15,6 +17,7 @@ from redis_locks import Lock, LockNotAvailable, LockTimeout, redis_lock, task_qu
 from redis_locks.run_once import run_once
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from tests.elsewhere import in_thread
+from tests.tasks import celery_app
 from tests.tasks.celery_app import app
 
 
@@ -234,6 +237,19 @@ def test_an_eager_task_without_a_limit_raises_instead_of_retrying_for_ever(
     # As with CELERY_TASK_ALWAYS_EAGER; `delay` would make the app connect to where no server is yet.
     assert type(work.apply().result) is LockNotAvailable
     assert retries == []
+
+
+def test_a_task_goes_on_with_a_hold_that_was_given_away(name: str, client: redis.Redis) -> None:
+    hold = Lock(name, wait=0).acquire()
+    assert hold
+    client.rpush(celery_app.told(name), "go on")
+    text = hold.detach()
+    for _ in range(2):  # the second is a message that was delivered twice
+        celery_app.adopt.apply((name, text)).get()
+    said = [json.loads(words) for words in client.lrange(celery_app.said(name), 0, -1)]
+    assert [hold.fencing_token] * 2 == [said[0]["adopted"], said[1]["released"]]
+    assert "cannot be adopted" in said[2]["lost"]
+    assert_released(name)
 
 
 def test_a_task_that_is_delivered_again_runs_its_job_once(

@@ -8,11 +8,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+from django.http import HttpRequest, HttpResponse
+from django.test import RequestFactory
 
 from redis_locks import Lock, inspection
 from redis_locks.inspection import HolderInfo
@@ -158,3 +161,51 @@ def test_a_task_that_meets_a_held_lock_is_queued_again_and_runs_when_it_is_free(
         until(lambda: talk.is_waiting(sent.id))
     assert talk.hear()["retries"] >= 1
     until(lambda: inspection.lock(name) is None)
+
+
+def given_away(request: HttpRequest, name: str, lease: float) -> HttpResponse:
+    """A view that takes a lock and has a task go on with it."""
+    hold = Lock(name, wait=0, lease=lease).acquire()
+    assert hold
+    celery_app.adopt.apply_async((name, hold.detach()), queue=name)
+    return HttpResponse(hold.fencing_token, status=202)
+
+
+@pytest.mark.long
+def test_a_hold_goes_from_a_view_to_a_worker_and_nobody_comes_between(
+    name: str, talk: Talk, start_worker: Start, rf: RequestFactory
+) -> None:
+    fencing_token = int(given_away(rf.post("/"), name, lease=PATIENCE).content)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(Lock(name, wait=2 * PATIENCE).acquire)
+        until(inspection.waiters)
+        worker = start_worker("--pool=solo")
+        assert {"pid": worker.pid, "adopted": fencing_token} == talk.hear()
+        holder = the_holder(name)
+        assert (worker.pid, "the task", fencing_token) == (
+            holder.pid,
+            holder.label,
+            holder.fencing_token,
+        )
+        assert not waiting.done()
+        talk.go_on()
+        successor = waiting.result()
+    assert {"pid": worker.pid, "released": fencing_token} == talk.hear()
+    assert successor
+    assert fencing_token < successor.fencing_token
+    successor.release()
+
+
+@pytest.mark.long
+def test_a_message_that_comes_after_the_lease_finds_the_hold_lost_and_touches_no_other(
+    name: str, talk: Talk, start_worker: Start, rf: RequestFactory
+) -> None:
+    fencing_token = int(given_away(rf.post("/"), name, lease=0.2).content)
+    # No worker takes the message from the queue: it ends with its lease.
+    with Lock(name, wait=PATIENCE) as successor:
+        assert fencing_token < successor.fencing_token
+        worker = start_worker("--pool=solo")
+        heard = talk.hear()
+        assert worker.pid == heard["pid"]
+        assert "cannot be adopted" in heard["lost"]
+        successor.extend(60)

@@ -177,15 +177,16 @@ def rows() -> None:
     for waiter in inspection.waiters():
         assert_type(waiter.lock, str)
         assert_type(inspection.blocking(waiter.session), list[inspection.HolderInfo])
-        assert_type(inspection.cancel(waiter.lock, waiter.token), bool)
+        assert_type(inspection.cancel(waiter), bool)
         waiter.lock = "other"  # type: ignore[misc]
-    assert_type(inspection.release("report"), int)
+    assert_type(inspection.force_release("report"), inspection.ForceReleased)
     assert_type(inspection.drain("web-3"), inspection.Parties)
 
 
 async def async_rows() -> None:
     for waiter in await inspection.awaiters():
         assert_type(await inspection.ablocking(waiter.session), list[inspection.HolderInfo])
+    assert_type(await inspection.aforce_release("report"), inspection.ForceReleased)
     assert_type(await inspection.adrain("web-3"), inspection.Parties)
 
 

@@ -42,7 +42,7 @@ class Cancel(Verb):
             console.confirm(
                 f"Cancel the wait of {who}{more} for lock '{shown}'?", "cancel", "cancelled"
             )
-        ended = sum(inspection.cancel(name, waiter.token, using=using) for waiter in waiters)
+        ended = sum(inspection.cancel(waiter, using=using) for waiter in waiters)
         if not ended:
             fail(f"Nobody of {who}{more} waits for lock '{shown}' any more.")
         row: Row = {"name": name, "cancelled": ended}

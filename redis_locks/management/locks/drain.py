@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from django.core.management.base import CommandParser
 
@@ -22,6 +22,18 @@ _MOST_HOSTS = 10
 _NOBODY = Parties((), ())
 
 
+class _Texts(NamedTuple):
+    """What lines begin with."""
+
+    released: str
+    cancelled: str
+    ended: str
+
+
+_DONE = _Texts("Released", "Cancelled", "Ended")
+_PLANNED = _Texts("Would release", "Would cancel", "Would end")
+
+
 class Drain(Verb):
     """The end of all that one host has."""
 
@@ -35,11 +47,14 @@ class Drain(Verb):
             "--host", required=True, type=_host, help="the host, as `list` shows it"
         )
         parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+        parser.add_argument(
+            "-n", "--dry-run", action="store_true", help="end nothing, show what would be"
+        )
 
     def run(self, console: Console, **options: Any) -> None:
         """End the holds and waits that the host has by then, and say which."""
-        host, using = options["host"], options["using"]
-        if not options["yes"]:
+        host, using, dry_run = options["host"], options["using"], options["dry_run"]
+        if not (options["yes"] or dry_run):
             found = inspection.parties(using=using)
             theirs = found.of_host(host)
             if theirs == _NOBODY:
@@ -47,15 +62,18 @@ class Drain(Verb):
             console.confirm(
                 f"End {_counted(theirs)} of host '{printable(host)}'?", "drain", "ended"
             )
-        ended = inspection.drain(host, using=using)
+        ended = inspection.drain(host, using=using, dry_run=dry_run)
         if ended == _NOBODY:
             _fail(host, inspection.parties(using=using))
         document = {"host": host, **asdict(ended)}
+        texts = _PLANNED if dry_run else _DONE
         console.report(
-            Report(document, _COLUMNS, _rows(ended), lambda width: _text(host, ended, width)),
+            Report(
+                document, _COLUMNS, _rows(ended), lambda width: _text(host, ended, width, texts)
+            ),
             options["format"],
         )
-        if ended.holders:
+        if ended.holders and not dry_run:
             console.note(
                 "The holders learn of it at once, or at their next renewal if they cannot be told."
             )
@@ -69,12 +87,12 @@ def _rows(ended: Parties) -> list[Row]:
     ]
 
 
-def _text(host: str, ended: Parties, width: int | None) -> list[str]:
-    lines = [f"Released lock {_line(holder)}" for holder in ended.holders]
-    lines += [f"Cancelled the wait for lock {_line(waiter)}" for waiter in ended.waiters]
+def _text(host: str, ended: Parties, width: int | None, texts: _Texts) -> list[str]:
+    lines = [f"{texts.released} lock {_line(holder)}" for holder in ended.holders]
+    lines += [f"{texts.cancelled} the wait for lock {_line(waiter)}" for waiter in ended.waiters]
     return [
         *(shorten(line, width) for line in lines),
-        f"Ended {_counted(ended)} of host '{printable(host)}'.",
+        f"{texts.ended} {_counted(ended)} of host '{printable(host)}'.",
     ]
 
 

@@ -36,10 +36,14 @@ class Release(Verb):
         if not options["yes"]:
             console.confirm(f"Release lock '{shown}' held by {by}?", "release", "released")
         tokens = [holder.token for holder in lock.holders]
-        ended = inspection.release(name, using=using, tokens=tokens)
-        if not ended:
+        released = inspection.force_release(name, using=using, tokens=tokens)
+        if not released:
             fail(f"Lock '{shown}' is no longer held by {by}; nothing was released.")
-        row: Row = {"name": name, "released": ended}
+        row: Row = {
+            "name": name,
+            "released": released.ended,
+            "fencing_token": released.fencing_token,
+        }
         text = f"Released lock '{shown}', which was held by {by}."
         report = Report(row, tuple(row), [row], lambda _: [text])
         console.report(report, options["format"])

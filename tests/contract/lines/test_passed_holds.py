@@ -62,7 +62,9 @@ def test_whoever_holds_what_passed_learns_of_a_force_release(
 ) -> None:
     monkeypatch.setattr(threads, "YOUNG", YOUNG)  # it listens soon
     hold = passed_on(world, Lock(name, lease=60))
-    assert 1 == inspection.release(name)
+    released = inspection.force_release(name)
+    assert 1 == released.ended
+    assert hold.fencing_token < released.fencing_token
     until(lambda: hold.is_lost, within=15)
     with pytest.raises(LockLost):
         world.release(hold)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import pytest
+import redis
+from redis.exceptions import ResponseError
+
+from redis_locks import scripts
+from redis_locks.lines import MOST_PASSED
+from redis_locks.testing.server import EmbeddedServer
+from tests.scripts.bench import Bench
+
+FUTURE = 8 * 10**15
+
+
+def force(bench: Bench, *holds: str, by: str = "o.1") -> tuple[int, list[str]]:
+    """Return the fencing token that overtakes those of the holds, and which of them were ended."""
+    fence, *ended = bench.words(scripts.FORCE_RELEASE, by, *holds)
+    return int(fence), ended
+
+
+def last_fence(bench: Bench) -> int:
+    return int(bench.client.get(bench.keys.fence))
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared", "permit:3", "no_key", "intent:shared"])
+def test_the_fencing_token_is_overtaken_and_the_next_is_higher_still(
+    bench: Bench, mode: str
+) -> None:
+    held = int(bench.acquire("a", mode=mode)[1])
+    fence, ended = force(bench, "a")
+    assert ["a"] == ended
+    assert held < fence == last_fence(bench)
+    assert bench.holder() is None
+    assert fence < int(bench.acquire("b", mode=mode)[1])
+
+
+def test_one_lock_of_a_set_is_overtaken_for_all_of_it(bench: Bench) -> None:
+    names = [bench.name, "other"]
+    bench.client.set(bench.keys.fence, FUTURE, px=60_000)
+    held = int(bench.acquire("a", names=names)[1])
+    assert held > FUTURE
+    assert force(bench, "a")[0] > held
+    assert ["a"] == bench.holders("other")
+
+
+def test_what_a_hold_may_have_got_inside_its_process_is_overtaken_too(bench: Bench) -> None:
+    bench.client.set(bench.keys.fence, FUTURE, px=60_000)
+    held = int(bench.acquire("a")[1])
+    assert held + MOST_PASSED < force(bench, "a")[0]
+
+
+def test_the_first_waiter_is_told_of_a_higher_fencing_token(bench: Bench) -> None:
+    heard = bench.listen("b")
+    bench.acquire("a")
+    bench.queue_up("b")
+    fence, _ = force(bench, "a")
+    token, granted, _ = bench.heard(heard) or ()
+    assert "b" == token == bench.holder()
+    assert fence < int(granted) == bench.fence()
+
+
+def test_it_ends_those_that_were_named_and_no_others(bench: Bench) -> None:
+    for token in "abc":
+        bench.acquire(token, mode="shared")
+    fence, ended = force(bench, "a", "gone", "c")
+    assert (["a", "c"], ["b"]) == (ended, bench.holders())
+    assert bench.fence() < fence
+
+
+def test_repeated_it_says_the_same_and_leaves_the_successor_alone(bench: Bench) -> None:
+    bench.listen("b")
+    bench.acquire("a")
+    bench.queue_up("b")
+    first = force(bench, "a")
+    last = last_fence(bench)
+    assert first == force(bench, "a")
+    assert ("b", last) == (bench.holder(), last_fence(bench))
+    assert (0, []) == force(bench, "a", by="o.2")  # another one, later
+
+
+def test_who_only_waits_is_not_ended(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.queue_up("b")
+    last = last_fence(bench)
+    assert (0, []) == force(bench, "b")
+    assert ("a", ["b"], last) == (bench.holder(), bench.queued(), last_fence(bench))
+
+
+def test_a_hold_whose_lease_has_ended_is_not_ended_again_but_the_lock_goes_on(
+    bench: Bench,
+) -> None:
+    bench.listen("b")
+    bench.acquire("a")
+    bench.queue_up("b")
+    bench.end_lease()
+    assert (0, []) == force(bench, "a")
+    assert "b" == bench.holder()
+
+
+def test_a_free_lock_is_left_without_a_trace(bench: Bench) -> None:
+    assert (0, []) == force(bench, "a")
+    assert set() == bench.all_keys()
+
+
+def test_only_the_fencing_token_and_for_a_minute_the_outcome_are_left(bench: Bench) -> None:
+    bench.acquire("a")
+    force(bench, "a")
+    (outcome,) = bench.all_keys() - {bench.keys.fence}
+    assert 0 < bench.client.pttl(outcome) <= 60_000
+
+
+@pytest.mark.parametrize("key", ["fence", "holder"])
+def test_a_foreign_key_is_an_error_and_nothing_is_ended(bench: Bench, key: str) -> None:
+    bench.acquire("a")
+    foreign = bench.put_foreign(key)
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        force(bench, "a")
+    assert bench.is_untouched(foreign)
+    assert key == "holder" or bench.client.exists(bench.keys.holder)
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+def test_a_server_out_of_memory_releases_all_the_same(
+    private_server: EmbeddedServer, name: str, mode: str
+) -> None:
+    client: redis.Redis
+    with private_server.client() as client:
+        bench = Bench(client, name)
+        held = int(bench.acquire("a", mode=mode)[1])
+        client.config_set("maxmemory", 1)
+        fence, ended = force(bench, "a")
+        assert ["a"] == ended
+        assert held < fence == last_fence(bench)
+        bench.close()
