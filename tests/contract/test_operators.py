@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, LockError, LockLost, Semaphore, inspection
+from redis_locks import Lock, LockError, LockLost, inspection
 from tests.contract.test_revoked import wait_in
-from tests.contract.test_transit import adopt
+from tests.contract.test_transit import adopt, of_every_kind
 from tests.contract.world import PATIENCE, Observer, Tasks, World, held, until
 
 AT_ONCE = 0.2
@@ -71,16 +71,7 @@ def test_a_waiter_gets_its_error_within_a_fifth_of_a_second(
     world.release(hold)
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        Lock,
-        lambda name: Lock(name, mode="shared"),
-        lambda name: Lock(name, f"{name}:more"),
-        lambda name: Semaphore(name, 3),
-    ],
-    ids=["exclusive", "shared", "set", "permit"],
-)
+@of_every_kind
 def test_the_fencing_token_is_overtaken_before_anybody_else_holds(
     world: World, name: str, made: Callable[[str], Any]
 ) -> None:

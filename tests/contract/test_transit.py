@@ -21,14 +21,7 @@ from tests.contract.world import PATIENCE, Observer, Tasks, World, held, keys_of
 
 KEY = "SECRET_KEY"
 
-
-def adopt(world: World, text: str, **options: Any) -> Hold:
-    if isinstance(world, Tasks):
-        return world.run(Hold.aadopt(text, **options))
-    return Hold.adopt(text, **options)
-
-
-@pytest.mark.parametrize(
+of_every_kind = pytest.mark.parametrize(
     "made",
     [
         Lock,
@@ -38,6 +31,15 @@ def adopt(world: World, text: str, **options: Any) -> Hold:
     ],
     ids=["exclusive", "shared", "set", "permit"],
 )
+
+
+def adopt(world: World, text: str, **options: Any) -> Hold:
+    if isinstance(world, Tasks):
+        return world.run(Hold.aadopt(text, **options))
+    return Hold.adopt(text, **options)
+
+
+@of_every_kind
 def test_the_same_hold_goes_on_under_another_token(
     world: World, name: str, made: Any, server_side: Observer
 ) -> None:
