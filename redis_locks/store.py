@@ -117,21 +117,21 @@ async def release(link: Link, keys: Keys, token: str) -> bool:
     return echoed(reply, token, 1)[1] == "1"
 
 
-class ForceReleased(NamedTuple):
+class Ended(NamedTuple):
     """The tokens of the holds that were ended, and the fencing token that overtakes theirs; 0 if none was."""
 
     tokens: list[str]
     fencing_token: int
 
 
-async def force_release(link: Link, keys: Keys, token: str, holds: Sequence[str]) -> ForceReleased:
+async def force_release(link: Link, keys: Keys, token: str, holds: Sequence[str]) -> Ended:
     """End the holds of these tokens and hand the lock on.
 
     `token` names this force-release, so that asked again it says what it did.
     """
     reply = await link.call(scripts.FORCE_RELEASE, (keys, (token, *holds)))
     _, fence, *ended = echoed(reply, token, len(holds) + 1)
-    return ForceReleased(ended, int(fence))
+    return Ended(ended, int(fence))
 
 
 class Adopted(NamedTuple):

@@ -61,11 +61,14 @@ def validate_limit(limit: object) -> int | None:
 
 
 def validate_listed(names: object) -> Sequence[str] | None:
-    """Return the names of locks, as often as given; None if None is. Raises TypeError or ValueError."""
+    """Return the names of locks; None if None is given. Raises TypeError.
+
+    What cannot name a lock is not found; it may have been read from a server that others write to.
+    """
     if names is None:
         return None
-    each = _each(names, "names", "give a list of names")
-    return tuple(validate_name(name, argument="each of names") for name in each)
+    fix = "give a list of names"
+    return tuple(_string(name, "each of names", fix) for name in _each(names, "names", fix))
 
 
 def _each(values: object, argument: str, fix: str) -> Collection[object]:
@@ -76,14 +79,19 @@ def _each(values: object, argument: str, fix: str) -> Collection[object]:
     return values
 
 
-def _text(value: object, argument: str, fix: str) -> str:
+def _string(value: object, argument: str, fix: str) -> str:
     if not isinstance(value, str):
         msg = f"{argument} must be a string, not {value!r} ({type(value).__name__}); {fix}"
         raise TypeError(msg)
-    if not value:
+    return value
+
+
+def _text(value: object, argument: str, fix: str) -> str:
+    text = _string(value, argument, fix)
+    if not text:
         msg = f"{argument} must not be empty; {fix}"
         raise ValueError(msg)
-    return value
+    return text
 
 
 def _token(value: object, argument: str, fix: str) -> str:

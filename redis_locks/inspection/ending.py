@@ -26,9 +26,9 @@ from redis_locks.statistics.recording import note_ended
 class ForceReleased:
     """What a force-release did; true if it ended a hold.
 
-    `ended` is the number of holds. `fencing_token` is above all that the lock gave out before, and
-    the next holder's is higher: given to a resource, it shuts out what the ended holders may still
-    write before anybody else touches it. It is 0 if no hold was ended.
+    `ended` is the number of holds. `fencing_token` is above all that the lock gave out before, also
+    to holders that were left alone, and the next holder's is higher: given to a resource, it shuts
+    out what the ended ones may still write, before anybody else touches it. 0: no hold was ended.
     """
 
     ended: int

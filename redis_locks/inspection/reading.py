@@ -77,7 +77,7 @@ def locks(
     Raises:
         LockBackendError: Redis could not be asked.
         TypeError: `limit` is not a whole number, or `names` not a list of strings.
-        ValueError: `limit` is negative, or one of `names` cannot name a lock.
+        ValueError: `limit` is negative.
     """
     return blocking_answer(using, _locks_of(limit, names))
 
