@@ -85,6 +85,7 @@ def test_a_dry_run_asks_nothing_ends_nothing_and_says_what_it_would_end(theirs: 
     assert f"Would end 1 hold and 1 wait of host '{HOST}'." == summary
     assert "learn" not in err
     listed = json.loads(run("drain", "--host", HOST, "-n", "-y", "--json")[0])
+    assert listed["dry_run"]
     assert [theirs.token] == [holder["token"] for holder in listed["holders"]]
     assert 1 == len(inspection.waiters())
     theirs.extend(60)

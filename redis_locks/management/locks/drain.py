@@ -65,7 +65,7 @@ class Drain(Verb):
         ended = inspection.drain(host, using=using, dry_run=dry_run)
         if ended == _NOBODY:
             _fail(host, inspection.parties(using=using))
-        document = {"host": host, **asdict(ended)}
+        document = {"host": host, "dry_run": dry_run, **asdict(ended)}
         texts = _PLANNED if dry_run else _DONE
         console.report(
             Report(
