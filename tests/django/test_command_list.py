@@ -43,11 +43,20 @@ def test_the_list_is_tab_separated_when_stdout_is_not_a_terminal(name: str, hold
 def test_the_list_fits_a_terminal(name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = run("list", out=Terminal())[0].splitlines()
-    assert "NAME HOLDER RUNS HELD LEFT WAITERS" == " ".join(lines[0].split())
+    assert "NAME HOLDER HELD LEFT WAITERS FENCE" == " ".join(lines[0].split())
     assert name[:6] in lines[1]
     assert f"pid {os.getpid()}" in lines[1]
-    assert "nightly report" in lines[1]
+    assert lines[1].endswith(str(hold.fencing_token))
     assert all(len(line) <= 80 for line in lines)
+
+
+def test_the_list_says_what_holders_run_where_there_is_room(
+    hold: Hold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "150")
+    header, line = run("list", out=Terminal())[0].splitlines()
+    assert "NAME HOLDER RUNS HELD LEFT WAITERS FENCE" == " ".join(header.split())
+    assert "nightly report" in line
 
 
 def test_the_list_in_json_has_full_values_and_seconds(name: str, hold: Hold) -> None:

@@ -16,11 +16,11 @@ LEFT = "\x1b[?25h\x1b[?1049l"
 def test_the_screen_follows_the_locks_until_ctrl_c(name: str) -> None:
     with Terminal("watch", f"{name}*", "--interval", "0.1") as terminal:
         terminal.until("WAITERS")
-        with Lock(f"{name}:1", label="the nightly import"):
-            assert "\x1b[?1049h" in terminal.until("the nightly import")
+        with Lock(f"{name}:1") as hold:
+            assert "\x1b[?1049h" in terminal.until(str(hold.fencing_token))
         drawn = terminal.shown.count("\x1b[J")
         terminal.until("\x1b[J", times=drawn + 3)
-        assert "the nightly import" not in terminal.shown.rpartition("\x1b[H")[2]
+        assert str(hold.fencing_token) not in terminal.shown.rpartition("\x1b[H")[2]
         terminal.type("\x03")
         status, shown = terminal.end()
     assert 0 == status

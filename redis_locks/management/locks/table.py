@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from redis_locks.inspection import LockInfo
 from redis_locks.text import duration, pad, printable, shorten, width
 
-_HEADER = ("NAME", "MODE", "HOLDER", "RUNS", "HELD", "LEFT", "WAITERS")
-_MODE = _HEADER.index("MODE")
+_HEADER = ("NAME", "MODE", "HOLDER", "RUNS", "HELD", "LEFT", "WAITERS", "FENCE")
+_MODE, _RUNS = map(_HEADER.index, ("MODE", "RUNS"))
 _FLEXIBLE = tuple(map(_HEADER.index, ("NAME", "HOLDER", "RUNS")))
-_NUMBERS = tuple(map(_HEADER.index, ("HELD", "LEFT", "WAITERS")))
+_NUMBERS = tuple(map(_HEADER.index, ("HELD", "LEFT", "WAITERS", "FENCE")))
 _USUAL = "exclusive"
 _NONE = "-"
 _SHORTEST = 8
@@ -21,13 +21,18 @@ def table(locks: Sequence[LockInfo], columns: int | None) -> list[str]:
     """Return a header and a line per hold, not longer than `columns` if that can be done.
 
     Long names and holders lose their middle, where they differ least. None shortens nothing.
-    The mode is left out where all are exclusive.
+    The mode is left out where all are exclusive, and what holders run where there is no room: `show` has it.
     """
     rows = [_HEADER, *(row for lock in locks for row in _rows(lock))]
     shown = list(range(len(_HEADER)))
     if all(lock.mode == _USUAL for lock in locks):
         shown.remove(_MODE)
-    return aligned(rows, columns, shown=shown, flexible=_FLEXIBLE, numbers=_NUMBERS)
+    whole = aligned(rows, None, shown=shown, flexible=_FLEXIBLE, numbers=_NUMBERS)
+    if columns is None or max(map(width, whole)) <= columns:
+        return whole
+    shown.remove(_RUNS)
+    flexible = [i for i in _FLEXIBLE if i in shown]
+    return aligned(rows, columns, shown=shown, flexible=flexible, numbers=_NUMBERS)
 
 
 def aligned(
@@ -77,7 +82,7 @@ def _shares(wanted: Sequence[int], room: int) -> list[int]:
 def _rows(lock: LockInfo) -> list[tuple[str, ...]]:
     name, waiting = printable(lock.name), str(lock.waiting)
     if not lock.holders:
-        return [(name, lock.mode, _NONE, _NONE, _NONE, _NONE, waiting)]
+        return [(name, lock.mode, _NONE, _NONE, _NONE, _NONE, waiting, _NONE)]
     return [
         (
             name,
@@ -88,6 +93,7 @@ def _rows(lock: LockInfo) -> list[tuple[str, ...]]:
             duration(holder.held_for),
             duration(holder.lease_left),
             waiting,
+            str(holder.fencing_token),
         )
         for holder in lock.holders
     ]
