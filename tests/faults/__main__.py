@@ -77,11 +77,16 @@ def main() -> int:
         metavar="N",
         help="instead, acquire N times by 8 processes under faults at random; prints JSON",
     )
+    parser.add_argument(
+        "--losing", action="store_true", help="with --soak: the server loses its data as well"
+    )
     parser.add_argument("keys", nargs="*", help=f"some of: {' '.join(SCENARIOS)}")
     options = parser.parse_args()
     unknown = set(options.keys) - set(SCENARIOS)
     if unknown:
         parser.error(f"no such fault: {' '.join(sorted(unknown))}")
+    if options.losing and options.soak is None:
+        parser.error("--losing is a kind of --soak")
     if options.write and options.keys:
         parser.error("--write needs all faults, or README would lack the others")
     chosen = [SCENARIOS[key] for key in options.keys or SCENARIOS]
@@ -89,7 +94,7 @@ def main() -> int:
     settings.configure(REDIS_LOCKS={})
     django.setup()
     if options.soak is not None:
-        found = soak(options.soak)
+        found = soak(options.soak, losing=options.losing)
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
         return 1 if found["failures"] else 0
     good, table = True, HEAD

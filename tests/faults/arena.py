@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Self
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import keys_of, until
 from tests.faults import bank_worker, subjects
+from tests.faults.beliefs import Span
 from tests.faults.clock import Clock, server_with_a_clock
 from tests.faults.counts import Counts, Diary, Tally
 from tests.faults.ledger import Ledger, new_account
@@ -98,6 +99,7 @@ class Arena:
         self.workers: list[Process] = []
         self.chance = random.Random(scenario.key)
         self.clock: Clock | None = None
+        self._forgotten: list[Span] = []
 
     def __enter__(self) -> Self:
         with self._resources:
@@ -187,6 +189,16 @@ class Arena:
             time.sleep(0.001)  # let it go on before it is stopped again
         raise AssertionError("no worker could be stopped where it should be")
 
+    @contextlib.contextmanager
+    def leases_end(self) -> Iterator[None]:
+        """What happens inside ends all leases for the server; their holders believe in them while they last.
+
+        For two: who stood in the queue meanwhile counts from when it heard of its grant.
+        """
+        began = time.monotonic()
+        yield
+        self._forgotten.append(Span(began, time.monotonic() + 2 * self._scenario.lease))
+
     def counts(self) -> Counts:
         """Let everybody recover and leave, and count."""
         over = time.monotonic()
@@ -220,6 +232,7 @@ class Arena:
             allowed=scenario.errors,
             promised=scenario.keeps_promise,
             numbered=self._subject == subjects.OURS,
+            forgotten=self._forgotten,
         )
 
     def _orphaned(self, name: str) -> int:

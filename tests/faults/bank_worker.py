@@ -6,7 +6,7 @@ did is known as well:
     ["in", at, fence]               acquired
     ["leave", at, believed_until]   about to release
     ["out", at, how]                released; how is "released" or "lost"
-    ["no", at]                      not within its wait
+    ["no", at, wait]                not within its wait
     ["error", at, kind, message]
 """
 
@@ -22,9 +22,9 @@ from typing import Any, BinaryIO
 import redis
 
 from tests.faults import subjects
+from tests.faults.counts import LONG_WAIT
 from tests.faults.ledger import Ledger
 
-LONG_WAIT = 20.0
 PAUSE_AFTER_ERROR = 0.02
 
 
@@ -74,7 +74,7 @@ class Worker:
         wait = self._chance.choices([LONG_WAIT, 0, 0.02], [8, 1, 1])[0]
         held = await self._subject.acquire(wait)
         if held is None:
-            self.note("no", time.monotonic())
+            self.note("no", time.monotonic(), wait)
             return
         self.note("in", time.monotonic(), held.fence)
         seen = self._ledger.read(held.fence)

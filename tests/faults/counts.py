@@ -8,15 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class Belief(NamedTuple):
-    """From when until when one holder had reason to believe that it holds."""
-
-    start: float
-    until: float
-    fence: int
+from tests.faults.beliefs import Belief, Span, count_falling, count_overlaps
 
 
 @dataclass
@@ -31,6 +25,8 @@ class Counts:
     drift: int = 0
     repeated: int = 0
     falling: int = 0
+    starved: int = 0
+    """Waits of `LONG_WAIT` seconds in vain."""
     stuck: int = 0
     """Workers that did not hold again in time when the fault was over."""
     orphaned: int = 0
@@ -45,9 +41,14 @@ class Counts:
     def failures(self) -> dict[str, int]:
         """Return what should be 0 and is not."""
         must_be_zero = (
-            "overlaps", "lost_updates", "drift", "repeated", "falling", "stuck", "orphaned", "unexpected",
+            "overlaps", "lost_updates", "drift", "repeated", "falling", "starved", "stuck", "orphaned",
+            "unexpected",
         )  # fmt: skip
         return {name: found for name in must_be_zero if (found := getattr(self, name))}
+
+
+LONG_WAIT = 20.0
+"""Seconds that most workers wait for, mostly."""
 
 
 class Diary:
@@ -131,6 +132,8 @@ class Tally:
         allowed: The kinds of errors that may reach a caller.
         promised: Whether no two may believe at the same time.
         numbered: Whether holds have fencing tokens.
+        forgotten: When the server knew nothing of leases that it had given. Who begins to believe then may
+            find another one who does, and that one may be heard of first. It may grow.
     """
 
     _CARRIED = 100
@@ -144,12 +147,14 @@ class Tally:
         allowed: frozenset[str],
         promised: bool,
         numbered: bool,
+        forgotten: Sequence[Span] = (),
     ) -> None:
         self._counts = counts
         self._longest = longest
         self._allowed = allowed
         self._promised = promised
         self._numbered = numbered
+        self._forgotten = forgotten
         self._fences: set[int] = set()
         self._pending: list[Belief] = []
         self._earlier: list[Belief] = []
@@ -173,6 +178,7 @@ class Tally:
                 self._fences.add(details[0])
             counts.cycles += kind == "leave"
             counts.lost += kind == "out" and details[0] == "lost"
+            counts.starved += kind == "no" and details[0] >= LONG_WAIT
             if kind == "error":
                 counts.errors[details[0]] += 1
                 counts.unexpected += details[0] not in self._allowed
@@ -180,33 +186,9 @@ class Tally:
     def _compare(self, ready: list[Belief]) -> None:
         earlier = self._earlier
         beliefs = sorted(earlier + ready)
+        but = [span for span in self._forgotten if beliefs and span.end >= beliefs[0].start]
         if self._promised:
-            self._counts.overlaps += count_overlaps(beliefs) - count_overlaps(earlier)
+            self._counts.overlaps += count_overlaps(beliefs, but) - count_overlaps(earlier, but)
         if self._numbered:
-            self._counts.falling += count_falling(beliefs) - count_falling(earlier)
+            self._counts.falling += count_falling(beliefs, but) - count_falling(earlier, but)
         self._earlier = beliefs[-self._CARRIED :]
-
-
-def count_overlaps(beliefs: Iterable[Belief]) -> int:
-    """Return how many began while an earlier one lasted."""
-    overlaps, latest = 0, float("-inf")
-    for belief in sorted(belief for belief in beliefs if belief.until > belief.start):
-        overlaps += belief.start < latest
-        latest = max(latest, belief.until)
-    return overlaps
-
-
-def count_falling(beliefs: Iterable[Belief]) -> int:
-    """Return how many have no higher token than one that had ended before they began.
-
-    One that had ended before it began, by its own clock, believed nothing.
-    """
-    everything = [belief for belief in beliefs if belief.until > belief.start]
-    ended = sorted(everything, key=lambda belief: belief.until)
-    falling, highest, position = 0, 0, 0
-    for belief in sorted(everything):
-        while position < len(ended) and ended[position].until <= belief.start:
-            highest = max(highest, ended[position].fence)
-            position += 1
-        falling += belief.fence <= highest
-    return falling

@@ -13,6 +13,9 @@ WARM_UP = 0.2
 MOST = 0.05
 """By which part of it the memory of a process may grow and still be called flat."""
 
+LITTLE = 250_000
+"""So many bytes are no growth: of a small server they are more than that part, and come and go."""
+
 
 class Growth(NamedTuple):
     """Medians of the first and the last third of the samples, in bytes."""
@@ -26,7 +29,7 @@ class Growth(NamedTuple):
 
     @property
     def is_flat(self) -> bool:
-        return self.part <= MOST
+        return self.part <= MOST or self.last - self.first <= LITTLE
 
 
 class Samples:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.faults.arena import Arena
 from tests.faults.counts import Counts
-
-Inject = Callable[[Arena, float], None]
+from tests.faults.injectors import (
+    PAUSED_LEASE,
+    Inject,
+    again_and_again,
+    delay,
+    fail_over,
+    fill,
+    kill,
+    lose_replies,
+    mix,
+    nothing,
+    partition,
+    pause,
+    replica,
+    restart,
+    step,
+)
 
 BACKEND = frozenset({"LockBackendError"})
 REFUSED = BACKEND | {"ResponseError", "ReadOnlyError", "OutOfMemoryError"}
@@ -58,178 +71,73 @@ def run(scenario: Scenario, subject: str, seconds: float) -> Counts:
         return arena.counts()
 
 
-def _again_and_again(what: Callable[[Arena], object], pause: float) -> Inject:
-    def inject(arena: Arena, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            what(arena)
-            time.sleep(pause)
-
-    return inject
-
-
-def _nothing(arena: Arena, seconds: float) -> None:
-    time.sleep(seconds)
-
-
-def _kill(*, inside: bool) -> Callable[[Arena], None]:
-    def kill(arena: Arena) -> None:
-        with arena.one_stopped(inside=inside, to_die=True) as worker:
-            worker.kill()
-        arena.hire(1)
-
-    return kill
-
-
-def _pause(*, inside: bool, leases: float) -> Callable[[Arena], None]:
-    def pause(arena: Arena) -> None:
-        with arena.one_stopped(inside=inside):
-            time.sleep(leases * PAUSED_LEASE)
-
-    return pause
-
-
-def _restart(arena: Arena) -> None:
-    arena.server.kill()
-    arena.server.restart()
-
-
-def _fail_over(arena: Arena) -> None:
-    killed = arena.watched.kill()
-    arena.watched.until_replaced(killed)
-    arena.watched.mend(killed)
-
-
-def _lose_replies(arena: Arena, seconds: float) -> None:
-    arena.proxy.lose(1, every=5)
-    time.sleep(seconds)
-    arena.proxy.lose(0)
-
-
-def _partition(arena: Arena) -> None:
-    arena.proxy.part()
-    time.sleep(2 * PAUSED_LEASE)
-    arena.proxy.heal()
-
-
-def _delay(arena: Arena, seconds: float) -> None:
-    arena.proxy.delay = 0.02
-    time.sleep(seconds)
-    arena.proxy.delay = 0.0
-
-
-def _fill(arena: Arena) -> None:
-    arena.control.config_set("maxmemory", "1")
-    time.sleep(0.2)
-    arena.control.config_set("maxmemory", "0")
-
-
-def _replica(arena: Arena) -> None:
-    arena.control.execute_command("REPLICAOF", "127.0.0.1", "1")
-    time.sleep(0.2)
-    arena.control.execute_command("REPLICAOF", "NO", "ONE")
-
-
-def _step(seconds: float) -> Callable[[Arena], None]:
-    def step(arena: Arena) -> None:
-        assert arena.clock is not None
-        arena.clock.step(seconds)
-
-    return step
-
-
-_MIXED: dict[str, Callable[[Arena], object]] = {
-    "holder killed": _kill(inside=True),
-    "waiter killed": _kill(inside=False),
-    "holder stopped": _pause(inside=True, leases=1.5),
-    "waiter stopped": _pause(inside=False, leases=1.5),
-    "scripts flushed": lambda arena: arena.control.script_flush(),
-    "connections killed": lambda arena: arena.control.client_kill_filter(_type="pubsub"),
-    "server paused": lambda arena: arena.control.client_pause(200),
-    "replies lost": lambda arena: arena.proxy.lose(1, losses=3),
-    "connections cut": lambda arena: arena.proxy.cut(),
-    "network parted": _partition,
-    "requests late": lambda arena: _delay(arena, 0.2),
-    "out of memory": _fill,
-    "read-only": _replica,
-}
-
-
-def mix(arena: Arena) -> str:
-    """Do one of everything that leaves data and clocks alone, at random; return its name."""
-    name = arena.chance.choice(list(_MIXED))
-    _MIXED[name](arena)
-    return name
-
-
-PAUSED_LEASE = 0.4
 AOF = ("--appendonly", "yes", "--appendfsync", "always")
 SLOW = (0.0, 2 * PAUSED_LEASE)
 
 SCENARIOS = {
     scenario.key: scenario
     for scenario in (
-        Scenario("calm", "none", _nothing),
+        Scenario("calm", "none", nothing),
         Scenario(
             "holder-killed", "holder killed (SIGKILL)",
-            _again_and_again(_kill(inside=True), 0.2), body=(0.0, 0.02),
+            again_and_again(kill(inside=True), 0.2), body=(0.0, 0.02),
         ),
         Scenario(
-            "waiter-killed", "waiter killed", _again_and_again(_kill(inside=False), 0.2),
+            "waiter-killed", "waiter killed", again_and_again(kill(inside=False), 0.2),
             body=(0.005, 0.02),
         ),
         Scenario(
             "holder-paused", "holder stopped past its lease, with renewal",
-            _again_and_again(_pause(inside=True, leases=1.5), 0.05), lease=PAUSED_LEASE,
+            again_and_again(pause(inside=True, leases=1.5), 0.05), lease=PAUSED_LEASE,
             body=(0.0, 0.02), redis_py_fails=True,
         ),
         Scenario(
             "holder-paused-hard", "holder stopped past its lease, without renewal",
-            _again_and_again(_pause(inside=True, leases=1.5), 0.05), lease=PAUSED_LEASE, renew=False,
+            again_and_again(pause(inside=True, leases=1.5), 0.05), lease=PAUSED_LEASE, renew=False,
             body=(0.0, 0.02),
         ),
         Scenario(
             "waiter-paused", "waiter stopped past its lease",
-            _again_and_again(_pause(inside=False, leases=1.5), 0.05), lease=PAUSED_LEASE,
+            again_and_again(pause(inside=False, leases=1.5), 0.05), lease=PAUSED_LEASE,
             body=(0.005, 0.02),
         ),
         Scenario(
-            "slow", "section longer than the lease, with renewal", _nothing, lease=PAUSED_LEASE, body=SLOW,
+            "slow", "section longer than the lease, with renewal", nothing, lease=PAUSED_LEASE, body=SLOW,
         ),
         Scenario(
-            "slow-hard", "section longer than the lease, without renewal", _nothing,
+            "slow-hard", "section longer than the lease, without renewal", nothing,
             lease=PAUSED_LEASE, renew=False, body=SLOW, redis_py_fails=True,
         ),
         Scenario(
             "restarted", "server killed and restarted with its data (AOF)",
-            _again_and_again(_restart, 0.5), lease=3.0, options=AOF, errors=CONNECTION,
+            again_and_again(restart, 0.5), lease=3.0, options=AOF, errors=CONNECTION,
         ),
         Scenario(
             "restarted-empty", "server killed and restarted empty",
-            _again_and_again(_restart, 0.5), body=(0.01, 0.05), keeps_promise=False, errors=CONNECTION,
+            again_and_again(restart, 0.5), body=(0.01, 0.05), keeps_promise=False, errors=CONNECTION,
         ),
         Scenario(
-            "failed-over", "primary killed, Sentinel promotes its replica", _again_and_again(_fail_over, 0.5),
+            "failed-over", "primary killed, Sentinel promotes its replica", again_and_again(fail_over, 0.5),
             body=(0.01, 0.05), keeps_promise=False, is_watched=True, errors=CONNECTION,
         ),
         Scenario(
-            "flushed", "FLUSHALL every 50 ms", _again_and_again(lambda a: a.control.flushall(), 0.05),
+            "flushed", "FLUSHALL every 50 ms", again_and_again(lambda a: a.control.flushall(), 0.05),
             body=(0.01, 0.05), keeps_promise=False, redis_py_fails=True,
         ),
         Scenario(
-            "out-of-memory", "out of memory, again and again", _again_and_again(_fill, 0.2), errors=REFUSED,
+            "out-of-memory", "out of memory, again and again", again_and_again(fill, 0.2), errors=REFUSED,
         ),
         Scenario(
-            "replica", "server a read-only replica, again and again", _again_and_again(_replica, 0.2),
+            "replica", "server a read-only replica, again and again", again_and_again(replica, 0.2),
             lease=3.0, errors=REFUSED,
         ),
         Scenario(
             "scripts-flushed", "SCRIPT FLUSH every 50 ms",
-            _again_and_again(lambda a: a.control.script_flush(), 0.05),
+            again_and_again(lambda a: a.control.script_flush(), 0.05),
         ),
         Scenario(
             "connections-killed", "CLIENT KILL of all connections every 50 ms",
-            _again_and_again(
+            again_and_again(
                 lambda a: (
                     a.control.client_kill_filter(_type="normal", skipme=True),
                     a.control.client_kill_filter(_type="pubsub"),
@@ -240,31 +148,31 @@ SCENARIOS = {
         ),
         Scenario(
             "paused-server", "CLIENT PAUSE of 0.5 s",
-            _again_and_again(lambda a: a.control.client_pause(500), 0.7), lease=3.0,
+            again_and_again(lambda a: a.control.client_pause(500), 0.7), lease=3.0,
         ),
         Scenario(
-            "lost-replies", "every fifth reply lost", _lose_replies, through_proxy=True, lease=3.0,
+            "lost-replies", "every fifth reply lost", lose_replies, through_proxy=True, lease=3.0,
             others_have_a_lease=False, redis_py_fails=True, errors=frozenset({"ConnectionError"}),
         ),
         Scenario(
-            "cut", "all connections cut every 50 ms", _again_and_again(lambda a: a.proxy.cut(), 0.05),
+            "cut", "all connections cut every 50 ms", again_and_again(lambda a: a.proxy.cut(), 0.05),
             through_proxy=True, lease=3.0, errors=frozenset({"ConnectionError"}),
         ),
-        Scenario("late", "every request 20 ms late", _delay, through_proxy=True),
+        Scenario("late", "every request 20 ms late", delay, through_proxy=True),
         Scenario(
-            "partition", "half of the workers cut off for two leases", _again_and_again(_partition, 0.3),
+            "partition", "half of the workers cut off for two leases", again_and_again(partition, 0.3),
             half_through_proxy=True, lease=PAUSED_LEASE, body=(0.0, 0.02), errors=CONNECTION,
         ),
         Scenario(
-            "clock-forward", "server's clock set 5 s forward", _again_and_again(_step(5.0), 0.4),
+            "clock-forward", "server's clock set 5 s forward", again_and_again(step(5.0), 0.4),
             sets_the_clock=True, keeps_promise=False, body=(0.01, 0.05), redis_py_fails=True,
         ),
         Scenario(
-            "clock-back", "server's clock set 0.5 s back", _again_and_again(_step(-0.5), 0.4),
+            "clock-back", "server's clock set 0.5 s back", again_and_again(step(-0.5), 0.4),
             sets_the_clock=True, body=(0.0, 0.02),
         ),
         Scenario(
-            "mix", "all of these that leave data and clock alone, at random", _again_and_again(mix, 0.05),
+            "mix", "all of these that leave data and clock alone, at random", again_and_again(mix, 0.05),
             workers=4, half_through_proxy=True, lease=PAUSED_LEASE, body=(0.0, 0.02), errors=CONNECTION | REFUSED,
         ),
     )

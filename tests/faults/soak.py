@@ -8,10 +8,11 @@ from collections import Counter
 from dataclasses import asdict, replace
 from typing import Any
 
-from tests.faults import subjects
+from tests.faults import clock, subjects
 from tests.faults.arena import Arena
+from tests.faults.injectors import BACK, FORWARD, LOSING, MIXED, RESTARTED, mix
 from tests.faults.memory import Samples, resident
-from tests.faults.scenarios import SCENARIOS, mix
+from tests.faults.scenarios import AOF, SCENARIOS
 
 WORKERS = 8
 MORTAL = 2
@@ -23,24 +24,40 @@ CALM = 1.0
 PROGRESS = 10.0
 """Seconds between two lines of progress."""
 
-SOAK = replace(
+_KEEPING = replace(
     SCENARIOS["mix"],
     key="soak",
-    fault="all of these for long",
     workers=WORKERS,
     locks=2,
     body=(0.0, 0.0),
+    sets_the_clock=clock.why_not() is None,
+    # Rewritten soon, or the server would be gone for long while it reads.
+    options=(*AOF, "--auto-aof-rewrite-min-size", "1mb"),
 )
+_LOSING = replace(_KEEPING, key="losing", options=())
 
 _KINDS_KEPT = {"fence", "index"}
 """The keys that outlast the last hold for a while, but for statistics."""
 
 
-def soak(acquires: int, *, calm: float = CALM, seed: int | None = None) -> dict[str, Any]:
-    """Run until there were so many acquires; return what was counted, and what should not have been."""
+def soak(
+    acquires: int, *, losing: bool = False, calm: float = CALM, seed: int | None = None
+) -> dict[str, Any]:
+    """Run until there were so many acquires; return what was counted, and what should not have been.
+
+    Args:
+        acquires: How many.
+        losing: Whether the server may lose its data. Its clock then never goes back: tokens could fall.
+        calm: Seconds between two faults.
+        seed: Of the choice of faults; None for the usual one.
+    """
     started = said = time.monotonic()
-    faults: Counter[str] = Counter()
-    with Arena(SOAK, subjects.OURS) as arena:
+    scenario = _LOSING if losing else _KEEPING
+    faults = MIXED | (LOSING if losing else RESTARTED)
+    if scenario.sets_the_clock:
+        faults |= FORWARD if losing else FORWARD | BACK
+    done = Counter(dict.fromkeys(faults, 0))
+    with Arena(scenario, subjects.OURS) as arena:
         if seed is not None:
             arena.chance.seed(seed)
         living = arena.workers[: WORKERS - MORTAL]
@@ -50,7 +67,7 @@ def soak(acquires: int, *, calm: float = CALM, seed: int | None = None) -> dict[
         memory["server"] = Samples()
         while (cycles := arena.read()) < acquires:
             time.sleep(calm)
-            faults[mix(arena)] += 1
+            done[mix(arena, faults)] += 1
             for samples, worker in zip(memory.values(), living, strict=False):
                 samples.add(resident(worker.pid))
             memory["server"].add(int(arena.control.info("memory")["used_memory"]))
@@ -72,7 +89,7 @@ def soak(acquires: int, *, calm: float = CALM, seed: int | None = None) -> dict[
         "acquires": counts.cycles,
         "seconds": round(seconds, 1),
         "acquires per second": round(counts.cycles / seconds),
-        "faults": dict(faults.most_common()),
+        "faults": dict(done.most_common()),
         "counts": {**asdict(counts), "errors": dict(counts.errors)},
         "memory, MB": {
             name: [round(each.first / 1e6, 2), round(each.last / 1e6, 2)]

@@ -10,7 +10,7 @@ import os
 import pytest
 
 from tests.faults import clock, subjects
-from tests.faults.counts import Belief, count_falling, count_overlaps
+from tests.faults.beliefs import Belief, count_falling, count_overlaps
 from tests.faults.scenarios import SCENARIOS, run
 
 SECONDS = float(os.environ.get("REDIS_LOCKS_FAULT_SECONDS", "1"))
