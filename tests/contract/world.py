@@ -189,6 +189,11 @@ class Observer:
         found = self.client.get(keys_of(name).holder)
         return found.split()[0].decode() if found else None
 
+    def fencing_token(self, name: str) -> int | None:
+        """The fencing token of who holds the lock alone."""
+        found = self.client.get(keys_of(name).holder)
+        return int(found.split()[1]) if found else None
+
     def left_of(self, name: str) -> set[str]:
         """What is in Redis of one lock, its fencing counter aside."""
         keys = keys_of(name)
