@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from tests.faults.scenarios import Scenario
 
 NAME = "account"
-RECOVERY = 10.0
-"""Seconds that a worker may take to hold again when the fault is over; the promises say two and a lease."""
 START = 30.0
 
 
@@ -204,10 +202,14 @@ class Arena:
         over = time.monotonic()
         living = [worker for worker in self.workers if worker.alive]
         with contextlib.suppress(AssertionError):  # counted below
-            until(lambda: all(worker.diary.held_since(over) for worker in living), within=RECOVERY)
+            until(
+                lambda: all(worker.diary.held_since(over) for worker in living),
+                within=self._scenario.recovery,
+            )
         counts = self._counts
+        counts.recovery = round(time.monotonic() - over, 3)
         counts.stuck = sum(not worker.diary.held_since(over) for worker in living)
-        self._end_workers(within=2.0 if counts.stuck else RECOVERY)
+        self._end_workers(within=2.0 if counts.stuck else 10.0)
         counts.orphaned = sum(map(self._orphaned, self.locks))
         self.read(final=True)
         for account in self.locks.values():

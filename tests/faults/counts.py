@@ -15,7 +15,7 @@ from tests.faults.beliefs import Belief, Span, count_falling, count_overlaps
 
 @dataclass
 class Counts:
-    """Everything but `cycles`, `fenced_off`, `lost` and `errors` must be 0."""
+    """Everything but `cycles`, `recovery`, `fenced_off`, `lost` and `errors` must be 0."""
 
     cycles: int = 0
     overlaps: int = 0
@@ -29,6 +29,8 @@ class Counts:
     """Waits of `LONG_WAIT` seconds in vain."""
     stuck: int = 0
     """Workers that did not hold again in time when the fault was over."""
+    recovery: float = 0.0
+    """Seconds until all of them did."""
     orphaned: int = 0
     """Keys, or the lock itself, left behind when everybody was gone."""
     unexpected: int = 0

@@ -18,8 +18,8 @@ def again_and_again(fault: Fault, rest: float) -> Inject:
     def inject(arena: Arena, seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            fault(arena)
             time.sleep(rest)
+            fault(arena)
 
     return inject
 

@@ -13,8 +13,8 @@ WARM_UP = 0.2
 MOST = 0.05
 """By which part of it the memory of a process may grow and still be called flat."""
 
-LITTLE = 250_000
-"""So many bytes are no growth: of a small server they are more than that part, and come and go."""
+LITTLE = 1_000_000
+"""So many bytes are no growth: a server that was restarted gets as much for scripts and connections again."""
 
 
 class Growth(NamedTuple):

@@ -39,6 +39,8 @@ class Scenario:
         lease: Seconds; `body` is how long, from and to, a holder takes.
         keeps_promise: Whether mutual exclusion is promised: the server keeps its data, clocks run alike.
         errors: The kinds of errors that may reach a caller meanwhile.
+        recovery: Seconds within which each worker must hold again when the fault is over. What a lost reply
+            granted is in the way for a lease, unless the server forgot it as well.
         others_have_a_lease: False to run a lock that knows locks without a lease without one.
         locks: How many locks, with an account each, the workers are at.
         is_watched: Whether there is a replica and Sentinels, and `CONNECTION` names these.
@@ -55,6 +57,7 @@ class Scenario:
     body: tuple[float, float] = (0.0, 0.004)
     keeps_promise: bool = True
     errors: frozenset[str] = frozenset()
+    recovery: float = 10.0
     options: tuple[str, ...] = ()
     through_proxy: bool = False
     half_through_proxy: bool = False
@@ -114,7 +117,8 @@ SCENARIOS = {
         ),
         Scenario(
             "restarted-empty", "server killed and restarted empty",
-            again_and_again(restart, 0.5), body=(0.01, 0.05), keeps_promise=False, errors=CONNECTION,
+            again_and_again(restart, 0.5), body=(0.01, 0.05), keeps_promise=False,
+            recovery=2.0, errors=CONNECTION,
         ),
         Scenario(
             "failed-over", "primary killed, Sentinel promotes its replica", again_and_again(fail_over, 0.5),
