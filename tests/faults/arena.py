@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import keys_of, until
@@ -35,9 +35,13 @@ START = 30.0
 class Process:
     """One worker: its process and what it wrote down."""
 
-    def __init__(self, orders: dict[str, object], log: Path) -> None:
-        self.diary = Diary(log)
-        self.lock = orders["name"]
+    def __init__(self, orders: dict[str, Any], log: Path) -> None:
+        most = {"exclusive": 1, "shared": math.inf}.get(orders["mode"])
+        if most is None:
+            most = int(orders["mode"].removeprefix("permit:"))
+        self.diaries = {name: Diary(log, most) for name in orders["names"]}
+        """For each lock that it holds at once, the same again."""
+        self.diary = next(iter(self.diaries.values()))
         self.spared = False
         """Whether it is not to be killed."""
         self._process = processes.Process(target=bank_worker.work, args=(orders,), daemon=True)
@@ -63,7 +67,8 @@ class Process:
     def kill(self) -> None:
         self._process.kill()
         self._process.join()
-        self.diary.killed_at = time.monotonic()
+        for diary in self.diaries.values():
+            diary.killed_at = time.monotonic()
 
     def ask_to_stop(self) -> None:
         self._process.terminate()
@@ -150,17 +155,21 @@ class Arena:
         ours = self._subject == subjects.OURS
         # Of both kinds some are cut off, and some of either at each lock.
         through_proxy = scenario.through_proxy or (scenario.half_through_proxy and number // 2 % 2)
-        name = list(self.locks)[number // 4 % len(self.locks)]
+        party = scenario.parties[number // 2 % len(scenario.parties)]
+        names = list(self.locks)
+        if not party.takes_all:
+            names = [names[number // 4 % len(names)]]
         log = self._folder / f"{number}.log"
         return Process(
             {
                 "subject": subject,
                 "url": self.proxy.url if through_proxy else self.server.url,
-                "name": name,
+                "names": names,
+                "mode": party.mode,
                 "lease": scenario.lease if ours or scenario.others_have_a_lease else None,
                 "renew": scenario.renew,
                 "ledger": self._bank.url,
-                "account": self.locks[name],
+                "accounts": [self.locks[name] for name in names],
                 "body": scenario.body,
                 "seed": number,
                 "log": str(log),
@@ -222,7 +231,7 @@ class Arena:
     def read(self, *, final: bool = False) -> int:
         """Count what the workers wrote down since the last time; return how many cycles there were so far."""
         for name, tally in self._tallies.items():
-            diaries = [worker.diary for worker in self.workers if worker.lock == name]
+            diaries = [worker.diaries[name] for worker in self.workers if name in worker.diaries]
             tally.read(diaries, final=final)
         return self._counts.cycles
 
@@ -251,7 +260,7 @@ class Arena:
             return 1
         hold.release()
         keys = keys_of(name)
-        left: int = self.control.exists(keys.holder, keys.queue, keys.claims)
+        left: int = self.control.exists(keys.holder, keys.sharers, keys.queue, keys.claims)
         return left
 
     def _end_workers(self, within: float = 2.0) -> None:

@@ -8,6 +8,7 @@ did is known as well:
     ["out", at, how]                released; how is "released" or "lost"
     ["no", at, wait]                not within its wait
     ["error", at, kind, message]
+    ["torn", at]                    the account changed while this one shared the lock
 """
 
 from __future__ import annotations
@@ -42,11 +43,14 @@ class Worker:
         self._subject = subjects.make(
             orders["subject"],
             orders["url"],
-            orders["name"],
+            orders["names"],
+            mode=orders["mode"],
             lease=orders["lease"],
             renew=orders["renew"],
         )
-        self._ledger = Ledger(redis.Redis.from_url(orders["ledger"]), orders["account"])
+        self._mode = orders["mode"]
+        bank = redis.Redis.from_url(orders["ledger"])
+        self._ledgers = [Ledger(bank, account) for account in orders["accounts"]]
         self._body = orders["body"]
         self._chance = random.Random(orders["seed"])
         self._log = log
@@ -77,15 +81,35 @@ class Worker:
             self.note("no", time.monotonic(), wait)
             return
         self.note("in", time.monotonic(), held.fence)
-        seen = self._ledger.read(held.fence)
-        await self._subject.sleep(self._chance.uniform(*self._body))
-        if seen is not None:
-            # On purpose without asking whether the hold is lost: that is what the token is for.
-            self._ledger.write(held.fence, seen, self._chance.randint(1, 9))
+        if self._mode == "exclusive":
+            await self._pay_in(held)
+        elif self._mode == "shared":
+            await self._look(held)
+        else:  # with others who do the same: nothing that they could spoil
+            await self._take_time()
         now = time.monotonic()
         self.note("leave", now, min(held.believed_until, now))
         how = await held.release()
         self.note("out", time.monotonic(), how)
+
+    async def _pay_in(self, held: subjects.Held) -> None:
+        seen = [ledger.read(held.fence) for ledger in self._ledgers]
+        await self._take_time()
+        for ledger, balance in zip(self._ledgers, seen, strict=True):
+            if balance is not None:
+                # On purpose without asking whether the hold is lost: that is what the token is for.
+                ledger.write(held.fence, balance, self._chance.randint(1, 9))
+
+    async def _look(self, held: subjects.Held) -> None:
+        versions = [ledger.look(held.fence) for ledger in self._ledgers]
+        await self._take_time()
+        changed = versions != [ledger.look(held.fence) for ledger in self._ledgers]
+        now = time.monotonic()
+        if changed and held.believed_until > now:
+            self.note("torn", now)
+
+    async def _take_time(self) -> None:
+        await self._subject.sleep(self._chance.uniform(*self._body))
 
 
 def work(orders: dict[str, Any]) -> None:

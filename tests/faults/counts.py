@@ -22,6 +22,8 @@ class Counts:
     """Holders that believed while another one did."""
     lost_updates: int = 0
     """Deposits accepted from a holder who had read before another one wrote."""
+    torn: int = 0
+    """Balances that changed while somebody had reason to believe that it shares the lock."""
     drift: int = 0
     repeated: int = 0
     falling: int = 0
@@ -43,7 +45,7 @@ class Counts:
     def failures(self) -> dict[str, int]:
         """Return what should be 0 and is not."""
         must_be_zero = (
-            "overlaps", "lost_updates", "drift", "repeated", "falling", "starved", "stuck", "orphaned",
+            "overlaps", "lost_updates", "torn", "drift", "repeated", "falling", "starved", "stuck", "orphaned",
             "unexpected",
         )  # fmt: skip
         return {name: found for name in must_be_zero if (found := getattr(self, name))}
@@ -54,10 +56,16 @@ LONG_WAIT = 20.0
 
 
 class Diary:
-    """What one worker wrote down so far and nobody has counted yet."""
+    """What one worker wrote down so far and nobody has counted yet.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: Where it writes.
+        most: Of how many that believe at the same time it may be one.
+    """
+
+    def __init__(self, path: Path, most: float = 1) -> None:
         self._path = path
+        self._most = most
         self._events: list[list[Any]] = []
         self._read = 0
         self._last_in = -math.inf
@@ -119,10 +127,11 @@ class Diary:
             if event[0] == "in":
                 entered = event
             elif event[0] == "leave" and entered is not None:
-                yield Belief(entered[1], event[2], entered[2])
+                yield Belief(entered[1], event[2], entered[2], self._most)
                 entered = None
         if entered is not None and self.killed_at is not None:
-            yield Belief(entered[1], min(self.killed_at, entered[1] + longest), entered[2])
+            until = min(self.killed_at, entered[1] + longest)
+            yield Belief(entered[1], until, entered[2], self._most)
 
 
 class Tally:
@@ -179,6 +188,7 @@ class Tally:
                 counts.repeated += details[0] in self._fences
                 self._fences.add(details[0])
             counts.cycles += kind == "leave"
+            counts.torn += kind == "torn"
             counts.lost += kind == "out" and details[0] == "lost"
             counts.starved += kind == "no" and details[0] >= LONG_WAIT
             if kind == "error":

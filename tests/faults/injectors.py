@@ -110,15 +110,19 @@ def delete_keys(arena: Arena) -> None:
     arena.control.delete(arena.chance.choice(keys_of(name)))
 
 
-MIXED: dict[str, Fault] = {
+DYING: dict[str, Fault] = {
     "holder killed": kill(inside=True),
     "waiter killed": kill(inside=False),
     "holder stopped": pause(inside=True, leases=1.5),
     "waiter stopped": pause(inside=False, leases=1.5),
+    "replies lost": lambda arena: arena.proxy.lose(1, losses=3),
+}
+"""What happens to processes and to what they hear."""
+
+MIXED: dict[str, Fault] = DYING | {
     "scripts flushed": lambda arena: arena.control.script_flush(),
     "connections killed": lambda arena: arena.control.client_kill_filter(_type="pubsub"),
     "server paused": lambda arena: arena.control.client_pause(200),
-    "replies lost": lambda arena: arena.proxy.lose(1, losses=3),
     "connections cut": lambda arena: arena.proxy.cut(),
     "network parted": partition,
     "requests late": lambda arena: delay(arena, 0.2),

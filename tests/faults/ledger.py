@@ -44,6 +44,14 @@ redis.call("HINCRBY", KEYS[1], "deposited", ARGV[3])
 return 1
 """
 
+# ARGV: fence. Reply: version. Nobody is refused, for others may read at the same time.
+_LOOK = """
+if tonumber(ARGV[1]) > tonumber(redis.call("HGET", KEYS[1], "top") or "0") then
+  redis.call("HSET", KEYS[1], "top", ARGV[1])
+end
+return redis.call("HGET", KEYS[1], "version") or "0"
+"""
+
 _numbers = itertools.count(1)
 
 
@@ -66,6 +74,7 @@ class Ledger:
         self._account = account
         self._read = client.register_script(_READ)
         self._write = client.register_script(_WRITE)
+        self._look = client.register_script(_LOOK)
 
     def read(self, fence: int) -> tuple[int, int] | None:
         """Return balance and version, or None if a later holder was here."""
@@ -78,6 +87,10 @@ class Ledger:
         return bool(
             self._write(keys=[self._account], args=[fence, balance + amount, amount, version])
         )
+
+    def look(self, fence: int) -> int:
+        """Return the version, and keep earlier holders from writing."""
+        return int(self._look(keys=[self._account], args=[fence]))
 
     def books(self) -> Books:
         """Return what was counted."""

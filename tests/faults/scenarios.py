@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tests.faults.arena import Arena
 from tests.faults.counts import Counts
 from tests.faults.injectors import (
+    DYING,
     PAUSED_LEASE,
     Inject,
     again_and_again,
@@ -29,6 +31,15 @@ REFUSED = BACKEND | {"ResponseError", "ReadOnlyError", "OutOfMemoryError"}
 CONNECTION = BACKEND | {"ConnectionError", "TimeoutError", "BusyLoadingError"}
 
 
+class Party(NamedTuple):
+    """How some of the workers use the locks, blocking and async ones."""
+
+    mode: str = "exclusive"
+    """As in `_prelude.lua`."""
+    takes_all: bool = False
+    """Whether they take all locks at once, all or none."""
+
+
 @dataclass(frozen=True)
 class Scenario:
     """One row of the matrix.
@@ -44,6 +55,7 @@ class Scenario:
         others_have_a_lease: False to run a lock that knows locks without a lease without one.
         locks: How many locks, with an account each, the workers are at.
         is_watched: Whether there is a replica and Sentinels, and `CONNECTION` names these.
+        parties: Two workers of each in turn.
         redis_py_fails: Whether redis-py's lock must fail here, which shows that the check can.
     """
 
@@ -64,7 +76,13 @@ class Scenario:
     sets_the_clock: bool = False
     is_watched: bool = False
     others_have_a_lease: bool = True
+    parties: tuple[Party, ...] = (Party(),)
     redis_py_fails: bool = False
+
+    @property
+    def ours_only(self) -> bool:
+        """Whether redis-py has no such lock."""
+        return self.parties != (Party(),)
 
 
 def run(scenario: Scenario, subject: str, seconds: float) -> Counts:
@@ -174,6 +192,19 @@ SCENARIOS = {
         Scenario(
             "clock-back", "server's clock set 0.5 s back", again_and_again(step(-0.5), 0.4),
             sets_the_clock=True, body=(0.0, 0.02),
+        ),
+        *(
+            Scenario(
+                key, f"{what}: {', '.join(DYING)}", again_and_again(lambda a: mix(a, DYING), 0.1),
+                workers=8, locks=locks, parties=parties, half_through_proxy=True, lease=PAUSED_LEASE,
+                body=(0.0, 0.02), errors=CONNECTION,
+            )
+            for key, what, locks, parties in (
+                ("semaphore-2", "semaphore of 2", 1, (Party("permit:2"),)),
+                ("semaphore-3", "semaphore of 3", 1, (Party("permit:3"),)),
+                ("shared", "some share the lock", 1, (Party("shared"), Party(), Party("shared"))),
+                ("sets", "some take two locks at once", 2, (Party(takes_all=True), Party(), Party())),
+            )
         ),
         Scenario(
             "mix", "all of these that leave data and clock alone, at random", again_and_again(mix, 0.05),

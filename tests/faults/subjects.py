@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
 OURS = "redis_locks"
@@ -41,10 +41,25 @@ class Subject(Protocol):
 class Ours:
     """`redis_locks.Lock`, blocking or async."""
 
-    def __init__(self, url: str, name: str, *, lease: float, renew: bool, in_loop: bool) -> None:
-        from redis_locks import Lock
+    def __init__(
+        self,
+        url: str,
+        names: Sequence[str],
+        *,
+        mode: str,
+        lease: float,
+        renew: bool,
+        in_loop: bool,
+    ) -> None:
+        from redis_locks import Lock, Semaphore
 
-        self._lock = Lock(name, using=url, lease=lease, renew=renew)
+        options: dict[str, Any] = {"using": url, "lease": lease, "renew": renew}
+        kind, _, capacity = mode.partition(":")
+        if kind == "permit":
+            (name,) = names
+            self._lock: Any = Semaphore(name, int(capacity), **options)
+        else:
+            self._lock = Lock(*names, mode=mode, **options)
         self._in_loop = in_loop
 
     async def acquire(self, wait: float) -> Held | None:
@@ -146,9 +161,18 @@ def _run_without_loop(work: Coroutine[Any, Any, None]) -> None:
     raise RuntimeError("this work must not suspend")
 
 
-def make(subject: str, url: str, name: str, *, lease: float | None, renew: bool) -> Subject:
-    """Return the lock `name` of one library. Only redis-py's may have no lease."""
+def make(
+    subject: str,
+    url: str,
+    names: Sequence[str],
+    *,
+    mode: str = "exclusive",
+    lease: float | None,
+    renew: bool,
+) -> Subject:
+    """Return the lock `names` of one library. Only redis-py's may have no lease, and it knows no other mode."""
     if subject == REDIS_PY:
+        (name,) = names
         return RedisPy(url, name, lease=lease)
     assert lease is not None
-    return Ours(url, name, lease=lease, renew=renew, in_loop=subject == OURS_ASYNC)
+    return Ours(url, names, mode=mode, lease=lease, renew=renew, in_loop=subject == OURS_ASYNC)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from math import inf
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_the_same_check_finds_a_lock_at_fault_that_has_neither_tokens_nor_deadli
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(key, marks=[pytest.mark.long] if each.is_watched else [])
+        pytest.param(key, marks=[pytest.mark.long] if each.is_watched or each.ours_only else [])
         for key, each in SCENARIOS.items()
     ],
 )
@@ -60,8 +61,24 @@ def test_beliefs_at_the_same_time_are_counted_and_others_are_not() -> None:
     assert 0 == count_overlaps([Belief(0, 50, 1), Belief(25, 20, 2)])  # over before it was heard
 
 
+def test_more_at_the_same_time_than_the_strictest_of_them_allows_are_counted() -> None:
+    two = [Belief(start, start + 10, start, most=2) for start in (0, 1, 12, 13)]
+    assert 0 == count_overlaps(two)
+    assert 1 == count_overlaps([*two, Belief(2, 3, 5, most=2)])
+    assert 1 == count_overlaps([*two, Belief(5, 6, 5, most=3)])
+    sharing = [Belief(start, start + 10, start, most=inf) for start in range(5)]
+    assert 0 == count_overlaps(sharing)
+    assert 1 == count_overlaps([*sharing, Belief(13.5, 20, 9)])
+    assert 0 == count_overlaps([*sharing, Belief(14, 20, 9)])
+    assert 5 == count_overlaps([*sharing, Belief(-1, 8, 9)])
+
+
 def test_tokens_that_do_not_grow_are_counted() -> None:
     first, second, third = Belief(0, 10, 1), Belief(10, 20, 2), Belief(30, 40, 3)
     assert 0 == count_falling([third, first, second])
     assert 1 == count_falling([first, second, Belief(30, 40, 2)])
     assert 2 == count_falling([first, Belief(10, 20, 1), Belief(30, 40, 0)])
+    side_by_side = [Belief(0, 10, 2, most=inf), Belief(11, 20, 1, most=inf)]
+    assert 0 == count_falling(side_by_side)
+    assert 1 == count_falling([*side_by_side, Belief(30, 40, 2)])
+    assert 1 == count_falling([Belief(0, 10, 2), Belief(11, 20, 1, most=inf)])
