@@ -130,9 +130,14 @@ def faults(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON)
 def soak(session: nox.Session) -> None:
-    """Acquire a million times by 8 processes under random faults; takes half an hour. `-- N`: N times."""
+    """Acquire a million times by 8 processes under random faults; takes half an hour. `-- N`: N times.
+
+    Then, unless N is given, 60,000 times while the server loses its data as well.
+    """
     session.install("-e", ".[test]")
     session.run("python", "-m", "tests.faults", "--soak", *(session.posargs or ["1000000"]))
+    if not session.posargs:
+        session.run("python", "-m", "tests.faults", "--soak", "60000", "--losing")
 
 
 @nox.session(python=PYTHON)

@@ -36,7 +36,7 @@ def ours(scenario: Scenario, counts: Counts) -> str:
     """Return our part of one row."""
     overlaps = str(counts.overlaps) if scenario.keeps_promise else "not promised"
     cells = (
-        counts.cycles, overlaps, counts.lost_updates, counts.repeated + counts.falling, counts.stuck,
+        counts.cycles, overlaps, counts.lost_updates + counts.torn, counts.repeated + counts.falling, counts.stuck,
         counts.orphaned, counts.fenced_off,
     )  # fmt: skip
     return f"| {scenario.fault} | " + " | ".join(str(cell) for cell in cells)

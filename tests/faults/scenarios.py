@@ -195,7 +195,7 @@ SCENARIOS = {
         ),
         *(
             Scenario(
-                key, f"{what}: {', '.join(DYING)}", again_and_again(lambda a: mix(a, DYING), 0.1),
+                key, f"{what}; killed, stopped, replies lost", again_and_again(lambda a: mix(a, DYING), 0.1),
                 workers=8, locks=locks, parties=parties, half_through_proxy=True, lease=PAUSED_LEASE,
                 body=(0.0, 0.02), errors=CONNECTION,
             )
