@@ -79,6 +79,14 @@ def test_what_is_counted_does_not_depend_on_when(tmp_path: Path) -> None:
         assert all(failures[name] for name in ("overlaps", "falling", "repeated", "unexpected"))
 
 
+def test_a_long_wait_in_vain_and_a_balance_that_changed_are_counted(tmp_path: Path) -> None:
+    events: list[tuple[int, list[object]]] = [
+        (0, ["no", 1.0, 0.02]), (0, ["no", 2.0, 20.0]), (1, ["torn", 3.0]),
+    ]  # fmt: skip
+    counts = counted(tmp_path / "logs", events, set())
+    assert {"starved": 1, "torn": 1} == counts.failures()
+
+
 def test_who_began_to_believe_while_the_server_knew_of_no_lease_is_not_counted(
     tmp_path: Path,
 ) -> None:
