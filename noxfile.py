@@ -130,7 +130,7 @@ def faults(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON)
 def soak(session: nox.Session) -> None:
-    """Acquire a million times by 8 processes under random faults; takes half an hour. `-- N`: N times.
+    """Acquire a million times by 8 processes under random faults; takes 30 to 45 minutes. `-- N`: N times.
 
     Then, unless N is given, 60,000 times while the server loses its data as well.
     """
