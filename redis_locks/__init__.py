@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from redis_locks.beside import key_beside
 from redis_locks.deadlines import lock_deadline, lock_timeout
 from redis_locks.decorators import redis_lock
 from redis_locks.exceptions import (
@@ -49,6 +50,7 @@ __all__ = [
     "Semaphore",
     "StaleHold",
     "TooMuchContention",
+    "key_beside",
     "lock_deadline",
     "lock_timeout",
     "optimistic",

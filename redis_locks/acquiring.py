@@ -13,7 +13,7 @@ from redis_locks.kept import Taken
 from redis_locks.keys import Group
 from redis_locks.leases import Lease, tell_acquired
 from redis_locks.lines import Line
-from redis_locks.reads import checked
+from redis_locks.reads import checked, require_slot
 from redis_locks.reentry import reenter
 from redis_locks.scopes import Scope
 from redis_locks.sides import Side
@@ -83,6 +83,8 @@ class Acquirable:
     async def _acquire_group(
         self, side: Side, group: Group, wait: float | None, *, renew: bool
     ) -> Hold | Refused:
+        if self._reads and side.backend.in_cluster:
+            require_slot(self._reads, group[1])
         if side.session.held:
             taken = Taken(side.backend, frozenset(group[0]), self._mode)
             nested = await reenter(

@@ -29,6 +29,8 @@ class Backend:
 
     driver: Driver
     renewer: Renewer
+    in_cluster = False
+    """Whether a step reaches only the keys of one slot."""
 
     def __init__(self, endpoint: Endpoint | ClusterEndpoint, prefix: str, partitions: int) -> None:
         # Not above: they import redis-py, which takes Django's start longer than all of this app, and
@@ -47,6 +49,7 @@ class Backend:
         self._loop_drivers: LoopDrivers | PerLoop[AsyncClusterDriver]
         self._loop_renewer: Callable[[Any], Renewer]
         if isinstance(endpoint, ClusterEndpoint):
+            self.in_cluster = True
             driver = BlockingClusterDriver(endpoint, partial(BlockingDriver, prefix=prefix))
             self.driver = driver
             self.renewer = NodeRenewer(driver.nodes, lambda: ThreadRenewer(driver))

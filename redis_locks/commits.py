@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from redis_locks.drivers.base import Driver
+from redis_locks.keys import Keys
+
+if TYPE_CHECKING:
+    from redis_locks.cluster_pipelines import QueuedOnCluster
 
 Commands = list[list[bytes]]
 
@@ -11,45 +17,64 @@ MAX_WORDS = 7000
 """Most words of one command: what Lua can take apart at once."""
 
 
-def queued_commands(pipe: Any, server: str) -> Commands:
-    """Return the commands queued in `pipe`, ready to send.
+async def queued_commands(pipe: Any, driver: Driver, keys: Keys) -> Commands:
+    """Return the commands queued in `pipe`, ready to be sent to the node of `driver` that has a lock's `keys`.
 
     Args:
         pipe: What ``client.pipeline()`` returned, of redis-py or redis.asyncio.
-        server: The description of the server that must run them.
+        driver: The lock's. A pipeline of a cluster client may ask its server for the keys of commands.
+        keys: The lock's.
 
     Raises:
         TypeError: `pipe` is no pipeline.
-        ValueError: It belongs to another server or database or a cluster, watches keys, or has a command
-            that cannot be part of a script.
+        ValueError: It belongs to another server, database or cluster, watches keys, or has a command
+            that cannot be part of a script, or that is for another slot of the cluster than the lock.
+        LockBackendError: A cluster could not be asked for a command's keys.
     """
-    # Not above: redis-py is imported when a connection is, for start-up's sake.
-    from redis.asyncio.cluster import ClusterPipeline as AsyncClusterPipeline
-    from redis.cluster import ClusterPipeline
-
-    from redis_locks.drivers.endpoint import Endpoint
-
-    if isinstance(pipe, ClusterPipeline | AsyncClusterPipeline):
-        msg = (
-            "commit(pipe) is one step on one server, and pipe belongs to a cluster, where your keys may "
-            "be in other slots than the lock: execute it by itself, and let whatever it changes check "
-            "hold.fencing_token"
-        )
-        raise ValueError(msg)  # noqa: TRY004 - of the right type, but of the wrong server
-    stack = getattr(pipe, "command_stack", None)
-    pool = getattr(pipe, "connection_pool", None)
-    if stack is None or pool is None:
-        msg = f"pipe must be what client.pipeline() returned, not {pipe!r}"
-        raise TypeError(msg)
-    theirs = Endpoint.from_pool(pool).description
-    if theirs != server:
-        msg = f"pipe belongs to {theirs}, but the lock is on {server}: one step needs one server"
-        raise ValueError(msg)
-    if getattr(pipe, "watching", False):
+    queued = _queue_of(pipe)
+    if queued.watches:
         msg = "pipe watches keys; the lock takes the place of WATCH, so leave watch() out"
         raise ValueError(msg)
-    encode = pool.get_encoder().encode
-    return [_checked([encode(word) for word in _words(arguments)]) for arguments, _ in stack]
+    await queued.require(driver, keys)
+    encode = queued.encode
+    return [_checked([encode(word) for word in _words(each)]) for each in queued.arguments]
+
+
+async def empty(pipe: Any) -> None:
+    """Empty a pipeline whose commands were applied."""
+    await _queue_of(pipe).empty()
+
+
+def _queue_of(pipe: Any) -> QueuedOnCluster | _QueuedOnServer:
+    # Not above: redis-py is imported when a connection is, for start-up's sake.
+    from redis_locks.cluster_pipelines import KINDS, QueuedOnCluster
+
+    return QueuedOnCluster(pipe) if isinstance(pipe, KINDS) else _QueuedOnServer(pipe)
+
+
+class _QueuedOnServer:
+    """The commands of a pipeline of a single server's client."""
+
+    def __init__(self, pipe: Any) -> None:
+        self._stack: Any = getattr(pipe, "command_stack", None)
+        self._pool: Any = getattr(pipe, "connection_pool", None)
+        if self._stack is None or self._pool is None:
+            msg = f"pipe must be what client.pipeline() returned, not {pipe!r}"
+            raise TypeError(msg)
+        self.arguments = [arguments for arguments, _ in self._stack]
+        self.watches = bool(getattr(pipe, "watching", False))
+        self.encode = self._pool.get_encoder().encode
+
+    async def require(self, driver: Driver, keys: Keys) -> None:  # noqa: ARG002 - one server has all keys
+        from redis_locks.drivers.endpoint import Endpoint
+
+        theirs = Endpoint.from_pool(self._pool).description
+        if theirs != driver.description:
+            msg = f"pipe belongs to {theirs}, but the lock is on {driver.description}: one step needs one server"
+            raise ValueError(msg)
+
+    async def empty(self) -> None:
+        self._stack.clear()
 
 
 def _words(arguments: Sequence[Any]) -> list[Any]:

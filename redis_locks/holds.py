@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from redis_locks import store
-from redis_locks.commits import queued_commands
+from redis_locks import commits, store
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.leases import tell_lost, tell_released
@@ -23,7 +22,7 @@ class Hold(Movable):
         If this hold is lost, no command is applied: so data in the lock's own Redis is safe
         even from a holder that was stopped past its lease. One round trip. When a command fails,
         one that does not exist as well, the others are still applied. Their replies are not returned; `pipe` is
-        emptied. Not on a cluster.
+        emptied. On a cluster all keys must be in the lock's slot; see `key_beside`.
 
         Raises:
             LockLost: The hold is lost; nothing was applied.
@@ -32,8 +31,8 @@ class Hold(Movable):
             redis.exceptions.ResponseError: A command failed; the lock is released.
             LockError: A transaction keeps the hold, or it has others nested with it.
             TypeError: `pipe` is no pipeline.
-            ValueError: `pipe` belongs to another server or database or to a cluster, watches
-                keys, or has a command that cannot be part of a script.
+            ValueError: `pipe` belongs to another server, database or cluster, watches keys, or has a
+                command that cannot be part of a script, or is for another slot than the lock's.
         """
         run_blocking(self._commit(self._backend.driver, pipe))
 
@@ -51,7 +50,7 @@ class Hold(Movable):
             )
             raise LockError(msg)
         self._require_alone("commit(pipe)")
-        commands = queued_commands(pipe, self._backend.description)
+        commands = await commits.queued_commands(pipe, driver, self._lease.keys)
         if self.is_lost:
             raise self._lost()
         await self._restate(driver)
@@ -71,7 +70,7 @@ class Hold(Movable):
         self._released = True
         self._tenure.leave(self)
         self._tenure.renewer.discard(lease)
-        pipe.command_stack.clear()
+        await commits.empty(pipe)
         await tell_released(driver, lease)
         if failure:
             # Not above: redis-py is imported when a connection is, for start-up's sake.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from redis_locks.drivers.resp import ErrorReply
+from redis_locks.beside import require_beside
+from redis_locks.drivers.resp import ErrorReply, Parser
 from redis_locks.drivers.wire import pack_command
+from redis_locks.keys import Keys
 
 Word = str | bytes | int | float
 Command = Sequence[Word]
@@ -98,24 +100,27 @@ def _word(word: object) -> bytes:
     raise TypeError(msg)
 
 
-_ELSEWHERE: Final = ("MOVED ", "ASK ", "CROSSSLOT")
+_ALL_KEYS: Final = frozenset([b"EXISTS", b"MGET", b"PFCOUNT", b"SDIFF", b"SINTER", b"SUNION"])
+"""Those of which each word but the first is a key; of the others the second, of XINFO the third."""
+
+
+def require_slot(commands: Iterable[bytes], keys: Keys) -> None:
+    """Raise ValueError if a packed command reads what is not in the cluster slot of a lock's `keys`."""
+    for words in Parser().feed(b"".join(commands)):
+        name = words[0].upper()
+        first = 2 if name == b"XINFO" else 1
+        for key in words[first:] if name in _ALL_KEYS else words[first : first + 1]:
+            require_beside("read=", key, keys, "read when the lock is held")
 
 
 def checked(replies: list[Any]) -> list[Any]:
     """Return the replies.
 
     Raises:
-        ValueError: A key is in another slot of the cluster than the lock.
         ResponseError: The server refused a command.
     """
     for reply in replies:
         if isinstance(reply, ErrorReply):
-            if reply.text.startswith(_ELSEWHERE):
-                msg = (
-                    "read= reaches only keys in the cluster slot of the lock, and not these "
-                    f"({reply.text}): read when the lock is held"
-                )
-                raise ValueError(msg)
             # Not above: redis-py is imported when a connection is, for start-up's sake.
             from redis.exceptions import ResponseError
 

@@ -136,7 +136,7 @@ class ClusterLink(CallingLink):
         while True:
             address = await self._nodes.owner(slot_of(call[0][0]))
             try:
-                return await self._at(address, lambda link: link.call_and_read(script, call, reads))
+                return await self._at(address, lambda link: self._called(link, script, call, reads))
             except Redirected as error:
                 if script.is_extension and not error.for_good:
                     return await self._asking(script, call, error, address), []
@@ -149,6 +149,21 @@ class ClusterLink(CallingLink):
                 raise LinkBroken(str(failure)) from failure
             await self._nodes.any_driver().sleep(random.uniform(0.5, 1) * pause)  # noqa: S311 - jitter
             pause = _PAUSE  # nodes may disagree
+
+    async def _called(
+        self, link: NodeLink, script: Script, call: Call, reads: Sequence[bytes]
+    ) -> tuple[Any, list[Any]]:
+        reply, read = await link.call_and_read(script, call, reads)
+        return reply, self._here(read)
+
+    def _here(self, replies: list[Any]) -> list[Any]:
+        """Return the replies to reads; raise Redirected or NotNow if the slot of a key has moved or is moving."""
+        for reply in replies:
+            if isinstance(reply, ErrorReply):
+                refusal = self._nodes.refusal(reply)
+                if isinstance(refusal, Redirected | NotNow):
+                    raise refusal
+        return replies
 
     async def _asking(self, script: Script, call: Call, error: Redirected, source: Address) -> Any:
         """Extend a lease whose keys have moved before the rest of their slot.
@@ -166,7 +181,14 @@ class ClusterLink(CallingLink):
     async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:
         """Run commands on the node that has `keys`; see `Link`."""
         address = await self._nodes.owner(slot_of(keys[0]))
-        return await self._at(address, lambda link: link.read(reads, keys))
+
+        async def read(link: NodeLink) -> list[Any]:
+            return self._here(await link.read(reads, keys))
+
+        try:
+            return await self._at(address, read)
+        except Redirected as error:
+            raise LinkBroken(str(error)) from error
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         """Run a script many times, in one round trip for each node; see `Link`."""

@@ -137,6 +137,14 @@ class Nodes:
         fitting = (name for name in names if partition_of(name, partitions) == partition)
         return list(itertools.islice(fitting, count))
 
+    def one_for_each(self, prefix: str, partitions: int = 12) -> dict[Node, str]:
+        """A lock on each master, as the first one sees it."""
+        found: dict[Node, str] = {}
+        for each in (f"lock:{number}" for number in range(200)):
+            found.setdefault(self.owner(prefix, partition_of(each, partitions)), each)
+        assert len(self.masters) == len(found)
+        return found
+
     def begin_to_move(self, slot: int, source: Node, target: Node) -> None:
         target.ask("SETSLOT", slot, "IMPORTING", source.id)
         source.ask("SETSLOT", slot, "MIGRATING", target.id)

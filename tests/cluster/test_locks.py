@@ -11,28 +11,18 @@ from django.test import override_settings
 from redis.cluster import ClusterNode
 
 from redis_locks import Lock, LockBackendError, inspection, optimistic
-from redis_locks.keys import partition_of
 from tests.cluster.conftest import PARTITIONS
-from tests.cluster.nodes import Node, Nodes
+from tests.cluster.nodes import Nodes
 from tests.cluster.waiters import until_waiters
 from tests.contract.world import PATIENCE, World, held, until
 from tests.ports import free_ports
-
-
-def one_for_each(nodes: Nodes, prefix: str) -> dict[Node, str]:
-    """A lock on each master."""
-    found: dict[Node, str] = {}
-    for each in (f"lock:{number}" for number in range(200)):
-        found.setdefault(nodes.owner(prefix, partition_of(each, PARTITIONS)), each)
-    assert len(nodes.masters) == len(found)
-    return found
 
 
 def test_waiters_are_handed_the_lock_in_order(
     on_nodes: Nodes, worlds: list[World], name: str
 ) -> None:
     for world in worlds:
-        for each in one_for_each(on_nodes, name).values():
+        for each in on_nodes.one_for_each(name).values():
             lock = Lock(each, wait=PATIENCE)
             hold = held(world, lock)
             waiters = []
@@ -52,7 +42,7 @@ def test_waiters_are_handed_the_lock_in_order(
 def test_a_set_over_all_nodes_is_one_hold_and_is_listed(
     on_nodes: Nodes, worlds: list[World], name: str
 ) -> None:
-    names = sorted(one_for_each(on_nodes, name).values())
+    names = sorted(on_nodes.one_for_each(name).values())
     for world in worlds:
         hold = held(world, Lock(*names))
         assert names == inspection.names()
@@ -91,7 +81,7 @@ def test_cut_links_and_forgotten_scripts_do_no_harm(
     on_nodes: Nodes, worlds: list[World], name: str
 ) -> None:
     for world in worlds:
-        for node, each in one_for_each(on_nodes, name).items():
+        for node, each in on_nodes.one_for_each(name).items():
             lock = Lock(each, wait=PATIENCE)
             hold = held(world, lock)
             waiter = world.start(world.acquire, lock)
@@ -137,28 +127,20 @@ def test_the_connection_may_be_a_callable_that_returns_a_cluster_client(
     entries = {"CONNECTION": f"{__name__}.{factory}", "PREFIX": name, "PARTITIONS": PARTITIONS}
     with override_settings(REDIS_LOCKS=entries, PORT_OF_A_NODE=port):
         for world in worlds:
-            names = one_for_each(nodes, name).values()
+            names = nodes.one_for_each(name).values()
             world.release(held(world, Lock(*names)))
 
 
 @pytest.mark.long
-def test_what_would_reach_another_slot_is_refused(
+def test_what_needs_a_single_server_is_refused(
     on_nodes: Nodes, worlds: list[World], name: str
 ) -> None:
-    with redis.RedisCluster("127.0.0.1", on_nodes.masters[0].port) as client:
-        for world in worlds:
-            for each in one_for_each(on_nodes, name).values():
-                keys = [f"{each}:{number}" for number in range(10)]
-                with pytest.raises(ValueError, match="read when the lock is held"):
-                    world.acquire(Lock(each, read=[("GET", key) for key in keys]))
-                hold = held(world, Lock(each))
-                with pytest.raises(ValueError, match="belongs to a cluster"):
-                    world.do(hold, "commit", client.pipeline())
-                world.release(hold)
-                with pytest.raises(ValueError, match="crash_release=True needs a single server"):
-                    world.acquire(Lock(each, crash_release=True))
-                with pytest.raises(ValueError, match=r"replicas .* needs a single server"):
-                    world.acquire(Lock(each, replicas=1))
+    for world in worlds:
+        for each in on_nodes.one_for_each(name).values():
+            with pytest.raises(ValueError, match="crash_release=True needs a single server"):
+                world.acquire(Lock(each, crash_release=True))
+            with pytest.raises(ValueError, match=r"replicas .* needs a single server"):
+                world.acquire(Lock(each, replicas=1))
     assert [] == inspection.locks()
 
 
@@ -168,7 +150,7 @@ def test_a_force_released_holder_hears_of_it_at_once(
 ) -> None:
     for world in worlds:
         holds = [
-            held(world, Lock(each, lease=600)) for each in one_for_each(on_nodes, name).values()
+            held(world, Lock(each, lease=600)) for each in on_nodes.one_for_each(name).values()
         ]
         for hold in holds:
             # Blocking code listens only for holds that last.

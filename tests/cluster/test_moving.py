@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from redis_locks import Lock, LockBackendError, Semaphore, inspection
+from redis_locks import Hold, Lock, LockBackendError, Semaphore, inspection
 from redis_locks.keys import grant_channel, lock_keys
 from tests.cluster.nodes import Node, Nodes
 from tests.cluster.waiters import until_waiters
@@ -54,45 +55,81 @@ def test_a_slot_moved_in_one_step_under_load_harms_nobody(on_nodes: Nodes, name:
     move_under_load(on_nodes, name, on_nodes.move_at_once)
 
 
+class Count:
+    """What threads and tasks count up under one lock, while they take others of its partition as well."""
+
+    def __init__(self, exclusive: str, shared: str, permit: str) -> None:
+        self.seen = 0
+        self.tokens: list[int] = []
+        self.stop = threading.Event()
+        self._inside = 0
+        self._lock = Lock(exclusive, wait=PATIENCE, lease=3)
+        self._shared = Lock(shared, mode="shared", wait=PATIENCE)
+        self._permits = Semaphore(permit, 2, wait=PATIENCE)
+
+    def _enter(self) -> int:
+        self._inside += 1
+        assert 1 == self._inside
+        return self.seen
+
+    def _leave(self, before: int, hold: Hold) -> None:
+        self.seen = before + 1
+        self.tokens.append(hold.fencing_token)
+        self._inside -= 1
+
+    def up(self) -> int:
+        mine = 0
+        while not self.stop.is_set():
+            with self._lock as hold:
+                before = self._enter()
+                time.sleep(0.001)
+                self._leave(before, hold)
+                mine += 1
+            with self._shared, self._permits:
+                pass
+        return mine
+
+    async def aup(self) -> int:
+        mine = 0
+        while not self.stop.is_set():
+            async with self._lock as hold:
+                before = self._enter()
+                await asyncio.sleep(0.001)
+                self._leave(before, hold)
+                mine += 1
+            async with self._shared, self._permits:
+                pass
+        return mine
+
+
 def move_under_load(nodes: Nodes, prefix: str, move: Callable[[int, Node], None]) -> None:
     """Count up under one lock from threads and tasks, while its partition goes round all nodes."""
     partition = 3
     slot = nodes.slot(prefix, partition)
-    exclusive, shared, permit = nodes.names_in(partition, 3)
-    seen, inside, tokens, stop = [0], [0], [], threading.Event()
-
-    def count() -> int:
-        mine = 0
-        while not stop.is_set():
-            with Lock(exclusive, wait=PATIENCE, lease=3) as hold:
-                inside[0] += 1
-                assert 1 == inside[0]
-                before = seen[0]
-                time.sleep(0.001)
-                seen[0] = before + 1
-                mine += 1
-                tokens.append(hold.fencing_token)
-                inside[0] -= 1
-            with Lock(shared, mode="shared", wait=PATIENCE), Semaphore(permit, 2, wait=PATIENCE):
-                pass
-        return mine
-
-    world = Threads()
-    kept = held(world, Lock(*nodes.names_in(partition, 5)[3:], lease=1))
-    counters = [world.start(count) for _ in range(5)]
+    count = Count(*nodes.names_in(partition, 3))
+    threads, tasks = worlds = Threads(), Tasks()
+    kept = [
+        held(world, Lock(each, lease=1))
+        for world, each in zip(worlds, nodes.names_in(partition, 5)[3:], strict=True)
+    ]
+    counters = [threads.start(count.up) for _ in range(3)]
+    counters += [tasks.submit(count.aup()) for _ in range(3)]
     for number in range(3):
         owner = nodes.owner(prefix, partition)
-        others = [node for node in nodes.masters if node is not owner]
-        move(slot, others[number % 2])
-        reached = seen[0]
-        until(lambda reached=reached: seen[0] > reached + 10)  # type: ignore[misc]
-    stop.set()
-    counted = sum(counter.result(PATIENCE) for counter in counters)
-    assert counted == seen[0]
-    assert tokens == sorted(set(tokens))
-    kept.check()
-    world.release(kept)
+        targets = [node for node in nodes.masters if node is not owner]
+        move(slot, targets[number % 2])
+        reached = count.seen
+        until(lambda reached=reached: count.seen > reached + 10)  # type: ignore[misc]
+    count.stop.set()
+    counts = [counter.result(PATIENCE) for counter in counters]
+    assert sum(counts) == count.seen
+    assert min(counts) > 0
+    assert count.tokens == sorted(set(count.tokens))
+    for world, hold in zip(worlds, kept, strict=True):
+        hold.check()
+        world.release(hold)
     assert [] == inspection.locks()
+    tasks.close()
 
 
 def a_move(nodes: Nodes, prefix: str, partition: int) -> tuple[str, int, Node, Node]:

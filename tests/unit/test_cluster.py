@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
-from redis_locks import scripts
+from redis_locks import key_beside, scripts
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import NotNow, Redirected, reply_error
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.slots import SlotMap, slot_of
-from redis_locks.keys import index_key, lock_keys, partition_channel
+from redis_locks.keys import index_key, lock_keys, partition_channel, partition_of, set_keys
+from redis_locks.reads import packed_reads, require_slot
 from redis_locks.run_once import scripts as run_once_scripts
 
 HERE = Endpoint.from_url("redis://here:1")
@@ -138,3 +141,54 @@ def test_a_redirection_says_where_to_go() -> None:
 )  # fmt: skip
 def test_what_passes_is_no_broken_link(text: str) -> None:
     assert isinstance(reply_error(ErrorReply(text), HERE), NotNow)
+
+
+@pytest.mark.parametrize(("masters", "most"), [(2, 1.05), (3, 1.05), (4, 1.05), (6, 1.35)])
+def test_64_partitions_share_out_the_locks_among_masters(masters: int, most: float) -> None:
+    """As masters have equal ranges of slots: so uncontended locks gain by each of them."""
+    owner = [slot_of(index_key("p", partition)) * masters // 16_384 for partition in range(64)]
+    locks = Counter(owner[partition_of(f"account:{number}", 64)] for number in range(20_000))
+    assert masters == len(locks)
+    assert max(locks.values()) <= most * 20_000 / masters
+
+
+@pytest.mark.parametrize("partitions", [1, 64])
+def test_a_key_beside_a_lock_is_in_its_slot(partitions: int) -> None:
+    with override_settings(REDIS_LOCKS={"PARTITIONS": partitions}):
+        for name in ("stock:7", "{x}", "bank.Account@default:7"):
+            keys = set_keys("p", partition_of(name, partitions), (name,))
+            for key in ("left", "{other}", "}{"):
+                beside = key_beside(name, key)
+                assert beside.endswith(f":{key}")
+                assert {slot_of(beside.encode())} == set(map(slot_of, keys))
+
+
+def test_a_key_beside_a_lock_is_named_as_readme_says() -> None:
+    with override_settings(REDIS_LOCKS={"PARTITIONS": 64}):
+        assert "{25}:left" == key_beside("stock:7", "left")
+
+
+def test_a_row_s_key_is_beside_those_of_its_model() -> None:
+    with override_settings(REDIS_LOCKS={"PARTITIONS": 64}):
+        assert key_beside("bank.Account@default", "x") == key_beside("bank.Account@default:7", "x")
+
+
+def test_what_is_no_key_or_lock_is_refused() -> None:
+    with pytest.raises(TypeError, match="key must be a string, not 7"):
+        key_beside("stock", 7)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="empty"):
+        key_beside("", "x")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("GET", "far"), ("MGET", "{1}:near", "far"), ("EXISTS", "far", "{1}:near"), ("xinfo", "STREAM", "far"),
+        ("SINTER", "{1}:near", "{1}:near", "far"), ("HGET", "far\r\n$", "{1}:near"),
+    ],
+)  # fmt: skip
+def test_a_read_of_another_slot_is_told_by_its_keys(command: tuple[str, ...]) -> None:
+    keys = set_keys("p", 1, ("x",))
+    require_slot(packed_reads([("HGET", "{1}:near", "far"), ("LRANGE", "{1}:near", 0, 1)]), keys)
+    with pytest.raises(ValueError, match=r"read= reaches only .* and 'far.*key_beside"):
+        require_slot(packed_reads([("GET", "{1}:near"), command]), keys)

@@ -11,10 +11,10 @@ from django.core.signals import setting_changed
 
 from redis_locks import connections
 from tests.cluster.nodes import Nodes
-from tests.contract.conftest import tasks, world
+from tests.contract.conftest import interrupted_downgrade, tasks, world
 from tests.contract.world import Observer
 
-__all__ = ["tasks", "world"]
+__all__ = ["interrupted_downgrade", "tasks", "world"]
 
 
 @pytest.fixture(autouse=True)
