@@ -210,7 +210,7 @@ def test_a_holder_that_lost_its_lock_writes_nothing(
 ) -> None:
     hold = held(world, Lock(*on_nodes.names_in(4, 1)))
     key = key_beside(hold.name, name)
-    inspection.release(hold.name)
+    inspection.force_release(hold.name)
     with pytest.raises(LockLost):
         commit(world, hold, lambda pipe: pipe.incr(key))
     assert not cluster.exists(key)
