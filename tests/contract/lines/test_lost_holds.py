@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, LockLost, attempts, lines
+from redis_locks import Lock, LockLost, attempts, inspection, lines
 from redis_locks.lines import Line
 from tests.contract.lines.places import one_behind
 from tests.contract.world import PATIENCE, Observer, Threads, World, held, keys_of, let_go, until
@@ -75,3 +75,24 @@ def test_what_reaches_the_heir_too_late_was_not_lost_by_who_passed_it_on(
     assert hold.token != heir.token == server_side.holder(name)
     assert not hold._lease.lost
     heir.release()
+
+
+def test_what_threads_pass_on_unaware_of_a_force_release_has_an_older_fencing_token(
+    name: str, server_side: Observer
+) -> None:
+    world = Threads()
+    hold, waiter = one_behind(world, Lock(name))
+    other = world.start(Lock(name, label="another process", lease=20).acquire)
+    server_side.until_waiters(name, 1)
+    assert 1 == inspection.release(name)
+    theirs = other.result(PATIENCE)
+    assert theirs is not None
+    world.release(hold)
+    heir = waiter.result(PATIENCE)
+    # What README says of LOCAL_BATCH: both believe that they hold, and a resource can tell them apart.
+    assert hold.fencing_token < heir.fencing_token < theirs.fencing_token
+    with pytest.raises(LockLost):
+        world.release(heir)
+    assert theirs.token == server_side.holder(name)
+    world.release(theirs)
+    assert set() == server_side.left_of(name)

@@ -1,0 +1,82 @@
+"""One of several processes whose threads want one lock; each hold notes itself and who waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import Counter
+from itertools import takewhile
+from typing import NamedTuple
+
+import redis
+
+from redis_locks.identity import process_of
+from tests.contract.world import PATIENCE, keys_of
+
+
+class Note(NamedTuple):
+    """A hold: its token and fencing token, and the tokens of the queue meanwhile."""
+
+    token: str
+    fence: int
+    queue: list[str]
+
+
+def crowd(url: str, name: str, threads: int, times: int, batch: int) -> None:
+    """Let so many threads acquire a lock so often each, and end the process's part when all have."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+    import django
+
+    django.setup()
+    from django.conf import settings
+    from django.test import override_settings
+
+    from redis_locks import Lock
+
+    override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "LOCAL_BATCH": batch}).enable()
+    client = redis.Redis.from_url(url)
+    lock = Lock(name, using=url, wait=PATIENCE, lease=2 * PATIENCE)
+
+    def run() -> None:
+        for _ in range(times):
+            with lock as hold:
+                queue = [token.decode() for token in client.lrange(keys_of(name).queue, 0, -1)]
+                note = Note(hold.token, hold.fencing_token, queue)
+                client.rpush(f"{name}:notes", json.dumps(note))
+
+    running = [threading.Thread(target=run) for _ in range(threads)]
+    for each in running:
+        each.start()
+    for each in running:
+        each.join()
+
+
+def notes(client: redis.Redis, name: str) -> list[Note]:
+    """What all of them noted, in the order of their holds."""
+    return [Note(*json.loads(each)) for each in client.lrange(f"{name}:notes", 0, -1)]
+
+
+def overtaken(kept: list[Note]) -> list[int]:
+    """For each waiter, how many holds any one other process had before it that were not due before it.
+
+    Due are those that stood before it when it was first seen in the queue, one hold each.
+    """
+    found = []
+    seen: set[str] = set()
+    for at, note in enumerate(kept):
+        for place, waiter in enumerate(note.queue):
+            if waiter not in seen:
+                seen.add(waiter)
+                found.append(_went_before(kept[at + 1 :], waiter, set(note.queue[:place])))
+    return found
+
+
+def _went_before(later: list[Note], waiter: str, due: set[str]) -> int:
+    others: Counter[str] = Counter()
+    for hold in takewhile(lambda hold: hold.token != waiter, later):
+        if hold.token in due:
+            due.remove(hold.token)
+        else:
+            others[process_of(hold.token)] += 1
+    return max(others.values(), default=0)

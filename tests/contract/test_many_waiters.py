@@ -1,0 +1,132 @@
+"""Many tasks of one process, or many processes, want one lock: no herd, and each in its turn."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import redis
+from django.conf import settings
+from django.test import override_settings
+
+from redis_locks import Lock, attempts, store
+from redis_locks.lines import MOST_PASSED
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.crowding import crowd, notes, overtaken
+from tests.contract.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
+from tests.forking import processes
+
+
+def scripts_run(client: redis.Redis) -> int:
+    stats = client.info("commandstats")
+    return sum(stats.get(f"cmdstat_{word}", {}).get("calls", 0) for word in ("evalsha", "eval"))
+
+
+def scripts_known(tasks: Tasks, name: str, server: EmbeddedServer) -> None:
+    """Have the server know what runs here, so that nothing is sent twice."""
+    other = Lock(f"{name}:other", using=server.url)
+    hold = held(tasks, other)
+    waiting = tasks.start(tasks.acquire, other)
+    with server.client() as client:
+        Observer(client).until_waiters(f"{name}:other", 1)
+    tasks.release(hold)
+    tasks.release(waiting.result(PATIENCE))
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.long)])
+def test_many_tasks_wait_on_one_connection_and_are_served_in_order_without_a_herd(
+    tasks: Tasks,
+    name: str,
+    private_server: EmbeddedServer,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+) -> None:
+    # Signs of life depend on how long it takes, not on how many there are.
+    monkeypatch.setattr(attempts, "RECHECK", 10 * PATIENCE)
+    lock = Lock(name, using=private_server.url, wait=PATIENCE, lease=2 * PATIENCE)
+    served: list[str] = []
+
+    def note(hold: Any) -> None:
+        served.append(hold.token)
+
+    changed = {**settings.REDIS_LOCKS, "DEADLOCK_TIMEOUT": None}
+    with private_server.client() as client, override_settings(REDIS_LOCKS=changed):
+        hold = held(tasks, lock)
+        scripts_known(tasks, name, private_server)
+        connections = len(client.client_list())
+        before = scripts_run(client)
+        working = [tasks.submit(tasks._block(lock, note)) for _ in range(count)]
+        server_side = Observer(client)
+        server_side.until_waiters(name, count)
+        queue = [token.decode() for token in client.lrange(keys_of(name).queue, 0, -1)]
+        assert count == scripts_run(client) - before
+        tasks.release(hold)
+        for each in working:
+            each.result(2 * PATIENCE)
+        assert queue == served
+        # One to ask, and one to release, which tells the next.
+        assert 2 * count + 1 == scripts_run(client) - before
+        assert connections == len(client.client_list())
+        assert set() == server_side.left_of(name)
+
+
+def test_a_waiter_asks_once_for_each_sign_of_life(
+    world: World, name: str, private_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "RECHECK", 0.05)
+    lock = Lock(name, using=private_server.url, lease=2 * PATIENCE)
+    hold = held(world, lock)
+    asked: list[float] = []
+    acquire = store.acquire
+
+    async def noted(*args: Any, **options: Any) -> Any:
+        asked.append(time.monotonic())
+        return await acquire(*args, **options)
+
+    monkeypatch.setattr(store, "acquire", noted)
+    waiting = world.start(world.acquire, lock)
+    until(lambda: len(asked) == 5)
+    world.release(hold)
+    world.release(waiting.result(PATIENCE))
+    pauses = [after - before for before, after in pairwise(asked[:5])]
+    assert min(pauses) >= 0.05
+
+
+@pytest.mark.parametrize("batch", [0, MOST_PASSED])
+@pytest.mark.parametrize(
+    ("count", "threads", "times"),
+    [
+        (2, 8, 10),
+        pytest.param(2, 25, 40, marks=pytest.mark.long),
+        pytest.param(10, 1, 100, marks=pytest.mark.long),
+    ],
+)
+def test_no_process_waits_for_more_than_one_batch_of_each_other_process(
+    name: str, private_server: EmbeddedServer, batch: int, count: int, threads: int, times: int
+) -> None:
+    url = private_server.url
+    hold = held(Threads(), Lock(name, using=url, lease=2 * PATIENCE))
+    working = [
+        processes.Process(target=crowd, args=(url, name, threads, times, batch), daemon=True)
+        for _ in range(count)
+    ]
+    for each in working:
+        each.start()
+    with private_server.client() as client:
+        Observer(client).until_waiters(name, count * threads)
+        hold.release()
+        for each in working:
+            each.join(2 * PATIENCE)
+        kept = notes(client, name)
+        assert [0] * count == [each.exitcode for each in working]
+        assert set() == Observer(client).left_of(name)
+    assert count * threads * times == len(kept)
+    fences = [note.fence for note in kept]
+    assert sorted(set(fences)) == fences
+    went = overtaken(kept)
+    assert len(went) >= count * threads  # all stood in the queue at first
+    assert max(went) <= batch
+    passed = len(kept) - len({note.token for note in kept})
+    assert (passed > 0) == (batch > 0 and threads > 1)
