@@ -56,12 +56,11 @@ def test_workers_cycle_through_a_disturbance_without_an_error(
 
     with private_server.client() as client, private_server.client() as watching:
         with repeated(lambda: DISTURBANCES[disturbance](client)):
-            end = time.monotonic() + 1.2
-            while time.monotonic() < end:
+            end = time.monotonic() + 0.6
+            while time.monotonic() < end or len(most) <= 10:
                 for future in [world.start(world.block, lock, body) for _ in range(5)]:
                     future.result(PATIENCE)
         assert {1} == set(most)
-        assert len(most) > 10
         assert set() == Observer(watching).left_of(name)
 
 
@@ -107,7 +106,7 @@ def test_a_server_that_is_down_is_named_without_its_password(world: World, name:
 def test_a_server_that_died_is_reported_by_release_and_acquire(
     world: World, name: str, private_server: EmbeddedServer
 ) -> None:
-    hold = held(world, Lock(name, using=private_server.url, lease=3, renew=False))
+    hold = held(world, Lock(name, using=private_server.url, lease=2, renew=False))
     private_server.kill()
     started = time.monotonic()
     with pytest.raises(LockBackendError):

@@ -116,9 +116,10 @@ def test_cancelling_twice_does_not_cut_the_cleaning_up_short(
         assert set() == server_side.left_of(name)
 
 
+@pytest.mark.parametrize("interrupts", [60, pytest.param(200, marks=pytest.mark.long)])
 @pytest.mark.parametrize("rivals", ["alone", "contended", "in line"])
 def test_interrupting_a_blocking_caller_leaves_hardly_ever_anything_behind(
-    redis_server: EmbeddedServer, name: str, rivals: str
+    redis_server: EmbeddedServer, name: str, rivals: str, interrupts: int
 ) -> None:
     done = subprocess.run(
         [
@@ -126,7 +127,7 @@ def test_interrupting_a_blocking_caller_leaves_hardly_ever_anything_behind(
             str(Path(__file__).with_name("interrupted.py")),
             redis_server.url,
             name,
-            "200",
+            str(interrupts),
             rivals,
         ],
         cwd=ROOT,
@@ -138,8 +139,8 @@ def test_interrupting_a_blocking_caller_leaves_hardly_ever_anything_behind(
     )
     assert 0 == done.returncode, done.stderr
     seen = json.loads(done.stdout)
-    assert 200 == seen["hits"]
+    assert interrupts == seen["hits"]
     # Python cannot close the few instructions between a grant and the block that uses it; an
     # interrupt that hits them leaves the lock to its lease. Here everything aims at them.
-    assert seen["left"] <= 12, done.stderr
+    assert seen["left"] <= max(6, interrupts * 0.06), done.stderr
     assert seen["slowest"] < 5

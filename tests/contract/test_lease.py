@@ -126,7 +126,7 @@ def test_renewal_keeps_the_longer_lease_of_an_extended_hold(
 def test_a_hold_dropped_without_release_is_not_renewed_and_says_so(
     world: World, name: str, server_side: Observer
 ) -> None:
-    hold = held(world, Lock(name, lease=2, renew=True))
+    hold = held(world, Lock(name, lease=1, renew=True))
     with pytest.warns(ResourceWarning, match="without release") as told:  # noqa: PT031 - to be collected inside
         del hold
         until(lambda: let_go(world) or told)

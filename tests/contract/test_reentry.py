@@ -207,7 +207,7 @@ def test_a_hold_released_by_another_thread_is_forgotten_here(name: str) -> None:
 
 def test_a_dropped_hold_does_not_help_to_take_it_again(name: str) -> None:
     with pytest.warns(ResourceWarning) as told:  # noqa: PT031 - to be collected inside
-        Lock(name, lease=2, renew=False).acquire(wait=0)
+        Lock(name, lease=1, renew=False).acquire(wait=0)
         until(lambda: let_go() or told)
     again = Lock(name).acquire(wait=PATIENCE)
     assert again is not None

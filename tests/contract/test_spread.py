@@ -358,7 +358,7 @@ def test_what_needs_one_step_says_so(world: World, names: Names, client: redis.R
 
 
 def test_a_hold_that_is_dropped_warns_once(names: Names) -> None:
-    hold = Lock(*names, lease=2).acquire()
+    hold = Lock(*names, lease=1).acquire()
     assert hold is not None
     with pytest.warns(ResourceWarning, match="dropped without release") as warned:  # noqa: PT031 - to be collected inside
         del hold

@@ -8,22 +8,23 @@ import pty
 import select
 import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 30.0
-LOCKS = [sys.executable, "-m", "django", "locks"]
+import django
+from django.core import management
 
-# Opening it makes it the terminal of the session that this process leads.
-_ON_A_TERMINAL = (
-    "import os, sys; os.open(os.ttyname(0), os.O_RDWR); os.execv(sys.argv[1], sys.argv[1:])"
-)
+from tests.contract.world import Threads
+from tests.forked import PATIENCE, Forked
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCKS = [sys.executable, "-m", "django", "locks"]
+ARGV = [str(Path(django.__file__).with_name("__main__.py")), "locks"]
 
 
 def environment() -> dict[str, str]:
@@ -36,19 +37,26 @@ def environment() -> dict[str, str]:
     return {**kept, "DJANGO_SETTINGS_MODULE": "tests.settings", "PYTHONPATH": str(ROOT)}
 
 
+def _django() -> None:
+    """Do what `LOCKS` does, in a process that has been started already."""
+    management.execute_from_command_line()
+
+
 class Process:
-    """One process of the command, without a terminal."""
+    """One process of the command, without a terminal, as under cron, wherever the tests run."""
 
     def __init__(self, *arguments: str) -> None:
-        self._process = subprocess.Popen(
-            [*LOCKS, *arguments],
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            # Without a terminal, as under cron, wherever the tests run.
-            start_new_session=True,
+        # What it reads and writes, and our ends of that.
+        stdin, ours = os.pipe()
+        out, stdout = os.pipe()
+        err, stderr = os.pipe()
+        self._process = Forked(_django, [*ARGV, *arguments], environment(), (stdin, stdout, stderr))
+        for each in (stdin, stdout, stderr):
+            os.close(each)
+        self._stdin, self._stdout, self._stderr = (
+            os.fdopen(ours, "w"),
+            os.fdopen(out),
+            os.fdopen(err),
         )
         self.pid = self._process.pid
 
@@ -61,22 +69,22 @@ class Process:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGCONT)
-            self._process.terminate()
-        self._process.communicate(timeout=PATIENCE)
+        self.send(signal.SIGCONT)
+        self.send(signal.SIGTERM)
+        self._process.wait()
+        for stream in (self._stdin, self._stdout, self._stderr):
+            with suppress(BrokenPipeError):
+                stream.close()
 
     def line(self) -> str:
         """The next line of stdout."""
-        assert self._process.stdout is not None
-        readable, _, _ = select.select([self._process.stdout], [], [], PATIENCE)
+        readable, _, _ = select.select([self._stdout], [], [], PATIENCE)
         assert readable, "the command printed nothing in time"
-        return self._process.stdout.readline().rstrip("\n")
+        return self._stdout.readline().rstrip("\n")
 
     def say(self, text: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(text)
-        self._process.stdin.flush()
+        self._stdin.write(text)
+        self._stdin.flush()
 
     def send(self, number: int) -> None:
         self._process.send_signal(number)
@@ -86,8 +94,13 @@ class Process:
 
     def end(self, text: str | None = None) -> tuple[int, str, str]:
         """Wait for the end; return status, stdout and stderr."""
-        out, err = self._process.communicate(text, timeout=PATIENCE)
-        return self._process.returncode, out, err
+        with suppress(BrokenPipeError):
+            if text is not None:
+                self.say(text)
+            self._stdin.close()
+        err = Threads().start(self._stderr.read)
+        out = self._stdout.read()
+        return self._process.wait(), out, err.result(PATIENCE)
 
 
 def locks(*arguments: str, text: str | None = None) -> tuple[int, str, str]:
@@ -102,14 +115,9 @@ class Terminal:
     def __init__(self, *arguments: str, rows: int = 24, **variables: str) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _ON_A_TERMINAL, *LOCKS, *arguments],
-            env={**environment(), **variables},
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
+        streams = (theirs, theirs, theirs)
+        env = {**environment(), **variables}
+        self._process = Forked(_django, [*ARGV, *arguments], env, streams, on_terminal=True)
         os.close(theirs)
         self.shown = ""
 
@@ -122,9 +130,8 @@ class Terminal:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        self.send(signal.SIGKILL)
+        self._process.wait()
         os.close(self._ours)
 
     def type(self, keys: str) -> None:
@@ -145,7 +152,7 @@ class Terminal:
         """Wait for the end; return status and all that the terminal has shown."""
         while self._read():
             pass
-        return self._process.wait(PATIENCE), self.shown
+        return self._process.wait(), self.shown
 
     def _read(self) -> bool:
         readable, _, _ = select.select([self._ours], [], [], PATIENCE)

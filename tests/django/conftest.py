@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 import redis
+from django.db import connections
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockLost
@@ -41,3 +42,13 @@ def hold(name: str) -> Iterator[Hold]:
     yield found
     with suppress(LockLost):
         found.release()
+
+
+@pytest.fixture
+def atomic_requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each request is a transaction; see `atomic_views`."""
+    from tests.django.atomic_views import waiting
+
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+    yield
+    waiting.clear()

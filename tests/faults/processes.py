@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import runpy
 import select
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,14 @@ from typing import Any
 import redis
 
 from tests.contract.world import Observer
+from tests.forked import Forked
 
 PATIENCE = 30.0
+
+
+def _run() -> None:
+    """Run the script that the first argument names."""
+    runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 class Worker:
@@ -24,25 +30,24 @@ class Worker:
 
     def __init__(self, url: str, script: str = "worker.py", *arguments: str) -> None:
         path = str(Path(__file__).with_name(script))
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", path, url, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        stdin, ours = os.pipe()
+        theirs, stdout = os.pipe()
+        self._process = Forked(_run, [path, url, *arguments], dict(os.environ), (stdin, stdout, 2))
+        os.close(stdin)
+        os.close(stdout)
+        self._stdin, self._stdout = os.fdopen(ours, "wb"), os.fdopen(theirs, "rb")
 
     def ready(self) -> Worker:
         self.answer()
         return self
 
     def tell(self, do: str, **options: Any) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([do, options]).encode() + b"\n")
-        self._process.stdin.flush()
+        self._stdin.write(json.dumps([do, options]).encode() + b"\n")
+        self._stdin.flush()
 
     def answer(self, within: float = PATIENCE) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        readable, _, _ = select.select([self._process.stdout], [], [], within)
-        line = self._process.stdout.readline() if readable else b""
+        readable, _, _ = select.select([self._stdout], [], [], within)
+        line = self._stdout.readline() if readable else b""
         assert line, "the worker did not answer in time"
         return json.loads(line)
 
@@ -61,10 +66,9 @@ class Worker:
     def close(self) -> None:
         if self._process.poll() is None:
             self.kill()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+        for pipe in (self._stdin, self._stdout):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
 
 
 class Crew:

@@ -84,7 +84,7 @@ def test_what_threads_pass_on_unaware_of_a_force_release_has_an_older_fencing_to
     hold, waiter = one_behind(world, Lock(name))
     other = world.start(Lock(name, label="another process", lease=20).acquire)
     server_side.until_waiters(name, 1)
-    assert 1 == inspection.release(name)
+    assert 1 == inspection.force_release(name)
     theirs = other.result(PATIENCE)
     assert theirs is not None
     world.release(hold)

@@ -1,0 +1,70 @@
+"""The admin's site in a browser: its server, who holds and waits there, and what the browser complains about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import pytest
+
+from redis_locks.testing.server import EmbeddedServer
+from tests.browsing import browser, log_in, new_page
+from tests.django.serving import served
+from tests.faults.processes import Worker
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+__all__ = ["LOCKS", "Visit", "browser", "hire", "server", "site", "visit"]
+
+LOCKS = "/admin/redis_locks/lock/"
+
+
+class Visit:
+    """A browser's page on the site, and everything that the browser complained about."""
+
+    def __init__(self, browser: Browser, site: str) -> None:
+        self._browser, self._site = browser, site
+        self.problems: list[str] = []
+
+    def open(self, path: str, user: str = "admin", **options: Any) -> Page:
+        page = new_page(self._browser, self.problems, **options)
+        page.set_default_timeout(15_000)
+        page.goto(f"{self._site}/admin/login/?{urlencode({'next': path})}")
+        log_in(page, "password", user)
+        page.wait_for_selector("[data-state='live']")
+        return page
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(use_environment=False) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def site(server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(server.url, tmp_path_factory.mktemp("site") / "db.sqlite3") as address:
+        yield address
+
+
+@pytest.fixture
+def visit(browser: Browser, site: str) -> Iterator[Visit]:
+    made = Visit(browser, site)
+    yield made
+    assert [] == made.problems
+
+
+@pytest.fixture
+def hire(server: EmbeddedServer) -> Iterator[Callable[[], Worker]]:
+    """Start processes that hold and wait."""
+    hired: list[Worker] = []
+
+    def start() -> Worker:
+        hired.append(Worker(server.url))
+        return hired[-1].ready()
+
+    yield start
+    for worker in hired:
+        worker.close()

@@ -1,0 +1,171 @@
+"""The admin's pages of locks follow what happens, in a real browser under a strict Content-Security-Policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from redis_locks import Lock, inspection
+from redis_locks.testing.server import EmbeddedServer
+from tests.browsing import MARKS
+from tests.django.admin_browsing import LOCKS, Visit, browser, hire, server, site, visit
+from tests.django.parties import MINUTES, ask
+from tests.faults.processes import Worker
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Route
+
+pytestmark = MARKS
+__all__ = ["browser", "hire", "server", "site", "visit"]
+
+
+def test_the_list_follows_other_processes_by_itself(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.wait_for_selector("text=No lock matches")
+    holder, waiter = hire(), hire()
+    token = holder.ask("acquire", name=name, lease=3, label="nightly report")["fence"]
+    row = page.wait_for_selector("[data-rows] tr")
+    assert row
+    assert name in row.inner_text()
+    assert "nightly report" in row.inner_text()
+    assert str(token) in row.inner_text()
+    waiter.tell("acquire", name=name, lease=3)
+    page.wait_for_selector("text=1 waiting")
+    holder.ask("release")
+    page.wait_for_selector("text=1 waiting", state="detached")
+    waiter.answer()
+    waiter.ask("release")
+    page.wait_for_selector("text=No lock matches")
+
+
+def test_a_hold_that_changes_its_mode_is_shown_in_the_new_one(
+    visit: Visit, server: EmbeddedServer, name: str
+) -> None:
+    with Lock(name, using=server.url, lease=60) as hold:
+        listed, alone = visit.open(f"{LOCKS}?q={name}"), visit.open(f"{LOCKS}?q={name}")
+        alone.click("[data-rows] a")
+        alone.wait_for_selector("[data-state='live'] >> dd >> text=exclusive")
+        hold.downgrade()
+        listed.wait_for_selector("[data-rows] .locks-mode >> text=shared")
+        alone.wait_for_selector("[data-rows] dd >> text=shared")
+
+
+def test_how_many_more_wait_follows_the_queue(
+    visit: Visit, server: EmbeddedServer, name: str
+) -> None:
+    with Lock(name, using=server.url, lease=60):
+        ask(((name, f"{number}.1") for number in range(102)), wait=MINUTES, using=server.url)
+        page = visit.open(f"{LOCKS}?q={name}")
+        page.click("[data-rows] a")
+        page.wait_for_selector("[data-state='live'] >> text=and 2 more")
+        ask(((name, f"{number}.1") for number in range(102, 104)), wait=MINUTES, using=server.url)
+        page.wait_for_selector("text=and 4 more")
+        info = inspection.lock(name, using=server.url)
+        for waiter in info.waiters[3:] if info else ():
+            inspection.cancel(waiter, using=server.url)
+        page.wait_for_selector("text=/and \\d+ more/", state="detached")
+        assert 3 == page.locator("#queue-title >> xpath=..//tbody/tr").count()
+
+
+def test_times_go_on_between_the_news_and_the_focus_stays(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    holder, waiter = hire(), hire()
+    holder.ask("acquire", name=name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}")
+    first = page.inner_text("[data-since]")
+    page.wait_for_function(
+        "(first) => document.querySelector('[data-since]').textContent !== first", arg=first
+    )
+    page.focus("[data-rows] a")
+    # The row is replaced by a new one, but whoever stood on its link stands on the new link.
+    waiter.tell("acquire", name=name, lease=60)
+    page.wait_for_selector("text=1 waiting")
+    assert name in page.evaluate("document.activeElement.textContent")
+
+
+def test_updates_can_be_paused(visit: Visit, hire: Callable[[], Worker], name: str) -> None:
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.click("text=Pause updates")
+    page.wait_for_selector("[data-state='paused']")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    hire().ask("acquire", name=name, lease=60)
+    page.evaluate("new Promise((done) => setTimeout(done, 2500))")
+    assert [] == asked
+    page.click("text=Resume updates")
+    page.wait_for_selector("[data-rows] tr")
+
+
+def test_what_is_asked_when_updates_are_paused_is_not_shown(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.wait_for_selector("text=No lock matches")
+    under_way: list[Route] = []
+
+    def keep(route: Route) -> None:
+        under_way.append(route)
+
+    page.route("**/data/**", keep)
+    with page.expect_request("**/data/**"):
+        hire().ask("acquire", name=name, lease=60)
+    page.click("text=Pause updates")
+    page.wait_for_selector("[data-state='paused']")
+    under_way[0].continue_()
+    page.evaluate("new Promise((done) => setTimeout(done, 1000))")
+    assert "Paused" == page.inner_text("[data-state-text]")
+    assert 0 == page.locator("[data-rows]").count()
+    page.unroute("**/data/**")
+    page.click("text=Resume updates")
+    page.wait_for_selector("[data-rows] tr")
+
+
+def test_a_hidden_page_asks_for_nothing_until_it_is_seen_again(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.wait_for_selector("text=No lock matches")
+    # A headless page is never hidden, so the browser's answer is put in the place of its own.
+    hide = """(hidden) => {
+        Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    page.evaluate(hide, True)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    hire().ask("acquire", name=name, lease=60)
+    page.evaluate("new Promise((done) => setTimeout(done, 2500))")
+    assert [] == asked
+    page.evaluate(hide, False)
+    page.wait_for_selector("[data-rows] tr", timeout=1500)  # at once, not after a pause
+
+
+def test_nothing_is_sent_when_nothing_changed(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    hire().ask("acquire", name=name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}")
+    with page.expect_response(lambda response: "/data/" in response.url) as caught:
+        pass
+    assert 304 == caught.value.status
+
+
+def test_a_server_that_goes_away_is_told_and_what_was_seen_stays(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    hire().ask("acquire", name=name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.route(
+        "**/data/**",
+        lambda route: route.fulfill(status=503, json={"unreachable": "nobody answers."}),
+    )
+    page.wait_for_selector("[role=alert] >> text=Redis cannot be reached: nobody answers.")
+    assert name in page.inner_text("[data-rows]")
+    page.unroute("**/data/**")
+    page.wait_for_selector("[data-state='live']")
+    assert not page.is_visible("[role=alert]")
+    # A browser reports every 503 as an error; this one was ours.
+    visit.problems[:] = [problem for problem in visit.problems if "503" not in problem]

@@ -1,0 +1,150 @@
+"""What the admin's pages of locks look like: to a keyboard, a small screen, other colours, axe, and hostile names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+import pytest
+from django.test import override_settings
+
+from redis_locks import Lock
+from redis_locks.statistics.flushing import flusher
+from redis_locks.testing.server import EmbeddedServer
+from tests.browsing import MARKS, serious
+from tests.django.admin_browsing import LOCKS, Visit, browser, hire, server, site, visit
+from tests.elsewhere import in_thread
+from tests.faults.processes import Worker
+
+pytestmark = MARKS
+__all__ = ["browser", "hire", "server", "site", "visit"]
+
+# The admin around it is Django's.
+OURS = "#content"
+
+
+def test_with_forced_colours_what_colours_tell_is_still_seen(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    holder, waiter = hire(), hire()
+    holder.ask("acquire", name=name, lease=60)
+    waiter.tell("acquire", name=name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}", forced_colors="active")
+    page.wait_for_selector("text=1 waiting")
+    assert page.evaluate("matchMedia('(forced-colors: active)').matches")
+    mark = "getComputedStyle(document.querySelector('.locks-contended > *')).borderLeftWidth"
+    assert "3px" == page.evaluate(mark)
+    dot = """getComputedStyle(document.querySelector("[data-state-text]"), "::before").backgroundColor"""
+    live = page.evaluate(dot)
+    page.click("text=Pause updates")
+    page.wait_for_selector("[data-state='paused']")
+    assert live != page.evaluate(dot)
+
+
+@pytest.mark.parametrize(
+    "hostile", ["<script>document.title = 'x'</script>", "\u202egnp\nexe", "x" * 512, ".."]
+)
+def test_a_hostile_name_is_text_and_has_a_page(
+    visit: Visit, hire: Callable[[], Worker], hostile: str
+) -> None:
+    hire().ask("acquire", name=hostile, lease=3, label=hostile)
+    page = visit.open(f"{LOCKS}?{urlencode({'q': hostile})}")
+    row = page.wait_for_selector("[data-rows] tr")
+    assert row
+    assert "Locks" in page.title()
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.click("[data-rows] a")
+    page.wait_for_selector("[data-state='live'] >> text=Held by")
+    shown = page.inner_text("h1")
+    assert "\u202e" not in shown
+    assert (hostile if hostile.isprintable() else r"\u202egnp\nexe") in shown
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_violation(
+    visit: Visit, hire: Callable[[], Worker], server: EmbeddedServer, name: str, scheme: str
+) -> None:
+    holder, waiter = hire(), hire()
+    holder.ask("acquire", name=name, lease=60)
+    waiter.tell("acquire", name=name, lease=60)
+    count(server, name)
+    # axe itself does what the policy forbids.
+    page = visit.open(f"{LOCKS}?q={name}", color_scheme=scheme, bypass_csp=True)
+    page.wait_for_selector("text=1 waiting")
+    found = serious(page, OURS)
+    page.click("[data-rows] a")
+    page.wait_for_selector("text=Who blocks whom")
+    found += serious(page, OURS)
+    page.click("text=Cancel…")
+    page.wait_for_selector("#id_reason")
+    found += serious(page, OURS)
+    page.go_back()
+    page.click("text=Force-release…")
+    page.wait_for_selector("#id_reason")
+    found += serious(page, OURS)
+    page.goto(page.url.split("/lock/")[0] + "/lock/?q=no-such-lock")
+    page.wait_for_selector("text=No lock matches")
+    found += serious(page, OURS)
+    page.goto(page.url.split("?")[0] + "stats/")
+    page.wait_for_selector("text=acquired")
+    found += serious(page, OURS)
+    assert [] == found
+
+
+def count(server: EmbeddedServer, name: str) -> None:
+    """Let some statistics of a lock be there."""
+    with override_settings(REDIS_LOCKS={"CONNECTION": server.url}):
+        lock = Lock(f"{name}:counted" + ":1234567890" * 20, wait=0)
+        with lock:
+            assert in_thread(lock.acquire) is None
+        flusher.flush()
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280, 1920])
+def test_nothing_is_wider_than_the_screen(
+    visit: Visit, hire: Callable[[], Worker], server: EmbeddedServer, name: str, width: int
+) -> None:
+    long_name = name + ":1234567890" * 20
+    holder, waiter = hire(), hire()
+    holder.ask("acquire", name=long_name, lease=60, label="manage.py " + "x" * 100)
+    waiter.tell("acquire", name=long_name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}", viewport={"width": width, "height": 900})
+    page.wait_for_selector("text=1 waiting")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.click("[data-rows] a")
+    page.wait_for_selector("text=Who blocks whom")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.click("text=Cancel…")
+    page.wait_for_selector("#id_reason")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.go_back()
+    page.click("text=Force-release…")
+    page.wait_for_selector("#id_reason")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    count(server, name)
+    page.goto(page.url.split("/lock/")[0] + "/lock/stats/")
+    page.wait_for_selector("text=acquired")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_everything_can_be_reached_by_keyboard(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    hire().ask("acquire", name=name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.wait_for_selector("[data-rows] tr")
+    page.focus("#id_q")
+    reached = []
+    for _ in range(14):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate("document.activeElement.textContent || document.activeElement.name")
+        )
+    assert [
+        text in "\n".join(reached)
+        for text in ("host", "contended", "Pause updates", "Held for", name)
+    ] == [True] * 5
+    page.focus("[data-rows] a")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=Held by")
