@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from redis_locks.arguments import optional_text
 from redis_locks.backends import Backend, backend_for
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable, run_blocking
 from redis_locks.exceptions import LockBackendError
@@ -19,13 +20,13 @@ _TRIES = 3
 
 def blocking_answer(using: str | None, question: Question[T]) -> T:
     """Return what `question` finds out on the server `using`; blocks."""
-    backend = backend_for(using)
+    backend = backend_for(optional_text(using, "using"))
     return run_blocking(question(backend, backend.driver))
 
 
 async def async_answer(using: str | None, question: Question[T]) -> T:
     """Return what `question` finds out on the server `using`."""
-    backend = backend_for(using)
+    backend = backend_for(optional_text(using, "using"))
     return await question(backend, (await backend.of_loop())[0])
 
 

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Self
 
 from redis_locks import replication, store
+from redis_locks.arguments import flag, optional_text
 from redis_locks.backends import Backend, backend_for
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.detached import Detached
@@ -74,10 +75,9 @@ class Movable(Releasable):
             LockLost: It was adopted already, or its lease ended before.
             LockBackendError: Redis could not be asked.
             ValueError: `text` is not what `detach` returned, or was signed with another SECRET_KEY.
-            TypeError: `text` is not a string.
+            TypeError: An argument has the wrong type.
         """
-        backend = backend_for(using)
-        detached = Detached.read(text)
+        detached, backend = _asked_for(text, using, renew, label)
         return run_blocking(
             cls._adopt(detached, backend, backend.driver, backend.renewer, renew, label, task=False)
         )
@@ -92,8 +92,7 @@ class Movable(Releasable):
         label: str | None = None,
     ) -> Self:
         """Return the hold that `detach` gave away, now this task's; see `adopt`."""
-        backend = backend_for(using)
-        detached = Detached.read(text)
+        detached, backend = _asked_for(text, using, renew, label)
         driver, renewer = await backend.of_loop()
         return await cls._adopt(detached, backend, driver, renewer, renew, label, task=True)
 
@@ -235,3 +234,17 @@ class Movable(Releasable):
         """Release what an adoption, of which nobody knows whether it happened, may have got."""
         with suppress(LockError):
             await driver.finish(self._release(driver, repeated=True))
+
+
+def _asked_for(
+    text: str,
+    using: str | None,
+    renew: bool | Unset,  # noqa: FBT001 - as given
+    label: str | None,
+) -> tuple[Detached, Backend]:
+    """Return what is to be adopted, and where; raises as `Movable.adopt` says."""
+    optional_text(label, "label")
+    if renew is not UNSET:
+        flag(renew, "renew")
+    backend = backend_for(optional_text(using, "using"))
+    return Detached.read(text), backend

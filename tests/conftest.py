@@ -34,7 +34,14 @@ flushing.INTERVAL = 3600.0
 pytest_plugins = ["redis_locks.testing.pytest_plugin"]
 
 TESTS = Path(__file__).parent
-VERDICTS = ("faults", "model", "scripts", "run_once/test_chaos.py", "demo/test_money.py")
+VERDICTS = (
+    "faults",
+    "machines",
+    "model",
+    "scripts",
+    "run_once/test_chaos.py",
+    "demo/test_money.py",
+)
 """Tests that count what must never happen: they are not run again, not even under `--reruns`."""
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from redis_locks import store
+from redis_locks.arguments import flag
 from redis_locks.asking import Question, ask, async_answer, blocking_answer
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver
@@ -106,15 +107,19 @@ def drain(host: str, *, using: str | None = None, dry_run: bool = False) -> Part
 
     Raises:
         LockBackendError: Redis could not be asked.
-        TypeError: `host` is not a string.
+        TypeError: `host` is not a string, or `dry_run` neither True nor False.
         ValueError: `host` is empty.
     """
-    return blocking_answer(using, partial(_drain, host=validate_host(host), dry_run=dry_run))
+    return blocking_answer(
+        using, partial(_drain, host=validate_host(host), dry_run=flag(dry_run, "dry_run"))
+    )
 
 
 async def adrain(host: str, *, using: str | None = None, dry_run: bool = False) -> Parties:
     """End all holds and waits of a host; see `drain`."""
-    return await async_answer(using, partial(_drain, host=validate_host(host), dry_run=dry_run))
+    return await async_answer(
+        using, partial(_drain, host=validate_host(host), dry_run=flag(dry_run, "dry_run"))
+    )
 
 
 def _force_release_of(name: str, tokens: Collection[str] | None) -> Question[ForceReleased]:

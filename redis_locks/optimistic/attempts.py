@@ -54,13 +54,16 @@ async def transact(world: World, function: Callable[[Any], Any], plan: Plan) -> 
         await call.release()
 
 
-async def conflict_rates(world: World, using: Using, limit: int) -> list[conflicts.ConflictRate]:
+async def conflict_rates(
+    world: World, using: Using, limit: int | None
+) -> list[conflicts.ConflictRate]:
     """Return the rates of the keys with the most conflicts, highest first."""
     source = source_of(using)
     counters = conflicts_key(get_settings().prefix)
+    last = -1 if limit is None else limit - 1
     try:
         client = await world.client(source, counters)
-        found = await world.settle(client.zrevrange(counters, 0, limit - 1, withscores=True))
+        found = await world.settle(client.zrevrange(counters, 0, last, withscores=True))
     except BROKEN as error:
         msg = f"{source.description} does not answer: {error}"
         raise LockBackendError(msg) from error

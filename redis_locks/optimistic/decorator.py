@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, ov
 
 from asgiref.sync import iscoroutinefunction
 
+from redis_locks import arguments
 from redis_locks.conf import UNSET, Unset
 from redis_locks.optimistic.conflicts import ConflictRate
 from redis_locks.optimistic.plans import Options, Plan
@@ -185,7 +186,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         return cast("R", await _arun(function, plan))
 
     @staticmethod
-    def conflicts(*, using: Using = None, limit: int = 100) -> list[ConflictRate]:
+    def conflicts(*, using: Using = None, limit: int | None = 100) -> list[ConflictRate]:
         """Return how often attempts at a key met a conflict, most conflicts first.
 
         Blocks for one round trip. Transactions with `escalate_to` are counted, under each key
@@ -194,21 +195,27 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
 
         Args:
             using: Where the keys live, as the transactions say it.
-            limit: The longest list to return.
+            limit: The longest list to return; None for all.
 
         Raises:
             LockBackendError: Redis could not be asked.
+            TypeError: An argument has the wrong type.
+            ValueError: `limit` is below 1.
         """
         from redis_locks.optimistic import running  # not above, as in `_run`
 
-        return running.conflicts(using, limit)
+        return running.conflicts(*_checked(using, limit))
 
     @staticmethod
-    async def aconflicts(*, using: Using = None, limit: int = 100) -> list[ConflictRate]:
+    async def aconflicts(*, using: Using = None, limit: int | None = 100) -> list[ConflictRate]:
         """Return how often attempts at a key met a conflict; see `conflicts`."""
         from redis_locks.optimistic import running  # not above, as in `_run`
 
-        return await running.aconflicts(using, limit)
+        return await running.aconflicts(*_checked(using, limit))
+
+
+def _checked(using: Using, limit: int | None) -> tuple[Using, int | None]:
+    return Options(using=using).using, arguments.limit(limit, lowest=1)
 
 
 def _run(function: Callable[[Any], Any], plan: Plan) -> Any:

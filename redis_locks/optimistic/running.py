@@ -26,11 +26,11 @@ async def arun(function: Callable[[Any], Any], plan: Plan) -> Any:
     return await transact(_ASYNCHRONOUS, function, plan)
 
 
-def conflicts(using: Using, limit: int) -> list[ConflictRate]:
+def conflicts(using: Using, limit: int | None) -> list[ConflictRate]:
     """Return the rates of the keys with the most conflicts; see `conflict_rates`. Blocks."""
     return run_blocking(conflict_rates(_BLOCKING, using, limit))
 
 
-async def aconflicts(using: Using, limit: int) -> list[ConflictRate]:
+async def aconflicts(using: Using, limit: int | None) -> list[ConflictRate]:
     """Return the rates of the keys with the most conflicts; see `conflict_rates`."""
     return await conflict_rates(_ASYNCHRONOUS, using, limit)

@@ -10,11 +10,14 @@ from typing import Any, Generic, TypeVar
 
 from django.db.models import Manager, Model, QuerySet
 
+from redis_locks.arguments import flag
+from redis_locks.arguments import limit as most
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.deadlines import bounded
 from redis_locks.drivers.base import run_blocking
 from redis_locks.durations import wait_seconds
 from redis_locks.exceptions import LockNotAvailable
+from redis_locks.locks import Lock
 from redis_locks.modes import RowMode, row_mode
 from redis_locks.rows.instances import InstanceSource
 from redis_locks.rows.locking import LockedRows, Locking
@@ -83,14 +86,16 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         commit_guard: bool = True,
     ) -> None:
         self._wait = checked_wait(wait, nowait=nowait, skip_locked=skip_locked)
-        source = _source(rows, _checked_of(of), _checked_limit(limit), skip_locked=skip_locked)
+        options: dict[str, Any] = {"lease": lease, "renew": renew, "using": using, "label": label}
+        Lock("rows", **options)  # what is wrong with them shows here, not when they are acquired
+        source = _source(rows, checked_of(of), most(limit, lowest=1), skip_locked=skip_locked)
         self._using = using
         self._locking: Locking[M] = Locking(
             source,
             row_mode(mode),
             skip_locked,
             Scope(scope, source.database, commit_guard),
-            {"lease": lease, "renew": renew, "using": using, "label": label},
+            options,
         )
         self._open: ExitStack | AsyncExitStack | None = None
         self._asked = False
@@ -220,7 +225,14 @@ def _source(
 def checked_wait(
     wait: float | Unset | None, *, nowait: bool, skip_locked: bool
 ) -> float | Unset | None:
-    """Return the seconds to wait; raises ValueError if the arguments exclude each other."""
+    """Return the seconds to wait.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The arguments exclude each other.
+    """
+    flag(nowait, "nowait")
+    flag(skip_locked, "skip_locked")
     given = [
         word
         for word, is_given in (
@@ -236,20 +248,9 @@ def checked_wait(
     return 0.0 if nowait or skip_locked else wait if wait is UNSET else wait_seconds(wait)
 
 
-def _checked_of(of: object) -> tuple[str, ...]:
+def checked_of(of: object) -> tuple[str, ...]:
+    """Return relations as a tuple; raises TypeError."""
     if isinstance(of, list | tuple) and all(isinstance(path, str) for path in of):
         return tuple(of)
     msg = f"of must be a list or tuple of relations such as ('self', 'owner'), not {of!r}"
     raise TypeError(msg)
-
-
-def _checked_limit(limit: object) -> int | None:
-    if limit is None:
-        return None
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        msg = f"limit must be a whole number of rows or None, not {limit!r}"
-        raise TypeError(msg)
-    if limit < 1:
-        msg = f"limit must be 1 or more, or None for all, not {limit}"
-        raise ValueError(msg)
-    return limit

@@ -7,10 +7,11 @@ from typing import Any, Self, TypeVar
 
 from django.db.models import Manager, Model
 
+from redis_locks.arguments import optional_text
 from redis_locks.conf import UNSET, Unset
 from redis_locks.fenced_rows import FencedQuerySet
 from redis_locks.modes import RowMode, row_mode
-from redis_locks.rows.blocks import checked_wait, lock_rows
+from redis_locks.rows.blocks import checked_of, checked_wait, lock_rows
 
 M = TypeVar("M", bound=Model)
 
@@ -47,6 +48,8 @@ class RedisLockQuerySet(FencedQuerySet[M]):
         """
         row_mode(mode)
         checked_wait(wait, nowait=nowait, skip_locked=skip_locked)
+        checked_of(of)
+        optional_text(using, "using")
         return self._locked_by(
             {
                 "mode": mode,

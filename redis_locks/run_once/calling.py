@@ -49,9 +49,12 @@ def decorate(function: Function, name: object, terms: Terms, events: RunEvents) 
 
 
 def refuse_bare(name: object) -> None:
-    """Raise TypeError if `name` can only be the function that is being decorated."""
+    """Raise TypeError if `name` names nothing, or is the function that is being decorated."""
     if inspect.isclass(name) or iscoroutinefunction(name) or _is_being_defined(name):
         raise TypeError(_BARE)
+    if not (name is None or isinstance(name, str) or callable(name)):
+        msg = f"name must be a string, a callable that returns one, or None, not {name!r}"
+        raise TypeError(msg)
 
 
 def _is_being_defined(name: object) -> bool:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
+from redis_locks.arguments import flag, optional_text
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.deadlines import bounded
 from redis_locks.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
@@ -86,18 +87,6 @@ def _ttl(value: object, argument: str) -> None:
         raise ValueError(msg)
 
 
-def _flag(value: object, argument: str) -> None:
-    if not isinstance(value, bool):
-        msg = f"{argument} must be True or False, not {value!r}"
-        raise TypeError(msg)
-
-
-def _text(value: object, argument: str) -> None:
-    if value is not None and not isinstance(value, str):
-        msg = f"{argument} must be a string or None, not {value!r} ({type(value).__name__})"
-        raise TypeError(msg)
-
-
 def _on_conflict(value: object, argument: str) -> None:
     if value not in ("raise", "skip"):
         msg = f"{argument} must be 'raise' or 'skip', not {value!r}"
@@ -107,11 +96,11 @@ def _on_conflict(value: object, argument: str) -> None:
 _CHECKS = {
     "max_attempts": _attempts,
     "done_ttl": _ttl,
-    "store_result": _flag,
+    "store_result": flag,
     "wait": lambda value, argument: wait_seconds(value, argument=argument),
     "lease": lambda value, argument: lease_ms(value, argument=argument),
-    "renew": _flag,
-    "using": _text,
-    "label": _text,
+    "renew": flag,
+    "using": optional_text,
+    "label": optional_text,
     "on_conflict": _on_conflict,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -13,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 import redis
 
 from redis_locks import Hold, Lock
-from redis_locks.keys import LockKeys, index_key, lock_keys
+from redis_locks.keys import LockKeys, lock_keys
 
 T = TypeVar("T")
 
@@ -195,16 +196,23 @@ class Observer:
         return int(found.split()[1]) if found else None
 
     def left_of(self, name: str) -> set[str]:
-        """What is in Redis of one lock, its fencing counter aside."""
-        keys = keys_of(name)
-        left = {
-            field
-            for field in ("holder", "queue", "claims")
-            if self.client.exists(getattr(keys, field))
-        }
-        if self.client.zscore(index_key("redis_locks", 0), name) is not None:
-            left.add("index")
+        """What is in Redis of one lock, in any key; what is to be remembered of it aside: its fencing token."""
+        left = set()
+        for key in self.client.scan_iter(match="redis_locks{*", count=1000):
+            kind, _, of = key.decode(errors="replace").partition("}:")[2].partition(":")
+            if (of == name and kind != "fence") or self._mentions(kind, key, name):
+                left.add(kind)
         return left
+
+    def _mentions(self, kind: str, key: bytes, name: str) -> bool:
+        """Whether a key that is of no one lock has something of this one."""
+        if kind == "index":
+            return self.client.zscore(key, name) is not None
+        if kind == "set":
+            return name.encode() in self.client.lrange(key, 0, -1)
+        return kind == "waits" and any(
+            name in json.loads(wait)["names"] for wait in self.client.hvals(key)
+        )
 
     def commands(self) -> int:
         """How many commands clients have sent, the scripts' own and this observer's left out."""

@@ -50,7 +50,7 @@ def test_a_wrong_value_is_named(what: Any, options: dict[str, Any], message: str
     ("what", "options", "message"),
     [
         (rows, {"mode": None}, "mode must be"),
-        (rows, {"limit": "5"}, "limit must be a whole number of rows or None, not '5'"),
+        (rows, {"limit": "5"}, "limit must be a whole number or None for all, not '5'"),
         (rows, {"limit": True}, "limit must be a whole number"),
         (rows, {"of": "entry"}, r"of must be a list or tuple .*, not 'entry'"),
         (lambda: Counter, {}, r"rows must be a queryset or instances .* \(ModelBase\)"),

@@ -8,31 +8,21 @@ import pickle
 import pytest
 from django.db import OperationalError
 
+import redis_locks
 from redis_locks import (
     DeadlockDetected,
-    LockBackendError,
     LockError,
     LockLost,
     LockNotAvailable,
-    LockNotHeld,
     LockTimeout,
-    NotReplicated,
-    StaleHold,
     TooMuchContention,
 )
 from redis_locks.exceptions import Wait
 
 ALL = [
-    DeadlockDetected,
-    LockBackendError,
-    LockError,
-    LockLost,
-    LockNotAvailable,
-    LockNotHeld,
-    LockTimeout,
-    NotReplicated,
-    TooMuchContention,
-    StaleHold,
+    each
+    for each in map(redis_locks.__dict__.__getitem__, redis_locks.__all__)
+    if isinstance(each, type) and issubclass(each, BaseException)
 ]
 
 

@@ -1,0 +1,295 @@
+"""The machine that uses the library, blocking or async, through a proxy that really loses replies."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from itertools import count
+from typing import Any
+
+import pytest
+
+from redis_locks import Hold, Lock, LockError, LockLost, LockNotAvailable, Semaphore, inspection
+from redis_locks.attempts import Attempt
+from redis_locks.exceptions import LockBackendError
+from redis_locks.keys import LockKeys, grant_channel, lock_keys, partition_of
+from redis_locks.store import Refused
+from tests.contract.world import PATIENCE, Tasks, World, until
+from tests.faults.proxy import Proxy
+from tests.machines.machine import BRIEFLY, NAMES, NO, Machine
+from tests.machines.specification import Party
+
+BRIEF = 0.005
+AN_HOUR = 3600.0
+
+
+class Died(BaseException):
+    """The process is gone: nothing is sent any more."""
+
+
+class KnownAttempt(Attempt):
+    """One acquire that the test can end at will: see `gives_up` and `dies`."""
+
+    made: list[KnownAttempt] = []
+    dead = False
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.made.append(self)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._request.names
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it waits for long."""
+        return self._until > time.monotonic() + AN_HOUR / 2
+
+    def out_of_time(self) -> None:
+        self._until = time.monotonic()
+
+    async def _listen(self, *args: Any) -> Any:
+        won = await super()._listen(*args)
+        if self.dead:
+            raise Died
+        return won
+
+    async def _reconnect(self, *args: Any) -> None:
+        if self.dead:
+            raise Died
+        await super()._reconnect(*args)
+
+    async def abandon(self) -> Refused:
+        if self.dead:
+            raise LockBackendError("the dead say nothing")
+        return await super().abandon()
+
+
+def in_partition(name: str, wanted: int, partitions: int) -> str:
+    """A lock name that begins so and is in the wanted partition."""
+    names = (f"{name}{number}" for number in count())
+    return next(each for each in names if partition_of(each, partitions) == wanted)
+
+
+class LibraryMachine(Machine):
+    proxy: Proxy
+    server_url: str
+    world: World
+    patience = PATIENCE
+
+    def __init__(self) -> None:
+        super().__init__()
+        run = uuid.uuid4().hex
+        self.names = {
+            name: in_partition(f"{run}:{name}", number % self.partitions, self.partitions)
+            for number, name in enumerate(NAMES)
+        }
+        self.holds: dict[Party, Hold] = {}
+        self.waiting: dict[Party, Future[Hold | None]] = {}
+        self.attempts: dict[Party, KnownAttempt] = {}
+        self.users = 0
+
+    def name(self, name: str) -> str:
+        return self.names[name]
+
+    def keys_of(self, name: str) -> LockKeys:
+        return lock_keys(self.prefix, self.partition(name), self.name(name))
+
+    def lose(self, position: int, losses: int) -> None:
+        self.proxy.lose(position, losses=losses)
+
+    def lock(self, party: Party) -> Lock:
+        names = [self.name(name) for name in party.names]
+        # Each has a connection of its own: waiters whose connection breaks just when a lock becomes free lose their place.
+        self.users += 1
+        own = f"{self.proxy.url}?client_name=user{self.users}"
+        if party.is_permit:
+            return Semaphore(names[0], party.capacity, using=own, wait=None)
+        return Lock(*names, mode=party.mode, using=own, wait=None)  # type: ignore[arg-type]
+
+    def acquiring(self, party: Party, **options: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """What of the world acquires it, and with what."""
+        if party.upgrades:
+            return self.world.do, (self.holds[party.upgrades], "upgrade")
+        return self.world.acquire, (self.lock(party),)
+
+    def ask(self, party: Party, wait: str) -> bool:
+        acquire, args = self.acquiring(party)
+        seconds = {NO: 0, BRIEFLY: BRIEF}.get(wait, self.patience)
+        try:
+            hold = acquire(*args, wait=seconds)
+        except LockNotAvailable:
+            if party.upgrades:  # one of several partitions may have been exclusive for a moment
+                self.know(party.upgrades)
+            return False
+        if hold is None and not party.upgrades:
+            return False
+        self.has(party, hold)
+        return True
+
+    def has(self, party: Party, hold: Hold | None) -> None:
+        """Note the hold of a party. An upgrade is of the hold there is."""
+        taken = self.holds.pop(party.upgrades) if party.upgrades else hold
+        assert taken is not None
+        assert not taken.is_lost
+        assert party.mode == taken.mode
+        self.holds[party] = taken
+        self.know(party)
+        fences = [self.of_server(name)[0][party.known_as(name)] for name in party.names]
+        assert [taken.fencing_token] * len(fences) == fences
+
+    def know(self, party: Party) -> None:
+        """Note what the server knows a hold by."""
+        party.token = self.holds[party].token
+        for part in self.holds[party].parts:
+            real = part._lease.request.names
+            party.tokens |= {name: part.token for name in party.names if self.name(name) in real}
+
+    def queue_up(self, party: Party) -> None:
+        acquire, args = self.acquiring(party)
+        self.waiting[party] = self.world.start(acquire, *args, wait=AN_HOUR)
+        self.model.comes(party, waits=True)
+        self.until_all_listen()
+
+    def until_all_listen(self) -> None:
+        """Return when all stand in their queues and would hear of a grant, and are known."""
+        for party in self.model.holders + self.model.line:
+            if not party.token:  # it is the latest to come, or a part of that
+                until(lambda party=party: self.identified(party), within=self.patience)
+        for party in self.model.line:
+            until(lambda party=party: self.listens(party), within=self.patience)
+
+    def identified(self, party: Party) -> bool:
+        """Find the attempt of a waiter."""
+        names = {self.name(name) for name in party.names}
+        known = [each.token for each in self.attempts.values()]
+        for attempt in KnownAttempt.made:
+            if set(attempt.names) == names and attempt.token not in known and attempt.lasts:
+                self.attempts[party], party.token = attempt, attempt.token
+                return True
+        return False
+
+    def listens(self, party: Party) -> bool:
+        for keys in map(self.keys_of, party.names):
+            claim = self.client.hget(keys.claims, party.token)
+            stands = claim and self.client.lpos(keys.queue, party.token) is not None
+            if not stands or not self.hears(claim.split()[4].decode()):
+                return False
+        return True
+
+    def hears(self, listener: str) -> bool:
+        ((_, heard),) = self.client.pubsub_numsub(grant_channel(self.prefix, listener))
+        return bool(heard)
+
+    def granted(self, party: Party) -> None:
+        future = self.waiting.pop(party)
+        if party not in self.model.holders:  # an upgrade whose shared hold was lost
+            with pytest.raises(LockLost):
+                future.result(self.patience)
+            self.old.append(party.upgrades)  # type: ignore[arg-type]
+        else:
+            self.has(party, future.result(self.patience))
+
+    def look(self, party: Party) -> None:
+        """Wake it up: the message says to look for a deadlock, and then it asks again."""
+        (name, *_) = party.names
+        claim = self.client.hget(self.keys_of(name).claims, party.token)
+        if claim is None:  # another one's look has had it granted, or sent away
+            return
+        channel = grant_channel(self.prefix, claim.split()[4].decode())
+        assert self.client.publish(channel, f"{party.token} 0 0")
+
+    def extended(self, held: Party) -> None:
+        self.world.extend(self.holds[held], 30)
+        assert self.holds[held].remaining > 20
+
+    def released(self, held: Party) -> None:
+        self.world.release(self.holds[held])
+
+    def downgraded(self, held: Party) -> None:
+        self.world.do(self.holds[held], "downgrade")
+
+    def handed_over(self, held: Party) -> None:
+        hold = self.holds[held]
+        if len(hold.parts) > 1:
+            with pytest.raises(LockError, match="several partitions"):
+                self.world.do(hold, "detach")
+            return
+        text = self.world.do(hold, "detach")
+        using = f"{self.proxy.url}?client_name=heir"
+        if isinstance(self.world, Tasks):
+            heir = self.world.run(Hold.aadopt(text, using=using))
+        else:
+            heir = self.world.start(Hold.adopt, text, using=using).result(self.patience)
+        assert heir.fencing_token == hold.fencing_token
+        self.holds[held] = heir
+        self.know(held)
+
+    def force_released(self, held: Party, name: str) -> None:
+        # One that releases again after a lost reply believes that it did so before.
+        self.lose(0, 0)
+        real, tokens = self.name(name), [held.known_as(name)]
+        did = inspection.force_release(real, using=self.server_url, tokens=tokens)
+        assert did.ended == 1
+        self.overtaken(name, did.fencing_token)
+
+    def lease_over(self, held: Party) -> None:
+        for keys in map(self.keys_of, held.names):
+            if held.mode == "exclusive":
+                self.client.delete(keys.holder)
+            else:
+                tokens = {held.known_as(name): 1 for name in held.names}
+                self.client.zadd(keys.sharers, tokens, xx=True)
+        for part in self.holds[held].parts:
+            part._lease.deadline = time.monotonic()
+
+    def comes_back(self, old: Party) -> None:
+        hold = self.holds[old]
+        if hold._released:
+            self.world.release(hold)
+            return
+        with pytest.raises(LockLost):
+            self.world.release(hold)
+
+    def gives_up(self, waiter: Party) -> None:
+        self.attempts[waiter].out_of_time()
+        self.look(waiter)
+        future = self.waiting.pop(waiter.whole or waiter)
+        if waiter.upgrades:
+            with pytest.raises(LockNotAvailable):
+                future.result(self.patience)
+        else:
+            assert future.result(self.patience) is None
+
+    def cancelled(self, waiter: Party) -> None:
+        name = self.name(waiter.names[-1])
+        found = inspection.lock(name, using=self.server_url)
+        assert found is not None
+        (its,) = (each for each in found.waiters if each.token == waiter.token)
+        assert inspection.cancel(its, using=self.server_url)
+        with pytest.raises(LockError, match="cancelled by an operator"):
+            self.waiting.pop(waiter.whole or waiter).result(self.patience)
+
+    def dies(self, waiter: Party) -> None:
+        self.attempts[waiter].dead = True
+        self.look(waiter)
+        with pytest.raises(Died):
+            self.waiting.pop(waiter.whole or waiter).result(self.patience)
+
+    def the_server_agrees(self) -> None:
+        self.until_all_listen()
+        super().the_server_agrees()
+        for party in self.complete():
+            self.holds[party].check()
+
+    def clear(self) -> None:
+        for attempt in KnownAttempt.made:
+            attempt.dead = True
+        KnownAttempt.made.clear()
+        for part in (part for hold in self.holds.values() for part in hold.parts):
+            part._lease.ended = True
+            part._tenure.renewer.discard(part._lease)
+        super().clear()

@@ -1,0 +1,177 @@
+"""Every argument of every public callable refuses what it cannot be, and names itself doing so.
+
+A new argument fails here until it is in the table, with what it must refuse. Twins for async code share
+their checks; `compat` does as redis-py does, which its own tests compare.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import Any
+
+import pytest
+
+import redis_locks
+from redis_locks import Hold, Lock, inspection, optimistic, run_once, statistics
+from redis_locks.rows import RedisLockQuerySet, lock_model, lock_rows
+from tests.ledger.models import Counter
+
+TEXT, FLAG, SECONDS = [5, b"x", ["x"], object()], ["yes", 1, None], ["5", -1, True, float("nan")]
+COUNT = ["5", 1.5, True, 0]
+FUNCTION_OR_TEXT = [5, b"x", object()]
+
+REFUSED: dict[str, list[Any]] = {
+    "attempts": COUNT,
+    "capacity": COUNT,
+    "commit_guard": FLAG,
+    "conflict_status": ["409", 99],
+    "crash_release": FLAG,
+    "database": [5, ""],
+    "done_ttl": SECONDS,
+    "dry_run": FLAG,
+    "escalate_after": COUNT,
+    "escalate_to": FUNCTION_OR_TEXT,
+    "function": [None, "f", int],
+    "host": [*TEXT, ""],
+    "keys": [5, b"x", ""],
+    "label": TEXT,
+    "lease": [*SECONDS, 0, None],
+    "limit": ["5", 1.5, True, -1],
+    "max_attempts": COUNT,
+    "mode": ["update", None, 5],
+    "model": [None, "ledger.Counter", object],
+    "more": [5, b"x", ""],
+    "name": [*FUNCTION_OR_TEXT, ""],
+    "names": ["x", 5, [5]],
+    "nowait": FLAG,
+    "of": ["owner", 5, [5]],
+    "on_conflict": ["never", 5],
+    "operation_id": FUNCTION_OR_TEXT,
+    "period": ["week", None],
+    "pipe": [None, "GET", object()],
+    "read": [5, ["GET"], [("SET", "a", 1)]],
+    "reentrant": FLAG,
+    "remember": SECONDS,
+    "renew": FLAG,
+    "replicas": ["1", 1.5, True, -1],
+    "rows": [None, "Counter", [1], Counter],
+    "scope": ["request", None],
+    "seconds": SECONDS,
+    "session": [*TEXT, ""],
+    "skip_locked": FLAG,
+    "store_result": FLAG,
+    "text": [5, b"x", None, "not signed"],
+    "tokens": ["x", 5, [5]],
+    "using": TEXT,
+    "wait": SECONDS,
+    "waiter": [None, "x", object()],
+    "watch": [5, b"x", [], [5], ""],
+}
+"""By argument, what none of those that have one so named may take."""
+
+
+SPELLED = {"more": "name", "keys": "key"}
+"""Arguments without a name that a caller sees."""
+
+NO_CALLS = {"Attempt", "Hold", "LockEvent", "RedisLockMixin", "RunEvent", "RunStatus"}
+"""What users are given; and a mixin, whose attributes are checked as those of `redis_lock`."""
+
+
+def a_function(pipe: Any) -> None: ...
+
+
+class Call:
+    """How to call something public, and what its arguments are."""
+
+    def __init__(self, function: Any, call: Any = None, /, **others: Any) -> None:
+        self.call = call or function
+        self.others = others
+        self.arguments = [*inspect.signature(function).parameters]
+
+
+def held(verb: str) -> Call:
+    """A method of a hold."""
+
+    def call(**options: Any) -> Any:
+        hold = Lock("every argument", mode="shared").acquire(wait=0)
+        assert hold is not None
+        with hold:
+            return getattr(hold, verb)(**options)
+
+    return Call(partial(getattr(Hold, verb), None), call)
+
+
+def run(function: Any = a_function, keys: Any = "key", **options: Any) -> Any:
+    return optimistic.run(function, keys, **options)
+
+
+CALLS = {
+    "redis_lock": Call(
+        redis_locks.redis_lock,
+        lambda name="x", more="y", **options: redis_locks.redis_lock(name, more, **options),
+    ),
+    "Lock": Call(Lock, lambda name="x", more="y", **options: Lock(name, more, **options)),
+    "Semaphore": Call(redis_locks.Semaphore, name="x", capacity=2),
+    "Lock.acquire": Call(Lock("x").acquire),
+    "Lock.hold": Call(Lock("x").hold),
+    "run_once": Call(run_once, name="x"),
+    "run_once.acquire": Call(run_once("x").acquire),
+    # What names something is looked at when it meets its function.
+    "optimistic": Call(
+        optimistic, lambda **options: optimistic(**{"watch": "key", **options})(a_function)
+    ),
+    "optimistic.run": Call(optimistic.run, run),
+    "optimistic.conflicts": Call(optimistic.conflicts),
+    "lock_timeout": Call(redis_locks.lock_timeout),
+    "lock_deadline": Call(redis_locks.lock_deadline),
+    "Hold.adopt": Call(Hold.adopt, text="x"),
+    **{f"Hold.{verb}": held(verb) for verb in ("extend", "detach", "upgrade", "commit")},
+    "lock_rows": Call(lock_rows, rows=Counter.objects.all()),
+    "lock_rows.acquire": Call(lock_rows(Counter.objects.none()).acquire),
+    "lock_model": Call(lock_model, model=Counter),
+    "select_for_lock": Call(RedisLockQuerySet(Counter).select_for_lock),
+    "statistics.read": Call(statistics.read),
+    "statistics.events": Call(statistics.events, name="x"),
+}
+for each in inspection.__all__:
+    asks = getattr(inspection, each)
+    if inspect.isfunction(asks) and not inspect.iscoroutinefunction(asks):
+        required = {"name", "token", "host", "session"}.intersection(
+            inspect.signature(asks).parameters
+        )
+        CALLS[f"inspection.{each}"] = Call(asks, **dict.fromkeys(required, "x"))
+
+
+def accepted(call: Call, argument: str, value: object) -> str | None:
+    """What is wrong with how it refuses a value; None if nothing."""
+    try:
+        call.call(**{**call.others, argument: value})
+    except (TypeError, ValueError) as error:
+        if SPELLED.get(argument, argument) in str(error):
+            return None
+        return f"{argument}={value!r}: {error}"
+    return f"{argument}={value!r} is accepted"
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_argument_is_refused_by_name(redis_server: object, name: str) -> None:
+    call = CALLS[name]
+    unknown = [argument for argument in call.arguments if argument not in REFUSED]
+    assert [] == unknown
+    found = [
+        accepted(call, argument, value)
+        for argument in call.arguments
+        for value in REFUSED[argument]
+    ]
+    assert [] == [wrong for wrong in found if wrong]
+
+
+def test_every_public_callable_is_in_the_table() -> None:
+    public = {name: getattr(redis_locks, name) for name in redis_locks.__all__}
+    errors = {
+        name
+        for name, each in public.items()
+        if inspect.isclass(each) and issubclass(each, Exception)
+    }
+    assert set(public) - errors - NO_CALLS <= set(CALLS)
