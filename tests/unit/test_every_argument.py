@@ -106,6 +106,8 @@ def run(function: Any = a_function, keys: Any = "key", **options: Any) -> Any:
     return optimistic.run(function, keys, **options)
 
 
+WAITER = inspection.WaiterInfo("a.1", 0.0, "exclusive", "host", 1, "thread", "label", "x")
+
 CALLS = {
     "redis_lock": Call(
         redis_locks.redis_lock,
@@ -137,10 +139,10 @@ CALLS = {
 for each in inspection.__all__:
     asks = getattr(inspection, each)
     if inspect.isfunction(asks) and not inspect.iscoroutinefunction(asks):
-        required = {"name", "token", "host", "session"}.intersection(
-            inspect.signature(asks).parameters
-        )
-        CALLS[f"inspection.{each}"] = Call(asks, **dict.fromkeys(required, "x"))
+        wanted = {"name": "x", "host": "x", "session": "x", "waiter": WAITER}
+        known = inspect.signature(asks).parameters
+        others = {word: value for word, value in wanted.items() if word in known}
+        CALLS[f"inspection.{each}"] = Call(asks, **others)
 
 
 def accepted(call: Call, argument: str, value: object) -> str | None:
