@@ -125,7 +125,7 @@ class Machine(RuleBasedStateMachine):
 
     def notice(self, granted: list[Party]) -> None:
         """Nobody was told: those who are next see it by themselves."""
-        for party in granted:
+        for party in granted + [each for each in self.model.holders if each.whole]:
             self.look(party)
         self.hear(granted)
 
