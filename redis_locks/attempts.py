@@ -11,7 +11,7 @@ from redis_locks import observing, store
 from redis_locks.claims import parse_who
 from redis_locks.drivers.base import CUT_SHORT, CutShort, Driver, Link, LinkBroken, Unreachable
 from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockError, Wait
-from redis_locks.identity import caller, unconfirmed
+from redis_locks.identity import caller, holds_nothing, unconfirmed
 from redis_locks.store import Granted, Refused, Request
 
 RECHECK = 2.0
@@ -65,6 +65,7 @@ class Attempt:
         self._until = self._started + (wait or 0.0)
         self._suspicious_at = inf if patience is None else self._started + patience
         self._long_at = self._suspicious_at
+        self._told = False
         self._uncontended = since is None
         self._link: Link | None = None
         self._queued = False
@@ -163,7 +164,7 @@ class Attempt:
         granted = store.grant_message(message)
         if granted.fencing_token == 0:
             # Somebody found a deadlock that only we can end.
-            self._suspicious_at = monotonic()
+            self._suspicious_at, self._told = monotonic(), True
             return None
         if granted.fencing_token < 0:
             msg = "The wait for this lock was cancelled by an operator"
@@ -184,7 +185,9 @@ class Attempt:
 
     async def _look_for_deadlock(self, link: Link) -> None:
         self._suspicious_at = monotonic() + RECHECK
-        found = await store.detect(link, self._request, caller(), unconfirmed())
+        look = self._told or not holds_nothing(self.token, task=self._driver.suspends)
+        self._told = False
+        found = await store.detect(link, self._request, caller(), unconfirmed(), look=look)
         if found is None:
             return
         circle = tuple(_wait(**member) for member in found)

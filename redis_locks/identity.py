@@ -140,6 +140,12 @@ def session(*, task: bool) -> Session:
         return its
 
 
+def holds_nothing(token: str, *, task: bool) -> bool:
+    """Return whether the thread or task that waits with `token`, which is to be the caller, holds no lock."""
+    its = session(task=task)
+    return not its.held and token.startswith(f"{its.name}.")
+
+
 def new_session() -> Session:
     """Return a session that is nobody's: no thread or task waits as it."""
     return _process.new_session()

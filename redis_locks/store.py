@@ -193,14 +193,15 @@ async def commit(
 
 
 async def detect(
-    link: Link, request: Request, where: str, forsaken: str
+    link: Link, request: Request, where: str, forsaken: str, *, look: bool
 ) -> list[dict[str, Any]] | None:
     """Return the deadlock that this wait was ended for, the caller first; None if it goes on.
 
-    `forsaken` are tokens, with spaces between, that hold but that nobody uses any more.
+    `forsaken` are tokens, with spaces between, that hold but that nobody uses any more. Who holds
+    nothing need not `look`: what it waits for is noted, for others to see.
     """
     token = request.token
-    argv = (token, request.mode, request.who, where, forsaken)
+    argv = (token, request.mode, request.who, where, forsaken, int(look))
     _, found, *circle = echoed(await link.call(scripts.DETECT, (request.keys, argv)), token, 2)
     return None if found == "0" else list(json.loads(circle[0]))
 

@@ -4,8 +4,8 @@
 -- A wait is in the way of another if it holds what that one waits for, or stands before it in the
 -- queue. Each session (thread or task) that has waited for a while writes down here what it
 -- waits for; in a deadlock that is everybody, so the last to come sees the whole circle.
--- Who holds in a mode that leaves room for the wait is not in its way. Permits are left out: any
--- holder that leaves frees one, so waiting for one is no dead end.
+-- Who holds in a mode that leaves room for the wait is not in its way. A wait for a permit is a dead
+-- end only if so many of those who have one never go on that none will ever be to spare.
 --
 -- KEYS: index holder...
 -- ARGV: token
@@ -13,6 +13,7 @@
 --   3 who, for people
 --   4 where, the line of code that waits, for people
 --   5 tokens of the caller's process that hold but will not be renewed; they are in nobody's way
+--   6 whether the caller holds something, or was told to look: 1 or 0
 -- Reply: "token 0"          no deadlock that is the caller's to end
 --        "token 1 circle"   its wait is over; JSON list of {names, mode, who, where}, caller first
 
@@ -22,6 +23,7 @@ local forsaken = {}
 for each in string.gmatch(ARGV[5], "%S+") do
   forsaken[each] = true
 end
+local look = ARGV[6] == "1"
 local mine = session(token)
 
 -- The last lock of a set is one in whose queue its waiter always stands.
@@ -33,71 +35,231 @@ local function since(wait)
   return tonumber(string.match(claim_in_queue(wait), "^0 (%d+) "))
 end
 
-local function in_the_way(waiter, waiter_mode, name)
-  local found = {}
-  local holder = exclusive(name)
-  if holder then
-    found[1] = holder
-  elseif not room(name, waiter_mode) then
-    for _, sharer in ipairs(call("ZRANGE", SHARERS .. name, 0, -1)) do
-      local theirs = mode_of(name, sharer)
-      if theirs and kind(theirs) ~= "permit" and not beside(waiter_mode, theirs) then
-        found[#found + 1] = sharer
-      end
-    end
-  end
-  local place = call("LPOS", QUEUE .. name, waiter) or 0
-  if place > 0 then
-    for _, before in ipairs(call("LRANGE", QUEUE .. name, 0, place - 1)) do
-      found[#found + 1] = before
-    end
-  end
-  return found
-end
-
 local plain = mode_at(mode, #all)
 local me = { token = token, names = all, mode = plain, asked = mode, who = who, where = where }
-if not since(me) then
+me.since = since(me)
+if not me.since then
   return token .. " 0"
 end
-call("HSET", WAITS, mine, cjson.encode(me))
+local first = call("HSET", WAITS, mine, cjson.encode(me)) == 1
 call("PEXPIRE", WAITS, WAITS_KEPT_MS)
 
-local circle, seen = { me }, { [mine] = true }
-
-local function closes(wait)
-  local from = upgraded(wait.mode)
-  for place, name in ipairs(wait.names) do
-    for _, other in ipairs(in_the_way(wait.token, mode_at(wait.asked or wait.mode, place), name)) do
-      local theirs = session(other)
-      local counts = other ~= from and other ~= token and not forsaken[other]
-      if counts and theirs == mine then
+-- Whether somebody who stands behind the caller has looked before it did.
+local function is_late()
+  for _, name in ipairs(all) do
+    local place = call("LPOS", QUEUE .. name, token)
+    for _, behind in ipairs(place and call("LRANGE", QUEUE .. name, place + 1, -1) or {}) do
+      if call("HEXISTS", WAITS, session(behind)) == 1 then
         return true
-      end
-      local next_wait = counts and not seen[theirs] and call("HGET", WAITS, theirs)
-      seen[theirs] = seen[theirs] or counts
-      if next_wait then
-        next_wait = cjson.decode(next_wait)
-        if since(next_wait) then
-          circle[#circle + 1] = next_wait
-          if closes(next_wait) then
-            return true
-          end
-          circle[#circle] = nil
-        end
       end
     end
   end
   return false
 end
 
-if not closes(me) then
+-- Who holds nothing can only be in the way of those behind it in a queue, and they look later; so it
+-- completes no circle, and a lock for which hundreds wait costs the server nothing more.
+if not (look or (first and is_late())) then
   return token .. " 0"
 end
-local youngest = me
-for _, wait in ipairs(circle) do
-  local theirs, youngest_yet = since(wait), since(youngest)
-  if theirs > youngest_yet or (theirs == youngest_yet and wait.token > youngest.token) then
+
+-- What each session waits for; false if it does not, or has not for long.
+local waits = { [mine] = me }
+
+local function wait_of(its_token)
+  local its = session(its_token)
+  if waits[its] == nil then
+    local noted = call("HGET", WAITS, its)
+    local wait = noted and cjson.decode(noted)
+    -- What was noted may be over; then its claim is gone.
+    local began = wait and since(wait)
+    if began then
+      wait.since = began
+    end
+    waits[its] = began and wait or false
+  end
+  return waits[its]
+end
+
+-- Those of `tokens` that wait, and whose going is waited for by whoever else there is.
+local function waiting(tokens, from)
+  local found = {}
+  for _, each in ipairs(tokens) do
+    local wait = each ~= from and not forsaken[each] and wait_of(each)
+    if wait then
+      found[#found + 1] = { wait = wait, token = each }
+    end
+  end
+  return found
+end
+
+local choices = false
+local obstacles = {}
+
+-- Who holds a lock so that there is no room for `waiter_mode`, in groups: each is in the way for
+-- as long as `most` of it, or as few as one of its capacity lets in, never go on.
+local function holders_in_the_way(name, waiter_mode)
+  local key = waiter_mode .. " " .. name
+  if obstacles[key] then
+    return obstacles[key]
+  end
+  local groups = {}
+  local holder = exclusive(name)
+  if holder then
+    groups[1] = { most = 1, members = waiting({ holder }) }
+  elseif not room(name, waiter_mode) then
+    local alone, permits, capacities = {}, {}, {}
+    local wanted = tonumber(string.match(waiter_mode, "^permit:(%d+)$"))
+    for _, sharer in ipairs(call("ZRANGE", SHARERS .. name, 0, -1)) do
+      local theirs = mode_of(name, sharer)
+      if theirs and wanted and kind(theirs) == "permit" then
+        permits[#permits + 1] = sharer
+        capacities[sharer] = tonumber(string.match(theirs, "%d+$"))
+      elseif theirs and not beside(waiter_mode, theirs) then
+        alone[#alone + 1] = sharer
+      end
+    end
+    groups[1] = { most = 1, members = waiting(alone, upgraded(waiter_mode)) }
+    if #permits > 0 then
+      choices = true
+      groups[2] = { most = wanted, members = waiting(permits), capacities = capacities }
+    end
+  end
+  obstacles[key] = groups
+  return groups
+end
+
+-- Queues as far as they were read: of each that stands there the next one before it that tells. That
+-- one waits for those before it in turn. Of those that want this lock only, the first in each mode
+-- does: the others wait for nothing but what that one waits for. So a long queue is short to walk.
+local queues = {}
+
+local function before(name, waiter)
+  local queue = queues[name] or { read = 0, before = {}, told = {} }
+  queues[name] = queue
+  if queue.before[waiter] == nil then
+    local place = call("LPOS", QUEUE .. name, waiter) or -1
+    for _, each in ipairs(place < 0 and {} or call("LRANGE", QUEUE .. name, queue.read, place)) do
+      queue.before[each] = queue.last or false
+      local claim = call("HGET", CLAIMS .. name, each) or ""
+      local asked, size = string.match(claim, "^0 %d+ (%S+) %d+ %S+ %d+ (%d+) ")
+      local wait = asked and not (size == "1" and queue.told[asked]) and wait_of(each)
+      if wait and wait.token == each then
+        queue.told[asked] = queue.told[asked] or size == "1"
+        queue.last = wait
+      end
+    end
+    queue.read = math.max(queue.read, place + 1)
+  end
+  return queue.before[waiter] or nil
+end
+
+-- All that is in the way of a wait, in groups as above.
+local function in_the_way(wait)
+  if not wait.groups then
+    wait.groups = {}
+    for place, name in ipairs(wait.names) do
+      for _, group in ipairs(holders_in_the_way(name, mode_at(wait.asked, place))) do
+        wait.groups[#wait.groups + 1] = group
+      end
+      local other = before(name, wait.token)
+      if other then
+        wait.groups[#wait.groups + 1] = { most = 1, members = { { wait = other } }, queue = name }
+      end
+    end
+  end
+  return wait.groups
+end
+
+-- Walk from the caller to all that it waits for and that never `goes_on`, the nearest first. Returns
+-- them, and as what the caller itself was met there, if it was: each step has the step before it.
+local function walk()
+  local steps, met, back = { { wait = me } }, { [me] = true }, nil
+  local seen = {}
+  local place = 1
+  while steps[place] do
+    local step = steps[place]
+    for _, group in ipairs(in_the_way(step.wait)) do
+      for _, member in ipairs(seen[group] and {} or group.members) do
+        local wait = member.wait
+        local next_step = { wait = wait, from = step, queue = group.queue }
+        if wait == me and not back then
+          back = next_step
+        end
+        if not met[wait] and not wait.goes_on then
+          met[wait] = true
+          steps[#steps + 1] = next_step
+        end
+      end
+      seen[group] = true
+    end
+    place = place + 1
+  end
+  return steps, back
+end
+
+-- Whether so many of a group never go on that there is no room.
+local function is_dead_end(group)
+  local count, most = 0, group.most
+  for _, member in ipairs(group.members) do
+    if not member.wait.goes_on then
+      count = count + 1
+      most = math.min(most, group.capacities and group.capacities[member.token] or most)
+    end
+  end
+  return count >= most
+end
+
+-- Find out who goes on after all: whoever has no dead end before it, until nobody new is found.
+local function settle_choices(steps)
+  local found
+  repeat
+    found = false
+    for place = #steps, 1, -1 do
+      local wait = steps[place].wait
+      local stuck = wait.goes_on
+      for _, group in ipairs(stuck and {} or wait.groups) do
+        stuck = stuck or is_dead_end(group)
+      end
+      if not stuck then
+        wait.goes_on, found = true, true
+      end
+    end
+  until not found
+end
+
+local steps, back = walk()
+if back and choices then
+  settle_choices(steps)
+  -- A permit group that is no dead end is in nobody's way, though some of it never go on.
+  for _, step in ipairs(steps) do
+    local dead = {}
+    for _, group in ipairs(step.wait.groups) do
+      dead[#dead + 1] = is_dead_end(group) and group or nil
+    end
+    step.wait.groups = dead
+  end
+  back = nil
+  if not me.goes_on then
+    steps, back = walk()
+  end
+end
+if not back then
+  return token .. " 0"
+end
+
+local circle, youngest = {}, me
+local step = back
+while step.from do
+  -- Who stands in a queue only between two others of the circle is not needed to close it.
+  local queue = step.queue
+  step = step.from
+  while queue and step.queue == queue do
+    step = step.from
+  end
+  local wait = step.wait
+  table.insert(circle, 1, wait)
+  if wait.since > youngest.since or (wait.since == youngest.since and wait.token > youngest.token) then
     youngest = wait
   end
 end
@@ -109,4 +271,8 @@ if youngest ~= me then
 end
 leave(all, token)
 settle(all)
-return token .. " 1 " .. cjson.encode(circle)
+local told = {}
+for place, wait in ipairs(circle) do
+  told[place] = { names = wait.names, mode = wait.mode, who = wait.who, where = wait.where }
+end
+return token .. " 1 " .. cjson.encode(told)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -15,8 +13,8 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from redis_locks import DeadlockDetected, Lock, Semaphore, inspection
-from tests.contract.world import PATIENCE, Observer, Tasks, World, held, until
+from redis_locks import DeadlockDetected, Lock, Semaphore
+from tests.contract.world import PATIENCE, Observer, Tasks, World, held
 
 SOON = 0.3
 
@@ -233,45 +231,6 @@ def test_random_traffic_in_one_order_is_never_taken_for_a_deadlock(
     settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "DEADLOCK_TIMEOUT": 0.001}
     chance = random.Random(3)
     assert [] == victims([hold_in_turn(world, pairs(name, chance)) for _ in range(8)])
-
-
-OTHER_PROCESS = """
-import sys
-from django.conf import settings
-settings.configure(REDIS_LOCKS={"CONNECTION": sys.argv[1]})
-from redis_locks import DeadlockDetected, Lock
-with Lock(sys.argv[3]):
-    print("ready", flush=True)
-    sys.stdin.readline()
-    try:
-        with Lock(sys.argv[2], wait=20):
-            print("went on", flush=True)
-    except DeadlockDetected as error:
-        print(f"victim of {len(error.circle)}", flush=True)
-"""
-
-
-def test_a_circle_across_processes_is_found(world: World, name: str, redis_server: Any) -> None:
-    a, b = f"{name}:a", f"{name}:b"
-    child = subprocess.Popen(
-        [sys.executable, "-c", OTHER_PROCESS, redis_server.url, a, b],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stdout
-    assert "ready" == child.stdout.readline().strip()
-    meeting = Meeting(2)
-    mine = party(world, Lock(a), Lock(b, wait=PATIENCE), meeting)
-    until(lambda: inspection.lock(a))
-    assert child.stdin
-    child.stdin.write("\n")
-    child.stdin.flush()
-    meeting.arrive()
-    found = victims([mine])
-    theirs, _ = child.communicate(timeout=PATIENCE)
-    assert [2] * len(found) == [len(victim.circle) for victim in found]
-    assert ("went on" if found else "victim of 2") == theirs.strip()
 
 
 def test_a_hold_that_ends_by_itself_is_no_dead_end(world: World, name: str) -> None:

@@ -15,8 +15,9 @@ def detect(
     *,
     mode: str = "exclusive",
     forsaken: str = "",
+    look: bool = True,
 ) -> str:
-    words = bench.words(scripts.DETECT, token, mode, WHO, "bank.py:7", forsaken, names=names)
+    words = bench.words(scripts.DETECT, token, mode, WHO, "bank.py:7", forsaken, int(look), names=names)
     return words[0]
 
 

@@ -27,7 +27,6 @@ pytestmark = pytest.mark.long
 for _elsewhere in (
     "test_a_free_lock_is_acquired_in_one_round_trip_and_released_in_another",
     "test_the_holder_takes_it_again_at_once_and_without_a_round_trip",
-    "test_a_circle_across_processes_is_found",
     "test_a_holder_is_told_at_once",
     "test_in_transit_it_is_nobodys_and_no_part_of_a_deadlock",
     "test_reads_of_a_nested_hold_are_answered_now",
