@@ -141,6 +141,13 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session(python=PYTHON)
+def traffic(session: nox.Session) -> None:
+    """Acquire a million times in one order while all look for deadlocks; takes half an hour. `-- N`: N times."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "tests.faults", "--traffic", *(session.posargs or ["1000000"]))
+
+
+@nox.session(python=PYTHON)
 def model(session: nox.Session) -> None:
     """Check the protocol's model with spin, and that its mutants are caught; wants spin and cc."""
     session.run("python", "-m", "tests.model")

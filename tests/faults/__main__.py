@@ -17,6 +17,7 @@ from tests.faults import clock, subjects
 from tests.faults.counts import Counts
 from tests.faults.scenarios import SCENARIOS, Scenario, run
 from tests.faults.soak import soak
+from tests.faults.traffic import traffic
 
 README = Path(__file__).parents[2] / "README.md"
 START, END = "<!-- faults -->", "<!-- /faults -->"
@@ -82,6 +83,12 @@ def main() -> int:
     parser.add_argument(
         "--losing", action="store_true", help="with --soak: the server loses its data as well"
     )
+    parser.add_argument(
+        "--traffic",
+        type=int,
+        metavar="N",
+        help="instead, acquire N times in one order while all look for deadlocks; prints JSON",
+    )
     parser.add_argument("keys", nargs="*", help=f"some of: {' '.join(SCENARIOS)}")
     options = parser.parse_args()
     unknown = set(options.keys) - set(SCENARIOS)
@@ -95,8 +102,12 @@ def main() -> int:
     # Here and not above: forked workers import this module and have settings of their own.
     settings.configure(REDIS_LOCKS={})
     django.setup()
-    if options.soak is not None:
-        found = soak(options.soak, losing=options.losing)
+    if options.soak is not None or options.traffic is not None:
+        found = (
+            traffic(options.traffic)
+            if options.soak is None
+            else soak(options.soak, losing=options.losing)
+        )
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
         return 1 if found["failures"] else 0
     good, table = True, HEAD
