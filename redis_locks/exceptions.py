@@ -67,7 +67,8 @@ class Wait(NamedTuple):
 
     Attributes:
         names: The locks it waits for.
-        mode: "exclusive", "shared" or, for a shared hold that wants to become exclusive, "upgrade".
+        mode: "exclusive", "shared", "permit", a mode of rows or, for a shared hold that wants to become
+            exclusive, "upgrade".
         who: Who waits, as text for people: host, pid, thread or task, and what it runs.
         where: The line of code that waits.
     """

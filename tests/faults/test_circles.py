@@ -62,9 +62,7 @@ def meet(
 ) -> tuple[list[Party], list[Outcome], float]:
     """Return the parties, how it ended for them, and since when the last one was seen to wait."""
     own = [
-        party._replace(
-            has=party.has and renamed(party.has, name), wants=renamed(party.wants, name)
-        )
+        party._replace(has=party.has and renamed(party.has, name), wants=renamed(party.wants, name))
         for party in parties
     ]
     standing: dict[str, int] = {}
@@ -110,9 +108,7 @@ def one_gives_way(
 
 def waiting_lines() -> set[int]:
     """The lines of the parties that wait."""
-    return {
-        function.__code__.co_firstlineno + 2 for function in (circles.take, circles.atake)
-    }
+    return {function.__code__.co_firstlineno + 2 for function in (circles.take, circles.atake)}
 
 
 @pytest.fixture

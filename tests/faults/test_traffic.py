@@ -8,7 +8,6 @@ import pytest
 
 from tests.faults.traffic import traffic
 
-
 LONG = int(os.environ.get("REDIS_LOCKS_TRAFFIC", "20000"))
 
 

@@ -66,17 +66,10 @@ def nest(chance: random.Random, tally: Tally) -> None:
             time.sleep(chance.uniform(0, 0.08))
 
 
-def worker(settings: dict[str, Any], seed: int, acquires: int, results: Any) -> None:
-    """Acquire so many times; the main function of a process."""
-    import django
-    from django.conf import settings as django_settings
+def count_looks(tally: Tally) -> None:
+    """Count from here on how often this process looks for a deadlock, or only notes what it waits for."""
+    from redis_locks import store
 
-    logging.disable()
-    django_settings.configure(REDIS_LOCKS=settings)
-    django.setup()
-    from redis_locks import DeadlockDetected, LockError, store
-
-    tally = Tally()
     detect = store.detect
 
     async def counted(*args: Any, look: bool) -> Any:
@@ -85,23 +78,41 @@ def worker(settings: dict[str, Any], seed: int, acquires: int, results: Any) -> 
 
     store.detect = counted  # type: ignore[assignment]
 
-    def run(number: int) -> None:
-        chance = random.Random(f"{seed}:{number}")
-        while tally.counts["acquires"] < acquires:
-            try:
-                nest(chance, tally)
-            except DeadlockDetected as error:
-                tally.alarms.append(str(error))
-            except LockError as error:
-                tally.add(type(error).__name__)
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
+def repeat(chance: random.Random, acquires: int, tally: Tally) -> None:
+    """Go on until this process has acquired so many times; the main function of a thread."""
+    from redis_locks import DeadlockDetected, LockError
+
+    while tally.counts["acquires"] < acquires:
+        try:
+            nest(chance, tally)
+        except DeadlockDetected as error:
+            tally.alarms.append(str(error))
+        except LockError as error:
+            tally.add(type(error).__name__)
+
+
+def worker(settings: dict[str, Any], seed: int, acquires: int, results: Any) -> None:
+    """Acquire so many times; the main function of a process."""
+    import django
+    from django.conf import settings as django_settings
+
+    logging.disable()
+    django_settings.configure(REDIS_LOCKS=settings)
+    django.setup()
+    tally = Tally()
+    count_looks(tally)
+    threads = [
+        threading.Thread(target=repeat, args=(random.Random(f"{seed}:{number}"), acquires, tally))
+        for number in range(THREADS)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
+        thread.join(PROGRESS)
         while thread.is_alive():
-            thread.join(PROGRESS)
             sys.stderr.write(f"process {seed}: {tally.counts['acquires']:,} of {acquires:,}\n")
+            thread.join(PROGRESS)
     results.put((tally.counts, tally.alarms))
 
 

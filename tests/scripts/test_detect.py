@@ -17,7 +17,9 @@ def detect(
     forsaken: str = "",
     look: bool = True,
 ) -> str:
-    words = bench.words(scripts.DETECT, token, mode, WHO, "bank.py:7", forsaken, int(look), names=names)
+    words = bench.words(
+        scripts.DETECT, token, mode, WHO, "bank.py:7", forsaken, int(look), names=names
+    )
     return words[0]
 
 
