@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Self
 
+from redis_locks.drivers.base import run_blocking
 from tests.contract.world import PATIENCE
 from tests.forking import processes
 
@@ -48,93 +51,112 @@ class Outcome(NamedTuple):
     error: Exception | None
 
 
-def take(want: Want, held: Any) -> Any:
-    """Acquire it: the line that waits."""
-    return held.upgrade(wait=PATIENCE) if want.upgrade else want.lock().acquire()
+class Blocking:
+    """How a thread takes and gives back; nothing here suspends."""
 
+    @staticmethod
+    async def take(want: Want, held: Any) -> Any:
+        return held.upgrade(wait=PATIENCE) if want.upgrade else want.lock().acquire()
 
-async def atake(want: Want, held: Any) -> Any:
-    """Acquire it in a task: the line that waits."""
-    return await (held.aupgrade(wait=PATIENCE) if want.upgrade else want.lock().aacquire())
-
-
-def play(party: Party, go: threading.Event, say: Callable[..., None]) -> None:
-    """Be a party, as a thread."""
-    held = take(party.has, None) if party.has else None
-    say("holds")
-    go.wait(PATIENCE)
-    began, more, error = time.monotonic(), None, None
-    try:
-        more = take(party.wants, held)
-    except Exception as raised:  # noqa: BLE001 - is told
-        error = raised
-    outcome = Outcome(began, time.monotonic(), error)
-    for hold in filter(None, (more, held)):
+    @staticmethod
+    async def release(hold: Any) -> None:
         hold.release()
-    say(outcome)
+
+    @staticmethod
+    async def wait(go: threading.Event) -> None:
+        go.wait(PATIENCE)
 
 
-async def aplay(party: Party, go: threading.Event, say: Callable[..., None]) -> None:
-    """Be a party, as a task."""
-    held = await atake(party.has, None) if party.has else None
+class Suspending:
+    """How a task does."""
+
+    @staticmethod
+    async def take(want: Want, held: Any) -> Any:
+        return await (held.aupgrade(wait=PATIENCE) if want.upgrade else want.lock().aacquire())
+
+    @staticmethod
+    async def release(hold: Any) -> None:
+        await hold.arelease()
+
+    @staticmethod
+    async def wait(go: threading.Event) -> None:
+        await asyncio.to_thread(go.wait, PATIENCE)
+
+
+LINES = {way.take.__code__.co_firstlineno + 2 for way in (Blocking, Suspending)}
+"""The lines that wait."""
+
+Say = Callable[[object], None]
+
+
+async def play(party: Party, go: threading.Event, say: Say, way: Any) -> None:
+    """Be a party."""
+    held = await way.take(party.has, None) if party.has else None
     say("holds")
-    await asyncio.to_thread(go.wait, PATIENCE)
+    await way.wait(go)
     began, more, error = time.monotonic(), None, None
     try:
-        more = await atake(party.wants, held)
+        more = await way.take(party.wants, held)
     except Exception as raised:  # noqa: BLE001 - is told
         error = raised
     outcome = Outcome(began, time.monotonic(), error)
     for hold in filter(None, (more, held)):
-        await hold.arelease()
+        await way.release(hold)
     say(outcome)
+
+
+class Host:
+    """What a process with parties in it does."""
+
+    def __init__(self, parent: Connection) -> None:
+        self._parent = parent
+        self._mutex = threading.Lock()
+        self._go: dict[int, threading.Event] = {}
+        self._mine: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+
+    def run(self) -> None:
+        # The main thread waits for locks too, so somebody else listens.
+        threading.Thread(target=self._listen, daemon=True).start()
+        while arguments := self._mine.get():
+            run_blocking(play(*arguments, Blocking))
+
+    def _say(self, number: int, what: object) -> None:
+        with self._mutex:
+            self._parent.send((number, what))
+
+    def _listen(self) -> None:
+        with contextlib.suppress(EOFError):
+            while True:
+                number, party = self._parent.recv()
+                if party is None:
+                    self._go[number].set()
+                else:
+                    self._begin(number, party)
+        self._mine.put(None)
+
+    def _begin(self, number: int, party: Party) -> None:
+        go = self._go[number] = threading.Event()
+        arguments = (party, go, partial(self._say, number))
+        if party.kind == "main":
+            self._mine.put(arguments)
+        elif party.kind == "thread":
+            coroutine = play(*arguments, Blocking)
+            threading.Thread(target=run_blocking, args=(coroutine,), daemon=True).start()
+        else:
+            asyncio.run_coroutine_threadsafe(play(*arguments, Suspending), self._loop)
 
 
 def host(settings: dict[str, Any], parent: Connection) -> None:
-    """Run the parties of this process until there are no more orders; the main function of a process."""
+    """Have parties until there are no more orders; the main function of a process."""
     import django
     from django.conf import settings as django_settings
 
     logging.disable()  # what is to be seen is told
     django_settings.configure(REDIS_LOCKS=settings)
     django.setup()
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
-    mutex = threading.Lock()
-    go: dict[int, threading.Event] = {}
-
-    def sayer(number: int) -> Callable[..., None]:
-        def say(what: object) -> None:
-            with mutex:
-                parent.send((number, what))
-
-        return say
-
-    # The main thread waits for locks too, so somebody else listens.
-    mine: list[Callable[[], None]] = []
-    called = threading.Semaphore(0)
-
-    def listen() -> None:
-        with contextlib.suppress(EOFError):
-            while True:
-                number, party = parent.recv()
-                if party is None:
-                    go[number].set()
-                    continue
-                go[number] = threading.Event()
-                arguments = (party, go[number], sayer(number))
-                if party.kind == "task":
-                    asyncio.run_coroutine_threadsafe(aplay(*arguments), loop)
-                elif party.kind == "thread":
-                    threading.Thread(target=play, args=arguments, daemon=True).start()
-                else:
-                    mine.append(lambda arguments=arguments: play(*arguments))  # type: ignore[misc]
-                    called.release()
-        called.release()
-
-    threading.Thread(target=listen, daemon=True).start()
-    while called.acquire() and mine:
-        mine.pop()()
+    Host(parent).run()
 
 
 class Hosts:

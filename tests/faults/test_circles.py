@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 
 import pytest
-import redis
 
 from redis_locks import DeadlockDetected
 from redis_locks.attempts import RECHECK
@@ -99,21 +98,11 @@ def one_gives_way(
     assert ended - seen < 1.0 + RECHECK * 0.9
     assert error.circle[0].names == own[-1].wants.names
     assert f"pid {hosts.pids[own[-1].host]} " in error.circle[0].who
-    lines = {f"{circles.__file__}:{line}" for line in waiting_lines()}
+    lines = {f"{circles.__file__}:{line}" for line in circles.LINES}
     assert {wait.where for wait in error.circle} <= lines
     left = {each: server_side.left_of(each) for party in own for each in party.wants.names}
     assert set() == set().union(*left.values())
     return error
-
-
-def waiting_lines() -> set[int]:
-    """The lines of the parties that wait."""
-    return {function.__code__.co_firstlineno + 2 for function in (circles.take, circles.atake)}
-
-
-@pytest.fixture
-def server_side(client: redis.Redis) -> Observer:
-    return Observer(client)
 
 
 def modes(error: DeadlockDetected) -> list[str]:
