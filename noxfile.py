@@ -142,7 +142,7 @@ def soak(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON)
 def traffic(session: nox.Session) -> None:
-    """Acquire a million times in one order while all look for deadlocks; takes half an hour. `-- N`: N times."""
+    """Acquire a million times in one order while all look for deadlocks; takes a quarter of an hour. `-- N`: N times."""
     session.install("-e", ".[test]")
     session.run("python", "-m", "tests.faults", "--traffic", *(session.posargs or ["1000000"]))
 
