@@ -13,7 +13,8 @@ import redis
 from redis_locks.backends import backend_for
 from redis_locks.benchmark.figures import Figures, Turn, WorkerReport, summarise
 from redis_locks.benchmark.pool import WorkerPool
-from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, WAIT, Subject, one_server, our_keys
+from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, Subject, our_keys
+from redis_locks.benchmark.taking import WAIT, one_server
 from redis_locks.benchmark.worker import Job
 from redis_locks.exceptions import LockBackendError
 from redis_locks.locks import Lock
@@ -87,13 +88,13 @@ def client_pool(size: int, check: Callable[[], None] = lambda: None) -> WorkerPo
     return WorkerPool("redis_locks.benchmark.worker", size, grace=WAIT + 15.0, check=check)
 
 
-def prepare(pool: WorkerPool, job: Job, clients: int) -> None:
-    """Give a job to so many clients; block until all have connected.
+def prepare(pool: WorkerPool, jobs: Sequence[Job]) -> None:
+    """Give each of as many clients a job; block until all have connected.
 
     Raises:
         WorkerError: A client failed.
     """
-    pool.prepare([asdict(job)] * clients)
+    pool.prepare([asdict(job) for job in jobs])
 
 
 def run(pool: WorkerPool, seconds: float) -> list[WorkerReport]:
@@ -147,14 +148,14 @@ def _measure(
     for turn in plan.turns:
         on_turn(turn)
         key, clients = turn
-        prepare(pool, Job(key, plan.using, seconds), clients)
-        before = _sent(client, key)
+        prepare(pool, [Job(key, plan.using, seconds)] * clients)
+        before = sent(client, key)
         reports[turn].append(run(pool, seconds))
-        commands[turn] += _sent(client, key) - before
+        commands[turn] += sent(client, key) - before
     return {turn: summarise(slices, commands[turn]) for turn, slices in reports.items()}
 
 
-def _sent(client: redis.Redis, key: str) -> int:
+def sent(client: redis.Redis, key: str) -> int:
     """Return how often the server has run the commands of a lock, for anybody, since it started."""
     statistics = client.info("commandstats")
     sends = SUBJECTS[key].sends

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
 
-import redis
-from django.core.exceptions import ImproperlyConfigured
-from redis.lock import Lock as RedisPyLock
-
-from redis_locks.benchmark import book_locks
+from redis_locks.benchmark import book_locks, peers
 from redis_locks.benchmark.figures import ORIGINAL
+from redis_locks.benchmark.taking import LEASE, WAIT, Take, one_server
 from redis_locks.conf import get_settings
-from redis_locks.connections import client_of
 from redis_locks.keys import LockKeys, lock_keys, partition_of
 from redis_locks.locks import Lock
 
 NAME = "redis_locks:benchmark"
 """The start of the names of all locks that are taken; the name of the one that keeps us alone."""
-
-LEASE, WAIT = 10, 60
-"""Seconds, of each lock that can be told."""
-
-Take = Callable[[], AbstractContextManager[object]]
-"""Makes what is to be entered for one acquire; what that yields may have `tries`, else it was one."""
 
 
 @dataclass(frozen=True)
@@ -65,25 +53,6 @@ class Subject:
         return find_spec(self.module) is not None
 
 
-def one_server(using: str | None) -> redis.Redis:
-    """Return the client that `using` names. Raises ImproperlyConfigured if that is a cluster's."""
-    client = client_of(using)
-    if isinstance(client, redis.Redis):
-        return client
-    msg = "a benchmark compares locks on one server: name one of the cluster's nodes, or another server, by --using"
-    raise ImproperlyConfigured(msg)
-
-
-class _Counting(RedisPyLock):
-    """redis-py's lock, and how often it asked."""
-
-    tries = 0
-
-    def do_acquire(self, token: str) -> bool:
-        self.tries += 1
-        return super().do_acquire(token)
-
-
 def _original(using: str | None, name: str) -> Take:
     client = one_server(using)
     return lambda: book_locks.setnx_lock(client, name, WAIT, LEASE)
@@ -92,43 +61,6 @@ def _original(using: str | None, name: str) -> Take:
 def _lua(using: str | None, name: str) -> Take:
     client = one_server(using)
     return lambda: book_locks.lua_lock(client, name, WAIT, LEASE)
-
-
-def _redis_py(sleep: float) -> Callable[[str | None, str], Take]:
-    def opened(using: str | None, name: str) -> Take:
-        client = one_server(using)
-        return lambda: _Counting(client, name, timeout=LEASE, sleep=sleep, blocking_timeout=WAIT)
-
-    return opened
-
-
-class _CountingSets:
-    """A client that counts the SETs, with which python-redis-lock asks."""
-
-    def __init__(self, client: redis.Redis) -> None:
-        self._client = client
-        self.tries = 0
-
-    def set(self, *arguments: Any, **options: Any) -> Any:
-        self.tries += 1
-        return self._client.set(*arguments, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-
-def _python_redis_lock(using: str | None, name: str) -> Take:
-    import redis_lock
-
-    client = one_server(using)
-
-    @contextmanager
-    def take() -> Iterator[_CountingSets]:
-        asked = _CountingSets(client)
-        with redis_lock.Lock(asked, name, expire=LEASE, strict=False):
-            yield asked
-
-    return take
 
 
 def _ours(using: str | None, name: str) -> Take:
@@ -158,6 +90,10 @@ def _python_redis_lock_keys(name: str) -> tuple[bytes, ...]:
     return (f"lock:{name}".encode(), f"lock-signal:{name}".encode())
 
 
+def _walrus_keys(name: str) -> tuple[bytes, ...]:
+    return (f"lock:{name}".encode(), f"lock.event:{name}".encode())
+
+
 OURS = "redis_locks"
 SLEEPLESS = "redis-py-1ms"
 
@@ -172,22 +108,30 @@ SUBJECTS: Mapping[str, Subject] = {
             ("setnx", "expire", "ttl", "watch", "get", "multi", "del", "exec", "unwatch"),
         ),
         Subject("lua", "Lua, of the book", _lua, _book_keys, ("evalsha",)),
-        Subject("redis-py", "redis-py Lock", _redis_py(0.1), _own_key, ("set", "evalsha")),
+        Subject("redis-py", "redis-py Lock", peers.redis_py(0.1), _own_key, ("set", "evalsha")),
         Subject(
-            SLEEPLESS, "redis-py Lock, sleep=1ms", _redis_py(0.001), _own_key, ("set", "evalsha")
+            SLEEPLESS,
+            "redis-py Lock, sleep=1ms",
+            peers.redis_py(0.001),
+            _own_key,
+            ("set", "evalsha"),
         ),
         Subject(
             "python-redis-lock",
             "python-redis-lock",
-            _python_redis_lock,
+            peers.python_redis_lock,
             _python_redis_lock_keys,
             # The script that releases does one GET, and so is counted with it.
             ("set", "get", "blpop"),
             module="redis_lock",
         ),
+        Subject(
+            "walrus", "walrus", peers.walrus, _walrus_keys, ("evalsha", "blpop"), module="walrus"
+        ),
+        Subject("sherlock", "sherlock", peers.sherlock, _own_key, ("evalsha",), module="sherlock"),
         Subject(OURS, "redis_locks", _ours, _our_keys, ("evalsha",)),
     )
 }
 
-USUAL = tuple(key for key in SUBJECTS if key != SLEEPLESS)
+USUAL = (ORIGINAL, "lua", "redis-py", "python-redis-lock", OURS)
 """Those of the table, unless somebody chooses."""

@@ -30,14 +30,26 @@ def possible() -> bool:
     return hasattr(os, "sched_setaffinity") and {SERVER, CLIENTS} <= os.sched_getaffinity(0)
 
 
-def pin(pid: int, processor: int) -> None:
-    """Let a process, all its threads, run on one processor only."""
+def pin(pid: int, *processors: int) -> None:
+    """Let a process, all its threads, run on these processors only."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        os.sched_setaffinity(int(thread.name), {processor})
+        os.sched_setaffinity(int(thread.name), processors)
 
 
 @contextmanager
-def awake() -> Iterator[None]:
+def on_clients_processor() -> Iterator[None]:
+    """Let this process, and what it starts, run where clients do, and keep both processors awake."""
+    processors = os.sched_getaffinity(0)
+    with _awake():
+        pin(os.getpid(), CLIENTS)
+        try:
+            yield
+        finally:
+            pin(os.getpid(), *processors)
+
+
+@contextmanager
+def _awake() -> Iterator[None]:
     """Keep both processors from falling asleep."""
     spinners = [
         subprocess.Popen([sys.executable, "-c", _SPIN, str(processor)])

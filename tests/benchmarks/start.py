@@ -1,4 +1,4 @@
-"""What the app adds to Django's start, with it and without it in turn: `python -m tests.benchmarks.start`.
+"""What the app adds to Django's start, with it and without it in turn.
 
 The processor's time, not the clock's, so that what else runs on the machine counts for less. A project
 without Redis elsewhere: redis-py is imported when the first lock is taken, and counted apart.
@@ -6,11 +6,15 @@ without Redis elsewhere: redis-py is imported when the first lock is taken, and 
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
-from statistics import median
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.benchmarks.sections import Figures, Measure, Place, Section, Wanted
+
+TIME = "ms of the processor"
 
 # What every project with views imports is no cost of the app.
 _START = """
@@ -53,22 +57,33 @@ def _environment() -> dict[str, str]:
     return {name: os.environ[name] for name in os.environ if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15, help="how often all are started in turn")
-    rounds = parser.parse_args().rounds
-    for _, apps, code in STEPS:
-        start(code, *apps)  # so that everything is compiled
-    times = [[start(code, *apps) for _, apps, code in STEPS] for _ in range(rounds)]
-    print(f"ms of the processor, median of {rounds} rounds")  # noqa: T201 - for whoever runs it
-    for place, (label, _, _) in enumerate(STEPS):
-        added = median(each[place] - each[place - 1] for each in times) if place else 0.0
-        least = min(each[place] for each in times)
-        print(  # noqa: T201 - as above
-            f"{median(each[place] for each in times):7.1f}  added {added:+6.1f}  least {least:6.1f}  {label}"
-        )
+@contextmanager
+def _opened(_: Place) -> Iterator[Measure]:
+    codes = {label: (code, *apps) for label, apps, code in STEPS}
+    for code in codes.values():
+        start(*code)  # so that everything is compiled
+
+    def measure(subject: str) -> Figures:
+        # The least of some, as what else the machine does can only add to it.
+        return {TIME: min(start(*codes[subject]) for _ in range(3))}
+
+    yield measure
 
 
-if __name__ == "__main__":
-    main()
+DJANGO, OURS, _ = (label for label, _, _ in STEPS)
+
+SECTION = Section(
+    "start",
+    "Start of a process",
+    [label for label, _, _ in STEPS],
+    _opened,
+    (
+        Wanted(
+            "Django's start: more with redis_locks",
+            lambda round_: round_[OURS][TIME] - round_[DJANGO][TIME],
+            30,
+            most=True,
+            form="{:.1f} ms",
+        ),
+    ),
+)

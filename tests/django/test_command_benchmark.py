@@ -60,6 +60,22 @@ def test_every_lock_is_measured_with_each_number_of_clients(
     assert OURS not in "".join(inspection.names())
 
 
+@pytest.mark.long
+def test_other_libraries_are_measured_where_they_are_installed(
+    left: Callable[[], list[bytes]],
+) -> None:
+    only = [key for key in ("walrus", "sherlock") if SUBJECTS[key].is_installed]
+    if not only:
+        pytest.skip("neither walrus nor sherlock is installed")
+    arguments = ("--seconds", "0.05", "--clients", "1", "--only", *only, "--json")
+    status, out, _ = locks("benchmark", *arguments)
+    assert 0 == status
+    for row in json.loads(out):
+        assert 0 < row["tries"] == row["acquires"]
+        assert 2.0 <= row["commands_per_acquire"] < 2.2
+    assert [] == left()
+
+
 def test_a_terminal_of_80_columns_shows_a_bar_and_then_the_table() -> None:
     arguments = ("--seconds", "0.05", "--clients", "1", "--only", "lua", "redis-py-1ms")
     with Terminal("benchmark", *arguments) as terminal:

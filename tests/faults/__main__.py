@@ -5,22 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import django
 from django.conf import settings
 
+from tests import readme
 from tests.faults import clock, subjects
 from tests.faults.counts import Counts
 from tests.faults.scenarios import SCENARIOS, Scenario, run
 from tests.faults.soak import soak
 from tests.faults.traffic import traffic
 
-README = Path(__file__).parents[2] / "README.md"
-START, END = "<!-- faults -->", "<!-- /faults -->"
 HEAD = (
     "| fault | holds | overlaps | lost updates | tokens repeated or falling | stuck | left behind "
     "| writes fenced off | redis-py's `Lock` |\n|---|---|---|---|---|---|---|---|---|\n"
@@ -120,11 +117,7 @@ def main() -> int:
     if options.write and not good:
         sys.stderr.write("a lock of ours failed: README is left as it is\n")
     elif options.write:
-        text = README.read_text(encoding="utf-8")
-        written = re.sub(
-            f"{START}.*{END}", lambda _: f"{START}\n{table}{END}", text, flags=re.DOTALL
-        )
-        README.write_text(written, encoding="utf-8")
+        readme.write_between("faults", table)
     return 0 if good else 1
 
 

@@ -1,0 +1,150 @@
+"""Processes that take locks, of ours and of other libraries, free ones and one that all want."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+
+from redis_locks.benchmark import measuring
+from redis_locks.benchmark.figures import WorkerReport, jain_index, percentile
+from redis_locks.benchmark.pool import WorkerPool
+from redis_locks.benchmark.subjects import NAME, OURS, SLEEPLESS, SUBJECTS
+from redis_locks.benchmark.worker import Job
+from redis_locks.testing.server import EmbeddedServer
+from tests.benchmarks.sections import Figures, Measure, Place, Section, Wanted, ratio
+
+RATE, JAIN, P99, LONGEST, USED = (
+    "acquires/s", "Jain", "p99 wait, ms", "longest wait, ms", "in use, %",
+)  # fmt: skip
+US = SUBJECTS[OURS].label
+COMPARED = f"{OURS} is"
+
+HOLD = 0.001
+"""Seconds."""
+
+
+def figures(reports: Sequence[WorkerReport], seconds: float) -> Figures:
+    """Return the figures of what clients did in so many seconds."""
+    counts = [len(report.waits_us) for report in reports]
+    waits = sorted(wait / 1000 for report in reports for wait in report.waits_us)
+    return {
+        RATE: sum(counts) / seconds,
+        JAIN: jain_index(counts),
+        P99: percentile(waits, 99),
+        LONGEST: percentile(waits, 100),
+        USED: 100 * sum(report.held for report in reports) / seconds,
+    }
+
+
+def call_out(
+    server: EmbeddedServer,
+    pool: WorkerPool,
+    clients: int,
+    subject: str,
+    seconds: float,
+    *,
+    own: bool = False,
+    hold: float = 0.0,
+) -> None:
+    """Get clients ready to take one lock, or each its own, on an empty server."""
+    with server.client() as client:
+        client.flushall()
+    names = [f"{NAME}:{number}" if own else None for number in range(clients)]
+    measuring.prepare(pool, [Job(subject, server.url, seconds, name, hold) for name in names])
+
+
+def opener(
+    clients: int, *, own: bool = False, hold: float = 0.0
+) -> Callable[[Place], AbstractContextManager[Measure]]:
+    """Return what opens a contest of so many clients."""
+
+    @contextmanager
+    def opened(place: Place) -> Iterator[Measure]:
+        keys = {subject.label: key for key, subject in SUBJECTS.items()}
+
+        def measure(label: str) -> Figures:
+            call_out(
+                place.server, place.pool, clients, keys[label], place.seconds, own=own, hold=hold
+            )
+            found = figures(measuring.run(place.pool, place.seconds), place.seconds)
+            if hold:
+                return found
+            return {name: figure for name, figure in found.items() if name != USED}
+
+        yield measure
+
+    return opened
+
+
+def ahead(where: str, other: str, least: float) -> Wanted:
+    """Return how far ahead of another lock ours is to be."""
+    label = SUBJECTS[other].label
+    return Wanted(f"{where}: against {label}", partial(ratio, ours=US, theirs=label), least)
+
+
+def jain(where: str) -> Wanted:
+    """Return how fair ours is to be."""
+    return Wanted(f"{where}: Jain", lambda round_: round_[US][JAIN], 0.99, form="{:.3f}")
+
+
+def _installed(*keys: str) -> list[str]:
+    return [SUBJECTS[key].label for key in keys if SUBJECTS[key].is_installed]
+
+
+def _shortest_long_wait(round_: dict[str, Figures]) -> float:
+    return round_[US][LONGEST] / round_[SUBJECTS["redis-py"].label][LONGEST]
+
+
+ALONE, OWN, ONE, HELD = (
+    "1 process", "4 processes, own locks", "10 processes, one lock", "10 processes, held for 1 ms",
+)  # fmt: skip
+
+SECTIONS = (
+    Section(
+        "alone",
+        f"{ALONE}, a free lock",
+        _installed(OURS, "redis-py", "lua", "python-redis-lock", "walrus", "sherlock"),
+        opener(1),
+        (
+            ahead(ALONE, "redis-py", 1.4),
+            ahead(ALONE, "lua", 1),
+            ahead(ALONE, "walrus", 1),
+            ahead(ALONE, "sherlock", 1),
+        ),
+        COMPARED,
+    ),
+    Section(
+        "own", OWN, _installed(OURS, "redis-py"), opener(4, own=True), (ahead(OWN, "redis-py", 2),),
+        COMPARED,
+    ),
+    Section(
+        "one",
+        ONE,
+        _installed(OURS, "redis-py", SLEEPLESS, "python-redis-lock"),
+        opener(10),
+        (
+            ahead(ONE, "redis-py", 1.6),
+            ahead(ONE, "python-redis-lock", 2),
+            jain(ONE),
+            Wanted(
+                f"{ONE}: longest wait against redis-py Lock", _shortest_long_wait, 0.1, most=True
+            ),
+        ),
+        COMPARED,
+    ),
+    Section(
+        "held",
+        HELD,
+        _installed(OURS, "redis-py", SLEEPLESS, "python-redis-lock"),
+        opener(10, hold=HOLD),
+        (
+            Wanted(f"{HELD}: time in use", lambda round_: round_[US][USED], 85, form="{:.1f} %"),
+            Wanted(
+                f"{HELD}: p99 wait", lambda round_: round_[US][P99], 25, most=True, form="{:.1f} ms"
+            ),
+            jain(HELD),
+        ),
+        COMPARED,
+    ),
+)  # fmt: skip

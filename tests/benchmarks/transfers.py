@@ -1,0 +1,59 @@
+"""Transfers between two accounts that all want: the bank's strategies, as its comparison measures them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+
+from demo_project.bank.compare import measuring
+from demo_project.bank.compare.plan import Plan
+from demo_project.bank.strategies import STRATEGIES
+from tests.benchmarks.sections import CLIENTS, Figures, Measure, Place, Section, Wanted, ratio
+
+KEYS = {STRATEGIES[key].label: key for key in ("redis_lock", "watch", "optimistic", "script")}
+"""Strategies by label, ours first."""
+
+WHERE = f"{CLIENTS} processes, transfers between 2 accounts"
+
+
+@contextmanager
+def opened(place: Place) -> Iterator[Measure]:
+    """Measure strategies, one after the other, with the same processes."""
+    with place.server.client() as client:
+        # More rounds than are asked for: whoever measures ends it.
+        plan = Plan(min(place.seconds, 10.0), (CLIENTS,), tuple(KEYS.values()), ("hot",), rounds=20)
+        with closing(measuring.measure(client, plan, "benchmark", lambda: None)) as cells:
+
+            def measure(subject: str) -> Figures:
+                cell, found = next(cells)
+                if cell.strategy != KEYS[subject]:
+                    raise RuntimeError(f"{cell} was measured instead of {subject}.")
+                if found.missing_cents or found.overdrawn:
+                    raise RuntimeError(f"{subject} lost money: {found}.")
+                return {
+                    "transfers/s": found.transfers_per_second,
+                    "retries": found.retries_per_transfer,
+                    "round trips": found.round_trips or 0.0,
+                    "p99, ms": found.p99_ms,
+                    "Jain": found.fairness,
+                }
+
+            yield measure
+
+
+def _ahead(theirs: str, least: float) -> Wanted:
+    ours = next(iter(KEYS))
+    return Wanted(
+        f"{WHERE}: {ours} against {theirs}", partial(ratio, ours=ours, theirs=theirs), least
+    )
+
+
+SECTION = Section(
+    "transfers",
+    WHERE,
+    tuple(KEYS),
+    opened,
+    (_ahead(STRATEGIES["watch"].label, 6),),
+    "redis_lock is",
+)

@@ -1,0 +1,85 @@
+"""What the benchmark says of its figures, and where it writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from redis_locks import Lock
+from redis_locks.benchmark.worker import work
+from redis_locks.testing.overrides import override_locks
+from tests import readme
+from tests.benchmarks.__main__ import SECTIONS
+from tests.benchmarks.sections import Round, Section, Wanted, ratio
+
+ROUNDS: list[Round] = [
+    {"ours": {"rate": 300.0}, "theirs": {"rate": 100.0}},
+    {"ours": {"rate": 100.0}, "theirs": {"rate": 100.0}},
+    {"ours": {"rate": 4000.0}, "theirs": {"rate": 2000.0}},
+]
+
+
+def _ahead(round_: Round) -> float:
+    return ratio(round_, "ours", "theirs")
+
+
+def test_what_was_seen_is_the_median_of_the_ratios_within_a_round() -> None:
+    seen = Wanted("speed", _ahead, 2.0).row([ROUNDS])
+    assert (True, "| speed | at least 2.00x | 2.00x (1.00x to 3.00x) |\n") == seen
+
+
+def test_what_was_missed_one_way_is_marked_there() -> None:
+    seen = Wanted("speed", _ahead, 2.0).row([ROUNDS, ROUNDS[1:2]])
+    assert (
+        False,
+        "| speed | at least 2.00x | 2.00x (1.00x to 3.00x) | 1.00x, MISSED |\n",
+    ) == seen
+
+
+def test_a_bound_may_be_the_most() -> None:
+    assert Wanted("cost", _ahead, 2.0, most=True).row([ROUNDS])[0]
+    assert not Wanted("cost", _ahead, 1.9, most=True).row([ROUNDS])[0]
+
+
+def test_a_library_that_is_not_installed_is_said_to_be_so() -> None:
+    wanted = Wanted("speed", lambda round_: ratio(round_, "ours", "nobody's"), 2.0)
+    assert (True, "| speed | at least 2.00x | not installed |\n") == wanted.row([ROUNDS])
+
+
+def test_a_section_s_table_has_medians_and_compares_within_rounds() -> None:
+    section = Section("key", "Title", ("ours", "theirs"), open=None, wanted=(), compared="ours is")
+    lines = "".join(section.table(ROUNDS)).splitlines()
+    assert "Title, median of 3 rounds" in lines
+    assert ["| ours | 300 | 1.00x |", "| theirs | 100 | 2.00x |"] == lines[-2:]
+
+
+def test_every_section_says_what_is_wanted() -> None:
+    assert all(section.wanted and section.subjects for section in SECTIONS.values())
+
+
+def test_only_what_was_held_in_time_counts_as_in_use() -> None:
+    with override_locks("granted"):
+        lock = Lock("benchmark")
+        report = work(lambda: lock, seconds=0.02, hold=0.03)
+        assert (1, 1) == (report.tries, len(report.waits_us))
+        assert 0 < report.held <= 0.02
+        assert 0.0 == work(lambda: lock, seconds=0.001).held
+
+
+def test_a_table_is_written_between_its_comments_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "README.md"
+    page.write_text("a\n<!-- speed -->\nold\n<!-- /speed -->\nb\n", encoding="utf-8")
+    monkeypatch.setattr(readme, "README", page)
+    readme.write_between("speed", "new \\1\n")
+    assert "a\n<!-- speed -->\nnew \\1\n<!-- /speed -->\nb\n" == page.read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="size"):
+        readme.write_between("size", "new\n")
+
+
+def test_readme_has_room_for_each_table() -> None:
+    text = readme.README.read_text(encoding="utf-8")
+    for name in ("benchmark", "faults"):
+        assert 1 == text.count(f"<!-- {name} -->") == text.count(f"<!-- /{name} -->")
