@@ -17,6 +17,9 @@ from redis_locks.store import Request
 YOUNG: Final = 0.05
 """Seconds for which nobody asks who holds: so long what Redis says of a hold may be out of date."""
 
+FORCE_RELEASED: Final = "an operator force-released it"
+"""Why a hold is lost whose process was told so."""
+
 
 class Line(Protocol):
     """Where a hold may pass to another thread or task of this process; see `lines`."""
@@ -61,6 +64,7 @@ class Lease:
         "renews",
         "request",
         "restating",
+        "revoked",
         "script",
         "since",
         "token",
@@ -92,6 +96,8 @@ class Lease:
         self.script = script or (scripts.CONFIRM if request.replicas else scripts.EXTEND)
         """What extends it: takes the arguments of `extend.lua` and replies as it does."""
         self.lost = False
+        self.revoked = False
+        """Whether it was told that it is lost because somebody force-released its hold."""
         self.upgrading = -inf
         """Until when it was being turned into another lease, inf while it is: "not held" may mean just that."""
         self.ended = False
@@ -188,6 +194,11 @@ class Lease:
             self.lost = True
         return self.lost
 
+    def revoke(self) -> None:
+        """Note that somebody force-released its hold, if it was not lost before."""
+        self.revoked = self.revoked or not self.is_over()  # before `lost`: who sees that asks why
+        self.lost = True
+
     def first_told(self) -> bool:
         """Return True once: to whoever is to tell how the hold ended."""
         try:
@@ -232,6 +243,10 @@ async def tell_lost(driver: Driver, lease: Lease) -> None:
     """Tell, unless that was done, that the hold is lost."""
     end = min(monotonic(), lease.deadline)
     if lease.first_told() and observing.counted("lost", lease.request, driver, end - lease.since):
-        over = end == lease.deadline
-        reason = "its lease ended" if over else "Redis does not know our hold any more"
+        if lease.revoked:
+            reason = FORCE_RELEASED
+        elif end == lease.deadline:
+            reason = "its lease ended"
+        else:
+            reason = "Redis does not know our hold any more"
         await tell(driver, "lost", lease, held=end - lease.since, reason=reason)

@@ -12,7 +12,7 @@ from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver, Link, LinkBroken
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
 from redis_locks.identity import note_unconfirmed, process_id
-from redis_locks.leases import Lease
+from redis_locks.leases import FORCE_RELEASED, Lease
 from redis_locks.persisting import persist
 from redis_locks.tenure import Tenure
 
@@ -180,9 +180,12 @@ class Possession:
         )
 
     def _lost(self) -> LockLost:
+        why = "its lease ended or it was released by somebody else"
+        if any(part._lease.revoked for part in self.parts):  # noqa: SLF001 - one class
+            why = FORCE_RELEASED
         return LockLost(
-            f"Lock {self.name!r} was lost: its lease ended or it was released by somebody else. "
-            "Do not rely on what was done since; use a longer lease, renewal, or the fencing token."
+            f"Lock {self.name!r} was lost: {why}. Do not rely on what was done since; "
+            "use a longer lease, renewal, or the fencing token."
         )
 
     def __del__(self) -> None:

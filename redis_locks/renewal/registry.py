@@ -76,11 +76,11 @@ class Registry:
         return lease.restates()
 
     def revoke(self, token: str) -> None:
-        """Note that somebody else ended the hold of `token`."""
+        """Note that an operator ended the hold of `token`."""
         reference = self._leases.get(token)
         lease = reference() if reference is not None else None
         if lease is not None and not lease.ended:
-            lease.lost = True
+            lease.revoke()
             self._lose(lease)
 
     def renew_all(self) -> None:

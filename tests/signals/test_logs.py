@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, LockLost
+from redis_locks import Lock, LockLost, inspection
 from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until
-from tests.signals.conftest import IMPATIENT, deadlocked
+from tests.signals.conftest import IMPATIENT, Heard, deadlocked
 
 
 @pytest.fixture
@@ -45,6 +45,18 @@ def test_a_lost_hold_is_an_error_told_once(
         world.release(hold)
     (text,) = [text for level, text in lines() if level == "ERROR"]
     assert "Redis does not know our hold any more" in text
+
+
+def test_a_force_released_hold_says_so_in_log_event_and_error(
+    world: World, name: str, lines: Any, heard: Heard
+) -> None:
+    hold = held(world, Lock(name, lease=60))
+    assert 1 == inspection.force_release(name).ended
+    until(lambda: "ERROR" in dict(lines()))
+    with pytest.raises(LockLost, match="was lost: an operator force-released it"):
+        world.release(hold)
+    assert "an operator force-released it" in dict(lines())["ERROR"]
+    assert "an operator force-released it" == heard.only("lost").reason
 
 
 def test_a_deadlock_is_a_warning_with_all_who_are_in_it(
