@@ -22,6 +22,7 @@ from redis_locks.locks import (
     checked_replicas,
     validate_mode,
 )
+from redis_locks.names import in_block
 from redis_locks.reads import Command, packed_reads
 from redis_locks.responses import conflict_response
 from redis_locks.scopes import Scope, ScopeName
@@ -53,7 +54,9 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         name: On a function: a template over its parameters, ``"account:{account_id}"`` or
             ``"user:{request.user.pk}"``; or a callable that gets the call's arguments and
             returns the name, or several names as a list or tuple; or None for the function's
-            module and qualified name. In a block: the name, literally.
+            module and qualified name. In a block: the name, such as an f-string; literal braces are
+            doubled, as in a template, and fields are an error. `Lock` takes any text as it is, so
+            use that for names made of what others type.
         *more: Templates or names of further locks, acquired with it all at once or not at all.
         mode: "exclusive", or "shared" with other shared holders.
         wait: Seconds to wait while somebody else holds it. 0: do not wait. None: for ever.
@@ -112,6 +115,9 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         self._named_by_call = name is None or callable(name)
         if not self._named_by_call or more:
             self._set_names(self._sources)
+        self._braces = any(
+            "{" in each or "}" in each for each in self._sources if isinstance(each, str)
+        )
         self._mode = validate_mode(mode)
         self._set_options(wait, lease, renew, using, label)
         self._scope = Scope(scope, database, commit_guard)
@@ -189,6 +195,11 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         if self._on_conflict is not None or self._conflict_status is not None:
             msg = "on_conflict and conflict_status are for functions; a block raises on contention"
             raise TypeError(msg)
+        if self._braces:
+            self._set_names(
+                map(in_block, map(str, self._sources))
+            )  # the same, should two threads come at once
+            self._braces = False
 
     def _acquire_blocking(self, wait: float | None) -> Hold | Refused:
         self._require_name()

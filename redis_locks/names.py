@@ -122,6 +122,29 @@ def parse(text: str) -> NameTemplate:
     return template
 
 
+def in_block(text: str) -> str:
+    """The lock name that ``text`` spells where no call fills it in; literal braces are doubled.
+
+    Raises:
+        ValueError: The text has fields, or is not a template.
+    """
+    if "{" not in text and "}" not in text:
+        return text
+    try:
+        template = parse(text)
+    except ValueError as error:
+        msg = f"{error}. In a block write an f-string, or Lock(...), which takes any text as it is"
+        raise ValueError(msg) from None
+    if template.fields:
+        msg = (
+            f"lock name {text!r} has the field {{{template.fields[0].text}}}, which only the call of a decorated "
+            f"function can fill in. In a block write an f-string, f{text!r}; or, for this very name, "
+            "Lock(...), or doubled braces"
+        )
+        raise ValueError(msg)
+    return template.render(lambda root: root)
+
+
 def _parse_field(template: str, field: str, *, plain: bool) -> Field:
     root, *attributes = field.split(".")
     private = any(attribute.startswith("_") for attribute in attributes)

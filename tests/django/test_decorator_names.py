@@ -1,4 +1,4 @@
-"""Which lock `redis_lock` takes: by a template, a callable or the function, and literally in a block."""
+"""Which lock `redis_lock` takes: by a template, a callable or the function, and as it stands in a block."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import SynchronousOnlyOperation
 
+from redis_locks import Semaphore
 from redis_locks.decorators import redis_lock
 from tests.elsewhere import ais_free, is_free
 
@@ -52,19 +53,38 @@ def test_a_function_of_executed_text_may_give_the_name() -> None:
     exec(text, {"redis_lock": redis_lock})  # noqa: S102 - as an interactive session does
 
 
-def test_a_block_takes_the_name_literally(name: str) -> None:
-    with redis_lock(name + ":{x}", wait=0) as hold:
-        assert hold.name == name + ":{x}"
+def test_in_a_block_doubled_braces_are_literal_ones(name: str) -> None:
+    with redis_lock(name + ":{{x}}", wait=0) as hold:
+        assert name + ":{x}" == hold.name
         assert not is_free(name + ":{x}")
     assert is_free(name + ":{x}")
 
 
-def test_an_async_block_takes_the_name_literally(name: str) -> None:
+def test_in_an_async_block_too(name: str) -> None:
     async def main() -> str:
-        async with redis_lock(name + ":{x}", wait=0) as hold:
+        async with redis_lock(name + ":{{x}}", wait=0) as hold:
             return hold.name
 
-    assert asyncio.run(main()) == name + ":{x}"
+    assert name + ":{x}" == asyncio.run(main())
+
+
+@pytest.mark.parametrize("text", ["account:{x}", "account:{x!r}", "account:{", "}"])
+@pytest.mark.parametrize("made", [redis_lock, lambda text: Semaphore(text, 2)])
+def test_a_field_in_the_name_of_a_block_is_an_error_that_says_what_to_write(
+    made: Any, text: str
+) -> None:
+    lock = made(text)
+    attempts = (
+        lock.__enter__,
+        lock.hold().__enter__,
+        lock.acquire,
+        lambda: asyncio.run(lock.__aenter__()),
+        lambda: asyncio.run(lock.aacquire()),
+        lambda: lock.name,
+    )
+    for attempt in attempts:
+        with pytest.raises(ValueError, match=r"write an f-string.*Lock\(\.\.\.\)"):
+            attempt()
 
 
 @pytest.mark.parametrize("source", [None, named])
