@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import redis
 from django.core.management import CommandError, call_command
+from django.test import override_settings
 
 from demo_project.bank.accounts import account_key
 from demo_project.bank.compare.measuring import account_ids
@@ -98,6 +99,23 @@ def test_demo_serves_the_site_on_a_free_port_when_its_own_is_taken(
                 assert f" 1. {url}\n" in said
                 assert f" 2. {url}admin/bank/comparison/\n" in said
                 assert f"{url}admin/redis_locks/lock/\n" in said
+                line = re.search(r"^ +(REDIS_URL=.* locks list)$", said, re.MULTILINE)
+                assert line
+                address = line[1].removeprefix("REDIS_URL=").split()[0].strip("'")
+                with (
+                    override_settings(REDIS_LOCKS={"CONNECTION": address}),
+                    Lock("seen from a second terminal"),
+                ):
+                    typed = subprocess.run(  # noqa: S602 - as a user types it
+                        line[1],
+                        shell=True,
+                        env=environment,
+                        cwd=ROOT,
+                        capture_output=True,
+                        text=True,
+                        check=False,
+                    )
+                assert "seen from a second terminal" in typed.stdout, typed.stderr
                 with urllib.request.urlopen(url, timeout=10) as page:  # noqa: S310
                     assert "Demo bank" in page.read().decode()
                     assert "default-src 'self'" in page.headers["Content-Security-Policy"]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 import socket
 import sys
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
@@ -65,9 +68,22 @@ class Command(BaseCommand):
         self.stdout.write(f"Open {site}/ and stop the demo with Ctrl-C. What to click first:")
         for line in directions(site):
             self.stdout.write(line)
+        self.stdout.write(
+            " And in a second terminal, from this directory, the same locks as a command:"
+        )
+        self.stdout.write(f"    {command_here('locks', 'list')}")
         self.stdout.flush()
         # No reloader: it would run this command, and so the server, a second time.
         call_command("runserver", f"127.0.0.1:{port}", use_reloader=False, skip_checks=True)
+
+
+def command_here(*arguments: str) -> str:
+    """The line for a shell in this directory that runs ``manage.py`` on the server of this demo."""
+    paths = [Path(sys.executable), settings.BASE_DIR / "manage.py"]
+    here = Path.cwd()
+    shown = [path.relative_to(here) if path.is_relative_to(here) else path for path in paths]
+    line = shlex.join([*map(str, shown), *arguments])
+    return f"REDIS_URL={shlex.quote(settings.REDIS_URL)} {line}"
 
 
 def create_login() -> str:
