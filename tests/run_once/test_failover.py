@@ -1,4 +1,19 @@
-"""The eight cases of the failover worker: five when a worker checks on the job, three when it takes over."""
+"""The eight cases of "Redis Global Locks Redux", each as a test of its own, in the order of that text.
+
+`checkLock`, when a worker checks on the job:
+
+1. the lock changed meanwhile: `test_check_1_...`
+2. the lock is gone, as the work is completed: `test_check_2_...`
+3. it says DONE: `test_check_3_...` (nobody deletes it, it expires)
+4. nobody has begun an attempt since the last look: `test_check_4_...`
+5. somebody has: `test_check_5_...`
+
+`reacquireLock`, when it takes over:
+
+1. the allotment of attempts is used up: `test_takeover_1_...`
+2. the lock changed meanwhile: `test_takeover_2_...`
+3. it has the lock: `test_takeover_3_...`
+"""
 
 from __future__ import annotations
 
