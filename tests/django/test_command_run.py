@@ -146,7 +146,7 @@ def test_a_command_that_loses_its_lock_is_ended(name: str) -> None:
         process.line()
         assert 1 == inspection.force_release(name).ended
         status, _, err = process.end()
-    assert 143 == status
+    assert 79 == status
     assert "The lock was lost; ending sh." in err
     assert f"Lock '{name}' was lost" in err
 
@@ -156,7 +156,7 @@ def test_a_command_that_ends_well_when_its_lock_is_lost_has_failed_all_the_same(
     with Process("run", name, "--lease", "0.5", *python(program)) as process:
         assert process.line().startswith("ready")
         inspection.force_release(name)
-        assert 1 == process.end()[0]
+        assert 79 == process.end()[0]
 
 
 def test_a_command_that_does_not_want_to_end_is_killed_with_all_that_it_started(name: str) -> None:
@@ -166,7 +166,7 @@ def test_a_command_that_does_not_want_to_end_is_killed_with_all_that_it_started(
         grandchild = int(process.line())
         assert is_alive(grandchild)
         inspection.force_release(name)
-        assert 128 + signal.SIGKILL == process.end()[0]
+        assert 79 == process.end()[0]
     until(lambda: not is_alive(grandchild))
 
 
@@ -178,7 +178,7 @@ def test_a_command_whose_parent_was_stopped_past_the_lease_is_ended(name: str) -
         process.send(signal.SIGSTOP)
         with Lock(name, wait=20, lease=60) as successor:
             process.send(signal.SIGCONT)
-            assert 143 == process.end()[0]
+            assert 79 == process.end()[0]
             lock = inspection.lock(name)
             assert lock
             assert successor.token == lock.holders[0].token
@@ -192,7 +192,7 @@ def test_a_command_is_ended_when_the_server_is_gone_for_longer_than_the_lease(
         process.line()
         private_server.kill()
         status, _, err = process.end()
-    assert 143 == status
+    assert 79 == status
     assert "The lock was lost; ending sh." in err
 
 

@@ -122,7 +122,7 @@ def test_a_job_that_loses_its_lock_is_ended_and_another_takes_over(once: Once, n
         process.line()
         assert 1 == inspection.force_release(name).ended
         code, _, err = process.end()
-    assert 143 == code
+    assert 79 == code
     assert "The lock was lost; ending sh." in err
     assert (0, "2 of 3\n", "") == once(name, "--", "sh", "-c", SAYS_WHICH)
 

@@ -25,7 +25,8 @@ class Command(BaseCommand):
     help = (
         "Show the locks that are held or waited for, release them, run commands under them. "
         "Exit status: 0 ok, 1 not found or something is wrong, 64 usage, 69 the server cannot "
-        "be reached, 70 a job has failed as often as it may be tried, 75 somebody else holds the lock."
+        "be reached, 70 a job has failed as often as it may be tried, 75 somebody else holds the lock, "
+        "79 a command lost its lock while it ran."
     )
     # A tool for the hour of need must not stop at an unrelated failing check.
     requires_system_checks = []

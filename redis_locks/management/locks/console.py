@@ -31,6 +31,9 @@ GIVEN_UP = 70
 BUSY = 75
 """EX_TEMPFAIL of sysexits.h: somebody else holds the lock."""
 
+LOST = 79
+"""The command that ran lost its lock. Above all of sysexits.h, so that hardly any command has it as its own."""
+
 _CLEAR = "\r\x1b[K"
 _BAR = 20
 

@@ -11,7 +11,7 @@ from django.core.management.base import CommandParser
 from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.holds import Hold
 from redis_locks.management.locks.child import Child, Signals
-from redis_locks.management.locks.console import UNREACHABLE, Console
+from redis_locks.management.locks.console import LOST, UNREACHABLE, Console
 from redis_locks.management.locks.starting import add_job_arguments, begin, beginning_of
 from redis_locks.management.locks.verb import Verb, seconds
 from redis_locks.run_once import Attempt
@@ -32,7 +32,8 @@ class Run(Verb):
     details = (
         "Signals are passed on; the exit status is "
         "the command's (128 + the number of a signal that ended it), 75 if somebody else holds the "
-        "lock or an operator cancelled the wait. A command that loses its lock is ended. Should we be killed by "
+        "lock or an operator cancelled the wait. A command that loses its lock is ended, and the "
+        "exit status is 79, however it ends. Should we be killed by "
         "SIGKILL, it gets SIGTERM on Linux, and goes on elsewhere. It finds the fencing token, by which "
         f"what it writes can tell late writes, in {_FENCING_TOKEN}. With --once the command is a job: an exit status of 0 makes it done, any "
         "other a failed attempt, which the next one to try repeats. The exit status is 0 if the job is "
@@ -102,8 +103,7 @@ def _supervise(
         _end(hold, code)
     except LockLost as error:
         console.note(printable(str(error)))
-        # The command may well think that all is well.
-        return code or 1
+        return LOST  # the command may well think that all is well
     except LockBackendError as error:
         console.note(printable(str(error)))
         if isinstance(hold, Attempt):
