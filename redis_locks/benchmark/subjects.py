@@ -12,8 +12,9 @@ from redis_locks.benchmark.taking import LEASE, WAIT, Take, one_server
 from redis_locks.conf import get_settings
 from redis_locks.keys import LockKeys, lock_keys, partition_of
 from redis_locks.locks import Lock
+from redis_locks.statistics.counting import BENCHMARK
 
-NAME = "redis_locks:benchmark"
+NAME = BENCHMARK
 """The start of the names of all locks that are taken; the name of the one that keeps us alone."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from redis_locks.observing import Kind
@@ -14,6 +14,9 @@ MOST_NAMES_KEPT = 2000
 
 MOST_NAMES_SENT = 100
 """How many of them are sent as they are: those with most contention."""
+
+BENCHMARK: Final = "redis_locks:benchmark"
+"""The start of the names of locks that `locks benchmark` takes: of these nothing is sent."""
 
 REST: Final = ""
 """The name under which the others are summed up; no lock has it."""
@@ -103,7 +106,7 @@ class Tally:
     def figures(self) -> dict[str, int]:
         """Return what to add to each figure, "METRIC NAME"; the less contended names summed up."""
         figures: dict[str, int] = {}
-        for place, name in enumerate(sorted(self._counts, key=self._rank)):
+        for place, name in enumerate(self._ranked(self._counts)):
             sent = name if place < MOST_NAMES_SENT else REST
             for metric, count in self._counts[name].items():
                 figure = f"{metric} {sent}"
@@ -112,10 +115,14 @@ class Tally:
 
     def notes(self) -> Iterator[tuple[str, Note, bool]]:
         """Yield names and notes, each name's oldest first, and whether it is one of the frequent kinds."""
-        for name in sorted(self._notes, key=self._rank)[:MOST_NAMES_SENT]:
+        for name in self._ranked(self._notes)[:MOST_NAMES_SENT]:
             for kept in self._notes[name]:
                 for note in kept:
                     yield name, note, note.kind in _FREQUENT
+
+    def _ranked(self, names: Iterable[str]) -> list[str]:
+        """Return the names of which anything is sent, the most contended first."""
+        return sorted((name for name in names if not name.startswith(BENCHMARK)), key=self._rank)
 
     def _rank(self, name: str) -> tuple[int, int]:
         counts = self._counts.get(name, {})

@@ -9,7 +9,7 @@ import pytest
 from django.test import override_settings
 
 from redis_locks.statistics import counting
-from redis_locks.statistics.counting import REST, Note, Tally, is_noted
+from redis_locks.statistics.counting import BENCHMARK, REST, Note, Tally, is_noted
 from redis_locks.statistics.flushing import Flusher
 
 
@@ -84,3 +84,12 @@ def test_of_what_is_frequent_few_are_to_be_noted_and_of_the_rest_more() -> None:
     kept = [(note.kind, note.at) for _, note, _ in tally.notes()]
     assert [("acquired", number) for number in range(5)] == kept[:5]
     assert [("lost", number) for number in range(80, 100)] == kept[5:]
+
+
+def test_nothing_is_sent_of_the_locks_of_a_benchmark() -> None:
+    tally = Tally()
+    for name in (f"{BENCHMARK}:redis_locks", "account:17"):
+        tally.count("acquired", (name,), 0.0)
+        tally.note(name, Note(0.0, "acquired", "somebody"))
+    assert {"a account:17": 1} == tally.figures()
+    assert ["account:17"] == [name for name, _, _ in tally.notes()]
