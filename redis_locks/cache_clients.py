@@ -36,6 +36,14 @@ def clients_of_cache(alias: str) -> list[redis.Redis]:
 def _clients_of(alias: str) -> list[object]:
     # A backend object of our own: Django's keeps its pools per thread and per object.
     backend = caches.create_connection(alias)
+    where = caches.settings[alias].get("LOCATION")
+    if isinstance(backend, (DjangoRedisCache, PackageRedisCache)) and not where:
+        # Said by us, as the packages' own words name neither.
+        msg = (
+            f"redis_locks: CACHES[{alias!r}]['LOCATION'] is {where!r}. Give the address of the server, "
+            "such as 'redis://localhost:6379/1'."
+        )
+        raise ImproperlyConfigured(msg)
     if isinstance(backend, DjangoRedisCache):
         return [backend._cache.get_client(None, write=True)]  # noqa: SLF001 - no public way
     if isinstance(backend, PackageRedisCache):

@@ -6,6 +6,8 @@ import time
 from statistics import median
 from typing import NamedTuple
 
+from django.conf import settings
+
 from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
 from redis_locks.exceptions import LockError
@@ -14,6 +16,9 @@ from redis_locks.shared_databases import caches_beside
 
 LOCK_NAME = "redis_locks doctor"
 """The lock that is acquired and released to see whether that works."""
+
+SHARED_WITH_CACHE = "redis_locks.W006"
+"""The system check that says the same; whoever silences it has taken note."""
 
 _SAMPLES = 15
 _SLOW = 0.01
@@ -71,6 +76,10 @@ def shared_cache(probe: Probe) -> Verdict:
     if not sharing:
         return ok("No cache in CACHES uses the database that keeps the locks.")
     named = ", ".join(f"caches['{alias}'].clear()" for alias in sharing)
+    if SHARED_WITH_CACHE in settings.SILENCED_SYSTEM_CHECKS:
+        return ok(
+            f"{named} empties the database of the locks; {SHARED_WITH_CACHE} is in SILENCED_SYSTEM_CHECKS."
+        )
     return warning(
         f"{named} empties the database, and with it all locks.",
         "Give the locks a database of their own: REDIS_LOCKS = {'CONNECTION': 'redis://…/1'}.",

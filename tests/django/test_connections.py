@@ -50,6 +50,15 @@ def with_cache(**cache: Any) -> override_settings:
     )
 
 
+@pytest.mark.parametrize("backend", [PACKAGE, DJANGO])
+def test_an_empty_location_is_named_with_its_value(backend: str) -> None:
+    with (
+        with_cache(BACKEND=backend, LOCATION=""),
+        pytest.raises(ImproperlyConfigured, match=r"CACHES\['c'\]\['LOCATION'\] is ''"),
+    ):
+        resolve("c")
+
+
 def test_none_is_the_connection_of_the_settings() -> None:
     with override_settings(REDIS_LOCKS={"CONNECTION": "redis://here:1/2"}):
         assert resolve().description == "redis://here:1/2"

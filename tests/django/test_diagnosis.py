@@ -10,11 +10,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.test import override_settings
 
 from redis_locks import diagnosis, scripts
+from redis_locks.checks.servers import SHARED_WITH_CACHE
 from redis_locks.connections import resolve
 from redis_locks.diagnosis import Finding, Level, client, rights, server
 from redis_locks.testing.server import EmbeddedServer
@@ -202,6 +204,13 @@ def test_a_cache_in_the_same_database_is_a_warning(redis_server: EmbeddedServer)
         assert Level.WARNING is finding.level
         assert "caches['default'].clear()" in finding.message
     assert Level.OK is found(f"{redis_server.url}?db=1")["shared cache"].level
+
+
+def test_a_shared_cache_is_no_warning_to_whoever_has_silenced_that(settings: Any) -> None:
+    settings.SILENCED_SYSTEM_CHECKS = [SHARED_WITH_CACHE]
+    finding = found(None)["shared cache"]
+    assert Level.OK is finding.level
+    assert "caches['default'].clear()" in finding.message
 
 
 @pytest.mark.long
