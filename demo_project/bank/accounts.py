@@ -8,6 +8,8 @@ from typing import Self
 
 import redis
 
+from .live.money import money
+
 FIELD = "money"
 
 
@@ -30,7 +32,7 @@ class InsufficientFunds(TransferError):
     def of(cls, sender: str, balance: int, cents: int) -> Self:
         """The error that names the account and both amounts."""
         return cls(
-            f"Account {sender!r} holds {balance} cents, which is less than the {cents} cents asked for."
+            f"Account {sender!r} holds {money(balance)}, which is less than the {money(cents)} asked for."
         )
 
 

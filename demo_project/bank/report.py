@@ -29,10 +29,12 @@ from .compare.summaries import (
     RETRIES,
     ROUND_TRIPS,
     THROUGHPUT,
+    Summaries,
     Summary,
     summarise_rounds,
 )
 from .models import Comparison
+from .strategies import ROWS_NOTE, STRATEGIES, Kind
 
 COLUMNS = ("strategy", "per s", "±%", "retries", "trips", "p50 ms", "p99 ms", "Jain", "money")
 BOOK_COLUMNS = ("lock", "clients", "tries", "acquires", "+/-", "book: tries", "acquires", "+/-")
@@ -71,9 +73,17 @@ def print_report(stream: TextIO, comparison: Comparison, *, color: bool) -> None
         rows = [cells_of(found) for found in group]
         wrong = [row for row in rows if row[-1] != OK]
         _print_table(stream, title, COLUMNS, rows, widths, wrong, color=color)
+    stream.writelines(fill(note, LINE) + "\n\n" for note in _notes(summaries))
     for finding in findings_of(summaries, comparison.busy_percent):
         if finding.main:
             stream.write(fill(f"- {finding.text}", LINE, subsequent_indent="  ") + "\n")
+
+
+def _notes(summaries: Summaries) -> Iterator[str]:
+    """The small print of the tables."""
+    kinds = {STRATEGIES[name].kind for _, _, name in summaries if name in STRATEGIES}
+    if Kind.ROWS in kinds:
+        yield f"trips: to Redis and back, for a transfer; - where none is made. {ROWS_NOTE}"
 
 
 Cells = tuple[str, ...]

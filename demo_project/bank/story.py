@@ -16,7 +16,7 @@ from .compare.worker import OVERDRAFT_EVERY
 from .forms import command_to_repeat, link_to_repeat
 from .models import Comparison
 from .sources import strategies_shown
-from .strategies import STRATEGIES, label_of
+from .strategies import ROWS_NOTE, STRATEGIES, label_of
 
 LABELS = {
     "server": "Server",
@@ -44,6 +44,7 @@ def story_of(comparison: Comparison | None) -> dict[str, Any]:
         "comparison": comparison,
         "strategies": strategies_shown(),
         "accounts": ACCOUNTS,
+        "rows_note": ROWS_NOTE,
         "findings": [found for found in main if found not in beside],
         "details": [found for found in findings if not found.main],
         "charts": charts,

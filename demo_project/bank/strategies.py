@@ -172,6 +172,12 @@ _TABLE = (
     ),
 )
 
+ROWS_NOTE = (
+    "On SQLite, each transaction over rows begins with BEGIN IMMEDIATE, so one runs at a time in the whole "
+    "database, whatever it locks on Redis besides."
+)
+"""What to know of all strategies over rows, wherever their figures are shown."""
+
 STRATEGIES = {strategy.name: strategy for strategy in _TABLE}
 
 

@@ -141,6 +141,14 @@ def test_a_run_without_the_table_does_not_show_one() -> None:
     assert "book-table" not in page
 
 
+def test_the_terminal_has_the_small_print_of_rows_where_there_are_any() -> None:
+    out = io.StringIO()
+    print_report(out, finished_run({("hot", 2, "rows_db"): [100]}), color=False)
+    said = " ".join(out.getvalue().split())
+    assert "trips: to Redis and back" in said
+    assert "On SQLite, each transaction over rows begins with BEGIN IMMEDIATE" in said
+
+
 def test_the_terminal_shows_the_table_in_80_columns() -> None:
     run = finished_run({("hot", 2, "script"): [100]}, book_table=table(0.005))
     out = io.StringIO()

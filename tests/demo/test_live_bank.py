@@ -95,7 +95,7 @@ def test_the_same_form_sent_twice_moves_the_money_once(bank: redis.Redis) -> Non
         ({"amount": "1.005"}, "no more than 2 decimal places"),
         ({"amount": "NaN"}, "Enter a number"),
         ({"amount": ""}, "required"),
-        ({"amount": "1000.01"}, "less than the 100001 cents"),
+        ({"amount": "1000.01"}, "less than the 1,000.01 asked"),
         ({"recipient": "alice"}, "the same account"),
         ({"recipient": "mallory"}, "Select a valid choice"),
         ({"strategy": "unprotected"}, "Select a valid choice"),
@@ -172,7 +172,7 @@ def test_a_refused_transfer_of_a_race_says_why(bank: redis.Redis) -> None:
     result = run_race(bank, PAIR, 100_001, strategy="redis_lock", each_way=1)
     assert (0, 0) == (result.moved, result.missing_cents)
     assert result.before == result.after == result.expected
-    assert "less than the 100001 cents" in result.runners[0].outcome
+    assert "less than the 1,000.01 asked" in result.runners[0].outcome
 
 
 def test_a_second_race_at_the_same_time_is_refused(

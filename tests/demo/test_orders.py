@@ -152,18 +152,20 @@ def test_a_finding_without_crossover_says_who_wins(
         **{("hot", count, "optimistic"): [rate] * 3 for count, rate in optimistic.items()},
         **{("hot", count, "redis_lock"): [500] * 3 for count in optimistic},
     }
-    (found,) = [text for text in texts(rates) if "on hot accounts" in text]
+    (found,) = [text for text in texts(rates) if f"on hot accounts, {OPTIMISTIC}" in text]
     assert found.endswith(words)
 
 
 def test_an_order_in_words_claims_no_more_than_the_rounds_show() -> None:
-    order = next(text for text in texts(HOT_OPTIMISTIC) if "1 worker, in" in text)
+    order = next(text for text in texts(HOT_OPTIMISTIC) if "1 worker," in text)
     assert order == (
-        "Throughput (transfers per second, more is better), hot accounts, 1 worker, in this run: "
-        f"{OPTIMISTIC} (1,000), within noise of redis_lock (1,000)."
+        "In this run, on hot accounts, with 1 worker, by throughput (transfers per second, more is better): "
+        f"{OPTIMISTIC} (1,000) is within noise of redis_lock (1,000)."
     )
-    order = next(text for text in texts(HOT_OPTIMISTIC) if "Throughput" in text and "10 w" in text)
-    assert order.endswith(f"redis_lock (1,400), ahead of {OPTIMISTIC} (500).")
+    order = next(
+        text for text in texts(HOT_OPTIMISTIC) if "by throughput" in text and "10 w" in text
+    )
+    assert order.endswith(f"redis_lock (1,400) is ahead of {OPTIMISTIC} (500).")
 
 
 def test_too_few_rounds_make_no_order_and_the_page_says_so() -> None:
@@ -247,6 +249,8 @@ def test_medians_ranges_and_spread_of_the_rounds() -> None:
 def test_what_was_not_measured_is_a_dash() -> None:
     found = Summary("hot", 2, "script", (measurement("hot", 2, "script", round_trips=None),))
     assert "-" == ROUND_TRIPS.show(found.median(ROUND_TRIPS))
+    assert "-" == ROUND_TRIPS.show(0.0)
+    assert "0.00" == RETRIES.show(0.0)
     assert found.range(ROUND_TRIPS) is None
     assert [] == rank([found], ROUND_TRIPS)
     assert "0.50" == RETRIES.show(found.median(RETRIES))

@@ -191,16 +191,21 @@ def topic_of(metric: Metric) -> str:
 def describe_order(order: Order) -> str:
     """The order in a sentence that claims no more than the rounds show."""
     metric = order.metric
-    words = {Verdict.AHEAD: "ahead of", Verdict.ALIKE: "within noise of"}
-    shown = [f"{place.summary.label} ({metric.show(place.value)})" for place in order.places]
-    chain = [
-        f"{words[place.after]} {text}" if place.after in words else text
-        for place, text in zip(order.places, shown, strict=True)
-    ]
+    first, *others = order.places
+    before, verb = f"{first.summary.label} ({metric.show(first.value)})", "is "
+    links = []
     # Sorted by the median, nobody is behind one that comes later.
+    for place in others:
+        after = place.summary.label
+        told = "ahead of" if place.after is Verdict.AHEAD else "within noise of"
+        links.append(f"{before} {verb}{told} {after} ({metric.show(place.value)})")
+        before, verb = after, ""
     count = "1 worker" if order.workers == 1 else f"{order.workers} workers"
-    what = f"{metric.title} ({metric.unit}, {metric.direction})"
-    return f"{what}, {order.accounts} accounts, {count}, in this run: {', '.join(chain)}."
+    by = metric.title[0].lower() + metric.title[1:]
+    return (
+        f"In this run, on {order.accounts} accounts, with {count}, by {by} "
+        f"({metric.unit}, {metric.direction}): {', '.join(links)}."
+    )
 
 
 def _listed(values: Sequence[object]) -> str:

@@ -22,6 +22,7 @@ class Metric:
         decimals: How many of them are shown.
         less_is_better: Whether the smallest is the best.
         logarithmic: Whether a chart shows it so, as its values lie far apart and none is 0.
+        zero_is_none: Whether 0 means that there was nothing to be counted.
         margin: By which factor a median must be better: smaller differences come and go between runs.
     """
 
@@ -32,6 +33,7 @@ class Metric:
     less_is_better: bool = True
     logarithmic: bool = False
     margin: float = 1.2
+    zero_is_none: bool = False
 
     @property
     def direction(self) -> str:
@@ -40,7 +42,9 @@ class Metric:
 
     def show(self, value: float | None) -> str:
         """The value as text; a dash where it was not measured."""
-        return "-" if value is None else f"{value:,.{self.decimals}f}"
+        if value is None or (self.zero_is_none and not round(value, self.decimals)):
+            return "-"
+        return f"{value:,.{self.decimals}f}"
 
 
 OK = "ok"
@@ -56,7 +60,7 @@ P50 = Metric("p50_ms", "Latency, median", "ms", 1, logarithmic=True)
 # The slowest few of some hundreds differ more from run to run than all of them together.
 P99 = Metric("p99_ms", "Latency, slowest 1%", "ms", 1, logarithmic=True, margin=1.5)
 RETRIES = Metric("retries_per_transfer", "Retries", "retries per successful transfer", 2)
-ROUND_TRIPS = Metric("round_trips", "Round trips", "round trips per transfer", 1)
+ROUND_TRIPS = Metric("round_trips", "Round trips", "round trips per transfer", 1, zero_is_none=True)
 FAIRNESS = Metric(
     "fairness", "Fairness", "Jain's index of the workers' shares", 2, less_is_better=False
 )
