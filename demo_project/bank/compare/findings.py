@@ -204,7 +204,7 @@ def describe_order(order: Order) -> str:
     by = metric.title[0].lower() + metric.title[1:]
     return (
         f"In this run, on {order.accounts} accounts, with {count}, by {by} "
-        f"({metric.unit}, {metric.direction}): {', '.join(links)}."
+        f"({metric.unit}, {metric.direction}): {'; '.join(links)}."
     )
 
 
