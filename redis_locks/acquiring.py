@@ -8,7 +8,7 @@ from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
-from redis_locks.identity import new_token, note_unconfirmed, whoami
+from redis_locks.identity import new_token, note_unconfirmed, session, whoami
 from redis_locks.kept import Taken
 from redis_locks.keys import Group
 from redis_locks.leases import Lease, tell_acquired
@@ -112,7 +112,7 @@ class Acquirable:
     async def _acquire_new(
         self, side: Side, group: Group, wait: float | None, *, renew: bool
     ) -> Hold | Refused:
-        request = asked = self._request(side, group)
+        request = self._request(side, group)
         settings = get_settings()
         patience, most = settings.deadlock_timeout, settings.local_batch
         line = before = None
@@ -122,6 +122,7 @@ class Acquirable:
                 side.driver, request, wait, patience, renew, most
             )
         else:
+            asked = request
             if request.replicas:
                 asked = replication.with_confirmation(side.driver, request)
             won = await waiting.acquire(side.driver, asked, wait, patience)
@@ -154,8 +155,8 @@ class Acquirable:
             self._mode,
             whoami(
                 self._label,
-                side.session,
-                side.backend.own_channel if self._crash_release else None,
+                task=side.task,
+                ear=side.backend.own_channel if self._crash_release else None,
             ),
             self._reads,
             names,
@@ -175,7 +176,7 @@ class Acquirable:
         renew: bool,
     ) -> Hold:
         """Return the hold of what was won; interrupted, it takes that back."""
-        backend, driver, renewer, _, session = side
+        backend, driver, renewer, task, _ = side
         held: Lease | None = None
         try:
             held = Lease(
@@ -203,7 +204,8 @@ class Acquirable:
             tenure = Tenure(held, renewer)
             hold = self._hold_type(backend, tenure, read=read)
             tenure.begin(hold)
-            tenure.note(session.held, backend)
+            # Asked again: whoever listened just now may have had asgiref change whose call this is.
+            tenure.note(session(task=task).held, backend)
         except BaseException:
             if line is not None:
                 line.end(request.token)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 
 def flag(value: object, argument: str) -> bool:
     """Return `value` if it is True or False; raises TypeError."""
@@ -19,20 +17,6 @@ def optional_text(value: object, argument: str) -> str | None:
         msg = f"{argument} must be a string or None, not {value!r} ({type(value).__name__})"
         raise TypeError(msg)
     return value
-
-
-def texts(values: object, argument: str) -> list[str]:
-    """Return strings as a list.
-
-    Raises:
-        TypeError: It is not several strings; one string, which would count as its letters, is not either.
-    """
-    if isinstance(values, Iterable) and not isinstance(values, str | bytes):
-        found = list(values)
-        if all(isinstance(value, str) for value in found):
-            return found
-    msg = f"{argument} must be several strings, such as a list of them, not {values!r}"
-    raise TypeError(msg)
 
 
 def limit(value: object, *, lowest: int, argument: str = "limit") -> int | None:

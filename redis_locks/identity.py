@@ -38,13 +38,11 @@ def random_text(length: int) -> str:
 class Session:
     """A thread or a task: what waits and holds as one."""
 
-    __slots__ = ("call", "held", "name", "unit")
+    __slots__ = ("call", "held", "name")
 
-    def __init__(self, name: str, unit: str, call: object = None) -> None:
+    def __init__(self, name: str, call: object = None) -> None:
         self.name = name
         """What its tokens start with."""
-        self.unit = unit
-        """What people call it, as it was named when it first took a lock."""
         self.held: dict[Any, Any] = {}
         """What it holds now; see `tenure`."""
         self.call = call
@@ -66,11 +64,8 @@ class _Process:
         )
         self.of_calls: ContextVar[Session | None] = ContextVar("redis_locks.session", default=None)
 
-    def new_session(self, task: asyncio.Task[Any] | None = None, call: object = None) -> Session:
-        thread_or_task = (
-            f"task {task.get_name()}" if task else f"thread {threading.current_thread().name}"
-        )
-        return Session(f"{self.prefix}{next(self.sessions):x}", thread_or_task, call)
+    def new_session(self, call: object = None) -> Session:
+        return Session(f"{self.prefix}{next(self.sessions):x}", call)
 
     def session_of(self, call: object) -> Session:
         """Return the session of a ``sync_to_async`` call: it has what its task had before.
@@ -82,7 +77,7 @@ class _Process:
         its = self.of_calls.get()
         if its is None or its.call is not call:
             before = its or getattr(self.of_threads, "session", None)
-            its = self.new_session(call=call)
+            its = self.new_session(call)
             for place, reference in before.held.copy().items() if before else ():
                 if (tenure := reference()) is not None and tenure.is_held:
                     its.held[place] = reference
@@ -127,7 +122,7 @@ def session(*, task: bool) -> Session:
     if current is not None:
         its = process.of_tasks.get(current)
         if its is None:
-            its = process.of_tasks[current] = process.new_session(current)
+            its = process.of_tasks[current] = process.new_session()
         return its
     call = getattr(_calls, "task_context", None)
     if call is not None:
@@ -167,12 +162,17 @@ def unconfirmed() -> str:
     return " ".join(_process.unconfirmed)
 
 
-def whoami(label: str | None, of: Session, ear: str | None = None) -> str:
+def whoami(label: str | None, *, task: bool, ear: str | None = None) -> str:
     """Return text that tells people who asks: host, pid, thread or task, and what it runs.
 
     `ear`, at its end, is for scripts: a channel to which this process listens for as long as it lives.
     """
-    return _who(_process.pid, of.unit, label, ear)
+    if task:
+        current = asyncio.current_task()
+        unit = f"task {current.get_name()}" if current else "task"
+    else:
+        unit = f"thread {threading.current_thread().name}"
+    return _who(_process.pid, unit, label, ear)
 
 
 @lru_cache(maxsize=1024)

@@ -184,7 +184,7 @@ class Releasable(Convertible):
             await tell_released(driver, lease)
             return
         tenure.renewer.discard(lease)
-        known = await self._ask_to_release(driver, lease)
+        known = await self._ask_to_release(driver, lease, was_lost=was_lost)
         self._released = True
         # A repeated release that finds nothing most likely is the one whose reply was lost.
         if was_lost or not (known or repeated):
@@ -193,13 +193,13 @@ class Releasable(Convertible):
         if observing.observer is not None:
             await tell_released(driver, lease)
 
-    async def _ask_to_release(self, driver: Driver, lease: Lease) -> bool:
+    async def _ask_to_release(self, driver: Driver, lease: Lease, *, was_lost: bool) -> bool:
         """Return whether Redis knew the hold, or may have known it when it was asked first."""
         try:
             held, again = await self._persist(driver, self._end)
         except LockBackendError:
             note_unconfirmed(lease.token)
-            if lease.lost:
+            if was_lost:
                 raise await self._told_lost(driver, lease) from None
             raise
         return held or again

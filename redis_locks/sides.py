@@ -18,7 +18,7 @@ class Side(NamedTuple):
     renewer: Renewer
     task: bool
     session: Session
-    """This thread, or the running task."""
+    """This thread, or the running task, when it began to ask."""
 
     @classmethod
     def blocking(cls, using: str | None) -> Side:

@@ -190,7 +190,7 @@ class Movable(Releasable):
             new_token(own),
             detached.lease_ms,
             detached.mode,
-            whoami(label, own),
+            whoami(label, task=task),
             names=detached.names,
             template=detached.template,
             replicas=detached.replicas,

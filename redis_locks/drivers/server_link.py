@@ -38,20 +38,20 @@ class ServerLink(CallingLink):
         """Run a script and commands after it in one round trip; see `Link`."""
         reply, *rest = await self._round_trip((pack_call(script, call), *reads))
         if isinstance(reply, ErrorReply):
-            reply, *rest = await self._with_text(reply, script, call, reads)
+            reply, *rest = await self._again(reply, script, call, reads)
         return reply, rest
 
     async def call(self, script: Script, call: Call) -> Any:
         """Run a script; see `Link`."""
-        (reply,) = await self._round_trip((pack_call(script, call),))
-        if isinstance(reply, ErrorReply):
-            (reply,) = await self._with_text(reply, script, call)
-        return reply
+        replies = await self._round_trip((pack_call(script, call),))
+        if isinstance(replies[0], ErrorReply):
+            replies = await self._again(replies[0], script, call)
+        return replies[0]
 
-    async def _with_text(
+    async def _again(
         self, error: ErrorReply, script: Script, call: Call, reads: Sequence[bytes] = ()
     ) -> list[Any]:
-        """Send the text of a script that the server does not know; raise what else it refused."""
+        """Ask again with the text of the script, if the server does not know it; raise what else it refused."""
         if not unknown_script(error):
             raise self._refusal(error)
         replies = await self._round_trip((pack_call(script, call, whole=True), *reads))

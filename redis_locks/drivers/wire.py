@@ -40,7 +40,7 @@ def _packed(parts: Iterable[Arg]) -> bytes:
     return b"".join(map(_packed_arg, parts))
 
 
-_packed_again = lru_cache(maxsize=1024)(_packed)
+_packed_again = lru_cache(maxsize=256)(_packed)
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from redis_locks.inspection.snapshots import WaiterInfo, session_of
 from redis_locks.keys import validate_name
@@ -47,19 +47,6 @@ def validate_waiter(waiter: object) -> WaiterInfo:
     return waiter
 
 
-def validate_limit(limit: object) -> int | None:
-    """Return the most locks to return, or None; raises TypeError or ValueError."""
-    if limit is None:
-        return None
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        msg = f"limit must be a whole number, or None for all, not {limit!r}"
-        raise TypeError(msg)
-    if limit < 0:
-        msg = f"limit must be 0 or more, or None for all, not {limit}"
-        raise ValueError(msg)
-    return limit
-
-
 def validate_listed(names: object) -> Sequence[str] | None:
     """Return the names of locks; None if None is given. Raises TypeError.
 
@@ -71,9 +58,9 @@ def validate_listed(names: object) -> Sequence[str] | None:
     return tuple(_string(name, "each of names", fix) for name in _each(names, "names", fix))
 
 
-def _each(values: object, argument: str, fix: str) -> Collection[object]:
-    # A string is a collection, too: of its letters.
-    if isinstance(values, (str, bytes)) or not isinstance(values, Collection):
+def _each(values: object, argument: str, fix: str) -> Iterable[object]:
+    # A string can be iterated over, too: its letters.
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         msg = f"{argument} must be a list, not {values!r} ({type(values).__name__}); {fix}"
         raise TypeError(msg)
     return values
@@ -96,7 +83,8 @@ def _text(value: object, argument: str, fix: str) -> str:
 
 def _token(value: object, argument: str, fix: str) -> str:
     text = _text(value, argument, fix)
-    if not _TOKEN.fullmatch(text):
+    # Whatever else it is: others may have written what is listed, and it has to be ended as well.
+    if text.split() != [text]:
         msg = f"{argument} must be a token, not {text!r}; {fix}"
         raise ValueError(msg)
     return text

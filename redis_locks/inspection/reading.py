@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from redis_locks.arguments import limit as most
 from redis_locks.asking import Question, ask, async_answer, blocking_answer
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver
 from redis_locks.inspection import replies
-from redis_locks.inspection.arguments import validate_limit, validate_listed
+from redis_locks.inspection.arguments import validate_listed
 from redis_locks.inspection.replies import Snapshot
 from redis_locks.inspection.snapshots import LockInfo
 from redis_locks.keys import validate_name
@@ -106,7 +107,7 @@ async def alock(name: str, *, using: str | None = None) -> LockInfo | None:
 
 
 def _locks_of(limit: int | None, names: Sequence[str] | None) -> Question[list[LockInfo]]:
-    return partial(_locks, limit=validate_limit(limit), names=validate_listed(names))
+    return partial(_locks, limit=most(limit, lowest=0), names=validate_listed(names))
 
 
 async def _locks(

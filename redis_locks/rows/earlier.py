@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from redis_locks import modes, tenure
 from redis_locks.holds import Hold
+from redis_locks.identity import session
 from redis_locks.kept import Taken
 from redis_locks.reentry import refuse_waiting_for_itself, taken_by
 from redis_locks.rows.names import Row
@@ -24,7 +25,7 @@ class Earlier:
 
     def __init__(self, side: Side, transaction: Transaction | None, mode: modes.RowMode) -> None:
         self._backend = side.backend
-        self._held = side.session.held
+        self._held = session(task=side.task).held
         self._transaction = transaction
         self._mode = mode
         self._kept: dict[Hold, None] = {}

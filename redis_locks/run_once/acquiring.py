@@ -59,7 +59,7 @@ class Job(NamedTuple):
             new_token(side.session),
             self.terms.effective_lease_ms,
             "exclusive",
-            whoami(self.terms.label, side.session),
+            whoami(self.terms.label, task=side.task),
             names=(self.name,),
             template=self.template,
         )

@@ -38,7 +38,7 @@ class Script:
 
     @cached_property
     def repeats(self) -> bool:
-        """Whether its arguments, but for the first, mostly come again: those that ask for a lock, and are short."""
+        """Whether its arguments, but for the first, mostly come again: so they are kept packed, the latest few."""
         return self.name in {"acquire", "extend", "release"}
 
     @property

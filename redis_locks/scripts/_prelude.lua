@@ -9,7 +9,7 @@
 --                              in it; "capacity" -> see `capacity_beside`
 --   P{n}:fence:NAME    STRING  the last fencing token given out, or reserved with it
 --   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
---   P{n}:done:TOKEN    STRING  says for a minute what a commit or a force-release did
+--   P{n}:done:TOKEN    STRING  says for a minute what a commit, force-release or cancellation did
 --   P{n}:waits         HASH    session -> what it waits for, of those that wait for long: see detect
 --   P{n}:index         ZSET    name of a held or waited-for lock -> end of its last lease (ms)
 -- ARGV, always first: token.

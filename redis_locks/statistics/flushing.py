@@ -58,7 +58,7 @@ class Flusher:
         pending.append((server, kind, names, seconds))
         if len(pending) >= BATCH or self._thread is None:
             self._count_pending()
-        return kind != "released" and is_noted(kind, names[0], self._tallies.get(server))
+        return is_noted(kind, names[0], self._tallies.get(server))
 
     def _count_pending(self) -> None:
         pending = self._pending

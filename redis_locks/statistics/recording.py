@@ -7,7 +7,7 @@ from time import monotonic
 from redis_locks import telling
 from redis_locks.claims import parse_who
 from redis_locks.conf import get_settings
-from redis_locks.identity import session, whoami
+from redis_locks.identity import whoami
 from redis_locks.observing import Kind, LockEvent
 from redis_locks.statistics.counting import Note
 from redis_locks.statistics.flushing import flusher
@@ -43,7 +43,7 @@ def note_ended(server: str, name: str, kind: str, *, task: bool) -> None:
         task: Whether to note the running task, if there is one.
     """
     if get_settings().statistics:
-        note = Note(monotonic(), kind, parse_who(whoami(None, session(task=task))))
+        note = Note(monotonic(), kind, parse_who(whoami(None, task=task)))
         flusher.note(server, [name], note)
 
 

@@ -18,7 +18,7 @@ from redis_locks.drivers.base import Call
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.exceptions import LockLost
-from redis_locks.identity import new_token, session, whoami
+from redis_locks.identity import new_token, whoami
 from redis_locks.keys import Group, Keys
 from redis_locks.leases import Lease
 from redis_locks.scripts import Script
@@ -90,7 +90,7 @@ class _Memory:
         self._held: dict[str, _Held] = {}
         # As the server's do, the fencing tokens grow from one test to the next.
         self._fencing_tokens = itertools.count(int(time.time() * 1e6))
-        who = whoami(description, session(task=False))
+        who = whoami(description, task=False)
         self._other = _Held((), 0.0, 0, _server_ms(), 0, "exclusive", who)
         self._others_token = new_token()
         self._scripts: Mapping[Script, Callable[..., Any]] = {

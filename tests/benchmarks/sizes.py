@@ -15,7 +15,7 @@ from redis_locks import Lock, scripts, store
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Call, run_blocking
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.identity import new_token, session, whoami
+from redis_locks.identity import new_token, whoami
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks.sections import Figures, Measure, Place, Section, Wanted
 
@@ -45,7 +45,7 @@ def ask(url: str, names: Iterator[str], lease_ms: int = 60_000) -> None:
     """Acquire each lock, or join its queue, as one thread after the other; many in a round trip."""
     backend = Backend(Endpoint.from_url(url), "redis_locks", 1)
     link = run_blocking(backend.driver.checkout())
-    who = whoami(LABEL, session(task=False))
+    who = whoami(LABEL, task=False)
     while some := list(islice(names, _AT_ONCE)):
         noted = _Calls(link.listener)
         for name in some:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync, sync_to_async
 
 from redis_locks import Lock, LockLost, observing, redis_lock
 from redis_locks.signals import LockEvent
@@ -168,3 +169,27 @@ def test_an_interrupt_in_a_receiver_gives_the_hold_back(
         make(name).acquire()
     assert set() == server_side.left_of(name)
     assert ["acquired", "released"] == heard.kinds
+
+
+def test_a_receiver_that_takes_a_lock_in_a_loop_of_its_own_does_not_hide_the_hold_from_its_thread(
+    name: str, connect: Connect
+) -> None:
+    def take_another() -> None:
+        with Lock(f"{name}:audit"):
+            pass
+
+    def receive(event: LockEvent, **_: Any) -> None:
+        if event.names == (name,):
+            # asgiref leaves behind, in this thread, whose call it was.
+            async_to_sync(sync_to_async(take_another))()
+
+    def take_it_twice() -> bool:
+        with Lock(name, wait=PATIENCE), Lock(name, wait=0.5):
+            return True
+
+    connect("acquired", receive)
+    found: list[bool] = []
+    thread = threading.Thread(target=lambda: found.append(take_it_twice()))
+    thread.start()
+    thread.join(PATIENCE)
+    assert [True] == found

@@ -10,7 +10,7 @@ import pytest
 
 from redis_locks.claims import parse_who, write_who
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.identity import new_token, process_id, process_of, session, whoami
+from redis_locks.identity import new_token, process_id, process_of, whoami
 
 
 def test_tokens_are_unique_across_threads() -> None:
@@ -70,9 +70,9 @@ def test_what_does_not_say_who_asks_is_nobody(text: str) -> None:
 
 
 def test_the_channel_for_scripts_stays_as_it_is_and_is_nothing_that_people_read() -> None:
-    who = whoami("a\tb", session(task=False), ear='lö"cks\\:holders:x')
+    who = whoami("a\tb", task=False, ear='lö"cks\\:holders:x')
     assert 'lö"cks\\:holders:x' == who.split("\t")[4]
-    assert parse_who(whoami("a\tb", session(task=False))) == parse_who(who)
+    assert parse_who(whoami("a\tb", task=False)) == parse_who(who)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,10 @@ class Release(Verb):
             "released": released.ended,
             "fencing_token": released.fencing_token,
         }
-        text = f"Released lock '{shown}', which was held by {by}."
+        text = (
+            f"Released lock '{shown}', which was held by {by}. "
+            f"Fencing tokens below {released.fencing_token} are overtaken."
+        )
         report = Report(row, tuple(row), [row], lambda _: [text])
         console.report(report, options["format"])
         console.note(
