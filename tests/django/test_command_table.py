@@ -31,12 +31,12 @@ def test_the_mode_is_shown_unless_all_are_exclusive() -> None:
 
 def test_a_short_neighbour_leaves_its_room_to_a_long_name() -> None:
     name = "account:1234567890:of:a:long:name"
-    assert table([info(name, host="h", pid=1, label="x")], 80)[1].startswith(name)
+    assert table([info(name, host="h", pid=1, label="x")], 84)[1].startswith(name)
 
 
 def test_a_lock_that_nobody_holds_is_listed_with_its_waiters() -> None:
     waited_for = LockInfo("x", "exclusive", (), info(waiters=1).waiters, 1)
-    assert ["x", "-", "-", "-", "-", "1"] == table([waited_for], None)[1].split()
+    assert ["x", "-", "-", "-", "-", "1", "-"] == table([waited_for], None)[1].split()
     assert "Nobody holds it." in list(show.lines(waited_for, None))
 
 

@@ -173,7 +173,7 @@ def test_the_listing_is_limited_over_all_partitions(name: str, partitions: int) 
     ("asked", "error", "said"),
     [
         ({"limit": -1}, ValueError, "limit must be 0 or more, or None for all, not -1"),
-        ({"limit": 1.5}, TypeError, "limit must be a whole number, or None for all, not 1.5"),
+        ({"limit": 1.5}, TypeError, "limit must be a whole number or None for all, not 1.5"),
         ({"limit": True}, TypeError, "limit must be a whole number"),
         ({"names": "report"}, TypeError, "names must be a list, not 'report' .str.; give a list"),
         ({"names": [7]}, TypeError, "each of names must be a string, not 7"),
@@ -194,8 +194,7 @@ def test_what_cannot_be_listed_is_refused(
         (7, TypeError, "tokens must be a list, not 7 .int."),
         ([7], TypeError, "each of tokens must be a string, not 7"),
         ([""], ValueError, "each of tokens must not be empty"),
-        (["report"], ValueError, "each of tokens must be a token, not 'report'; use .token"),
-        (["abc.1 0"], ValueError, "each of tokens must be a token"),
+        (["abc.1 0"], ValueError, "each of tokens must be a token, not 'abc.1 0'; use .token"),
         (["abc.1\n"], ValueError, "each of tokens must be a token"),
     ],
 )
@@ -227,7 +226,7 @@ def waiter(token: Any, lock: str = "report") -> WaiterInfo:
         (None, TypeError, "waiter must be a WaiterInfo, not None"),
         (waiter(""), ValueError, "waiter.token must not be empty"),
         (waiter(7), TypeError, "waiter.token must be a string, not 7"),
-        (waiter("report"), ValueError, "waiter.token must be a token"),
+        (waiter("a report"), ValueError, "waiter.token must be a token"),
         (waiter("abc.1", ""), ValueError, "waiter.lock must not be empty"),
     ],
 )
