@@ -38,7 +38,6 @@ VERDICTS = (
     "faults",
     "machines",
     "model",
-    "scripts",
     "run_once/test_chaos.py",
     "demo/test_money.py",
 )

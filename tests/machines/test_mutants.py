@@ -7,14 +7,16 @@ import redis
 
 from tests.machines.machine import run
 from tests.machines.mutants import MUTANTS, mutated
-from tests.machines.scripted import ScriptMachine
+from tests.machines.scripted import ScriptMachine, clock_stands
+
+EXACT = "a lease that ends a millisecond early"
 
 QUICK = {
     "one permit too many",
     "a fencing token that comes twice",
     "a hand-off that skips the head of the queue",
     "a hold of a set that takes only the first lock",
-    "a lease that ends a millisecond early",
+    EXACT,
     "a set that keeps a part",
     "a wait given up that keeps the others waiting",
 }
@@ -28,5 +30,7 @@ CASES = [
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mistake", CASES)
 def test_it_finds(script_machine: type[ScriptMachine], mistake: str) -> None:
+    if mistake == EXACT and not clock_stands(script_machine.client):
+        pytest.skip("the server's clock goes on while a script runs")
     with mutated(MUTANTS[mistake]), pytest.raises((AssertionError, redis.ResponseError)):
         run(script_machine, 500)

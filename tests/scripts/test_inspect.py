@@ -18,9 +18,10 @@ def test_a_held_lock_shows_its_holder(bench: Bench) -> None:
     _, fence, since = bench.acquire("a", lease=5000)
     _, waiting, _, held, line = bench.inspect()
     assert (0, []) == (waiting, line)
-    ends = int(since) + 5000
-    claim = f"{fence} {since} exclusive 5000 nobody 0 1 {WHO}"
-    assert ["a", str(ends), claim] == [field.decode() for field in held]
+    token, ends, claim = (field.decode() for field in held)
+    assert ("a", f"{fence} {since} exclusive 5000 nobody 0 1 {WHO}") == (token, claim)
+    # In Redis 7.0 a lease runs from the start of the script, which may ask for the time a little later.
+    assert 4900 <= int(ends) - int(since) <= 5000
 
 
 def test_a_holder_whose_lease_ended_is_not_shown(bench: Bench) -> None:
