@@ -36,6 +36,7 @@ class LockKeys(NamedTuple):
     queue: bytes
     claims: bytes
     fence: bytes
+    looked: bytes
 
 
 def validate_name(name: object, *, argument: str = "name") -> str:
@@ -74,7 +75,7 @@ def validate_names(names: Iterable[object]) -> tuple[str, ...]:
         TypeError: A name is not a string.
         ValueError: A name cannot name a lock, there is none, or there are more than 1000.
     """
-    unique = tuple(dict.fromkeys(validate_name(name) for name in names))
+    unique = tuple(dict.fromkeys(map(validate_name, names)))
     if not 1 <= len(unique) <= MAX_SET:
         msg = f"names must be 1 to {MAX_SET} names, not {len(unique)}"
         raise ValueError(msg)

@@ -8,6 +8,7 @@
 --   P{n}:claims:NAME   HASH    token of a waiter or sharer -> claim; mode -> number of sharers
 --                              in it; "capacity" -> see `capacity_beside`
 --   P{n}:fence:NAME    STRING  the last fencing token given out, or reserved with it
+--   P{n}:looked:NAME   STRING  there while somebody who can close a circle waits here for long: see detect
 --   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
 --   P{n}:done:TOKEN    STRING  says for a minute what a commit, force-release or cancellation did
 --   P{n}:waits         HASH    session -> what it waits for, of those that wait for long: see detect
@@ -41,7 +42,7 @@ local index, token = KEYS[1], ARGV[1]
 local tag = string.sub(index, 1, -6)
 local HOLDER, SHARERS, QUEUE = tag .. "holder:", tag .. "sharers:", tag .. "queue:"
 local CLAIMS, FENCE, SET, DONE = tag .. "claims:", tag .. "fence:", tag .. "set:", tag .. "done:"
-local WAITS = tag .. "waits"
+local WAITS, LOOKED = tag .. "waits", tag .. "looked:"
 
 local FENCE_KEPT_MS = 3600000
 local DONE_KEPT_MS = 60000

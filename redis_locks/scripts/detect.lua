@@ -44,10 +44,12 @@ end
 local first = call("HSET", WAITS, mine, cjson.encode(me)) == 1
 call("PEXPIRE", WAITS, WAITS_KEPT_MS)
 
--- Whether somebody who stands behind the caller has looked before it did.
+-- Whether somebody who stands behind the caller has looked before it did. It need not be asked unless
+-- somebody waits there who holds something, or stands in several queues: in any circle such a one
+-- stands behind the caller, too.
 local function is_late()
   for _, name in ipairs(all) do
-    local place = call("LPOS", QUEUE .. name, token)
+    local place = call("EXISTS", LOOKED .. name) == 1 and call("LPOS", QUEUE .. name, token)
     for _, behind in ipairs(place and call("LRANGE", QUEUE .. name, place + 1, -1) or {}) do
       if call("HEXISTS", WAITS, session(behind)) == 1 then
         return true
@@ -57,8 +59,15 @@ local function is_late()
   return false
 end
 
+if look or #all > 1 then
+  for _, name in ipairs(all) do
+    -- It looks again and again for as long as it waits.
+    call("SET", LOOKED .. name, "", "PX", WAITER_KEPT_MS)
+  end
+end
+
 -- Who holds nothing can only be in the way of those behind it in a queue, and they look later; so it
--- completes no circle, and a lock for which hundreds wait costs the server nothing more.
+-- completes no circle, and a lock for which thousands wait costs the server nothing more.
 if not (look or (first and is_late())) then
   return token .. " 0"
 end

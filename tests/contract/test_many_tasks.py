@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import psutil
 import pytest
@@ -25,12 +24,6 @@ AT_EACH_SIZE = pytest.mark.parametrize(
 )
 
 Waiting = Callable[[Hold, list["asyncio.Task[None]"], list[bytes], list[bytes]], Awaitable[None]]
-
-
-@pytest.fixture(autouse=True)
-def no_search_for_deadlocks(settings: Any) -> None:
-    """Nobody here holds one lock and waits for another."""
-    settings.REDIS_LOCKS = {"DEADLOCK_TIMEOUT": None}
 
 
 def bytes_taken(client: redis.Redis) -> tuple[int, int]:

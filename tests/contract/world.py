@@ -196,11 +196,11 @@ class Observer:
         return int(found.split()[1]) if found else None
 
     def left_of(self, name: str) -> set[str]:
-        """What is in Redis of one lock, in any key; what is to be remembered of it aside: its fencing token."""
+        """What is in Redis of one lock, in any key, but for what is to be remembered of it for a while."""
         left = set()
         for key in self.client.scan_iter(match="redis_locks{*", count=1000):
             kind, _, of = key.decode(errors="replace").partition("}:")[2].partition(":")
-            if (of == name and kind != "fence") or self._mentions(kind, key, name):
+            if (of == name and kind not in {"fence", "looked"}) or self._mentions(kind, key, name):
                 left.add(kind)
         return left
 

@@ -8,6 +8,7 @@ from itertools import permutations
 import pytest
 
 from redis_locks import scripts
+from redis_locks.keys import lock_keys
 from tests.scripts.bench import WHO, Bench
 from tests.scripts.test_detect import X, Y, detect
 
@@ -173,6 +174,36 @@ def test_a_look_costs_no_more_than_the_queue_is_long(bench: Bench, *, holds: boo
     assert commands(bench) - before < (len(tokens) * 2 if holds else 20)
 
 
+def test_the_first_looks_of_a_crowd_cost_nothing_for_who_stands_behind(bench: Bench) -> None:
+    """Of thousands, each would look at all others."""
+    bench.acquire("H.1", names=X)
+    bench.acquire("A.1", names=Y)
+    bench.acquire("Z.1", names=("z",))
+    bench.queue_up("A.2", names=("z",))
+    assert "0" == detect(bench, "A.2", ("z",))  # that one waits elsewhere
+    tokens = [f"W{number}.1" for number in range(60)]
+    bench.queue_up(*tokens, names=X)
+    before = commands(bench)
+    for token in tokens:
+        assert "0" == detect(bench, token, X, look=False)
+    assert commands(bench) - before <= len(tokens) * 4
+
+
+def test_who_could_close_a_circle_is_remembered_for_as_long_as_it_may_stand_there(
+    bench: Bench,
+) -> None:
+    bench.acquire("H.1", names=X)
+    keys = {name: lock_keys(bench.prefix, 0, name).looked for name in (*X, *Y)}
+    for who, names, look in (("A.1", X, False), ("B.1", X, True), ("C.1", X + Y, False)):
+        bench.queue_up(who, names=names)
+        bench.client.delete(*keys.values())
+        assert "0" == detect(bench, who, names, look=look)
+        for name in names:
+            left = bench.client.pttl(keys[name])
+            assert 5000 < left <= 6000 if who != "A.1" else left == -2
+
+
 def commands(bench: Bench) -> int:
     stats = bench.client.info("commandstats")
-    return sum(stats[f"cmdstat_{word}"]["calls"] for word in ("hget", "lpos", "hset", "get"))
+    words = ("hget", "lpos", "hset", "get", "hexists", "lrange")
+    return sum(stats.get(f"cmdstat_{word}", {}).get("calls", 0) for word in words)
