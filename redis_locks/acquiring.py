@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redis_locks import lines, observing, replication, spread, waiting
+from redis_locks import express, lines, observing, replication, spread, waiting
 from redis_locks.attempts import Won
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, run_blocking
@@ -49,15 +49,36 @@ class Acquirable:
         side = Side.blocking(self._using)
         transaction = self._scope.transaction()
         if transaction is None:
-            return run_blocking(self._acquire(side, wait))
+            return self._acquire_promptly(side, wait) or run_blocking(self._acquire(side, wait))
         taken = Taken(side.backend, frozenset(self._names), self._mode)
         if not self._reads and (kept := transaction.find(lambda its: its.covers(taken))):
             replication.require(kept._lease, side.backend.replicas(self._replicas))  # noqa: SLF001 - one package
             return kept
-        outcome = run_blocking(self._acquire(side, wait))
+        outcome = self._acquire_promptly(side, wait) or run_blocking(self._acquire(side, wait))
         if isinstance(outcome, Hold):
             transaction.keep(outcome, taken)
         return outcome
+
+    def _acquire_promptly(self, side: Side, wait: float | None) -> Hold | Refused | None:
+        """Acquire as `_acquire` does; None if that is to be called, as there is more to it."""
+        backend, settings = side.backend, get_settings()
+        if (
+            backend.prompt is None
+            or side.session.held
+            or self._reads
+            or self._crash_release
+            or settings.local_batch
+            or (settings.replicas if self._replicas is UNSET else self._replicas)
+        ):
+            return None
+        groups = backend.groups(self._names)
+        if len(groups) > 1:
+            return None
+        request = self._request(side, groups[0])
+        won = express.acquire(backend.prompt, request, wait, settings.deadlock_timeout)
+        if not isinstance(won, Won):
+            return won
+        return run_blocking(self._holding(side, request, won, wait, renew=self._renews))
 
     async def _acquire_async(self, wait: float | None) -> Hold | Refused:
         self._scope.refuse_async()

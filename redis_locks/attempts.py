@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Coroutine
 from math import inf
 from time import monotonic
 from typing import Any, NamedTuple
@@ -40,12 +41,22 @@ class Won(NamedTuple):
     waited: float = 0.0
 
 
+Step = Coroutine[Any, Any, Won | Refused | None]
+"""What an attempt does next; None when it is to ask again."""
+
+
 def _wait(names: list[str], mode: str, who: str, where: str, **_: object) -> Wait:
     return Wait(tuple(names), mode.partition(":")[0], str(parse_who(who)), where)
 
 
 class Attempt:
-    """One acquire; keeps what its retries must know."""
+    """One acquire; keeps what its retries must know.
+
+    Attributes:
+        sent: Whether anything was sent.
+        queued: Whether it may stand in the queue.
+        uncontended: Whether nobody was told yet that somebody else has the lock.
+    """
 
     def __init__(
         self,
@@ -55,83 +66,108 @@ class Attempt:
         patience: float | None = None,
         since: float | None = None,
     ) -> None:
-        self._driver = driver
-        self._request = request
+        self.driver = driver
+        self.request = request
         self.token = request.token
-        self._wait = wait
+        self.wait = wait
         self._wait_for_ever = wait is None
         self._nowait = wait == 0
-        self._started = monotonic() if since is None else since
-        self._until = self._started + (wait or 0.0)
-        self._suspicious_at = inf if patience is None else self._started + patience
+        self.started = monotonic() if since is None else since
+        self._until = self.started + (wait or 0.0)
+        self._suspicious_at = inf if patience is None else self.started + patience
         self._long_at = self._suspicious_at
         self._told = False
-        self._uncontended = since is None
+        self.uncontended = since is None
         self._link: Link | None = None
-        self._queued = False
+        self.queued = False
         self._failures = 0
         self._recheck = RECHECK
         self.sent = False
 
-    async def run(self) -> Won | Refused:
-        """Ask and wait until granted or out of time."""
-        request = self._request
+    async def run(self, step: Step) -> Won | Refused:
+        """Do `step`, which is to `ask` at first, and ask again until granted or out of time."""
         while True:
             try:
-                link = self._link or self._keep(await self._driver.checkout_to_wait())
-                if link.tunes_in:
-                    await link.tune_in(request.keys)
-                sent = monotonic()
-                first, self.sent = not self.sent, True
-                reply = await store.acquire(link, request, self._wait_ms(sent), first=first)
-                if isinstance(reply, Granted):
-                    deadline = sent + request.lease_ms / 1000
-                    waited = self.waited() if self._queued or not self._uncontended else 0.0
-                    return Won(reply.fencing_token, deadline, reply.read or [], waited)
-                self._queued = not self._nowait
-                self._recheck = RECHECK
-                if store.may_be_buried(reply.claim) and await self._buried(link):
-                    continue
-                await self._tell(reply)
-                if self._nowait:
-                    return reply
-                self._failures = 0
-                outcome = await self._stand(link, reply, sent)
+                outcome = await step
                 if outcome is not None:
                     return outcome
+                step = self.ask()
             except LinkBroken as error:
-                await self._reconnect(error)
+                step = self.reconnect(error)
+
+    async def ask(self) -> Won | Refused | None:
+        """Ask, and stand in the queue until it is time to ask again."""
+        request = self.request
+        link = self._link or self.keep(await self.driver.checkout_to_wait())
+        if link.tunes_in:
+            await link.tune_in(request.keys)
+        sent = monotonic()
+        first, self.sent = not self.sent, True
+        reply = await store.acquire(link, request, self.wait_ms(sent), first=first)
+        if isinstance(reply, Granted):
+            deadline = sent + request.lease_ms / 1000
+            waited = self.waited() if self.queued or not self.uncontended else 0.0
+            return Won(reply.fencing_token, deadline, reply.read or [], waited)
+        self.queued = not self._nowait
+        self._recheck = RECHECK
+        if store.may_be_buried(reply.claim) and await self._buried(link):
+            return None
+        await self._tell(reply)
+        if self._nowait:
+            return reply
+        self._failures = 0
+        return await self._stand(link, reply, sent)
 
     async def _stand(self, link: Link, reply: Refused, sent: float) -> Won | Refused | None:
         """Stand in the queue until granted, out of time, or (None) until it is time to ask again."""
-        seat = await self._driver.seat(link)
+        seat = await self.driver.seat(link)
         if seat is not link:
             # What it is granted while it changes, the next question tells.
             self.close()
-            self._keep(seat)
+            self.keep(seat)
             return None
-        won = await self._listen(link, reply, sent)
+        message = await link.receive(self.token, self.pause(reply))
+        return await self.heard(link, message, reply, sent)
+
+    async def heard(
+        self, link: Link, message: bytes | None, reply: Refused, sent: float
+    ) -> Won | Refused | None:
+        """Go on after `message`, or None, was heard after `reply` to what was sent then; see `_stand`."""
+        won = None
+        if message is not None:
+            granted = store.grant_message(message)
+            if granted.fencing_token == 0:
+                # Somebody found a deadlock that only we can end.
+                self._suspicious_at, self._told = monotonic(), True
+            elif granted.fencing_token < 0:
+                msg = "The wait for this lock was cancelled by an operator"
+                raise LockError(msg)
+            else:
+                won = self.won_by(granted, reply, sent)
         now = monotonic()
-        if won is None and self._left(now) <= 0:
-            return await self.abandon()
-        if won is None and now >= self._suspicious_at:
-            await self._look_for_deadlock(link)
+        if won is None:
+            if self._left(now) <= 0:
+                return await self.abandon()
+            if now >= self._suspicious_at:
+                await self._look_for_deadlock(link)
+        elif reads := self.request.reads:
+            return won._replace(read=await link.read(reads, self.request.keys))
         return won
 
     async def _buried(self, link: Link) -> bool:
         """Whether who was in the way was gone, and is in the way no more; else to be asked again soon."""
         self._recheck = BURIAL
-        return await store.bury(link, self._request.keys, self.token) > 0
+        return await store.bury(link, self.request.keys, self.token) > 0
 
     def waited(self) -> float:
         """Return the seconds since it began."""
-        return monotonic() - self._started
+        return monotonic() - self.started
 
     async def _tell(self, refused: Refused) -> None:
         """Tell once that there is contention, and once that the wait has become a long one."""
-        driver, request, wait = self._driver, self._request, self._wait
-        if self._uncontended:
-            self._uncontended = False
+        driver, request, wait = self.driver, self.request, self.wait
+        if self.uncontended:
+            self.uncontended = False
             await observing.tell_refused(driver, "contended", request, refused, wait=wait)
         elif monotonic() >= self._long_at:
             self._long_at = inf
@@ -140,54 +176,46 @@ class Attempt:
                 driver, "waiting", request, refused, wait=wait, waited=waited
             )
 
-    def _keep(self, link: Link) -> Link:
+    def keep(self, link: Link) -> Link:
+        """Use `link` until `close`, and hear grants there."""
         self._link = link
-        link.listen(self._request.token)
+        link.listen(self.request.token)
         return link
 
     def _left(self, now: float) -> float:
         return inf if self._wait_for_ever else self._until - now
 
-    def _wait_ms(self, now: float) -> int:
+    def wait_ms(self, now: float) -> int:
+        """Return for how long to stand in the queue from `now` on, as `store.acquire` takes it."""
         if self._nowait:
             return 0
         return -1 if self._wait_for_ever else max(1, int((self._until - now) * 1000))
 
-    async def _listen(self, link: Link, reply: Refused, sent: float) -> Won | None:
-        """Wait for the grant, or until it is time to ask again."""
+    def pause(self, reply: Refused) -> float:
+        """Return for how many seconds to listen, after `reply`, until it is time to ask again."""
         holder_left = max(0.0, (reply.ends_ms - reply.at_ms) / 1000) + _EXPIRY_SLACK
         now = monotonic()
-        pause = min(self._left(now), holder_left, self._recheck, self._suspicious_at - now)
-        message = await link.receive(self._request.token, max(pause, 0.0))
-        if message is None:
-            return None
-        granted = store.grant_message(message)
-        if granted.fencing_token == 0:
-            # Somebody found a deadlock that only we can end.
-            self._suspicious_at, self._told = monotonic(), True
-            return None
-        if granted.fencing_token < 0:
-            msg = "The wait for this lock was cancelled by an operator"
-            raise LockError(msg)
+        return max(0.0, min(self._left(now), holder_left, self._recheck, self._suspicious_at - now))
+
+    def won_by(self, granted: Granted, reply: Refused, sent: float) -> Won | None:
+        """Return what was granted by a message heard just now, after `reply` to what was sent then; None if it is over."""
         if granted.at_ms < reply.at_ms:
             # We stood still: this grant had ended before the server told us that we do not hold.
             return None
         heard = monotonic()
         # The grant is older than its message. Both bounds hold on our clock; the second one
         # also when the server's clock was set forward meanwhile.
-        waited = max(0, granted.at_ms - reply.at_ms) / 1000
-        deadline = min(sent + waited, heard) + self._request.lease_ms / 1000
+        waited = (granted.at_ms - reply.at_ms) / 1000
+        deadline = min(sent + waited, heard) + self.request.lease_ms / 1000
         if deadline <= heard:
             return None  # stopped between grant and wake-up: it is over, ask again
-        keys, reads = self._request.keys, self._request.reads
-        read = await link.read(reads, keys) if reads else []
-        return Won(granted.fencing_token, deadline, read, heard - self._started)
+        return Won(granted.fencing_token, deadline, [], heard - self.started)
 
     async def _look_for_deadlock(self, link: Link) -> None:
         self._suspicious_at = monotonic() + RECHECK
-        look = self._told or not holds_nothing(self.token, task=self._driver.suspends)
+        look = self._told or not holds_nothing(self.token, task=self.driver.suspends)
         self._told = False
-        found = await store.detect(link, self._request, caller(), unconfirmed(), look=look)
+        found = await store.detect(link, self.request, caller(), unconfirmed(), look=look)
         if found is None:
             return
         circle = tuple(_wait(**member) for member in found)
@@ -197,26 +225,26 @@ class Attempt:
 
     async def abandon(self) -> Refused:
         """Leave the queue on a link that works; return who holds the lock."""
-        request = self._request
+        request = self.request
         last: LinkBroken | None = None
         started = monotonic()
         for _ in range(_TRIES):
             try:
-                link = self._link or self._keep(await self._driver.checkout_to_wait())
+                link = self._link or self.keep(await self.driver.checkout_to_wait())
                 return await store.abandon(link, request)
             except LinkBroken as error:
                 last = error
                 self.close(broken=True)
                 if isinstance(error, Unreachable) and monotonic() - started > _SNAG:
                     break
-        raise LockBackendError(f"{self._driver.description} does not answer: {last}")
+        raise LockBackendError(f"{self.driver.description} does not answer: {last}")
 
     def forsake(self) -> None:
         """Leave a place behind that the server did not let us give up: nobody hears of its grant."""
         if self._link is not None:
             self._link.forsake()
 
-    async def _reconnect(self, error: LinkBroken) -> None:
+    async def reconnect(self, error: LinkBroken) -> None:
         """Get ready for another try, or raise `LockBackendError`."""
         self.close(broken=True)
         self._failures += 1
@@ -224,22 +252,22 @@ class Attempt:
         # Nothing listens there: say so at once, unless we had a place in the queue, which
         # means that the server was there and is likely to come back.
         snag = (
-            monotonic() - self._started < CUT_SHORT
+            monotonic() - self.started < CUT_SHORT
             if isinstance(error, CutShort)
-            else self._failures < _TRIES and monotonic() - self._started < _SNAG
+            else self._failures < _TRIES and monotonic() - self.started < _SNAG
         )
-        hopeless = isinstance(error, Unreachable) and not (snag or (self._queued and in_time))
+        hopeless = isinstance(error, Unreachable) and not (snag or (self.queued and in_time))
         if hopeless or not (in_time or self._failures < _TRIES):
             raise LockBackendError(str(error)) from error
         if self._failures > 1:
             limit = min(_BACKOFF, 0.005 * 2**self._failures)
-            await self._driver.sleep(random.uniform(limit / 2, limit))  # noqa: S311 - jitter, no secret
+            await self.driver.sleep(random.uniform(limit / 2, limit))  # noqa: S311 - jitter, no secret
 
     def close(self, *, broken: bool = False) -> None:
         """Give the link back."""
         link, self._link = self._link, None
         if link is not None:
-            link.unlisten(self._request.token)
-            self._driver.checkin(link)
+            link.unlisten(self.request.token)
+            self.driver.checkin(link)
         if broken:
-            self._driver.drop_idle()
+            self.driver.drop_idle()

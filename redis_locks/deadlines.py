@@ -102,8 +102,11 @@ class lock_deadline(_Block):  # noqa: N801 - as above
 
 def bounded(wait: float | None) -> float | None:
     """Return `wait`, or what the blocks around the caller leave of it; None is for ever."""
+    bounds = _bounds.get()
+    if not bounds:
+        return wait
     longest = until = inf
-    for bound in _bounds.get():
+    for bound in bounds:
         longest = min(longest, bound.longest)
         until = min(until, bound.until)
     if until != inf:

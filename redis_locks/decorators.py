@@ -17,15 +17,11 @@ from redis_locks.holds import Hold
 from redis_locks.locks import (
     Lock,
     Mode,
-    checked_crash_release,
-    checked_flag,
-    checked_replicas,
-    validate_mode,
 )
 from redis_locks.names import in_block
 from redis_locks.reads import Command, packed_reads
 from redis_locks.responses import conflict_response
-from redis_locks.scopes import Scope, ScopeName
+from redis_locks.scopes import ScopeName
 from redis_locks.store import Refused
 from redis_locks.task_queues import (
     DjangoTaskT,
@@ -115,17 +111,16 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         self._named_by_call = name is None or callable(name)
         if not self._named_by_call or more:
             self._set_names(self._sources)
-        self._braces = any(
-            "{" in each or "}" in each for each in self._sources if isinstance(each, str)
+        braces = str(self._sources)
+        self._braces = "{" in braces or "}" in braces
+        hold = (wait, lease, renew, using, label)
+        self._set_options(
+            *hold, mode, scope, database, commit_guard, reentrant, crash_release, replicas
         )
-        self._mode = validate_mode(mode)
-        self._set_options(wait, lease, renew, using, label)
-        self._scope = Scope(scope, database, commit_guard)
-        self._reentrant = checked_flag("reentrant", reentrant)
-        self._crash_release = checked_crash_release(crash_release, self._mode)
-        self._replicas = checked_replicas(replicas)
-        _check_name_callable(name)
-        _check_conflict(on_conflict, conflict_status)
+        if self._named_by_call:
+            _check_name_callable(name)
+        if on_conflict is not None or conflict_status is not None:
+            _check_conflict(on_conflict, conflict_status)
         self._options = {"wait": wait, "lease": lease, "renew": renew, "using": using}
         self._options |= {"scope": scope, "database": database, "commit_guard": commit_guard}
         self._options |= {"reentrant": reentrant, "crash_release": crash_release}

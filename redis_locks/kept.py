@@ -21,7 +21,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from redis_locks import modes
 from redis_locks.backends import Backend
-from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.guard import verify
 from redis_locks.holds import Hold
@@ -93,7 +92,7 @@ def _release(hold: Hold) -> None:
     """Release without raising: whoever got an error after COMMIT would do the work again."""
     hold.kept = False
     try:
-        run_blocking(hold.leave(None))
+        hold.__exit__(None, None, None)
     except LockError as error:
         logger.warning("%s (found when its transaction had ended)", error)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 from redis_locks.acquiring import Acquirable
 from redis_locks.blocks import OpenBlocks
@@ -17,7 +18,6 @@ from redis_locks.holds import Hold
 from redis_locks.keys import validate_names
 from redis_locks.reads import Command, packed_reads
 from redis_locks.scopes import Scope, ScopeName
-from redis_locks.store import Refused
 
 Mode = Literal["exclusive", "shared"]
 
@@ -71,6 +71,9 @@ class Lock(Acquirable):
         ValueError: An argument is out of range.
     """
 
+    _wait: float | Unset | None
+    _blocks: OpenBlocks
+
     def __init__(
         self,
         name: str,
@@ -90,38 +93,23 @@ class Lock(Acquirable):
         replicas: int | Unset = UNSET,
     ) -> None:
         self._set_names((name, *more))
-        self._mode = validate_mode(mode)
         self._reads = packed_reads(read)
-        self._set_options(wait, lease, renew, using, label)
-        self._scope = Scope(scope, database, commit_guard)
-        self._reentrant = checked_flag("reentrant", reentrant)
-        self._crash_release = checked_crash_release(crash_release, self._mode)
-        self._replicas = checked_replicas(replicas)
+        hold = (wait, lease, renew, using, label)
+        self._set_options(
+            *hold, mode, scope, database, commit_guard, reentrant, crash_release, replicas
+        )
 
     def _set_names(self, names: Iterable[object]) -> None:
         self._names = validate_names(names)
-        self._name = ", ".join(self._names)
+        self._name = self._names[0] if len(self._names) == 1 else ", ".join(self._names)
 
-    def _set_options(
-        self,
-        wait: float | Unset | None,
-        lease: float | Unset,
-        renew: bool | Unset,  # noqa: FBT001 - checked just below
-        using: str | None,
-        label: str | None,
-    ) -> None:
-        self._wait = wait if wait is UNSET else wait_seconds(wait)
-        self._lease_ms = lease if lease is UNSET else lease_ms(lease)
-        for argument, value, kind in (("using", using, str), ("label", label, str)):
-            if value is not None and not isinstance(value, kind):
-                msg = f"{argument} must be a string or None, not {value!r} ({type(value).__name__})"
-                raise TypeError(msg)
-        if renew is not UNSET and not isinstance(renew, bool):
-            msg = f"renew must be True or False, not {renew!r}"
-            raise TypeError(msg)
-        self._renew = renew
-        self._using = using
-        self._label = label
+    def _set_options(self, *options: Any) -> None:
+        """Take the options that `_checked` takes. Raises TypeError, ValueError."""
+        try:
+            checked = _kept(*options)
+        except TypeError:  # one of them is wrong, or at least cannot be looked up
+            checked = _checked(*options)
+        vars(self).update(checked)
         self._blocks = OpenBlocks()
 
     @property
@@ -218,21 +206,64 @@ class Lock(Acquirable):
 
     def _enter(self, wait: float | Unset | None) -> Hold:
         seconds = self._effective_wait(wait)
-        return self._granted(self._acquire_blocking(seconds), seconds)
+        outcome = self._acquire_blocking(seconds)
+        if isinstance(outcome, Hold):
+            return outcome
+        raise not_available(self._name, outcome, seconds)
 
     async def _aenter(self, wait: float | Unset | None) -> Hold:
         seconds = self._effective_wait(wait)
-        return self._granted(await self._acquire_async(seconds), seconds)
+        outcome = await self._acquire_async(seconds)
+        if isinstance(outcome, Hold):
+            return outcome
+        raise not_available(self._name, outcome, seconds)
 
     def _effective_wait(self, wait: float | Unset | None) -> float | None:
         if wait is not UNSET:
             return bounded(wait_seconds(wait))
         return bounded(get_settings().wait if self._wait is UNSET else self._wait)
 
-    def _granted(self, outcome: Hold | Refused, wait: float | None) -> Hold:
-        if isinstance(outcome, Hold):
-            return outcome
-        raise not_available(self._name, outcome, wait)
+
+def _checked(
+    wait: object,
+    lease: object,
+    renew: object,
+    using: object,
+    label: object,
+    mode: object,
+    scope: Any,
+    database: Any,
+    commit_guard: Any,
+    reentrant: object,
+    crash_release: object,
+    replicas: object,
+) -> dict[str, Any]:
+    """Return the attributes of a lock with these options. Raises TypeError, ValueError."""
+    for argument, value in (("using", using), ("label", label)):
+        if value is not None and not isinstance(value, str):
+            msg = f"{argument} must be a string or None, not {value!r} ({type(value).__name__})"
+            raise TypeError(msg)
+    if renew is not UNSET and not isinstance(renew, bool):
+        msg = f"renew must be True or False, not {renew!r}"
+        raise TypeError(msg)
+    known = validate_mode(mode)
+    return {
+        "_mode": known,
+        "_wait": wait if wait is UNSET else wait_seconds(wait),
+        "_lease_ms": lease if lease is UNSET else lease_ms(lease),
+        "_renew": renew,
+        "_using": using,
+        "_label": label,
+        "_scope": Scope(scope, database, commit_guard),
+        "_reentrant": checked_flag("reentrant", reentrant),
+        "_crash_release": checked_crash_release(crash_release, known),
+        "_replicas": checked_replicas(replicas),
+    }
+
+
+# Locks are often described where they are used, each time: only the first pays for the checks. `typed`, as
+# True and 1.0 are equal to 1.
+_kept = lru_cache(maxsize=512, typed=True)(_checked)
 
 
 def checked_flag(argument: str, value: object) -> bool:

@@ -151,8 +151,14 @@ async def tell_refused(
 ) -> None:
     """Tell, if somebody listens, that somebody else has the lock."""
     if counted(kind, request, driver, waited):
-        holder = describe_holder(refused.claim)
-        await tell(driver, kind, request, wait=wait, waited=waited, holder=holder)
+        await tell_of_holder(driver, kind, request, refused, wait=wait, waited=waited)
+
+
+async def tell_of_holder(
+    driver: Driver, kind: Kind, request: Request, refused: Refused, **details: Any
+) -> None:
+    """Tell what became of `request`, which was `counted`, with who has the lock."""
+    await tell(driver, kind, request, holder=describe_holder(refused.claim), **details)
 
 
 async def tell_deadlock(

@@ -74,6 +74,8 @@ def packed_reads(commands: Iterable[Command]) -> tuple[bytes, ...]:
         TypeError: A command is not a list or tuple of words, or a word has no text of its own.
         ValueError: A command is not one that only reads.
     """
+    if commands == ():
+        return ()
     if not isinstance(commands, Iterable):
         msg = f'read must be a list of commands such as ("GET", "key"), not {commands!r}'
         raise TypeError(msg)

@@ -7,9 +7,9 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from redis_locks import observing, replication, store
+from redis_locks import express, observing, replication, store
 from redis_locks.cancelling import CancelledByLoss
 from redis_locks.conversions import Convertible
 from redis_locks.drivers.base import Driver, Link, run_blocking
@@ -25,6 +25,9 @@ class Releasable(Convertible):
     """A hold with a lease that can be extended, and an end."""
 
     __slots__ = ("_cancelled",)
+
+    _simple: ClassVar = True
+    """Whether it has one lease, and its release is nothing but that."""
 
     _cancelled: CancelledByLoss | None
 
@@ -57,6 +60,14 @@ class Releasable(Convertible):
             LockNotHeld: It belongs to another process (this one was forked from it).
             LockBackendError: Redis could not be told; the lock becomes free with the lease.
         """
+        try:
+            if self._release_promptly():
+                return
+        except BaseException:
+            # Interrupted: it may have been released or not.
+            with suppress(LockError):
+                run_blocking(self._release(self._backend.driver, repeated=True))
+            raise
         run_blocking(self._release_surely(self._backend.driver))
 
     async def arelease(self) -> None:
@@ -76,7 +87,8 @@ class Releasable(Convertible):
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless the body raised already."""
         try:
-            run_blocking(self.leave(exc))
+            if not self._release_promptly():
+                run_blocking(self.leave(exc))
         except LockError:
             raise
         except BaseException:
@@ -150,6 +162,31 @@ class Releasable(Convertible):
         if lease.is_over():
             raise self._lost()  # longer on the server, but the answer came too late
         lease.deadline = max(lease.deadline, sent + left / 1000)
+
+    def _release_promptly(self) -> bool:
+        """Release as `_release` does, if nothing is out of the ordinary; whether it is done."""
+        tenure, prompt = self._tenure, self._backend.prompt
+        lease = tenure.lease
+        if (
+            prompt is None
+            or not self._simple
+            or self._released
+            or self.kept
+            or lease.ended
+            or lease.line is not None
+            or self._pid != process_id()
+            or lease.is_over()
+            or not tenure.leave(self)
+        ):
+            return False
+        lease.ended = True
+        tenure.renewer.discard(lease)
+        if not express.release(prompt, lease):
+            return False
+        self._released = True
+        if observing.observer is not None:
+            run_blocking(tell_released(prompt, lease))
+        return True
 
     async def _release_surely(self, driver: Driver) -> None:
         """Release; once more if an interrupt or a cancellation leaves it open whether it happened."""

@@ -64,6 +64,8 @@ class SpreadHold(Hold):
         self._parts = tuple(parts)
         self._mode = first.mode
 
+    _simple = False
+
     @property
     def mode(self) -> str:
         """How all of its locks are held; the parts may differ when a change of it has failed."""

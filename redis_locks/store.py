@@ -77,16 +77,26 @@ async def acquire(
     for this request, which saves looking for its place in the queue. Raises LockLost for an upgrade whose
     shared hold is lost.
     """
-    keys, token, lease_ms, mode, who, reads, *_ = request
-    argv = (token, lease_ms, mode, who, link.listener, wait_ms, int(first))
-    answer, read = await link.call_and_read(scripts.ACQUIRE, (keys, argv), reads)
-    reply = echoed(answer, token, 4)
-    if reply[1] == "1":
-        return Granted(int(reply[2]), int(reply[3]), read)
-    if reply[1] == "2":
+    call = acquire_call(request, link.listener, wait_ms, first=first)
+    answer, read = await link.call_and_read(scripts.ACQUIRE, call, request.reads)
+    return acquire_reply(answer, request.token, read)
+
+
+def acquire_call(request: Request, listener: str, wait_ms: int, *, first: bool) -> Call:
+    """Return the call that takes the locks or joins the queue; see `acquire`."""
+    keys, token, lease_ms, mode, who, *_ = request
+    return keys, (token, lease_ms, mode, who, listener, wait_ms, 1 if first else 0)
+
+
+def acquire_reply(reply: object, token: str, read: list[Any] | None = None) -> Granted | Refused:
+    """Return what the reply says; `read` are the replies to what was read with it. Raises as `acquire`."""
+    words = echoed(reply, token, 4)
+    if words[1] == "1":
+        return Granted(int(words[2]), int(words[3]), read)
+    if words[1] == "2":
         msg = "the shared hold was lost while it waited to become exclusive"
         raise LockLost(msg)
-    return _refused(*reply[2:])
+    return _refused(*words[2:])
 
 
 def _refused(at_ms: str, ends_ms: str, claim: str) -> Refused:
@@ -113,7 +123,11 @@ async def take(
 
 async def release(link: Link, keys: Keys, token: str) -> bool:
     """End the hold and hand the locks on; False if the token did not hold all of them."""
-    reply = await link.call(scripts.RELEASE, (keys, (token,)))
+    return release_reply(await link.call(scripts.RELEASE, (keys, (token,))), token)
+
+
+def release_reply(reply: object, token: str) -> bool:
+    """Return whether the token held all of the locks that it was to release."""
     return echoed(reply, token, 1)[1] == "1"
 
 

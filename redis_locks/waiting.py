@@ -8,7 +8,7 @@ every `RECHECK` seconds in case a message was lost or the server forgot the queu
 from __future__ import annotations
 
 from redis_locks import observing
-from redis_locks.attempts import Attempt, Won
+from redis_locks.attempts import Attempt, Step, Won
 from redis_locks.drivers.base import Driver, LinkBroken
 from redis_locks.exceptions import DeadlockDetected, LockBackendError
 from redis_locks.identity import note_unconfirmed
@@ -34,15 +34,17 @@ async def acquire(
     an operator cancelled it.
     """
     attempt = Attempt(driver, request, wait, patience, since)
+    return await finish(attempt, attempt.ask())
+
+
+async def finish(attempt: Attempt, step: Step) -> Won | Refused:
+    """Do the next step of an attempt, and all that follow; see `acquire`."""
+    driver, request, wait = attempt.driver, attempt.request, attempt.wait
     try:
-        won = await attempt.run()
+        won = await attempt.run(step)
         attempt.close()  # here, so that an interrupt meanwhile takes back what was won
     except BaseException as error:
-        try:
-            if attempt.sent:
-                await _abandon(driver, attempt)
-        finally:
-            attempt.close()
+        await give_up(attempt)
         if isinstance(error, DeadlockDetected):
             await observing.tell_deadlock(
                 driver, request, error, wait=wait, waited=attempt.waited()
@@ -53,6 +55,15 @@ async def acquire(
             driver, "timed_out", request, won, wait=wait, waited=attempt.waited()
         )
     return won
+
+
+async def give_up(attempt: Attempt) -> None:
+    """Take back what was asked for, if anything was, and give the link back."""
+    try:
+        if attempt.sent:
+            await _abandon(attempt.driver, attempt)
+    finally:
+        attempt.close()
 
 
 async def take_back(driver: Driver, request: Request) -> None:

@@ -76,6 +76,16 @@ class Link(Protocol):
         """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
 
 
+class PromptLink(Link, Protocol):
+    """A link that one thread uses, which it blocks: nothing needs to be awaited. See `express`."""
+
+    def exchange(self, commands: bytes, number: int = 1) -> list[Any]:
+        """Send `number` packed commands at once and return their replies as they come. Raises LinkBroken."""
+
+    def message_for(self, token: str, timeout: float) -> bytes | None:
+        """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
+
+
 class CallingLink:
     """What all links share."""
 
@@ -146,6 +156,19 @@ class Driver(Protocol):
 
     async def finish(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run clean-up to its end, whatever cancels the caller meanwhile."""
+
+
+class PromptDriver(Driver, Protocol):
+    """A driver that has links of which nothing needs to be awaited; see `express`."""
+
+    def idle_link(self) -> PromptLink | None:
+        """Return a link that is idle now, if there is one."""
+
+    def idle_link_to_wait(self) -> PromptLink | None:
+        """Return a link that is idle now for somebody who may have to wait, if there is one for that."""
+
+    def sits(self, link: PromptLink) -> bool:
+        """Whether to wait in a queue that was joined over `link` on that very link; see `seat`."""
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
-from redis_locks.drivers.base import Link
+from redis_locks.drivers.base import Link, PromptLink
 from redis_locks.drivers.bells import ThreadBell
 from redis_locks.drivers.blocking_link import BlockingLink, EarLink
 from redis_locks.drivers.crowd import Crowd, CrowdLink
@@ -156,15 +156,39 @@ class BlockingDriver:
                 self._opening.append(None)
         return grows
 
-    async def seat(self, link: Link) -> Link:
-        """Return `link` for one of the first few that wait, else one that shares; see `Driver`."""
-        if not isinstance(link, BlockingLink) or link.waits:
-            return link
-        if len(self._alone) >= ALONE and (shares := self._crowd.join(self)) is not None:
-            return shares
+    def idle_link(self) -> BlockingLink | None:
+        """Return an idle link; see `PromptDriver`."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def idle_link_to_wait(self) -> BlockingLink | None:
+        """Return an idle link for one of the first few that wait; see `PromptDriver`."""
+        if len(self._alone) < ALONE:
+            try:
+                return self._idle.pop()
+            except IndexError:
+                pass
+        return None
+
+    def sits(self, link: PromptLink) -> bool:
+        """Whether it is one of the first few that wait; see `PromptDriver`."""
+        if len(self._alone) >= ALONE or not isinstance(link, BlockingLink):
+            return False
         link.waits = True
         self._alone.add(link)
-        return link
+        return True
+
+    async def seat(self, link: Link) -> Link:
+        """Return `link` for one of the first few that wait, else one that shares; see `Driver`."""
+        if not isinstance(link, BlockingLink) or link.waits or self.sits(link):
+            return link
+        shares = self._crowd.join(self)
+        if shares is None:  # as many as there are
+            link.waits = True
+            self._alone.add(link)
+        return shares or link
 
     def unshared(self) -> BlockingDriver:
         """Return this driver: a thread has its link to itself."""

@@ -102,11 +102,15 @@ class BlockingLink(ServerLink):
             self.channels.discard(push[1].decode())
 
     async def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
+        return self.exchange(b"".join(commands), len(commands))
+
+    def exchange(self, commands: bytes, number: int = 1) -> list[Any]:
+        """Send packed commands at once and return their replies as they come; see `PromptLink`."""
         # Not divided further: each function of a round trip, of which every lock needs two, counts.
         replies: list[Any] = []
         try:
-            self._socket.sendall(b"".join(commands))
-            while len(replies) < len(commands):
+            self._socket.sendall(commands)
+            while len(replies) < number:
                 for reply in self._parser.feed(self._socket.recv(_READ_SIZE)):
                     if isinstance(reply, Push) and reply[0] not in CONFIRMATIONS:
                         self._keep(reply)
@@ -127,6 +131,10 @@ class BlockingLink(ServerLink):
 
     async def receive(self, token: str, timeout: float) -> bytes | None:
         """Wait for a message for `token`; see `Link`."""
+        return self.message_for(token, timeout)
+
+    def message_for(self, token: str, timeout: float) -> bytes | None:
+        """Wait for a message as `receive` does; see `PromptLink`."""
         key = token.encode()
         until = time.monotonic() + timeout
         channels = len(self.channels)

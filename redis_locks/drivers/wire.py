@@ -14,11 +14,13 @@ def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
     """Return EVALSHA of the script in RESP, or EVAL with its text if `whole`."""
     keys, argv = call
     # The first argument is the token, new each time.
-    return b"*%d\r\n%b%b%b%b" % (
+    token = argv[0] if isinstance(argv[0], bytes) else str(argv[0]).encode()
+    return b"*%d\r\n%b%b$%d\r\n%b\r\n%b" % (
         3 + len(keys) + len(argv),
         _packed_start(script, whole),
         _packed_keys(keys) if len(keys) <= MOST_KEPT else _pack_keys(keys),
-        _packed_arg(argv[0]),
+        len(token),
+        token,
         _packed_again(argv[1:]) if script.repeats else _packed(argv[1:]),
     )
 

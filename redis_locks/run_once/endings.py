@@ -45,6 +45,8 @@ class HoldWithVerdict(Hold):
         self._verdict: Verdict | None = None
         self._failure: LockError | None = None
 
+    _simple = False
+
     @property
     def max_attempts(self) -> int:
         """How many attempts there are."""

@@ -56,7 +56,7 @@ class StandIn(Backend):
         super().__init__(Endpoint.from_url("unix:///no-server"), get_settings().prefix, 1)
         self.description = f"override_locks({outcome!r})"
         self._memory = _Memory(outcome, self.description)
-        self.driver = _BlockingMemory(self._memory)
+        self.driver, self.prompt = _BlockingMemory(self._memory), None
         # Used through its methods only.
         self.renewer = _Renewed(self._memory)  # type: ignore[assignment]
 

@@ -13,6 +13,8 @@ import pytest
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockNotAvailable, Semaphore, inspection
 from redis_locks.attempts import Attempt
+from redis_locks.backends import backend_for
+from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockBackendError
 from redis_locks.keys import LockKeys, grant_channel, lock_keys, partition_of
 from redis_locks.store import Refused
@@ -41,7 +43,7 @@ class KnownAttempt(Attempt):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self._request.names
+        return self.request.names
 
     @property
     def lasts(self) -> bool:
@@ -51,16 +53,20 @@ class KnownAttempt(Attempt):
     def out_of_time(self) -> None:
         self._until = time.monotonic()
 
-    async def _listen(self, *args: Any) -> Any:
-        won = await super()._listen(*args)
+    async def heard(self, *args: Any) -> Any:
         if self.dead:
             raise Died
-        return won
+        return await super().heard(*args)
 
-    async def _reconnect(self, *args: Any) -> None:
+    def won_by(self, *args: Any) -> Any:
         if self.dead:
             raise Died
-        await super()._reconnect(*args)
+        return super().won_by(*args)
+
+    async def reconnect(self, *args: Any) -> None:
+        if self.dead:
+            raise Died
+        await super().reconnect(*args)
 
     async def abandon(self) -> Refused:
         if self.dead:
@@ -106,6 +112,10 @@ class LibraryMachine(Machine):
         # Each has a connection of its own: waiters whose connection breaks just when a lock becomes free lose their place.
         self.users += 1
         own = f"{self.proxy.url}?client_name=user{self.users}"
+        prompt = backend_for(own).prompt
+        if prompt is not None and self.users % 2:
+            # The shortest way is for those who find a connection.
+            prompt.checkin(run_blocking(prompt.checkout()))
         if party.is_permit:
             return Semaphore(names[0], party.capacity, using=own, wait=None)
         return Lock(*names, mode=party.mode, using=own, wait=None)  # type: ignore[arg-type]
