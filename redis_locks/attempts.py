@@ -18,6 +18,9 @@ from redis_locks.store import Granted, Refused, Request
 RECHECK = 2.0
 """Seconds between two signs of life of a waiter."""
 
+NOTED = 8.0
+"""Seconds between two looks for a deadlock of one that can only stand between others: its note is kept for 10 s."""
+
 BURIAL = 0.25
 """Seconds between two looks at a holder that is to lose the lock when its process is gone."""
 
@@ -212,8 +215,9 @@ class Attempt:
         return Won(granted.fencing_token, deadline, [], heard - self.started)
 
     async def _look_for_deadlock(self, link: Link) -> None:
-        self._suspicious_at = monotonic() + RECHECK
         look = self._told or not holds_nothing(self.token, task=self.driver.suspends)
+        closes = look or len(self.request.names) > 1
+        self._suspicious_at = monotonic() + (RECHECK if closes else NOTED)
         self._told = False
         found = await store.detect(link, self.request, caller(), unconfirmed(), look=look)
         if found is None:
