@@ -8,7 +8,7 @@ from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
-from redis_locks.identity import new_token, note_unconfirmed, session, whoami
+from redis_locks.identity import note_unconfirmed, session, whoami
 from redis_locks.kept import Taken
 from redis_locks.keys import Group
 from redis_locks.leases import Lease, tell_acquired
@@ -167,22 +167,24 @@ class Acquirable:
 
     def _request(self, side: Side, group: Group) -> Request:
         names, keys = group
+        replicas = side.backend.replicas(self._replicas)
         lease = get_settings().lease_ms if self._lease_ms is UNSET else self._lease_ms
         # The token is chosen before the first byte is sent, so that it can be taken back.
         return Request(
             keys,
-            new_token(side.session),
+            f"{side.session.name}.{next(side.session.counter):x}",  # as `new_token`
             lease,
             self._mode,
             whoami(
                 self._label,
                 task=side.task,
+                thread=side.session.thread,
                 ear=side.backend.own_channel if self._crash_release else None,
             ),
             self._reads,
             names,
             self._template,
-            side.backend.replicas(self._replicas),
+            replicas,
         )
 
     async def _holding(
@@ -220,7 +222,10 @@ class Acquirable:
             renewer.add(held)
             if not renew and before is None:
                 note_unconfirmed(held.token)  # it ends by itself: no dead end for whoever waits
-            if observing.counted("acquired", request, driver, won.waited):
+            observer = observing.observer
+            if observer is not None and observer.count(
+                "acquired", request.names, driver.description, won.waited
+            ):
                 await tell_acquired(driver, held, wait=wait, waited=won.waited)
             tenure = Tenure(held, renewer)
             hold = self._hold_type(backend, tenure, read=read)

@@ -56,10 +56,16 @@ class Attempt:
     """One acquire; keeps what its retries must know.
 
     Attributes:
+        link: What it asks and listens on.
         sent: Whether anything was sent.
         queued: Whether it may stand in the queue.
         uncontended: Whether nobody was told yet that somebody else has the lock.
     """
+
+    link: Link | None = None
+    sent = queued = False
+    _told = False
+    _failures = 0
 
     def __init__(
         self,
@@ -79,13 +85,8 @@ class Attempt:
         self._until = self.started + (wait or 0.0)
         self._suspicious_at = inf if patience is None else self.started + patience
         self._long_at = self._suspicious_at
-        self._told = False
-        self.uncontended = since is None
-        self._link: Link | None = None
-        self.queued = False
-        self._failures = 0
         self._recheck = RECHECK
-        self.sent = False
+        self.uncontended = since is None
 
     async def run(self, step: Step) -> Won | Refused:
         """Do `step`, which is to `ask` at first, and ask again until granted or out of time."""
@@ -101,7 +102,7 @@ class Attempt:
     async def ask(self) -> Won | Refused | None:
         """Ask, and stand in the queue until it is time to ask again."""
         request = self.request
-        link = self._link or self.keep(await self.driver.checkout_to_wait())
+        link = self.link or self.keep(await self.driver.checkout_to_wait())
         if link.tunes_in:
             await link.tune_in(request.keys)
         sent = monotonic()
@@ -181,7 +182,7 @@ class Attempt:
 
     def keep(self, link: Link) -> Link:
         """Use `link` until `close`, and hear grants there."""
-        self._link = link
+        self.link = link
         link.listen(self.request.token)
         return link
 
@@ -234,7 +235,7 @@ class Attempt:
         started = monotonic()
         for _ in range(_TRIES):
             try:
-                link = self._link or self.keep(await self.driver.checkout_to_wait())
+                link = self.link or self.keep(await self.driver.checkout_to_wait())
                 return await store.abandon(link, request)
             except LinkBroken as error:
                 last = error
@@ -245,8 +246,8 @@ class Attempt:
 
     def forsake(self) -> None:
         """Leave a place behind that the server did not let us give up: nobody hears of its grant."""
-        if self._link is not None:
-            self._link.forsake()
+        if self.link is not None:
+            self.link.forsake()
 
     async def reconnect(self, error: LinkBroken) -> None:
         """Get ready for another try, or raise `LockBackendError`."""
@@ -269,7 +270,7 @@ class Attempt:
 
     def close(self, *, broken: bool = False) -> None:
         """Give the link back."""
-        link, self._link = self._link, None
+        link, self.link = self.link, None
         if link is not None:
             link.unlisten(self.request.token)
             self.driver.checkin(link)

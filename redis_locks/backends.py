@@ -137,7 +137,8 @@ class Backend:
         return [(index_key(self._prefix, partition),) for partition in range(self._partitions)]
 
 
-_backends: dict[str | None, Backend] = {}
+known: dict[str | None, Backend] = {}
+"""Those in use, by what they were asked for as."""
 
 
 def backend_for(using: str | None) -> Backend:
@@ -147,24 +148,24 @@ def backend_for(using: str | None) -> Backend:
         ImproperlyConfigured: `using` or a setting is wrong.
     """
     try:
-        return _backends[using]
+        return known[using]
     except KeyError:
         # Not above, as in `Backend`.
         from redis_locks.connections import resolve
 
         settings = get_settings()
         backend = Backend(resolve(using), settings.prefix, settings.partitions)
-        return _backends.setdefault(using, backend)
+        return known.setdefault(using, backend)
 
 
 def described(description: str) -> Backend | None:
     """Return the backend in use whose server is so described; None if there is none."""
-    return next((b for b in list(_backends.values()) if b.description == description), None)
+    return next((b for b in list(known.values()) if b.description == description), None)
 
 
 def _forget(*, setting: str, **_: object) -> None:
     if setting in {"CACHES", "REDIS_LOCKS"}:
-        _backends.clear()
+        known.clear()
 
 
 setting_changed.connect(_forget, dispatch_uid="redis_locks.backends")

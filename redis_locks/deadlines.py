@@ -23,8 +23,9 @@ class _Bound(NamedTuple):
     """When all waits end, on the monotonic clock."""
 
 
-# One entry for each open block: immutable, so that every thread and task sees its own blocks only.
-_bounds: ContextVar[tuple[_Bound, ...]] = ContextVar("redis_locks.bounds", default=())
+# Immutable, so that every thread and task sees its own blocks only.
+bounds: ContextVar[tuple[_Bound, ...]] = ContextVar("redis_locks.bounds", default=())
+"""One entry for each open block around the caller."""
 
 
 class _Block:
@@ -40,7 +41,7 @@ class _Block:
         raise NotImplementedError
 
     def __enter__(self) -> None:
-        _bounds.set((*_bounds.get(), self._own()))
+        bounds.set((*bounds.get(), self._own()))
 
     def __exit__(
         self,
@@ -49,10 +50,10 @@ class _Block:
         traceback: TracebackType | None,
     ) -> None:
         # Not simply the last: a generator that is closed elsewhere leaves its blocks in another context.
-        bounds = _bounds.get()
-        for place in reversed(range(len(bounds))):
-            if bounds[place].block is self:
-                _bounds.set(bounds[:place] + bounds[place + 1 :])
+        its = bounds.get()
+        for place in reversed(range(len(its))):
+            if its[place].block is self:
+                bounds.set(its[:place] + its[place + 1 :])
                 return
 
 
@@ -102,11 +103,8 @@ class lock_deadline(_Block):  # noqa: N801 - as above
 
 def bounded(wait: float | None) -> float | None:
     """Return `wait`, or what the blocks around the caller leave of it; None is for ever."""
-    bounds = _bounds.get()
-    if not bounds:
-        return wait
     longest = until = inf
-    for bound in bounds:
+    for bound in bounds.get():
         longest = min(longest, bound.longest)
         until = min(until, bound.until)
     if until != inf:

@@ -26,8 +26,9 @@ def acquire(
     if link is None:
         return None
     attempt = Attempt(driver, request, wait, patience)
-    attempt.keep(link)
+    attempt.link = link
     try:
+        link.listen(request.token)
         outcome = _ask(driver, link, attempt)
         if isinstance(outcome, tuple):
             attempt.close()  # here, so that an interrupt meanwhile takes back what was won
@@ -55,7 +56,8 @@ def _ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Refu
     if store.may_be_buried(reply.claim):
         return attempt.ask()
     attempt.uncontended = False
-    if observing.counted("contended", request, driver):
+    observer = observing.observer
+    if observer is not None and observer.count("contended", request.names, driver.description, 0.0):
         run_blocking(observing.tell_of_holder(driver, "contended", request, reply, wait=wait))
     return reply if wait == 0 else _stand(driver, link, attempt, reply)
 
@@ -80,13 +82,16 @@ def release(driver: PromptDriver, lease: Lease) -> bool:
     applied.
     """
     link = driver.idle_link()
+    token = lease.token.encode()
     if link is None:
         lease.ended = False
         return False
     try:
         try:
-            (answer,) = link.exchange(pack_call(scripts.RELEASE, (lease.keys, (lease.token,))))
-            held = store.release_reply(answer, lease.token) if isinstance(answer, bytes) else None
+            (answer,) = link.exchange(pack_call(scripts.RELEASE, (lease.keys, (token,))))
+            held = answer == b"%b 1" % token or (
+                store.release_reply(answer, lease.token) if isinstance(answer, bytes) else None
+            )
         finally:
             driver.checkin(link)
     except LinkBroken:

@@ -38,11 +38,15 @@ def random_text(length: int) -> str:
 class Session:
     """A thread or a task: what waits and holds as one."""
 
-    __slots__ = ("call", "held", "name")
+    __slots__ = ("call", "counter", "held", "name", "thread")
 
-    def __init__(self, name: str, call: object = None) -> None:
+    def __init__(self, name: str, counter: itertools.count[int], call: object = None) -> None:
         self.name = name
         """What its tokens start with."""
+        self.counter = counter
+        """What they end with."""
+        self.thread = threading.current_thread()
+        """In which it was first seen; that of a task may be any."""
         self.held: dict[Any, Any] = {}
         """What it holds now; see `tenure`."""
         self.call = call
@@ -65,7 +69,7 @@ class _Process:
         self.of_calls: ContextVar[Session | None] = ContextVar("redis_locks.session", default=None)
 
     def new_session(self, call: object = None) -> Session:
-        return Session(f"{self.prefix}{next(self.sessions):x}", call)
+        return Session(f"{self.prefix}{next(self.sessions):x}", self.counter, call)
 
     def session_of(self, call: object) -> Session:
         """Return the session of a ``sync_to_async`` call: it has what its task had before.
@@ -149,7 +153,7 @@ def new_session() -> Session:
 def new_token(of: Session | None = None) -> str:
     """Return a token nobody else has: its session (None: this thread), which has 95 random bits, and a counter."""
     its = session(task=False) if of is None else of
-    return f"{its.name}.{next(_process.counter):x}"
+    return f"{its.name}.{next(its.counter):x}"
 
 
 def note_unconfirmed(token: str) -> None:
@@ -162,16 +166,23 @@ def unconfirmed() -> str:
     return " ".join(_process.unconfirmed)
 
 
-def whoami(label: str | None, *, task: bool, ear: str | None = None) -> str:
+def whoami(
+    label: str | None,
+    *,
+    task: bool,
+    ear: str | None = None,
+    thread: threading.Thread | None = None,
+) -> str:
     """Return text that tells people who asks: host, pid, thread or task, and what it runs.
 
     `ear`, at its end, is for scripts: a channel to which this process listens for as long as it lives.
+    `thread`: the one that asks, if the caller knows it.
     """
     if task:
         current = asyncio.current_task()
         unit = f"task {current.get_name()}" if current else "task"
     else:
-        unit = f"thread {threading.current_thread().name}"
+        unit = f"thread {(thread or threading.current_thread()).name}"
     return _who(_process.pid, unit, label, ear)
 
 

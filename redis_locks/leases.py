@@ -84,8 +84,6 @@ class Lease:
         script: Script | None = None,
         renews: bool = True,
     ) -> None:
-        self.due = 0.0
-        """When to renew it, or to look at it, next."""
         self.request = request
         """What it was granted to."""
         self.name = name or request.name
@@ -123,7 +121,10 @@ class Lease:
         """Of a hold that passed to us: empty once it is passed on, or told to Redis."""
         self.restating = False
         """Whether it is the latter."""
-        self.renewed_until(deadline)
+        self.deadline = deadline
+        """When it ends; see `renewed_until`, as which this does."""
+        self.due = deadline - request.lease_ms / 1000 * 2 / 3 if renews else deadline
+        """When to renew it, or to look at it, next."""
 
     def takes_over(self, token: str) -> None:
         """Note that it passed to us from another thread or task, whose token is in Redis."""

@@ -11,7 +11,7 @@ from redis_locks.acquiring import Acquirable
 from redis_locks.blocks import OpenBlocks
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.contention import not_available
-from redis_locks.deadlines import bounded
+from redis_locks.deadlines import bounded, bounds
 from redis_locks.durations import lease_ms, wait_seconds
 from redis_locks.entries import MAX_REPLICAS, whole_number
 from redis_locks.holds import Hold
@@ -180,7 +180,12 @@ class Lock(Acquirable):
             DeadlockDetected: Waiting on would never have ended.
             LockBackendError: Redis could not be asked.
         """
-        return self._blocks.push(self._enter(UNSET))
+        wait = get_settings().wait if self._wait is UNSET else self._wait
+        wait = bounded(wait) if bounds.get() else wait
+        outcome = self._acquire_blocking(wait)
+        if isinstance(outcome, Hold):
+            return self._blocks.push(outcome)
+        raise not_available(self._name, outcome, wait)
 
     def __exit__(
         self,

@@ -16,7 +16,7 @@ from redis_locks.drivers.base import Driver, Link, run_blocking
 from redis_locks.durations import lease_ms
 from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.identity import note_unconfirmed, process_id
-from redis_locks.leases import Lease, tell_lost, tell_released
+from redis_locks.leases import Lease, tell, tell_lost, tell_released
 
 logger = logging.getLogger("redis_locks")
 
@@ -184,8 +184,11 @@ class Releasable(Convertible):
         if not express.release(prompt, lease):
             return False
         self._released = True
-        if observing.observer is not None:
-            run_blocking(tell_released(prompt, lease))
+        observer = observing.observer
+        if observer is not None and lease.first_told():
+            held = monotonic() - lease.since
+            if observer.count("released", lease.request.names, prompt.description, held):
+                run_blocking(tell(prompt, "released", lease, held=held))
         return True
 
     async def _release_surely(self, driver: Driver) -> None:

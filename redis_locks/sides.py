@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from redis_locks import backends
 from redis_locks.backends import Backend, backend_for
 from redis_locks.drivers.base import Driver
 from redis_locks.identity import Session, session
@@ -23,7 +24,7 @@ class Side(NamedTuple):
     @classmethod
     def blocking(cls, using: str | None) -> Side:
         """Return the side of threads."""
-        backend = backend_for(using)
+        backend = backends.known.get(using) or backend_for(using)
         return cls(backend, backend.driver, backend.renewer, False, session(task=False))  # noqa: FBT003 - fast
 
     @classmethod

@@ -96,7 +96,7 @@ def acquire_reply(reply: object, token: str, read: list[Any] | None = None) -> G
     if words[1] == "2":
         msg = "the shared hold was lost while it waited to become exclusive"
         raise LockLost(msg)
-    return _refused(*words[2:])
+    return _refused(words[2], words[3], words[4])
 
 
 def _refused(at_ms: str, ends_ms: str, claim: str) -> Refused:

@@ -61,8 +61,14 @@ class Parser:
             words = data.split(b"\r\n")
             if len(words) == 3 and not words[2] and words[0] == b"$%d" % len(words[1]):  # noqa: PLR2004
                 return [words[1]]
-            if len(words) == 8 and words[:3] == _MESSAGE and _is_message(words):  # noqa: PLR2004
-                return [Push([words[2], words[4], words[6]])]
+            if (
+                len(words) == 8  # noqa: PLR2004
+                and words[:3] == _MESSAGE
+                and words[3] == b"$%d" % len(words[4])
+                and words[5] == b"$%d" % len(words[6])
+                and not words[7]
+            ):
+                return [Push((words[2], words[4], words[6]))]
         return self._feed_any(data)
 
     def _feed_any(self, data: bytes) -> list[Any]:
@@ -121,12 +127,6 @@ class Parser:
         for _ in range(size * _AGGREGATES[kind]):
             items.append((yield from self._reply()))  # noqa: PERF401 - a comprehension cannot yield
         return items
-
-
-def _is_message(words: list[bytes]) -> bool:
-    return (
-        words[3] == b"$%d" % len(words[4]) and words[5] == b"$%d" % len(words[6]) and not words[7]
-    )
 
 
 def _not_resp(line: bytes) -> ProtocolError:

@@ -33,13 +33,18 @@ class Registry:
     def discard(self, lease: Lease) -> bool:
         """Forget a lease, under both its tokens; return whether it was there."""
         own = lease.own
-        there = own is not None and self._remove(own.token, lease)
+        if own is None:
+            return self._remove(lease.token, lease)
+        there = self._remove(own.token, lease)
         return self._remove(lease.token, lease) or there
 
     def _remove(self, token: str, lease: Lease) -> bool:
         reference = self._leases.get(token)
-        # The token may be that of another lease by now, to which the hold has passed on.
-        return reference is not None and reference() is lease and self._drop(token, reference)
+        if reference is None or reference() is not lease:
+            # The token is that of another lease by now, to which the hold has passed on.
+            return False
+        found = self._leases.pop(token, None)
+        return found is reference or self._put_back(token, found)
 
     def take_due(self) -> tuple[list[Lease], float]:
         """Return the leases to renew now, and in how many seconds to look again."""
@@ -63,9 +68,12 @@ class Registry:
 
     def _drop(self, token: str, reference: weakref.ref[Lease]) -> bool:
         found = self._leases.pop(token, None)
-        if found is not None and found is not reference:
+        return found is reference or self._put_back(token, found)
+
+    def _put_back(self, token: str, found: weakref.ref[Lease] | None) -> bool:
+        if found is not None:
             self._leases[token] = found  # it has just passed on, with its token
-        return found is reference
+        return False
 
     def _renews(self, lease: Lease, reference: weakref.ref[Lease]) -> bool:
         """Whether to renew a lease now. One that passed to us gets our token by that."""

@@ -51,7 +51,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
         stand_in = StandIn(self._outcome)
         everywhere: dict[str | None, StandIn] = defaultdict(lambda: stand_in)
         with ExitStack() as patches:
-            patches.enter_context(patch.object(backends, "_backends", everywhere))
+            patches.enter_context(patch.object(backends, "known", everywhere))
             # Higher than the driver, because a wait must not take its time here.
             patches.enter_context(patch.object(waiting, "acquire", _acquire))
             patches.enter_context(patch.object(lines, "acquire", _acquire_in_line))
