@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from types import TracebackType
 from typing import Any, Literal
 
@@ -12,12 +11,12 @@ from redis_locks.blocks import OpenBlocks
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.contention import not_available
 from redis_locks.deadlines import bounded, bounds
-from redis_locks.durations import lease_ms, wait_seconds
-from redis_locks.entries import MAX_REPLICAS, whole_number
+from redis_locks.durations import wait_seconds
 from redis_locks.holds import Hold
 from redis_locks.keys import validate_names
+from redis_locks.options import checked
 from redis_locks.reads import Command, packed_reads
-from redis_locks.scopes import Scope, ScopeName
+from redis_locks.scopes import ScopeName
 
 Mode = Literal["exclusive", "shared"]
 
@@ -104,12 +103,8 @@ class Lock(Acquirable):
         self._name = self._names[0] if len(self._names) == 1 else ", ".join(self._names)
 
     def _set_options(self, *options: Any) -> None:
-        """Take the options that `_checked` takes. Raises TypeError, ValueError."""
-        try:
-            checked = _kept(*options)
-        except TypeError:  # one of them is wrong, or at least cannot be looked up
-            checked = _checked(*options)
-        vars(self).update(checked)
+        """Take the options that `options.checked` takes. Raises TypeError, ValueError."""
+        vars(self).update(checked(*options))
         self._blocks = OpenBlocks()
 
     @property
@@ -227,77 +222,6 @@ class Lock(Acquirable):
         if wait is not UNSET:
             return bounded(wait_seconds(wait))
         return bounded(get_settings().wait if self._wait is UNSET else self._wait)
-
-
-def _checked(
-    wait: object,
-    lease: object,
-    renew: object,
-    using: object,
-    label: object,
-    mode: object,
-    scope: Any,
-    database: Any,
-    commit_guard: Any,
-    reentrant: object,
-    crash_release: object,
-    replicas: object,
-) -> dict[str, Any]:
-    """Return the attributes of a lock with these options. Raises TypeError, ValueError."""
-    for argument, value in (("using", using), ("label", label)):
-        if value is not None and not isinstance(value, str):
-            msg = f"{argument} must be a string or None, not {value!r} ({type(value).__name__})"
-            raise TypeError(msg)
-    if renew is not UNSET and not isinstance(renew, bool):
-        msg = f"renew must be True or False, not {renew!r}"
-        raise TypeError(msg)
-    known = validate_mode(mode)
-    return {
-        "_mode": known,
-        "_wait": wait if wait is UNSET else wait_seconds(wait),
-        "_lease_ms": lease if lease is UNSET else lease_ms(lease),
-        "_renew": renew,
-        "_using": using,
-        "_label": label,
-        "_scope": Scope(scope, database, commit_guard),
-        "_reentrant": checked_flag("reentrant", reentrant),
-        "_crash_release": checked_crash_release(crash_release, known),
-        "_replicas": checked_replicas(replicas),
-    }
-
-
-# Locks are often described where they are used, each time: only the first pays for the checks. `typed`, as
-# True and 1.0 are equal to 1.
-_kept = lru_cache(maxsize=512, typed=True)(_checked)
-
-
-def checked_flag(argument: str, value: object) -> bool:
-    """Return `value` if it is True or False; raises TypeError."""
-    if not isinstance(value, bool):
-        msg = f"{argument} must be True or False, not {value!r}"
-        raise TypeError(msg)
-    return value
-
-
-def checked_crash_release(value: object, mode: str) -> bool:
-    """Return `value` if it is True or False, and False unless `mode` is exclusive; raises TypeError, ValueError."""
-    if checked_flag("crash_release", value) and mode != "exclusive":
-        msg = f"crash_release is for exclusive locks; with mode={mode!r} leave it out and use a short lease"
-        raise ValueError(msg)
-    return value is True
-
-
-def checked_replicas(value: object) -> int | Unset:
-    """Return `value` if it is a number of replicas, or not given; raises TypeError, ValueError."""
-    return UNSET if value is UNSET else whole_number(0, MAX_REPLICAS)(value, "replicas")
-
-
-def validate_mode(mode: object) -> str:
-    """Return `mode` if it is "exclusive" or "shared"; raises ValueError or TypeError."""
-    if mode == "exclusive" or mode == "shared":  # noqa: PLR1714 - mypy narrows this way only
-        return mode
-    msg = f'mode must be "exclusive" or "shared", not {mode!r}'
-    raise ValueError(msg) if isinstance(mode, str) else TypeError(msg)
 
 
 class HoldContext:

@@ -17,6 +17,7 @@ import sys
 import termios
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.reduction import DupFd
 from typing import Any, Final
 
@@ -67,7 +68,8 @@ class Forked:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has ended this moment
+                os.kill(self.pid, number)
 
 
 class _Streams:
