@@ -165,9 +165,9 @@ def described(description: str) -> Backend | None:
 
 def _forget(*, setting: str, **_: object) -> None:
     if setting in {"CACHES", "REDIS_LOCKS"}:
-        while known:
-            _, backend = known.popitem()
+        for backend in list(known.values()):
             backend.driver.drop_idle()  # closed now, not by whoever collects garbage
+        known.clear()
 
 
 setting_changed.connect(_forget, dispatch_uid="redis_locks.backends")
