@@ -49,34 +49,35 @@ class Acquirable:
         side = Side.blocking(self._using)
         transaction = self._scope.transaction()
         if transaction is None:
-            return self._acquire_promptly(side, wait) or run_blocking(self._acquire(side, wait))
+            return self._acquire_at_once(side, wait)
         taken = Taken(side.backend, frozenset(self._names), self._mode)
         if not self._reads and (kept := transaction.find(lambda its: its.covers(taken))):
             replication.require(kept._lease, side.backend.replicas(self._replicas))  # noqa: SLF001 - one package
             return kept
-        outcome = self._acquire_promptly(side, wait) or run_blocking(self._acquire(side, wait))
+        outcome = self._acquire_at_once(side, wait)
         if isinstance(outcome, Hold):
             transaction.keep(outcome, taken)
         return outcome
 
-    def _acquire_promptly(self, side: Side, wait: float | None) -> Hold | Refused | None:
-        """Acquire as `_acquire` does; None if that is to be called, as there is more to it."""
+    def _acquire_at_once(self, side: Side, wait: float | None) -> Hold | Refused:
+        """Acquire in the shortest way, unless there is more to it."""
         backend, settings = side.backend, get_settings()
-        if (
-            backend.prompt is None
-            or side.session.held
-            or self._reads
-            or self._crash_release
-            or settings.local_batch
-            or (settings.replicas if self._replicas is UNSET else self._replicas)
-        ):
-            return None
         groups = backend.groups(self._names)
-        if len(groups) > 1:
-            return None
-        request = self._request(side, groups[0])
-        won = express.acquire(backend.prompt, request, wait, settings.deadlock_timeout)
-        if not isinstance(won, Won):
+        won = None
+        if (
+            len(groups) == 1
+            and backend.prompt is not None
+            and not side.session.held
+            and not self._reads
+            and not self._crash_release
+            and not settings.local_batch
+            and not backend.replicas(self._replicas)
+        ):
+            request = self._request(side, groups[0])
+            won = express.acquire(backend.prompt, request, wait, settings.deadlock_timeout)
+        if won is None:
+            return run_blocking(self._acquire(side, wait))
+        if isinstance(won, Refused):
             return won
         return run_blocking(self._holding(side, request, won, wait, renew=self._renews))
 

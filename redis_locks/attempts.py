@@ -19,7 +19,10 @@ RECHECK = 2.0
 """Seconds between two signs of life of a waiter."""
 
 NOTED = 8.0
-"""Seconds between two looks for a deadlock of one that can only stand between others: its note is kept for 10 s."""
+"""Seconds between two looks for a deadlock of one that can only stand between others.
+
+Those only note what it waits for. The notes of a partition are kept for 10 s after anybody's look.
+"""
 
 BURIAL = 0.25
 """Seconds between two looks at a holder that is to lose the lock when its process is gone."""
@@ -218,10 +221,12 @@ class Attempt:
     async def _look_for_deadlock(self, link: Link) -> None:
         look = self._told or not holds_nothing(self.token, task=self.driver.suspends)
         closes = look or len(self.request.names) > 1
-        self._suspicious_at = monotonic() + (RECHECK if closes else NOTED)
+        self._suspicious_at = monotonic() + RECHECK
         self._told = False
         found = await store.detect(link, self.request, caller(), unconfirmed(), look=look)
         if found is None:
+            if not closes:
+                self._suspicious_at = monotonic() + NOTED
             return
         circle = tuple(_wait(**member) for member in found)
         waits = "".join(f"\n  {wait}" for wait in circle)

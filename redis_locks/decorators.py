@@ -111,8 +111,9 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         self._named_by_call = name is None or callable(name)
         if not self._named_by_call or more:
             self._set_names(self._sources)
-        braces = str(self._sources)
-        self._braces = "{" in braces or "}" in braces
+        self._braces = any(
+            "{" in each or "}" in each for each in self._sources if isinstance(each, str)
+        )
         hold = (wait, lease, renew, using, label)
         self._set_options(
             *hold, mode, scope, database, commit_guard, reentrant, crash_release, replicas

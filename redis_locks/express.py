@@ -26,19 +26,20 @@ def acquire(
     if link is None:
         return None
     attempt = Attempt(driver, request, wait, patience)
-    attempt.link = link
+    attempt.keep(link)
     try:
-        link.listen(request.token)
-        outcome = _ask(driver, link, attempt)
-        if isinstance(outcome, tuple):
-            attempt.close()  # here, so that an interrupt meanwhile takes back what was won
-            return outcome
-    except LinkBroken as error:
-        outcome = attempt.reconnect(error)
+        try:
+            outcome = _ask(driver, link, attempt)
+            if isinstance(outcome, tuple):
+                attempt.close()  # here, so that an interrupt meanwhile takes back what was won
+                return outcome
+        except LinkBroken as error:
+            outcome = attempt.reconnect(error)
+        return run_blocking(waiting.finish(attempt, outcome))
     except BaseException:
+        # Also if it comes between two steps; `finish` may have done the same.
         run_blocking(waiting.give_up(attempt))
         raise
-    return run_blocking(waiting.finish(attempt, outcome))
 
 
 def _ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Refused | Step:

@@ -176,7 +176,9 @@ class Releasable(Convertible):
             or lease.line is not None
             or self._pid != process_id()
             or lease.is_over()
+            or tenure.is_shared
             or not tenure.leave(self)
+            or lease.ended  # by another thread meanwhile
         ):
             return False
         lease.ended = True

@@ -58,10 +58,11 @@ async def finish(attempt: Attempt, step: Step) -> Won | Refused:
 
 
 async def give_up(attempt: Attempt) -> None:
-    """Take back what was asked for, if anything was, and give the link back."""
+    """Take back what was asked for, if anything was, and give the link back. Doing it again does nothing."""
     try:
         if attempt.sent:
             await _abandon(attempt.driver, attempt)
+            attempt.sent = False
     finally:
         attempt.close()
 
