@@ -110,12 +110,15 @@ def with_terminator(certificates: Certificates) -> Iterator[TlsServer]:
     async def listen() -> asyncio.Server:
         return await asyncio.start_server(serve, HOST, 0, ssl=context)
 
+    async def end() -> None:  # in the loop's thread, which may be counting its connections just now
+        listener.close()
+        await close(*ends)
+
     with EmbeddedServer(use_environment=False) as server:
         path = server.url.removeprefix("unix://")
         listener = tasks.run(listen())
         yield TlsServer(server, listener.sockets[0].getsockname()[1], certificates)
-        listener.close()
-        tasks.run(close(*ends))
+        tasks.run(end())
         tasks.close()
 
 
