@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 from django.core.exceptions import ImproperlyConfigured
 
 _SETTINGS = "DJANGO_SETTINGS_MODULE"
+
+_PARENT = "redis_locks.benchmark.forking"
 
 _CHECK_SECONDS = 0.25
 """Between two looks, during a wait for a worker, at whether the run is still wanted."""
@@ -30,11 +33,20 @@ class WorkerError(RuntimeError):
     """A worker process failed or did not answer."""
 
 
+class _Worker(NamedTuple):
+    """Our ends of a worker's input and output."""
+
+    requests: IO[str]
+    replies: IO[str]
+
+
 class WorkerPool:
     """Worker processes that end with the block, or with this process, however that ends.
 
+    They are forked from one process that has loaded Django and `module`; see `forking`.
+
     Args:
-        module: What each runs as ``python -m``; it calls `serving.serve`.
+        module: Its ``main()`` is what each of them runs, and calls `serving.serve`.
         size: How many processes to start.
         grace: Seconds that a worker may take to get ready, and to report after the end of its job.
         check: Called several times a second while workers work; what it raises ends the wait and the workers.
@@ -61,27 +73,16 @@ class WorkerPool:
         self._size = size
         self._grace = grace
         self._check = check
-        self._processes: list[subprocess.Popen[str]] = []
-        self._chosen: list[subprocess.Popen[str]] = []
+        self._workers: list[_Worker] = []
+        self._chosen: list[_Worker] = []
+        self._parent: subprocess.Popen[bytes] | None = None
         self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - until __exit__
 
     def __enter__(self) -> Self:
-        path = os.pathsep.join(part or str(Path.cwd()) for part in sys.path)
         try:
-            for _ in range(self._size):
-                process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                    [sys.executable, "-m", self._module],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=self._errors,
-                    env={**os.environ, "PYTHONPATH": path},
-                    text=True,
-                    # Ctrl-C is for the parent, which ends us.
-                    start_new_session=True,
-                )
-                self._processes.append(process)
-        except BaseException as error:
-            self.__exit__(type(error), error, None)
+            self._start()
+        except BaseException:
+            self._close()
             raise
         return self
 
@@ -93,30 +94,24 @@ class WorkerPool:
     ) -> None:
         if error is not None:
             self._kill()
-        for process in self._processes:
-            process.communicate()
-        self._processes.clear()
-        self._errors.close()
+        self._close()
 
-    @property
-    def pids(self) -> list[int]:
-        """The process ids of the workers."""
-        return [process.pid for process in self._processes]
-
-    def prepare(self, jobs: Sequence[Mapping[str, Any]]) -> None:
+    def prepare(self, jobs: Sequence[Mapping[str, Any]]) -> list[int]:
         """Give one job to each of as many workers; block until all are ready to begin.
 
         If this raises, no worker is at work any more.
 
+        Returns:
+            The workers' process ids, in the order of the jobs.
+
         Raises:
             WorkerError: A worker failed or did not answer in time.
         """
-        self._chosen = self._processes[: len(jobs)]
+        self._chosen = self._workers[: len(jobs)]
         with self._all_or_none():
-            for process, job in zip(self._chosen, jobs, strict=True):
-                self._tell(process, json.dumps(job))
-            for process in self._chosen:
-                self._hear(process, self._grace)
+            for worker, job in zip(self._chosen, jobs, strict=True):
+                self._tell(worker, json.dumps(job))
+            return [answer["ready"] for answer in self._hear(self._grace)]
 
     def run(self, seconds: float) -> list[dict[str, Any]]:
         """Let them do their jobs, all at once; block until all have reported.
@@ -132,9 +127,9 @@ class WorkerPool:
         # The monotonic clock is the same for all processes of a machine.
         begin = monotonic() + _NOTICE_SECONDS
         with self._all_or_none():
-            for process in self._chosen:
-                self._tell(process, repr(begin))
-            return [self._hear(process, seconds + self._grace) for process in self._chosen]
+            for worker in self._chosen:
+                self._tell(worker, repr(begin))
+            return self._hear(seconds + self._grace)
 
     @contextmanager
     def _all_or_none(self) -> Iterator[None]:
@@ -145,37 +140,82 @@ class WorkerPool:
             self._kill()
             raise
 
-    def _kill(self) -> None:
-        for process in self._processes:
-            process.kill()
-        for process in self._processes:
-            process.wait()
-
-    def _tell(self, process: subprocess.Popen[str], line: str) -> None:
-        if process.stdin is None:
-            raise WorkerError("The worker has no input.")
+    def _start(self) -> None:
+        path = os.pathsep.join(part or str(Path.cwd()) for part in sys.path)
+        theirs: list[int] = []
         try:
-            process.stdin.write(line + "\n")
-            process.stdin.flush()
+            for _ in range(self._size):
+                theirs += self._connect()
+            self._parent = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [sys.executable, "-m", _PARENT, self._module, *map(str, theirs)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                env={**os.environ, "PYTHONPATH": path},
+                pass_fds=theirs,
+                # Ctrl-C is for us, who end them.
+                start_new_session=True,
+            )
+        finally:
+            for end in theirs:
+                os.close(end)  # from here on, only a worker holds it open
+
+    def _connect(self) -> tuple[int, int]:
+        """Return a worker's ends of two pipes, having kept ours."""
+        requests, asking = os.pipe()
+        replies, answering = os.pipe()
+        self._workers.append(_Worker(os.fdopen(asking, "w"), os.fdopen(replies)))
+        return requests, answering
+
+    def _kill(self) -> None:
+        if self._parent is not None:
+            os.killpg(self._parent.pid, signal.SIGKILL)
+        self._wait()
+
+    def _close(self) -> None:
+        for worker in self._workers:
+            with suppress(BrokenPipeError):  # of what was not sent to one that failed
+                worker.requests.close()
+        self._wait()
+        for worker in self._workers:
+            worker.replies.close()
+        self._workers.clear()
+        self._errors.close()
+
+    def _wait(self) -> None:
+        """Block until all have ended."""
+        if self._parent is not None:
+            self._parent.wait()
+            self._parent = None
+        for worker in self._workers:
+            worker.replies.read()  # until the last that could write there has gone
+
+    def _tell(self, worker: _Worker, line: str) -> None:
+        try:
+            worker.requests.write(line + "\n")
+            worker.requests.flush()
         except BrokenPipeError as error:
-            raise self._failure(process) from error
+            raise self._failure() from error
 
-    def _hear(self, process: subprocess.Popen[str], seconds: float) -> dict[str, Any]:
-        if process.stdout is None:
-            raise WorkerError("The worker has no output.")
+    def _hear(self, seconds: float) -> list[dict[str, Any]]:
+        """Return what each says, as soon as all have; one that failed ends the wait."""
         deadline = monotonic() + seconds
-        readable: list[Any] = []
-        while not readable and monotonic() < deadline:
+        silent = {worker.replies: number for number, worker in enumerate(self._chosen)}
+        heard: dict[int, dict[str, Any]] = {}
+        while silent:
+            if monotonic() > deadline:
+                raise self._failure()
             self._check()
-            readable, _, _ = select.select([process.stdout], [], [], _CHECK_SECONDS)
-        line = process.stdout.readline() if readable else ""
-        if not line:
-            raise self._failure(process)
-        message: dict[str, Any] = json.loads(line)
-        return message
+            readable, _, _ = select.select(list(silent), [], [], _CHECK_SECONDS)
+            for replies in readable:
+                line = replies.readline()
+                if not line.endswith("\n"):
+                    raise self._failure()
+                heard[silent.pop(replies)] = json.loads(line)
+        return [heard[number] for number in range(len(self._chosen))]
 
-    def _failure(self, process: subprocess.Popen[str]) -> WorkerError:
+    def _failure(self) -> WorkerError:
         self._errors.seek(0)
         lines = self._errors.read().strip().splitlines()
-        reason = lines[-1] if lines else "it did not answer in time"
-        return WorkerError(f"Worker process {process.pid} failed: {reason}")
+        reason = lines[-1] if lines else "it was killed, or did not answer in time"
+        return WorkerError(f"A worker process failed: {reason}")

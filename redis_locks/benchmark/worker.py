@@ -9,8 +9,6 @@ from functools import partial
 from time import monotonic, sleep
 from typing import Any
 
-import django
-
 from redis_locks.benchmark.figures import WorkerReport
 from redis_locks.benchmark.serving import serve
 from redis_locks.benchmark.subjects import SUBJECTS
@@ -73,6 +71,6 @@ class Client:
         return partial(work, self._opened[lock], job.seconds, job.hold)
 
 
-if __name__ == "__main__":
-    django.setup()
+def main() -> None:
+    """Serve a `WorkerPool`."""
     serve(sys.stdin, sys.stdout, Client().prepare)

@@ -12,7 +12,6 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-import django
 import redis
 import redis.asyncio as aioredis
 from django.conf import settings
@@ -152,6 +151,7 @@ SECTIONS = (
     _section("tasks", 1, f"{TASKS} tasks of 1 process", "redis-py asyncio Lock", 5),
 )
 
-if __name__ == "__main__":
-    django.setup()
+
+def main() -> None:
+    """Serve a `WorkerPool`."""
     serve(sys.stdin, sys.stdout, prepare)

@@ -27,6 +27,13 @@ LOCKS = [sys.executable, "-m", "django", "locks"]
 ARGV = [str(Path(django.__file__).with_name("__main__.py")), "locks"]
 
 
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; one that ended and waits for init to notice does not."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
 def environment() -> dict[str, str]:
     kept = {
         key: value

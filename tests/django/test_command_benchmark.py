@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
 import pytest
 import redis
@@ -13,11 +15,12 @@ import redis
 from redis_locks import Lock, inspection
 from redis_locks.benchmark import subjects
 from redis_locks.benchmark.measuring import client_pool
-from redis_locks.benchmark.pool import WorkerError
+from redis_locks.benchmark.pool import WorkerError, WorkerPool
 from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, USUAL
+from redis_locks.benchmark.worker import Job
 from tests.contract.world import until
 from tests.django.command_calls import fails
-from tests.django.command_line import Process, Terminal, locks
+from tests.django.command_line import Process, Terminal, is_alive, locks
 from tests.elsewhere import held
 
 INSTALLED = [key for key in USUAL if SUBJECTS[key].is_installed]
@@ -161,8 +164,43 @@ def test_a_server_that_is_not_there_has_the_exit_status_69() -> None:
     )
 
 
-def test_a_client_that_dies_is_reported() -> None:
-    with client_pool(1) as pool:
-        os.kill(pool.pids[0], signal.SIGKILL)
-        with pytest.raises(WorkerError, match="failed"):
-            pool.prepare([{}])
+def test_a_client_that_dies_is_reported_and_the_others_end() -> None:
+    jobs = [asdict(Job("lua", None, 60.0))] * 3
+    with client_pool(3) as pool:
+        pids = pool.prepare(jobs)
+        os.kill(pids[1], signal.SIGKILL)
+        with pytest.raises(WorkerError, match="it was killed"):
+            pool.run(60.0)
+        assert not any(map(is_alive, pids))
+
+
+def test_a_client_that_fails_says_why() -> None:
+    with client_pool(2) as pool, pytest.raises(WorkerError, match="KeyError: 'no such lock'"):
+        pool.prepare([asdict(Job("no such lock", None, 1.0))])
+
+
+def test_clients_that_cannot_start_say_why() -> None:
+    with (
+        WorkerPool("redis_locks.benchmark.nowhere", 2, grace=15.0) as pool,
+        pytest.raises(WorkerError, match="nowhere"),
+    ):
+        pool.prepare([{}, {}])
+
+
+def test_nothing_is_left_of_clients_that_could_not_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(FileNotFoundError), client_pool(3):
+        pass
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_clients_end_with_the_block() -> None:
+    with client_pool(2) as pool:
+        (pid,) = pool.prepare([asdict(Job("lua", None, 0.01))])
+        pool.run(0.01)
+        again = pool.prepare([asdict(Job("lua", None, 0.01))])
+        assert [pid] == again
+    assert not is_alive(pid)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from redis_locks import Lock, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import until
-from tests.django.command_line import Process, Terminal, locks
+from tests.django.command_line import Process, Terminal, is_alive, locks
 
 # Says what it gets, and does not end before it is told to.
 OBSTINATE = r"""
@@ -31,13 +30,6 @@ sys.exit(int(sys.stdin.readline()))
 
 def python(program: str) -> list[str]:
     return ["--", sys.executable, "-I", "-S", "-c", program]
-
-
-def is_alive(pid: int) -> bool:
-    """Whether the process runs; one that ended and waits for init to notice does not."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
 
 
 def waiting(name: str) -> int:

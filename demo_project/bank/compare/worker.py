@@ -12,7 +12,6 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-import django
 import redis
 from django_redis import get_redis_connection
 
@@ -117,7 +116,6 @@ def prepare(conn: redis.Redis, message: dict[str, Any]) -> Callable[[], WorkerRe
     return partial(work, conn, job)
 
 
-if __name__ == "__main__":
-    # Some strategies keep accounts as rows.
-    django.setup()
+def main() -> None:
+    """Serve a `WorkerPool`."""
     serve(sys.stdin, sys.stdout, partial(prepare, get_redis_connection("default")))

@@ -1,0 +1,41 @@
+"""Forks the workers of a `WorkerPool` from one process that has loaded all they need.
+
+As prefork servers do, for the same two reasons: ten workers are there in the time of one, and they
+share the memory that their code is in. ``python -m redis_locks.benchmark.forking MODULE INPUT OUTPUT …``
+gives each worker two of the file descriptors that it inherited as standard input and output, and
+ends when all of them have.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import django
+
+
+def main(module: str, *ends: int) -> None:
+    """Run ``main()`` of `module` in one process for each two of `ends`; block until all have ended."""
+    django.setup()
+    worker = import_module(module)
+    pairs = list(zip(ends[::2], ends[1::2], strict=True))
+    for pair in pairs:
+        if os.fork() == 0:
+            for standard, end in enumerate(pair):
+                os.dup2(end, standard)
+            _close(ends)
+            worker.main()
+            return
+    _close(ends)  # so that each is closed as soon as its worker has ended
+    for _ in pairs:
+        os.wait()
+
+
+def _close(ends: tuple[int, ...]) -> None:
+    for end in ends:
+        os.close(end)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:]))
