@@ -63,6 +63,7 @@ class Acquirable:
         """Acquire in the shortest way, unless there is more to it."""
         backend, settings = side.backend, get_settings()
         groups = backend.groups(self._names)
+        renew = self._renews
         won = None
         if (
             len(groups) == 1
@@ -79,7 +80,7 @@ class Acquirable:
             return run_blocking(self._acquire(side, wait))
         if isinstance(won, Refused):
             return won
-        return run_blocking(self._holding(side, request, won, wait, renew=self._renews))
+        return run_blocking(self._holding(side, request, won, wait, renew=renew))
 
     async def _acquire_async(self, wait: float | None) -> Hold | Refused:
         self._scope.refuse_async()

@@ -211,7 +211,8 @@ class Releasable(Convertible):
             return
         tenure = self._tenure
         lease = tenure.lease
-        was_lost = lease.is_over()
+        # If it was asked before, it was good then, and may have been released then: only its reply came too late.
+        was_lost = lease.lost if lease.ended else lease.is_over()
         if self.kept or not tenure.leave(self):
             # A transaction, or others of this thread or task, hold it still.
             self._released = not self.kept

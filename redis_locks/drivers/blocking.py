@@ -63,7 +63,7 @@ class BlockingDriver:
         """Start empty: after a fork the links are the parent's."""
         self._idle: deque[BlockingLink] = deque()
         self._open: WeakSet[BlockingLink] = WeakSet()
-        self._alone: set[BlockingLink] = set()
+        self._alone: set[int] = set()
         self._wanting: deque[_Place] = deque()
         self._grown_at = 0.0
         self._opening: deque[None] = deque()
@@ -176,18 +176,20 @@ class BlockingDriver:
         """Whether it is one of the first few that wait; see `PromptDriver`."""
         if len(self._alone) >= ALONE or not isinstance(link, BlockingLink):
             return False
-        link.waits = True
-        self._alone.add(link)
+        self._seat_alone(link)
         return True
+
+    def _seat_alone(self, link: BlockingLink) -> None:
+        link.seats = self._alone
+        link.seats.add(id(link))
 
     async def seat(self, link: Link) -> Link:
         """Return `link` for one of the first few that wait, else one that shares; see `Driver`."""
-        if not isinstance(link, BlockingLink) or link.waits or self.sits(link):
+        if not isinstance(link, BlockingLink) or link.seats is not None or self.sits(link):
             return link
         shares = self._crowd.join(self)
         if shares is None:  # as many as there are
-            link.waits = True
-            self._alone.add(link)
+            self._seat_alone(link)
         return shares or link
 
     def unshared(self) -> BlockingDriver:
@@ -201,9 +203,9 @@ class BlockingDriver:
     def checkin(self, link: Link) -> None:
         """Give a link back; a broken one is dropped."""
         if isinstance(link, BlockingLink):
-            if link.waits:
-                link.waits = False
-                self._alone.discard(link)
+            if link.seats is not None:
+                link.seats.discard(id(link))
+                link.seats = None
             if not link.broken:
                 self._idle.append(link)
                 if self._wanting:

@@ -47,7 +47,7 @@ class BlockingLink(ServerLink):
         "channel",
         "channels",
         "listener",
-        "waits",
+        "seats",
     )
 
     def __init__(self, endpoint: Endpoint, channel: str, listener: str = "") -> None:
@@ -59,8 +59,8 @@ class BlockingLink(ServerLink):
         self.channels: set[str] = set()
         self.listener = listener
         self.broken = False
-        self.waits = False
-        """Whether it is kept by a thread that waits; for the driver."""
+        self.seats: set[int] | None = None
+        """Of the driver: has our id while a thread waits on it with us."""
         self._endpoint = endpoint
         self._timeout = endpoint.reply_timeout
         self._messages: dict[bytes, bytes] = {}
@@ -83,6 +83,10 @@ class BlockingLink(ServerLink):
             if isinstance(subscribed, ErrorReply):
                 self.close()
                 raise reply_error(subscribed, endpoint)
+
+    def __del__(self) -> None:
+        if self.seats is not None:  # dropped by an interrupt before it was given back
+            self.seats.discard(id(self))
 
     def _close_for(self, error: BaseException) -> None:
         """Close; raises LinkBroken for what the connection is to blame for.

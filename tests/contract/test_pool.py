@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -11,6 +12,7 @@ from redis_locks.connections import resolve
 from redis_locks.drivers import blocking
 from redis_locks.drivers.base import Link, run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
+from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import PATIENCE, until
@@ -85,3 +87,17 @@ def test_a_thread_that_is_interrupted_gives_on_what_it_was_given(
     with pytest.raises(KeyboardInterrupt):
         run_blocking(driver.checkout_for_asking())
     assert ([link], []) == (list(driver._idle), list(driver._wanting))
+
+
+def test_a_connection_that_a_waiting_thread_dropped_takes_no_place_of_those_that_wait_alone(
+    driver: BlockingDriver,
+) -> None:
+    for _ in range(blocking.ALONE):
+        link: Link | None = run_blocking(driver.checkout())
+        assert isinstance(link, BlockingLink)
+        assert driver.sits(link)
+        link.close()
+        link = None  # as an interrupt leaves it that came before it was given back
+        gc.collect()
+    driver.checkin(run_blocking(driver.checkout()))
+    assert driver.idle_link_to_wait() is not None
