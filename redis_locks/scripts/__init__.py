@@ -102,13 +102,13 @@ def on_cluster(script: Script) -> Script:
 
 
 ACQUIRE = load("acquire", "_modes", "_queue", first=("_alone", "_acquire_fast"))
-RELEASE = load("release", "_modes", "_queue", first=("_alone", "_release_fast"))
+RELEASE = load("release", "_modes", "_queue", first=("_alone", "_hand_on", "_release_fast"))
 ABANDON = load("abandon", "_modes", "_queue")
 ADOPT = load("adopt", "_modes")
 BURY = load("bury", "_modes", "_queue")
 CANCEL = load("cancel", "_modes", "_queue")
 CONFIRM = load("confirm", "_modes")
-COMMIT = load("commit", "_modes", "_queue")
+COMMIT = load("commit", "_modes", "_queue", first=("_alone", "_hand_on", "_commit_fast"))
 DETECT = load("detect", "_modes", "_queue")
 DOWNGRADE = load("downgrade", "_modes", "_queue")
 EXTEND = load("extend", "_modes")

@@ -1,13 +1,16 @@
--- First of acquire and release, before the prelude is set up: how nearly every lock is granted, to
--- one exclusive holder. As each call and each function that is defined costs a script some 0.1 us, it does
--- the work of `next_fence` and `hold` in one piece; a test holds them against each other.
+-- First of acquire, release and commit, before the prelude is set up: how nearly every lock, or set of
+-- locks, is granted, to one exclusive holder. As each call and each function that is defined costs a script
+-- some 0.1 us, it does the work of `next_fence` and `hold` in one piece; a test holds them against each other.
 
 local call = redis.call
-local index, key, token = KEYS[1], KEYS[2], ARGV[1]
+local index, token = KEYS[1], ARGV[1]
 local tag = string.sub(index, 1, -6)
-local name = string.sub(key, #tag + 8)
-local queue, claims, sharers = tag .. "queue:" .. name, tag .. "claims:" .. name, tag .. "sharers:" .. name
-local waits = tag .. "waits"
+local QUEUE, CLAIMS, SHARERS, FENCE = tag .. "queue:", tag .. "claims:", tag .. "sharers:", tag .. "fence:"
+local SET, DONE, WAITS = tag .. "set:", tag .. "done:", tag .. "waits"
+local names, size = {}, #KEYS - 1
+for place = 1, size do
+  names[place] = string.sub(KEYS[place + 1], #tag + 8)
+end
 local now, now_us
 
 -- The time in ms.
@@ -18,10 +21,11 @@ local function clock()
   return now
 end
 
--- Make `holder` the holder and return its fencing token and the time.
-local function grant(holder, lease, listener, who)
-  local ends = clock() + lease
-  call("ZADD", index, "GT", ends, name)
+-- List the locks as held, or waited for, until `ends` at least.
+local function list(ends)
+  for place = 1, size do
+    call("ZADD", index, "GT", ends, names[place])
+  end
   local expires = call("PEXPIRETIME", index)
   if expires < ends then
     -- Rarely reached, thanks to the slack: the place to forget locks whose holders crashed.
@@ -30,17 +34,29 @@ local function grant(holder, lease, listener, who)
       call("ZREMRANGEBYSCORE", index, "-inf", string.format("%.0f", now - 1))
     end
   end
+end
+
+-- Make `holder` the holder and return its fencing token and the time.
+local function grant(holder, lease, listener, who)
+  list(clock() + lease)
   -- Before anything is written: a key of a foreign type stops the script while nobody holds.
-  local fence_key = tag .. "fence:" .. name
-  local last = tonumber(call("GET", fence_key) or 0)
-  if not last then
-    error({ err = "WRONGTYPE " .. fence_key .. " holds a string that is not ours" })
+  local last = 0
+  for place = 1, size do
+    local fence_key = FENCE .. names[place]
+    local fence = tonumber(call("GET", fence_key) or 0)
+    if not fence then
+      error({ err = "WRONGTYPE " .. fence_key .. " holds a string that is not ours" })
+    end
+    last = math.max(last, fence)
   end
   local fence = string.format("%.0f", math.max(last + 1, now_us))
   local at = string.format("%.0f", now)
   -- 16 more belong to it: see FENCE_RESERVED.
-  call("SET", fence_key, string.format("%.0f", fence + 16), "PX", 3600000)
-  local claim = fence .. " " .. at .. " exclusive " .. lease .. " " .. listener .. " 0 1 " .. who
-  call("SET", key, holder .. " " .. claim, "PX", lease)
+  local reserved = string.format("%.0f", fence + 16)
+  local claim = fence .. " " .. at .. " exclusive " .. lease .. " " .. listener .. " 0 " .. size .. " " .. who
+  for place = 1, size do
+    call("SET", FENCE .. names[place], reserved, "PX", 3600000)
+    call("SET", KEYS[place + 1], holder .. " " .. claim, "PX", lease)
+  end
   return fence, at
 end

@@ -8,34 +8,17 @@
 --        "token 1 error"  done, but a command failed; those after it ran, as in MULTI
 --        "token 0"        the token does not hold all of the locks (any more): nothing was done
 
-local done = DONE .. token
-
-for _, name in ipairs(all) do
-  if not held_until(name) then
-    local earlier = call("GET", done)
-    return token .. (earlier and " 1" .. earlier or " 0")
+if not ended then
+  for _, name in ipairs(all) do
+    if not held_until(name) then
+      local earlier = call("GET", done)
+      return token .. (earlier and " 1" .. earlier or " 0")
+    end
   end
-end
-
--- The reply may be lost; who asks again must learn that it was done. Written first, so that a
--- server out of memory refuses before any command ran.
-local failure = ""
-call("SET", done, failure, "PX", DONE_KEPT_MS)
-local position = 2
-while ARGV[position] do
-  local words = tonumber(ARGV[position])
-  local reply = redis.pcall(unpack(ARGV, position + 1, position + words))
-  if failure == "" and type(reply) == "table" and reply.err then
-    failure = " " .. reply.err
+  run()
+  for _, name in ipairs(all) do
+    let_go(name)
   end
-  position = position + 1 + words
-end
-
-for _, name in ipairs(all) do
-  let_go(name)
-end
-if failure ~= "" then
-  call("SET", done, failure, "PX", DONE_KEPT_MS)
 end
 settle(all)
 return token .. " 1" .. failure

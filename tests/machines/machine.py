@@ -19,7 +19,7 @@ NO, BRIEFLY, LONG = "not at all", "briefly", "for ever"
 
 waits = st.sampled_from([NO, BRIEFLY, LONG, LONG])
 sets = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True).map(tuple)
-modes = st.sampled_from(["exclusive", "shared"])
+modes = st.sampled_from(["exclusive", "exclusive", "shared"])
 permits = st.integers(1, 3).map("permit:{}".format)
 
 

@@ -1,15 +1,16 @@
-"""The short ways of acquire and release come to the same end as the scripts without them."""
+"""The short ways of acquire, release and commit come to the same end as the scripts without them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import redis
 from redis.exceptions import ResponseError
 
 from redis_locks import scripts
+from redis_locks.keys import lock_keys
 from redis_locks.scripts import Script, load
 from tests.scripts.bench import FOR_EVER, WHO, Bench
 
@@ -32,22 +33,29 @@ def short_of(script: Script) -> Script:
 
 
 def long_of(script: Script) -> Script:
-    """A script without its first parts."""
-    return Text(script, b"local ended = false\n" + load(script.name, "_modes", "_queue").text)
+    """A script that never takes its short way."""
+    text = script.text
+    for way in (b'if ARGV[3] == "exclusive" then', b"local ended = holds()"):
+        text = text.replace(
+            way, way.replace(b'ARGV[3] == "exclusive"', b"false").replace(b"holds()", b"false")
+        )
+    assert script.text != text
+    return Text(script, text)
 
 
 class Side(Bench):
-    """One lock, on which one way of a script is tried."""
+    """One lock, or a set, on which one way of a script is tried."""
 
     def __init__(self, client: redis.Redis, name: str, ways: Callable[[Script], Script]) -> None:
         super().__init__(client, name)
         self._ways = ways
-        self.messages: list[object] = []
+        self.names: Sequence[str] = ()
 
     def ask(self, script: Script, *argv: object) -> object:
         """Return the reply, or what the server refused with."""
+        at_home = [word.format(self.prefix) if isinstance(word, str) else word for word in argv]
         try:
-            reply = self.run(self._ways(script), "a", *argv)
+            reply = self.run(self._ways(script), "a", *at_home, names=self.names)
         except ResponseError as error:
             return self.plain(str(error).encode())
         return reply.decode() if reply == b"missed" else self.plain(reply)
@@ -74,7 +82,7 @@ class Side(Bench):
         if kind == b"hash":
             return {at: self.plain(value) for at, value in self.client.hgetall(key).items()}
         if kind == b"zset":
-            return [self.plain(member) for member in self.client.zrange(key, 0, -1)]
+            return {self.plain(member) for member in self.client.zrange(key, 0, -1)}
         return self.client.smembers(key)
 
 
@@ -158,7 +166,117 @@ def foreign_queue(side: Side) -> None:
     side.put_foreign("queue")
 
 
+PAIR = ("x", "y")
+
+
+def pair(side: Side) -> None:
+    """Two locks that nobody has."""
+    side.names = PAIR
+
+
+def pair_with_a_fence_ahead(side: Side) -> None:
+    pair(side)
+    fence = lock_keys(side.prefix, 0, "y").fence
+    side.client.set(fence, 1_999_999_999_999_999, px=3_600_000)
+
+
+def pair_held(side: Side) -> None:
+    pair(side)
+    side.acquire("holder", names=PAIR)
+
+
+def first_held(side: Side) -> None:
+    pair(side)
+    side.acquire("holder", names=PAIR[:1], lease=30_000)
+
+
+def second_held(side: Side) -> None:
+    pair(side)
+    side.acquire("holder", names=PAIR[1:], lease=30_000)
+
+
+def pair_held_and_waited_for(side: Side) -> None:
+    pair_held(side)
+    side.listen("b")
+    side.queue_up("b", names=PAIR, wait=9_000)
+
+
+def second_shared(side: Side) -> None:
+    pair(side)
+    side.acquire("reader", names=PAIR[1:], mode="shared")
+
+
+def second_waited_for(side: Side) -> None:
+    """The one that waits for it waits for another one, too, which is held."""
+    pair(side)
+    side.acquire("holder", names=("z",))
+    side.listen("b")
+    side.queue_up("b", names=("y", "z"))
+
+
+def pair_with_a_foreign(kind: str) -> Callable[[Side], None]:
+    def put(side: Side) -> None:
+        pair_held(side)
+        side.keys = lock_keys(side.prefix, 0, "y")
+        if kind == "fence":
+            side.release("holder", names=PAIR)
+        side.put_foreign(kind)
+
+    put.__name__ = f"pair_with_a_foreign_{kind}"
+    return put
+
+
+def pair_ours(side: Side) -> None:
+    pair(side)
+    side.acquire("a", names=PAIR)
+
+
+def pair_ours_and_wanted(
+    *wanted: str, living: bool = True, mode: str = "exclusive"
+) -> Callable[[Side], None]:
+    def want(side: Side) -> None:
+        pair_ours(side)
+        if living:
+            side.listen("b")
+        side.queue_up("b", names=wanted, mode=mode)
+        side.listen("c")
+        side.queue_up("c", names=PAIR)
+
+    dead = "" if living else "_dead"
+    want.__name__ = f"pair_ours_and_{''.join(wanted)}_wanted_{mode}{dead}"
+    return want
+
+
+def pair_ours_in_part(side: Side) -> None:
+    pair_ours(side)
+    side.client.delete(lock_keys(side.prefix, 0, "y").holder)
+
+
+def pair_shared(side: Side) -> None:
+    pair(side)
+    side.acquire("a", names=PAIR, mode="shared")
+
+
+COMMANDS = (3, "SET", "{}data", "written", 2, "GET", "{}data")
+FAILING = (2, "LPOP", "{}data", *COMMANDS, 3, "RPUSH", "{}data", "more")
+
 SHORT = [
+    (pair, scripts.ACQUIRE, ACQUIRE_NOW),
+    (pair_with_a_fence_ahead, scripts.ACQUIRE, ACQUIRE_EVER),
+    (pair_held, scripts.ACQUIRE, ACQUIRE_NOW),
+    (first_held, scripts.ACQUIRE, ACQUIRE_SOON),
+    (second_held, scripts.ACQUIRE, ACQUIRE_NOW),
+    (second_held, scripts.ACQUIRE, ACQUIRE_EVER),
+    (pair_held_and_waited_for, scripts.ACQUIRE, ACQUIRE_EVER),
+    (pair_with_a_foreign("fence"), scripts.ACQUIRE, ACQUIRE_NOW),
+    (pair_ours, scripts.RELEASE, ()),
+    (pair_ours_and_wanted(*PAIR), scripts.RELEASE, ()),
+    (ours, scripts.COMMIT, COMMANDS),
+    (ours, scripts.COMMIT, FAILING),
+    (two_wait, scripts.COMMIT, COMMANDS),
+    (pair_ours, scripts.COMMIT, COMMANDS),
+    (pair_ours_and_wanted(*PAIR), scripts.COMMIT, COMMANDS),
+    (pair_ours_and_wanted(*PAIR), scripts.COMMIT, FAILING),
     (nothing, scripts.ACQUIRE, ACQUIRE_NOW),
     (nothing, scripts.ACQUIRE, ACQUIRE_EVER),
     (fence_ahead, scripts.ACQUIRE, ACQUIRE_NOW),
@@ -176,6 +294,20 @@ SHORT = [
     (one_has_looked_for_a_deadlock, scripts.RELEASE, ()),
 ]
 LEFT_TO_THE_REST = [
+    (second_shared, scripts.ACQUIRE, ACQUIRE_NOW),
+    (second_waited_for, scripts.ACQUIRE, ACQUIRE_EVER),
+    (pair_ours_and_wanted("x"), scripts.RELEASE, ()),
+    (pair_ours_and_wanted("x", "y", "z"), scripts.RELEASE, ()),
+    (pair_ours_and_wanted(*PAIR, living=False), scripts.RELEASE, ()),
+    (pair_ours_and_wanted(*PAIR, mode="shared"), scripts.RELEASE, ()),
+    (pair_ours_in_part, scripts.RELEASE, ()),
+    (pair_shared, scripts.RELEASE, ()),
+    (pair_ours_and_wanted("y"), scripts.COMMIT, COMMANDS),
+    (pair_ours_and_wanted(*PAIR, living=False), scripts.COMMIT, FAILING),
+    (pair_ours_in_part, scripts.COMMIT, COMMANDS),
+    (pair_shared, scripts.COMMIT, FAILING),
+    (nothing, scripts.COMMIT, COMMANDS),
+    (the_first_is_dead, scripts.COMMIT, COMMANDS),
     (ours, scripts.ACQUIRE, (*ACQUIRE_NOW[:-1], 0)),
     (nothing, scripts.ACQUIRE, (60_000, "shared", WHO, "nobody", 0, 1)),
     (nothing, scripts.RELEASE, ()),
@@ -189,7 +321,8 @@ Case = tuple[Callable[[Side], None], Script, tuple[object, ...]]
 
 def named(case: Case) -> str:
     before, script, argv = case
-    return f"{script.name}-{before.__name__}-{argv[4] if argv else ''}"
+    how = argv[4] if script is scripts.ACQUIRE else len(argv)
+    return f"{script.name}-{before.__name__}-{how}"
 
 
 @pytest.fixture
@@ -240,3 +373,11 @@ def test_both_ways_end_alike(side: Callable[..., Side], case: Case) -> None:
     assert {key: pytest.approx(expires, abs=NEAR) for key, (_, expires) in long.items()} == {
         key: expires for key, (_, expires) in short.items()
     }
+
+
+def test_a_set_that_cannot_join_one_queue_leaves_the_others(side: Callable[..., Side]) -> None:
+    one = side(lambda script: script)
+    pair_with_a_foreign("queue")(one)
+    before = one.everything()
+    assert "WRONGTYPE" in str(one.ask(scripts.ACQUIRE, *ACQUIRE_EVER))
+    assert before == one.everything()
