@@ -69,7 +69,6 @@ class Acquirable:
             len(groups) == 1
             and backend.prompt is not None
             and not side.session.held
-            and not self._reads
             and not self._crash_release
             and not settings.local_batch
             and not backend.replicas(self._replicas)

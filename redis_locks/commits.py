@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from redis_locks.drivers.base import Driver
 from redis_locks.keys import Keys
@@ -17,21 +18,21 @@ MAX_WORDS = 7000
 """Most words of one command: what Lua can take apart at once."""
 
 
-async def queued_commands(pipe: Any, driver: Driver, keys: Keys) -> Commands:
-    """Return the commands queued in `pipe`, ready to be sent to the node of `driver` that has a lock's `keys`.
+async def commands_of(
+    queued: QueuedOnCluster | _QueuedOnServer, driver: Driver, keys: Keys
+) -> Commands:
+    """Return the commands of a pipeline, ready to be sent to the node of `driver` that has a lock's `keys`.
 
     Args:
-        pipe: What ``client.pipeline()`` returned, of redis-py or redis.asyncio.
+        queued: From `queue_of`.
         driver: The lock's. A pipeline of a cluster client may ask its server for the keys of commands.
         keys: The lock's.
 
     Raises:
-        TypeError: `pipe` is no pipeline.
         ValueError: It belongs to another server, database or cluster, watches keys, or has a command
             that cannot be part of a script, or that is for another slot of the cluster than the lock.
         LockBackendError: A cluster could not be asked for a command's keys.
     """
-    queued = _queue_of(pipe)
     if queued.watches:
         msg = "pipe watches keys; the lock takes the place of WATCH, so leave watch() out"
         raise ValueError(msg)
@@ -40,41 +41,50 @@ async def queued_commands(pipe: Any, driver: Driver, keys: Keys) -> Commands:
     return [_checked([encode(word) for word in _words(each)]) for each in queued.arguments]
 
 
-async def empty(pipe: Any) -> None:
-    """Empty a pipeline whose commands were applied."""
-    await _queue_of(pipe).empty()
+def queue_of(pipe: Any) -> QueuedOnCluster | _QueuedOnServer:
+    """Return what is queued in what ``client.pipeline()`` returned, of redis-py or redis.asyncio.
 
-
-def _queue_of(pipe: Any) -> QueuedOnCluster | _QueuedOnServer:
+    Raises TypeError if that is no pipeline.
+    """
+    stack, pool = getattr(pipe, "command_stack", None), getattr(pipe, "connection_pool", None)
+    if stack is not None and pool is not None:
+        return _QueuedOnServer(pipe, stack, pool)
     # Not above: redis-py is imported when a connection is, for start-up's sake.
     from redis_locks.cluster_pipelines import KINDS, QueuedOnCluster
 
-    return QueuedOnCluster(pipe) if isinstance(pipe, KINDS) else _QueuedOnServer(pipe)
+    if isinstance(pipe, KINDS):
+        return QueuedOnCluster(pipe)
+    msg = f"pipe must be what client.pipeline() returned, not {pipe!r}"
+    raise TypeError(msg)
 
 
 class _QueuedOnServer:
     """The commands of a pipeline of a single server's client."""
 
-    def __init__(self, pipe: Any) -> None:
-        self._stack: Any = getattr(pipe, "command_stack", None)
-        self._pool: Any = getattr(pipe, "connection_pool", None)
-        if self._stack is None or self._pool is None:
-            msg = f"pipe must be what client.pipeline() returned, not {pipe!r}"
-            raise TypeError(msg)
-        self.arguments = [arguments for arguments, _ in self._stack]
+    def __init__(self, pipe: Any, stack: Any, pool: Any) -> None:
+        self._stack = stack
+        self._server, self.encode = _pools.get(pool) or _known(pool)
+        self.arguments = [arguments for arguments, _ in stack]
         self.watches = bool(getattr(pipe, "watching", False))
-        self.encode = self._pool.get_encoder().encode
 
     async def require(self, driver: Driver, keys: Keys) -> None:  # noqa: ARG002 - one server has all keys
-        from redis_locks.drivers.endpoint import Endpoint
-
-        theirs = Endpoint.from_pool(self._pool).description
-        if theirs != driver.description:
-            msg = f"pipe belongs to {theirs}, but the lock is on {driver.description}: one step needs one server"
+        if self._server != driver.description:
+            msg = f"pipe belongs to {self._server}, but the lock is on {driver.description}: one step needs one server"
             raise ValueError(msg)
 
     async def empty(self) -> None:
         self._stack.clear()
+
+
+_pools: WeakKeyDictionary[Any, tuple[str, Callable[[Any], bytes]]] = WeakKeyDictionary()
+"""The server of each connection pool, as text for people, and what turns a word into bytes as its clients do."""
+
+
+def _known(pool: Any) -> tuple[str, Callable[[Any], bytes]]:
+    from redis_locks.drivers.endpoint import Endpoint
+
+    known = _pools[pool] = Endpoint.from_pool(pool).description, pool.get_encoder().encode
+    return known
 
 
 def _words(arguments: Sequence[Any]) -> list[Any]:

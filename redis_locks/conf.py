@@ -20,6 +20,10 @@ class Unset(enum.Enum):
 
     UNSET = "unset"
 
+    __hash__ = (
+        object.__hash__
+    )  # Enum's is a function in Python, and each lock's options are looked up
+
     def __repr__(self) -> str:
         return "UNSET"
 

@@ -1,4 +1,4 @@
-"""The shortest way of nearly every acquire and release in blocking code.
+"""The shortest way of nearly every acquire, release and commit in blocking code.
 
 A function that was not run a moment ago is slow, and where many processes take turns at a lock none
 was: so what layers of coroutines do in all cases, a few functions do here in the usual ones. From
@@ -7,21 +7,21 @@ anything out of the ordinary on, those layers go on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from redis_locks import observing, scripts, store, waiting
 from redis_locks.attempts import Attempt, Step, Won
-from redis_locks.drivers.base import LinkBroken, PromptDriver, PromptLink, run_blocking
+from redis_locks.drivers.base import Call, LinkBroken, PromptDriver, PromptLink, run_blocking
 from redis_locks.drivers.wire import pack_call
 from redis_locks.leases import Lease
+from redis_locks.scripts import Script
 from redis_locks.store import Granted, Refused, Request
 
 
 def acquire(
     driver: PromptDriver, request: Request, wait: float | None, patience: float | None
 ) -> Won | Refused | None:
-    """Acquire one group of locks as `waiting.acquire` does; None if that is to be asked, as nothing was done.
-
-    Not for a `request` with reads.
-    """
+    """Acquire one group of locks as `waiting.acquire` does; None if that is to be asked, as nothing was done."""
     link = driver.idle_link_to_wait()
     if link is None:
         return None
@@ -47,12 +47,13 @@ def _ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Refu
     request, wait, sent = attempt.request, attempt.wait, attempt.started
     attempt.sent = True
     call = store.acquire_call(request, link.listener, attempt.wait_ms(sent), first=True)
-    (answer,) = link.exchange(pack_call(scripts.ACQUIRE, call))
+    packed = pack_call(scripts.ACQUIRE, call)
+    answer, *read = link.exchange(b"".join((packed, *request.reads)), 1 + len(request.reads))
     if not isinstance(answer, bytes):
         return attempt.ask()  # the server does not know the script, or will say again what is wrong
     reply = store.acquire_reply(answer, request.token)
     if isinstance(reply, Granted):
-        return Won(reply.fencing_token, sent + request.lease_ms / 1000, [])
+        return Won(reply.fencing_token, sent + request.lease_ms / 1000, read)
     attempt.queued = wait != 0
     if store.may_be_buried(reply.claim):
         return attempt.ask()
@@ -73,7 +74,11 @@ def _stand(driver: PromptDriver, link: PromptLink, attempt: Attempt, reply: Refu
     won = None
     if granted is not None and granted.fencing_token > 0:
         won = attempt.won_by(granted, reply, sent)
-    return won or attempt.heard(link, message, reply, sent)
+    if won is None:
+        return attempt.heard(link, message, reply, sent)
+    if reads := attempt.request.reads:
+        return won._replace(read=link.exchange(b"".join(reads), len(reads)))
+    return won
 
 
 def release(driver: PromptDriver, lease: Lease) -> bool:
@@ -82,24 +87,49 @@ def release(driver: PromptDriver, lease: Lease) -> bool:
     If not, the lease says what is known: it is lost, or has `ended` if its release may have been
     applied.
     """
-    link = driver.idle_link()
-    token = lease.token.encode()
-    if link is None:
+    token = lease.token
+    try:
+        answer = _reply_to(driver, scripts.RELEASE, (lease.keys, (token,)), token)
+    except LinkBroken:
+        return False
+    if answer is None:
         lease.ended = False
         return False
+    held = store.release_reply(answer, token)
+    if not held:
+        lease.lost = True
+    return held
+
+
+def commit(driver: PromptDriver, lease: Lease, commands: Sequence[Sequence[bytes]]) -> str | None:
+    """Run commands and end the hold of `lease`, as `store.commit`; None if that is to be asked, perhaps again."""
+    token = lease.token
     try:
-        try:
-            (answer,) = link.exchange(pack_call(scripts.RELEASE, (lease.keys, (token,))))
-            held = answer == b"%b 1" % token or (
-                store.release_reply(answer, lease.token) if isinstance(answer, bytes) else None
-            )
-        finally:
-            driver.checkin(link)
+        answer = _reply_to(
+            driver, scripts.COMMIT, store.commit_call(lease.keys, token, commands), token
+        )
+    except LinkBroken:
+        return None
+    return None if answer is None else store.commit_reply(answer, token)
+
+
+def _reply_to(driver: PromptDriver, script: Script, call: Call, token: str) -> bytes | None:
+    """Run a script and return its reply, which is for `token`; None if it did not run.
+
+    That is so if no link is idle, or the server does not know the script, or refuses it. Raises
+    LinkBroken if it may have run.
+    """
+    link = driver.idle_link()
+    if link is None:
+        return None
+    try:
+        (answer,) = link.exchange(pack_call(script, call))
+        if isinstance(answer, bytes) and not answer.startswith(b"%b " % token.encode()):
+            link.forsake()  # a reply out of step: no other one is to be believed
+            raise LinkBroken("the reply is for somebody else")
     except LinkBroken:
         driver.drop_idle()  # as after any failure: those are probably dead too
-        return False
-    if held is None:
-        lease.ended = False  # the server does not know the script, or refuses it
-    elif not held:
-        lease.lost = True
-    return bool(held)
+        raise
+    finally:
+        driver.checkin(link)
+    return answer if isinstance(answer, bytes) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from redis_locks import commits, store
+from redis_locks import commits, express, store
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.leases import tell_lost, tell_released
@@ -50,7 +50,8 @@ class Hold(Movable):
             )
             raise LockError(msg)
         self._require_alone("commit(pipe)")
-        commands = await commits.queued_commands(pipe, driver, self._lease.keys)
+        queued = commits.queue_of(pipe)
+        commands = await commits.commands_of(queued, driver, self._lease.keys)
         if self.is_lost:
             raise self._lost()
         await self._restate(driver)
@@ -60,9 +61,13 @@ class Hold(Movable):
         self._require_held()  # another thread may have released it meanwhile
         # From here on a renewal that finds nothing is no loss.
         lease.ended = True
-        failure, _ = await self._persist(
-            driver, lambda link: store.commit(link, lease.keys, lease.token, commands)
-        )
+        failure, prompt = None, self._backend.prompt
+        if prompt is not None and not driver.suspends:
+            failure = express.commit(prompt, lease, commands)
+        if failure is None:
+            failure, _ = await self._persist(
+                driver, lambda link: store.commit(link, lease.keys, lease.token, commands)
+            )
         if failure is None:
             lease.lost = True
             await tell_lost(driver, lease)
@@ -70,7 +75,7 @@ class Hold(Movable):
         self._released = True
         self._tenure.leave(self)
         self._tenure.renewer.discard(lease)
-        await commits.empty(pipe)
+        await queued.empty()
         await tell_released(driver, lease)
         if failure:
             # Not above: redis-py is imported when a connection is, for start-up's sake.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -62,9 +61,10 @@ def checked(*options: object) -> dict[str, Any]:
         TypeError: An option has the wrong type.
         ValueError: An option is out of range.
     """
-    with suppress(TypeError):  # one of them is wrong, or at least cannot be looked up
+    try:
         return _kept(*options)
-    return _checked(*options)
+    except TypeError:  # one of them is wrong, or at least cannot be looked up
+        return _checked(*options)
 
 
 def checked_flag(argument: str, value: object) -> bool:

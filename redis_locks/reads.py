@@ -76,14 +76,20 @@ def packed_reads(commands: Iterable[Command]) -> tuple[bytes, ...]:
     """
     if commands == ():
         return ()
-    if not isinstance(commands, Iterable):
+    if not isinstance(
+        commands, list | tuple | Iterable
+    ):  # the usual types need no look at their methods
         msg = f'read must be a list of commands such as ("GET", "key"), not {commands!r}'
         raise TypeError(msg)
     return tuple([pack_command(*_words(command)) for command in commands])
 
 
-def _words(command: object) -> list[bytes]:
-    if isinstance(command, str | bytes) or not isinstance(command, Sequence) or not command:
+def _words(command: object) -> list[bytes | str]:
+    if (
+        not command
+        or isinstance(command, str | bytes)
+        or not isinstance(command, list | tuple | Sequence)
+    ):
         msg = f'read must be a list of commands such as ("GET", "key"), not of {command!r}'
         raise TypeError(msg)
     name = command[0].decode() if isinstance(command[0], bytes) else str(command[0])
@@ -93,14 +99,17 @@ def _words(command: object) -> list[bytes]:
             "the lock is held"
         )
         raise ValueError(msg)
-    return [_word(word) for word in command]
+    return [word if type(word) in _TEXT else _word(word) for word in command]
 
 
-def _word(word: object) -> bytes:
+_TEXT: Final = (str, bytes)
+
+
+def _word(word: object) -> bytes | str:
     if isinstance(word, bytes):
         return word
     if isinstance(word, str | int | float) and not isinstance(word, bool):
-        return str(word).encode()
+        return str(word)
     msg = f"a word of a command in read must be a string, bytes or a number, not {word!r}"
     raise TypeError(msg)
 

@@ -167,11 +167,12 @@ class Releasable(Convertible):
         """Release as `_release` does, if nothing is out of the ordinary; whether it is done."""
         tenure, prompt = self._tenure, self._backend.prompt
         lease = tenure.lease
+        if prompt is None or not self._simple:
+            return False
+        if self._released:
+            return self._pid == process_id()
         if (
-            prompt is None
-            or not self._simple
-            or self._released
-            or self.kept
+            self.kept
             or lease.ended
             or lease.line is not None
             or self._pid != process_id()

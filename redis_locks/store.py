@@ -199,10 +199,20 @@ async def commit(
 
     Returns the text of the first error among the commands, or "".
     """
+    return commit_reply(await link.call(scripts.COMMIT, commit_call(keys, token, commands)), token)
+
+
+def commit_call(keys: Keys, token: str, commands: Sequence[Sequence[bytes]]) -> Call:
+    """Return the call that runs the commands and ends the hold; see `commit`."""
     argv: list[Arg] = [token]
     for command in commands:
         argv += [len(command), *command]
-    _, done, *error = echoed(await link.call(scripts.COMMIT, (keys, argv)), token, 2)
+    return keys, argv
+
+
+def commit_reply(reply: object, token: str) -> str | None:
+    """Return what the reply says; see `commit`."""
+    _, done, *error = echoed(reply, token, 2)
     return None if done == "0" else "".join(error)
 
 

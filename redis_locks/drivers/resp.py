@@ -69,6 +69,8 @@ class Parser:
                 and not words[7]
             ):
                 return [Push((words[2], words[4], words[6]))]
+            if (replies := _short_replies(words)) is not None:
+                return replies
         return self._feed_any(data)
 
     def _feed_any(self, data: bytes) -> list[Any]:
@@ -127,6 +129,30 @@ class Parser:
         for _ in range(size * _AGGREGATES[kind]):
             items.append((yield from self._reply()))  # noqa: PERF401 - a comprehension cannot yield
         return items
+
+
+def _short_replies(words: list[bytes]) -> list[Any] | None:
+    """Return the replies whose lines these are, if they are bulk strings, numbers and nulls; None if not, or not whole.
+
+    So are those to a script and the reads that came with it.
+    """
+    replies: list[Any] = []
+    lines = iter(words)
+    for line in lines:
+        kind = line[:1]
+        if kind == b"$":
+            data = next(lines, b"")
+            if line != b"$%d" % len(data):
+                return None
+            replies.append(data)
+        elif kind == b":" and line[1:].isdigit():
+            replies.append(int(line[1:]))
+        elif line == b"_":
+            replies.append(None)
+        else:
+            # All that is left is what follows the end of the last one: nothing.
+            return replies if not line and next(lines, None) is None and replies else None
+    return None
 
 
 def _not_resp(line: bytes) -> ProtocolError:

@@ -25,21 +25,20 @@ def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
     )
 
 
-def pack_command(*parts: bytes) -> bytes:
+def pack_command(*parts: bytes | str) -> bytes:
     """Return a command in RESP."""
     return b"*%d\r\n%b" % (len(parts), _packed(parts))
 
 
-def _packed_arg(arg: Arg) -> bytes:
-    if isinstance(arg, str):
-        arg = arg.encode()
-    elif isinstance(arg, int):
-        arg = b"%d" % arg
-    return b"$%d\r\n%b\r\n" % (len(arg), arg)
-
-
 def _packed(parts: Iterable[Arg]) -> bytes:
-    return b"".join(map(_packed_arg, parts))
+    packed = []
+    for part in parts:
+        if isinstance(part, bytes):
+            word = part
+        else:
+            word = part.encode() if isinstance(part, str) else b"%d" % part
+        packed.append(b"$%d\r\n%b\r\n" % (len(word), word))
+    return b"".join(packed)
 
 
 _packed_again = lru_cache(maxsize=256)(_packed)
