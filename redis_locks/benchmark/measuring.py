@@ -12,7 +12,7 @@ import redis
 
 from redis_locks.backends import backend_for
 from redis_locks.benchmark.figures import Figures, Turn, WorkerReport, summarise
-from redis_locks.benchmark.pool import WorkerPool
+from redis_locks.benchmark.pool import WorkerPool, Workers
 from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, Subject, our_keys
 from redis_locks.benchmark.taking import WAIT, one_server
 from redis_locks.benchmark.worker import Job
@@ -88,7 +88,7 @@ def client_pool(size: int, check: Callable[[], None] = lambda: None) -> WorkerPo
     return WorkerPool("redis_locks.benchmark.worker", size, grace=WAIT + 15.0, check=check)
 
 
-def prepare(pool: WorkerPool, jobs: Sequence[Job]) -> None:
+def prepare(pool: Workers, jobs: Sequence[Job]) -> None:
     """Give each of as many clients a job; block until all have connected.
 
     Raises:
@@ -97,7 +97,7 @@ def prepare(pool: WorkerPool, jobs: Sequence[Job]) -> None:
     pool.prepare([asdict(job) for job in jobs])
 
 
-def run(pool: WorkerPool, seconds: float) -> list[WorkerReport]:
+def run(pool: Workers, seconds: float) -> list[WorkerReport]:
     """Let the clients do for so many seconds what they were given; block until all have reported.
 
     Raises:

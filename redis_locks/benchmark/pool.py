@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Protocol, Self
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -31,6 +31,16 @@ _NOTICE_SECONDS = 0.05
 
 class WorkerError(RuntimeError):
     """A worker process failed or did not answer."""
+
+
+class Workers(Protocol):
+    """Processes that do the same kind of job at the same time; see `WorkerPool`."""
+
+    def prepare(self, jobs: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Give one job to each of as many workers; block until all are ready to begin."""
+
+    def run(self, seconds: float) -> list[dict[str, Any]]:
+        """Let them do their jobs, all at once; block until all have reported."""
 
 
 class _Worker(NamedTuple):

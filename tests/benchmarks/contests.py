@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 
 from redis_locks.benchmark import measuring
 from redis_locks.benchmark.figures import WorkerReport, jain_index, percentile
-from redis_locks.benchmark.pool import WorkerPool
+from redis_locks.benchmark.pool import Workers
 from redis_locks.benchmark.subjects import NAME, OURS, SLEEPLESS, SUBJECTS
 from redis_locks.benchmark.worker import Job
 from redis_locks.testing.server import EmbeddedServer
+from tests.benchmarks.apart import ApartPool
 from tests.benchmarks.sections import Figures, Measure, Place, Section, Wanted, ratio
 
 RATE, JAIN, P99, LONGEST, USED = (
@@ -39,7 +40,7 @@ def figures(reports: Sequence[WorkerReport], seconds: float) -> Figures:
 
 def call_out(
     server: EmbeddedServer,
-    pool: WorkerPool,
+    pool: Workers,
     clients: int,
     subject: str,
     seconds: float,
@@ -55,24 +56,26 @@ def call_out(
 
 
 def opener(
-    clients: int, *, own: bool = False, hold: float = 0.0
+    clients: int, *, own: bool = False, hold: float = 0.0, apart: bool = False
 ) -> Callable[[Place], AbstractContextManager[Measure]]:
-    """Return what opens a contest of so many clients."""
+    """Return what opens a contest of so many clients; each is started by itself if `apart`."""
 
     @contextmanager
     def opened(place: Place) -> Iterator[Measure]:
         keys = {subject.label: key for key, subject in SUBJECTS.items()}
+        with ExitStack() as stack:
+            pool: Workers = stack.enter_context(ApartPool(clients)) if apart else place.pool
 
-        def measure(label: str) -> Figures:
-            call_out(
-                place.server, place.pool, clients, keys[label], place.seconds, own=own, hold=hold
-            )
-            found = figures(measuring.run(place.pool, place.seconds), place.seconds)
-            if hold:
-                return found
-            return {name: figure for name, figure in found.items() if name != USED}
+            def measure(label: str) -> Figures:
+                call_out(
+                    place.server, pool, clients, keys[label], place.seconds, own=own, hold=hold
+                )
+                found = figures(measuring.run(pool, place.seconds), place.seconds)
+                if hold:
+                    return found
+                return {name: figure for name, figure in found.items() if name != USED}
 
-        yield measure
+            yield measure
 
     return opened
 
@@ -96,8 +99,8 @@ def _shortest_long_wait(round_: dict[str, Figures]) -> float:
     return round_[US][LONGEST] / round_[SUBJECTS["redis-py"].label][LONGEST]
 
 
-ALONE, OWN, ONE, HELD = (
-    "1 process", "4 processes, own locks", "10 processes, one lock", "10 processes, held for 1 ms",
+ALONE, OWN, ONE, APART, HELD = (
+    "1 process", "4 processes, own locks", "10 processes, one lock", "10 processes, each started by itself, one lock", "10 processes, held for 1 ms",
 )  # fmt: skip
 
 SECTIONS = (
@@ -131,6 +134,14 @@ SECTIONS = (
                 f"{ONE}: longest wait against redis-py Lock", _shortest_long_wait, 0.1, most=True
             ),
         ),
+        COMPARED,
+    ),
+    Section(
+        "apart",
+        APART,
+        _installed(OURS, "redis-py", "python-redis-lock"),
+        opener(10, apart=True),
+        (ahead(APART, "redis-py", 1.2), ahead(APART, "python-redis-lock", 1.5), jain(APART)),
         COMPARED,
     ),
     Section(
