@@ -1,4 +1,4 @@
--- The way of nearly every acquire: locks wanted exclusively that are free, or of which one has an
+-- The way of nearly every acquire: locks wanted exclusively that are free, or of which the first has an
 -- exclusive holder. The rest of `acquire` would come to the same end.
 
 if ARGV[3] == "exclusive" then
@@ -11,14 +11,7 @@ if ARGV[3] == "exclusive" then
     local fence, at = grant(token, ARGV[2], ARGV[5], ARGV[4])
     return token .. " 1 " .. fence .. " " .. at
   end
-  -- The first that is in the way, if it has one holder.
-  local value, blocked
-  for place = 1, ARGV[7] == "1" and size or 0 do
-    value, blocked = call("GET", KEYS[place + 1]), place
-    if value or call("EXISTS", SHARERS .. names[place]) == 1 then
-      break
-    end
-  end
+  local value = ARGV[7] == "1" and call("GET", KEYS[2])
   local space = value and string.find(value, " %d+ %d+ %S+ %d+ %S+ %d+ %d+ ")
   if space and string.sub(value, 1, space - 1) ~= token then
     local lease, wait = ARGV[2], tonumber(ARGV[6])
@@ -55,7 +48,6 @@ if ARGV[3] == "exclusive" then
         call("PEXPIREAT", SET .. token, expires)
       end
     end
-    local ends = string.format("%.0f", call("PEXPIRETIME", KEYS[blocked + 1]))
-    return token .. " 0 " .. at .. " " .. ends .. (blocked > 1 and "/" .. blocked or "") .. string.sub(value, space)
+    return token .. " 0 " .. at .. " " .. string.format("%.0f", call("PEXPIRETIME", KEYS[2])) .. string.sub(value, space)
   end
 end

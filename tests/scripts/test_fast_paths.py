@@ -214,6 +214,13 @@ def second_waited_for(side: Side) -> None:
     side.queue_up("b", names=("y", "z"))
 
 
+def first_waited_for_by_the_dead(side: Side) -> None:
+    """It is free, and the second one is held."""
+    second_held(side)
+    side.acquire("other", names=("z",))
+    side.queue_up("dead", names=("x", "z"))
+
+
 def pair_with_a_foreign(kind: str) -> Callable[[Side], None]:
     def put(side: Side) -> None:
         pair_held(side)
@@ -265,8 +272,6 @@ SHORT = [
     (pair_with_a_fence_ahead, scripts.ACQUIRE, ACQUIRE_EVER),
     (pair_held, scripts.ACQUIRE, ACQUIRE_NOW),
     (first_held, scripts.ACQUIRE, ACQUIRE_SOON),
-    (second_held, scripts.ACQUIRE, ACQUIRE_NOW),
-    (second_held, scripts.ACQUIRE, ACQUIRE_EVER),
     (pair_held_and_waited_for, scripts.ACQUIRE, ACQUIRE_EVER),
     (pair_with_a_foreign("fence"), scripts.ACQUIRE, ACQUIRE_NOW),
     (pair_ours, scripts.RELEASE, ()),
@@ -294,6 +299,9 @@ SHORT = [
     (one_has_looked_for_a_deadlock, scripts.RELEASE, ()),
 ]
 LEFT_TO_THE_REST = [
+    (second_held, scripts.ACQUIRE, ACQUIRE_NOW),
+    (second_held, scripts.ACQUIRE, ACQUIRE_EVER),
+    (first_waited_for_by_the_dead, scripts.ACQUIRE, ACQUIRE_EVER),
     (second_shared, scripts.ACQUIRE, ACQUIRE_NOW),
     (second_waited_for, scripts.ACQUIRE, ACQUIRE_EVER),
     (pair_ours_and_wanted("x"), scripts.RELEASE, ()),
