@@ -16,9 +16,6 @@ from django.db import OperationalError
 from redis_locks import DeadlockDetected, Lock, Semaphore
 from tests.contract.world import PATIENCE, Observer, Tasks, World, held, until
 
-WAITS = "redis_locks{0}:waits"
-"""The key of what those who looked for a deadlock wait for."""
-
 SOON = 0.3
 
 
@@ -169,8 +166,8 @@ def test_a_deadlock_is_the_databases_error(name: str) -> None:
     assert "40P01" == DeadlockDetected.sqlstate
 
 
-def until_all_have_looked(server_side: Observer, count: int) -> None:
-    until(lambda: count <= server_side.client.hlen(WAITS))
+def until_all_have_looked(server_side: Observer, name: str, count: int) -> None:
+    until(lambda: count <= len(server_side.noted(name)))
 
 
 def test_a_chain_is_no_circle(world: World, name: str, server_side: Observer) -> None:
@@ -178,10 +175,10 @@ def test_a_chain_is_no_circle(world: World, name: str, server_side: Observer) ->
     last = held(world, locks[3])
     meeting = Meeting(3)
     parties = [party(world, locks[i], locks[i + 1], meeting) for i in range(3)]
-    until_all_have_looked(server_side, 3)
+    until_all_have_looked(server_side, name, 3)
     world.release(last)
     assert [] == victims(parties)
-    assert [] == [wait for wait in server_side.client.hvals(WAITS) if name.encode() in wait]
+    assert [] == server_side.noted(name)
 
 
 def test_a_permit_that_any_holder_may_free_is_no_dead_end(
@@ -194,7 +191,7 @@ def test_a_permit_that_any_holder_may_free_is_no_dead_end(
         party(world, semaphore, Lock(f"{name}:l", wait=PATIENCE), meeting),
         party(world, Lock(f"{name}:l"), semaphore, meeting),
     ]
-    until_all_have_looked(server_side, 2)
+    until_all_have_looked(server_side, name, 2)
     world.release(other)
     assert [] == victims(parties)
 

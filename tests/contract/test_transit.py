@@ -9,8 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-import redis
-from django.conf import settings
 from django.core import signing
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
@@ -123,7 +121,7 @@ def test_in_transit_it_belongs_to_no_session_but_says_who_gave_it_away(
 
 @pytest.mark.parametrize("seen_by", ["itself", "others"])
 def test_in_transit_it_is_nobodys_and_no_part_of_a_deadlock(
-    name: str, monkeypatch: pytest.MonkeyPatch, seen_by: str
+    name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch, seen_by: str
 ) -> None:
     """Who gave it away waits for somebody who waits for it: a third one may release it."""
     if seen_by == "others":  # who look for a deadlock know nothing of this process's tokens
@@ -147,10 +145,8 @@ def test_in_transit_it_is_nobodys_and_no_part_of_a_deadlock(
 
     with ThreadPoolExecutor(2) as pool:
         parties = [pool.submit(taker), pool.submit(giver)]
-        waits = "redis_locks{0}:waits"
-        client = redis.Redis.from_url(settings.REDIS_URL)
         # Both have looked for a deadlock, and neither was ended.
-        until(lambda: client.hlen(waits) >= 2 or any(each.done() for each in parties))
+        until(lambda: len(server_side.noted(name)) >= 2 or any(each.done() for each in parties))
         assert [False, False] == [each.done() for each in parties]
         Hold.adopt(texts[0]).release()
         assert [None, None] == [each.result(PATIENCE) for each in parties]

@@ -195,6 +195,11 @@ class Observer:
         found = self.client.get(keys_of(name).holder)
         return int(found.split()[1]) if found else None
 
+    def noted(self, name: str) -> list[bytes]:
+        """What those who wait for long have noted of locks with `name` in their names."""
+        noted = self.client.hvals("redis_locks{0}:waits")
+        return [wait for wait in noted if name.encode() in wait]
+
     def left_of(self, name: str) -> set[str]:
         """What is in Redis of one lock, in any key, but for what is to be remembered of it for a while."""
         left = set()

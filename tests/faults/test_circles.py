@@ -16,7 +16,6 @@ from tests.faults import circles
 from tests.faults.circles import Hosts, Outcome, Party, Want
 
 SHARED = "shared"
-WAITS = "redis_locks{0}:waits"
 
 
 def ring(kinds: Sequence[tuple[int, str]]) -> list[Party]:
@@ -66,7 +65,6 @@ def meet(
     ]
     standing: dict[str, int] = {}
     seen = 0.0
-    looked = server_side.client.hlen(WAITS)
 
     def queued(number: int) -> None:
         nonlocal seen
@@ -74,7 +72,7 @@ def meet(
         seen = time.monotonic()
         if number == len(own) - 2 and any(party.has and party.has.capacity for party in own):
             # Of several circles through permits the one that is seen first counts: let the last one see it.
-            until(lambda: server_side.client.hlen(WAITS) - looked > number)
+            until(lambda: len(server_side.noted(name)) > number)
 
     def stand(party: Party) -> None:
         wants = (party.wants.upgrade and party.has) or party.wants
