@@ -27,11 +27,11 @@ def own_prefix(name: str) -> Iterator[None]:
 
 @pytest.fixture
 def nothing_stays_installed(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Afterwards the connection's methods, if the test has one to a database, are its class's own."""
+    """Afterwards the methods of the connection to the test's database are its class's own."""
     (alias,) = {"database", "postgres"} & set(request.fixturenames) or {None}
-    database = alias and request.getfixturevalue(alias)
+    database = request.getfixturevalue(alias) if alias else "default"
     yield
-    assert not database or [] == watched(database)
+    assert [] == watched(database)
 
 
 @pytest.fixture

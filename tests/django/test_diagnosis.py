@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.test import override_settings
 
-from redis_locks import diagnosis, scripts
+from redis_locks import diagnosis
 from redis_locks.checks.servers import SHARED_WITH_CACHE
 from redis_locks.connections import resolve
-from redis_locks.diagnosis import Finding, Level, client, rights, server
+from redis_locks.diagnosis import Level, client, server
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import until
-from tests.django.command_calls import fails, run
-from tests.django.command_line import Terminal
-
-
-@contextmanager
-def running(*options: str) -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(options, use_environment=False) as server:
-        yield server
+from tests.django.diagnoses import as_user, found, levels, running
 
 
 def free_port() -> int:
@@ -36,26 +25,6 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port: int = taken.getsockname()[1]
     return port if port < 50_000 else port - 20_000
-
-
-def found(using: str | None = None) -> dict[str, Finding]:
-    return {finding.check: finding for finding in diagnosis.diagnose(using=using)}
-
-
-def levels(using: str | None = None) -> dict[str, str]:
-    """The checks that are not ok."""
-    return {
-        check: str(finding.level)
-        for check, finding in found(using).items()
-        if finding.level is not Level.OK
-    }
-
-
-def as_user(server: EmbeddedServer, *rules: str) -> str:
-    """The address for a user with these rights."""
-    with server.client() as admin:
-        admin.execute_command("ACL", "SETUSER", "app", "reset", "on", ">secret", *rules)
-    return server.url.replace("unix://", "unix://app:secret@")
 
 
 def test_a_server_with_an_append_only_file_and_no_cache_is_all_right() -> None:
@@ -128,74 +97,6 @@ def test_replicas_want_min_replicas_to_write() -> None:
         for wanted, level in ((1, Level.OK), (2, Level.ERROR)):
             with override_settings(REDIS_LOCKS={"REPLICAS": wanted}):
                 assert level is found(primary.url)["replicas"].level
-
-
-def test_a_user_who_lacks_rights_gets_the_rule_that_gives_them() -> None:
-    with running("--appendonly", "yes") as server:
-        using = as_user(server, "+@all", "-publish", "-zadd", "~redis_locks{*", "&redis_locks:*")
-        finding = found(using)["rights"]
-        assert Level.ERROR is finding.level
-        assert "User 'app' lacks the right to PUBLISH, ZADD with" in finding.message
-        assert "error" == levels(using)["locking"]
-        with server.client() as admin:
-            admin.execute_command(*finding.fix.split())
-        assert {} == levels(using)
-
-
-def test_rights_that_only_some_parts_need_are_a_warning(private_server: EmbeddedServer) -> None:
-    rules = ("+@all", "-watch", "~redis_locks{*", "&redis_locks:*")
-    using = as_user(private_server, *rules)
-    finding = found(using)["rights"]
-    assert Level.WARNING is finding.level
-    assert re.search(r"can use locks, but lacks rights for optimistic \(.*WATCH", finding.message)
-    assert Level.OK is found(using)["locking"].level
-    with private_server.client() as admin:
-        admin.execute_command(*finding.fix.split())
-    assert Level.OK is found(using)["rights"].level
-
-
-@pytest.mark.parametrize(
-    "rules",
-    [("+@all", "~*"), ("+@all", "&*"), ("+@all", "~redis_locks{*", "&redis_locks:other")],
-    ids=["no channel", "no key", "other channel"],
-)
-def test_missing_keys_and_channels_are_errors(
-    private_server: EmbeddedServer, rules: tuple[str, ...]
-) -> None:
-    using = as_user(private_server, "resetchannels", *rules)
-    finding = found(using)["rights"]
-    assert Level.ERROR is finding.level
-    with private_server.client() as admin:
-        admin.execute_command(*finding.fix.split())
-    assert Level.OK is found(using)["rights"].level
-    assert Level.OK is found(using)["locking"].level
-
-
-def test_the_rule_gives_no_more_than_locks_need(private_server: EmbeddedServer) -> None:
-    using = as_user(private_server)
-    finding = found(using)["rights"]
-    assert "may not run scripts" in finding.message
-    with private_server.client() as admin:
-        admin.execute_command(*finding.fix.split())
-    findings = found(using)
-    assert Level.OK is findings["rights"].level
-    assert Level.OK is findings["locking"].level
-    for check in ("eviction", "persistence", "replicas"):
-        assert Level.WARNING is findings[check].level
-        assert findings[check].message.startswith("Not checked: ")
-    assert "Grant 'app' the right" in findings["eviction"].fix
-
-
-def test_every_command_of_the_scripts_is_checked() -> None:
-    for script in scripts.ALL:
-        arguments = [argument for argument, _ in rights._CALLED.findall(script.text)]
-        assert script.text.count(b"call(") == len(arguments)
-        # What a caller of commit hands over is the caller's own.
-        ours = [argument for argument in arguments if argument != b"unpack(ARGV"]
-        assert all(rights._NAMED.search(argument) for argument in ours)
-    assert {"GET", "SET", "PEXPIRETIME", "PUBLISH", "SUBSCRIBE", "EVALSHA"} <= set(
-        rights.used_commands()
-    )
 
 
 def test_a_cache_in_the_same_database_is_a_warning(redis_server: EmbeddedServer) -> None:
@@ -312,41 +213,3 @@ def test_doctors_may_meet(private_server: EmbeddedServer) -> None:
     for thread in threads:
         thread.join()
     assert [{"persistence": "warning"}] * 4 == seen
-
-
-def test_the_command_fails_with_1_when_there_is_an_error() -> None:
-    with running("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru") as server:
-        assert "1 of 13 checks found an error." == fails("doctor", "--using", server.url)
-
-
-def test_the_command_fails_with_69_without_a_server() -> None:
-    fails("doctor", "--using", "unix:///nonexistent/server.sock", code=69)
-
-
-def test_warnings_alone_do_not_fail_the_command(private_server: EmbeddedServer) -> None:
-    out, err = run("doctor", "--using", private_server.url)
-    assert "" == err
-    assert re.search(r"^ok +server +unix://.* answers\.$", out, re.MULTILINE)
-    assert re.search(r"^warning +persistence +No append-only file", out, re.MULTILINE)
-    assert re.search(r"^ +Fix: CONFIG SET appendonly yes", out, re.MULTILINE)
-
-
-def test_programs_get_the_findings_too(private_server: EmbeddedServer) -> None:
-    using = ["--using", private_server.url]
-    documents = json.loads(run("doctor", "--json", *using)[0])
-    rows = list(csv.DictReader(run("doctor", "--format", "csv", *using)[0].splitlines()))
-    assert [row["check"] for row in rows] == [document["check"] for document in documents]
-    assert {"ok", "warning"} == {row["level"] for row in rows}
-
-
-def test_findings_are_readable_in_80_columns(private_server: EmbeddedServer) -> None:
-    with Terminal("doctor", "--no-color", "--using", private_server.url) as terminal:
-        status, shown = terminal.end()
-    assert 0 == status
-    assert all(len(line) <= 80 for line in shown.splitlines())
-    assert any(line.startswith("warning  persistence") for line in shown.splitlines())
-
-
-def test_a_bad_setting_is_wrong_usage() -> None:
-    with override_settings(REDIS_LOCKS={"CONNECTION": "nowhere"}):
-        assert "there is no cache 'nowhere'" in fails("doctor", code=64)

@@ -14,9 +14,9 @@ from redis_locks.management.locks import stats
 from redis_locks.statistics import LockStatistics
 from redis_locks.statistics.flushing import flusher
 from redis_locks.text import latency
+from tests.django.admin_pages import HOSTILE, page_of, staff, text_of
 from tests.django.command_calls import fails, run
 from tests.django.parties import held
-from tests.django.test_admin_locks import HOSTILE, page_of, staff, text_of
 from tests.elsewhere import in_thread
 from tests.statistics.conftest import counted
 

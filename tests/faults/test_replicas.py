@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import random
-import threading
 from collections.abc import Iterator
 from time import monotonic
 from typing import Any
@@ -313,44 +310,3 @@ def test_what_is_no_number_of_replicas_is_refused(
     for make in (Lock, lambda name, **options: Semaphore(name, 3, **options)):
         with pytest.raises(error, match=text):
             make("x", replicas=value)
-
-
-def fail_over(pair: Pair, name: str, replicas: int, chance: random.Random) -> tuple[int, int]:
-    """Acquire lock after lock until the primary is killed; return how many were given, and lost with it.
-
-    At some moment meanwhile the replica gets nothing more, as on a network that parts.
-    """
-    given = [_acquired(pair, f"{name}:0", replicas)]
-    parting = threading.Timer(chance.uniform(0, 0.02), pair.cut_off)
-    parting.start()
-    after = 0
-    with contextlib.suppress(NotReplicated):
-        # Of what is given after that, only the primary knows.
-        while (after := after + (not parting.is_alive())) <= 3:
-            given.append(_acquired(pair, f"{name}:{len(given)}", replicas))
-    parting.join()
-    for hold in given:
-        hold._lease.ended = True  # its server is about to go
-    pair.fail_over()
-    lost = sum(hold.token != pair.on_replica.holder(hold.name) for hold in given)
-    pair.mend()
-    return len(given), lost
-
-
-def _acquired(pair: Pair, name: str, replicas: int) -> Hold:
-    hold = Lock(name, using=pair.url, replicas=replicas, lease=60, renew=False).acquire()
-    assert hold is not None
-    return hold
-
-
-@pytest.mark.parametrize(
-    "times", [3, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(300)])]
-)
-def test_no_hold_that_was_given_is_lost_with_the_primary(name: str, times: int) -> None:
-    chance = random.Random(times)
-    with Pair() as pair, patch.object(replication, "LONGEST", 0.1):
-        safe = [fail_over(pair, f"{name}:{n}", 1, chance) for n in range(times)]
-        plain = [fail_over(pair, f"{name}:plain:{n}", 0, chance) for n in range(1 + times // 5)]
-    assert 0 == sum(lost for _, lost in safe), (safe, plain)
-    assert times <= sum(given for given, _ in safe)
-    assert all(lost for _, lost in plain)  # so the check can fail

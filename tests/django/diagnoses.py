@@ -1,0 +1,36 @@
+"""Servers that have a fault, for a while, and what doctor finds on one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from redis_locks import diagnosis
+from redis_locks.diagnosis import Finding, Level
+from redis_locks.testing.server import EmbeddedServer
+
+
+@contextmanager
+def running(*options: str) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(options, use_environment=False) as server:
+        yield server
+
+
+def found(using: str | None = None) -> dict[str, Finding]:
+    return {finding.check: finding for finding in diagnosis.diagnose(using=using)}
+
+
+def levels(using: str | None = None) -> dict[str, str]:
+    """The checks that are not ok."""
+    return {
+        check: str(finding.level)
+        for check, finding in found(using).items()
+        if finding.level is not Level.OK
+    }
+
+
+def as_user(server: EmbeddedServer, *rules: str) -> str:
+    """The address for a user with these rights."""
+    with server.client() as admin:
+        admin.execute_command("ACL", "SETUSER", "app", "reset", "on", ">secret", *rules)
+    return server.url.replace("unix://", "unix://app:secret@")

@@ -1,0 +1,80 @@
+"""What doctor finds of a user who lacks rights, and that the rule it gives is enough, and no more."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from redis_locks import scripts
+from redis_locks.diagnosis import Level, rights
+from redis_locks.testing.server import EmbeddedServer
+from tests.django.diagnoses import as_user, found, levels, running
+
+
+def test_a_user_who_lacks_rights_gets_the_rule_that_gives_them() -> None:
+    with running("--appendonly", "yes") as server:
+        using = as_user(server, "+@all", "-publish", "-zadd", "~redis_locks{*", "&redis_locks:*")
+        finding = found(using)["rights"]
+        assert Level.ERROR is finding.level
+        assert "User 'app' lacks the right to PUBLISH, ZADD with" in finding.message
+        assert "error" == levels(using)["locking"]
+        with server.client() as admin:
+            admin.execute_command(*finding.fix.split())
+        assert {} == levels(using)
+
+
+def test_rights_that_only_some_parts_need_are_a_warning(private_server: EmbeddedServer) -> None:
+    rules = ("+@all", "-watch", "~redis_locks{*", "&redis_locks:*")
+    using = as_user(private_server, *rules)
+    finding = found(using)["rights"]
+    assert Level.WARNING is finding.level
+    assert re.search(r"can use locks, but lacks rights for optimistic \(.*WATCH", finding.message)
+    assert Level.OK is found(using)["locking"].level
+    with private_server.client() as admin:
+        admin.execute_command(*finding.fix.split())
+    assert Level.OK is found(using)["rights"].level
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [("+@all", "~*"), ("+@all", "&*"), ("+@all", "~redis_locks{*", "&redis_locks:other")],
+    ids=["no channel", "no key", "other channel"],
+)
+def test_missing_keys_and_channels_are_errors(
+    private_server: EmbeddedServer, rules: tuple[str, ...]
+) -> None:
+    using = as_user(private_server, "resetchannels", *rules)
+    finding = found(using)["rights"]
+    assert Level.ERROR is finding.level
+    with private_server.client() as admin:
+        admin.execute_command(*finding.fix.split())
+    assert Level.OK is found(using)["rights"].level
+    assert Level.OK is found(using)["locking"].level
+
+
+def test_the_rule_gives_no_more_than_locks_need(private_server: EmbeddedServer) -> None:
+    using = as_user(private_server)
+    finding = found(using)["rights"]
+    assert "may not run scripts" in finding.message
+    with private_server.client() as admin:
+        admin.execute_command(*finding.fix.split())
+    findings = found(using)
+    assert Level.OK is findings["rights"].level
+    assert Level.OK is findings["locking"].level
+    for check in ("eviction", "persistence", "replicas"):
+        assert Level.WARNING is findings[check].level
+        assert findings[check].message.startswith("Not checked: ")
+    assert "Grant 'app' the right" in findings["eviction"].fix
+
+
+def test_every_command_of_the_scripts_is_checked() -> None:
+    for script in scripts.ALL:
+        arguments = [argument for argument, _ in rights._CALLED.findall(script.text)]
+        assert script.text.count(b"call(") == len(arguments)
+        # What a caller of commit hands over is the caller's own.
+        ours = [argument for argument in arguments if argument != b"unpack(ARGV"]
+        assert all(rights._NAMED.search(argument) for argument in ours)
+    assert {"GET", "SET", "PEXPIRETIME", "PUBLISH", "SUBSCRIBE", "EVALSHA"} <= set(
+        rights.used_commands()
+    )
