@@ -7,7 +7,10 @@ import pytest
 import redis
 
 from redis_locks import store
+from tests.contract.ways import both_ways, own_server
 from tests.contract.world import Observer, Tasks, Threads, World
+
+__all__ = ["both_ways", "own_server"]
 
 
 @pytest.fixture(params=[Threads, Tasks], ids=["blocking", "async"])

@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-import pytest
-import redis
-
-from redis_locks import Lock, LockError, inspection, scripts
-from redis_locks.backends import backend_for
-from redis_locks.drivers.base import run_blocking
-from redis_locks.telling import Teller
-from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, Threads, keys_of, until
-
-SCRIPTS = ("evalsha", "eval")
-
-
-class Stage(NamedTuple):
-    """One lock on a server of its own, whose connection is open already."""
-
-    lock: Lock
-    client: redis.Redis
-
-    @property
-    def observed(self) -> Observer:
-        return Observer(self.client)
-
-    def in_line(self) -> Any:
-        """Start to wait in another thread; return when it stands in the queue."""
-        future = Threads().start(self.lock.acquire, wait=PATIENCE)
-        self.observed.until_waiters(self.lock.name, 1)
-        return future
-
-    def kill_connections(self) -> None:
-        self.client.client_kill_filter(_type="pubsub", skipme=True)
+from redis_locks import scripts
+from redis_locks.drivers.blocking_link import BlockingLink
+from tests.contract import ways
+from tests.contract.stage import Stage, lose
+from tests.contract.ways import BothWays, Case
+from tests.contract.world import PATIENCE, Threads, keys_of
 
 
 def free(stage: Stage) -> None:
-    with stage.lock:
-        pass
+    with stage.lock as hold:
+        stage.checked(hold)
 
 
 def refused(stage: Stage) -> Any:
@@ -48,29 +22,21 @@ def refused(stage: Stage) -> Any:
         return Threads().start(stage.lock.acquire, wait=0).result(PATIENCE)
 
 
-def out_of_time(stage: Stage) -> Any:
+def without_connection_when_acquired(stage: Stage) -> None:
+    stage.driver.drop_idle()
+    with stage.lock as hold:
+        stage.checked(hold)
+
+
+def without_connection_when_released(stage: Stage) -> None:
     with stage.lock:
-        return Threads().start(stage.lock.acquire, wait=0.005).result(PATIENCE)
-
-
-def handed_on(stage: Stage) -> None:
-    with stage.lock:
-        waiting = stage.in_line()
-    waiting.result(PATIENCE).release()
-
-
-def cancelled(stage: Stage) -> None:
-    with stage.lock:
-        waiting = stage.in_line()
-        (waiter,) = inspection.waiters(using=stage.lock._using)
-        assert inspection.cancel(waiter, using=stage.lock._using)
-        waiting.result(PATIENCE)
+        stage.driver.drop_idle()
 
 
 def unknown_when_acquired(stage: Stage) -> None:
     stage.client.script_flush()
-    with stage.lock:
-        pass
+    with stage.lock as hold:
+        stage.checked(hold)
 
 
 def unknown_when_released(stage: Stage) -> None:
@@ -89,8 +55,8 @@ def refused_by_the_server(stage: Stage) -> None:
 
 def broken_when_acquired(stage: Stage) -> None:
     stage.kill_connections()
-    with stage.lock:
-        pass
+    with stage.lock as hold:
+        stage.checked(hold)
 
 
 def broken_when_released(stage: Stage) -> None:
@@ -98,14 +64,27 @@ def broken_when_released(stage: Stage) -> None:
         stage.kill_connections()
 
 
-def broken_in_line(stage: Stage) -> None:
-    with stage.lock:
-        waiting = stage.in_line()
-        claims = stage.client.hvals(keys_of(stage.lock.name).claims)
-        stage.kill_connections()
-        # It stands there still, and is heard elsewhere.
-        until(lambda: stage.client.hvals(keys_of(stage.lock.name).claims) != claims)
-    waiting.result(PATIENCE).release()
+def lost_reply_when_acquired(stage: Stage) -> None:
+    with stage.asking(scripts.ACQUIRE, after=lose), stage.lock as hold:
+        stage.checked(hold)
+
+
+def lost_reply_when_released(stage: Stage) -> None:
+    with stage.asking(scripts.RELEASE, after=lose), stage.lock:
+        pass
+
+
+def lost_reply_when_released_too_late(stage: Stage) -> None:
+    """Nobody knows that it was released in time when its lease is over."""
+    hold = stage.lock.acquire()
+    assert hold
+
+    def outlast(link: BlockingLink) -> None:
+        hold._lease.deadline = 0.0
+        lose(link)
+
+    with stage.asking(scripts.RELEASE, after=outlast):
+        hold.release()
 
 
 def lost(stage: Stage) -> None:
@@ -117,6 +96,18 @@ def lost_with_an_error(stage: Stage) -> None:
     with stage.lock:
         stage.client.delete(keys_of(stage.lock.name).holder)
         raise KeyError
+
+
+def lost_without_connection(stage: Stage) -> None:
+    with stage.lock:
+        stage.client.delete(keys_of(stage.lock.name).holder)
+        stage.driver.drop_idle()
+
+
+def lost_when_unknown(stage: Stage) -> None:
+    with stage.lock:
+        stage.client.delete(keys_of(stage.lock.name).holder)
+        stage.client.script_flush()
 
 
 def over(stage: Stage) -> None:
@@ -135,89 +126,30 @@ def released_early(stage: Stage) -> None:
         hold.release()
 
 
-CASES = [
-    free,
-    refused,
-    out_of_time,
-    handed_on,
-    cancelled,
-    unknown_when_acquired,
-    unknown_when_released,
-    refused_by_the_server,
-    broken_when_acquired,
-    broken_when_released,
-    broken_in_line,
-    lost,
-    lost_with_an_error,
-    over,
-    nested,
-    released_early,
-]
-
-AGAIN = {
-    unknown_when_acquired: 2,
-    unknown_when_released: 1,
-    refused_by_the_server: 1,
-    lost: 1,
-    lost_with_an_error: 1,
-}
-"""How often the shortest way leaves it to the longer ones to find the same again, which is rare."""
-
-
-class Seen(NamedTuple):
-    """What comes of a case, for its caller, for those who listen and on the server."""
-
-    outcome: str
-    notes: list[str]
-    events: list[str]
-    commands: int
-    left: set[str]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(use_environment=False) as server:
-        yield server
-
-
-def see(case: Callable[[Stage], Any], stage: Stage, events: list[str]) -> Seen:
-    events.clear()
-    for script in scripts.ALL:
-        stage.client.script_load(script.text)
-    stage.client.config_resetstat()
-    notes: list[str] = []
-    try:
-        outcome = repr(case(stage))
-    except (LockError, KeyError) as error:
-        outcome = f"{type(error)} {error}"
-        notes = getattr(error, "__notes__", [])
-    statistics = stage.client.info("commandstats")
-    commands = sum(statistics.get(f"cmdstat_{each}", {}).get("calls", 0) for each in SCRIPTS)
-    return Seen(outcome, notes, sorted(events), commands, stage.observed.left_of(stage.lock.name))
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_both_ways_come_to_the_same_end(
-    case: Callable[[Stage], Any],
-    name: str,
-    server: EmbeddedServer,
-    redis_server: EmbeddedServer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    events: list[str] = []
-    monkeypatch.setattr(Teller, "count", lambda _, kind, *__: bool(events.append(kind)))
-    backend = backend_for(server.url)
-    prompt = backend.prompt
-    assert prompt is not None
-    seen = []
-    with server.client() as client:
-        for way in (prompt, None):
-            monkeypatch.setattr(backend, "prompt", way)
-            prompt.drop_idle()
-            for link in [run_blocking(prompt.checkout()) for _ in range(2)]:
-                prompt.checkin(link)
-            seen.append(see(case, Stage(Lock(name, using=server.url, lease=60), client), events))
-    shortest, longer = seen
-    if case is broken_in_line:  # which takes so long that the renewal may ask as well
-        longer = longer._replace(commands=shortest.commands)
-    assert shortest == longer._replace(commands=longer.commands + AGAIN.get(case, 0))
+@ways.cases(
+    {
+        free: 0,
+        refused: 0,
+        without_connection_when_acquired: 0,
+        without_connection_when_released: 0,
+        unknown_when_acquired: 2,
+        unknown_when_released: 1,
+        refused_by_the_server: 1,
+        broken_when_acquired: 0,
+        broken_when_released: 0,
+        lost_reply_when_acquired: 0,
+        lost_reply_when_released: 0,
+        lost_reply_when_released_too_late: 0,
+        lost: 1,
+        lost_with_an_error: 1,
+        lost_without_connection: 0,
+        lost_when_unknown: 1,
+        over: 0,
+        nested: 0,
+        released_early: 0,
+    }
+)
+def test_both_ways_come_to_the_same_end(case: Case, again: int | None, both_ways: BothWays) -> None:
+    shortest, longer = both_ways(case, again)
+    assert longer == shortest
+    assert set() == shortest.left

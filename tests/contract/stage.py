@@ -1,0 +1,134 @@
+"""One lock, and what happens to it between two steps of blocking code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import redis
+
+from redis_locks import Hold, Lock, scripts
+from redis_locks.drivers.base import LinkBroken
+from redis_locks.drivers.blocking import BlockingDriver
+from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.scripts import Script
+from tests.contract.world import PATIENCE, Observer, Threads, keys_of
+
+COUNTED = [script for script in scripts.ALL if not script.is_extension]
+"""Those that a case runs; holds are extended whenever it is time for that."""
+
+LEASE = 60
+
+Happening = Callable[[Any], object]
+
+
+def nothing(_: BlockingLink) -> None:
+    pass
+
+
+def interrupt(_: BlockingLink) -> None:
+    raise KeyboardInterrupt
+
+
+def lose(link: BlockingLink) -> None:
+    link.close()
+    msg = "the reply is lost"
+    raise LinkBroken(msg)
+
+
+class Stage(NamedTuple):
+    """One lock on a server of its own, where two connections are open and idle."""
+
+    lock: Lock
+    client: redis.Redis
+    driver: BlockingDriver
+    ran: list[Script]
+    """The scripts that the server has run, and replied to."""
+
+    @property
+    def observed(self) -> Observer:
+        return Observer(self.client)
+
+    @property
+    def using(self) -> str:
+        return str(self.lock._using)
+
+    def again(self, **options: Any) -> Lock:
+        """The same lock, described otherwise."""
+        given: dict[str, Any] = {"using": self.using, "lease": LEASE}
+        return Lock(self.lock.name, **given | options)
+
+    def in_line(self, lock: Lock | None = None) -> Future[Any]:
+        """Start to wait in another thread; return when it stands in the queue."""
+        place = self.observed.waiters(self.lock.name) + 1
+        future = Threads().start((lock or self.lock).acquire, wait=PATIENCE)
+        self.observed.until_waiters(self.lock.name, place)
+        return future
+
+    def checked(self, hold: Hold) -> Hold:
+        """Return `hold`, of which the server knows what it knows itself."""
+        left = self.client.pttl(keys_of(self.lock.name).holder) / 1000 - hold.remaining
+        assert hold.token == self.observed.holder(self.lock.name)
+        assert hold.fencing_token == self.observed.fencing_token(self.lock.name)
+        # It believes in no more than it has, which is told in whole milliseconds, and in hardly less.
+        assert -0.003 < left < PATIENCE
+        return hold
+
+    def end(self, waiting: Future[Any]) -> None:
+        """Release what somebody waited for."""
+        self.checked(waiting.result(PATIENCE)).release()
+
+    def kill_connections(self) -> None:
+        self.client.client_kill_filter(_type="pubsub", skipme=True)
+
+    def asking(
+        self, script: Script, *, before: Happening = nothing, after: Happening = nothing
+    ) -> AbstractContextManager[None]:
+        """Let things happen before the next call of the script is sent, and after its reply."""
+        return once(BlockingLink, "exchange", lambda sent, *_: script.sha in sent, before, after)
+
+    def listening(
+        self, *, before: Happening = nothing, after: Happening = nothing
+    ) -> AbstractContextManager[None]:
+        """Let things happen before a waiter listens, and after it has heard something."""
+        return once(BlockingLink, "message_for", lambda *_: True, before, after)
+
+
+@contextmanager
+def once(
+    of: type, method: str, applies: Callable[..., bool], before: Happening, after: Happening
+) -> Iterator[None]:
+    """Let things happen before and after the next call of a method that `applies`, which the block waits for."""
+    plain, due = getattr(of, method), [True]
+
+    def disturbed(its: Any, *args: Any) -> Any:
+        if not due or not applies(*args):
+            return plain(its, *args)
+        due.clear()
+        before(its)
+        result = plain(its, *args)
+        after(its)
+        return result
+
+    with patch.object(of, method, disturbed):
+        yield
+    assert not due
+
+
+@contextmanager
+def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
+    """The scripts that the server has run for a driver and replied to, in order."""
+    ran: list[Script] = []
+    plain = BlockingLink.exchange
+
+    def exchange(link: BlockingLink, sent: bytes, number: int = 1) -> list[Any]:
+        replies = plain(link, sent, number)
+        if link._endpoint is driver._endpoint:
+            ran.extend(each for each in COUNTED if each.sha in sent or each.text in sent)
+        return replies
+
+    with patch.object(BlockingLink, "exchange", exchange):
+        yield ran

@@ -1,0 +1,199 @@
+"""Who waits does so in the shortest way of blocking code as in the longer ones, whatever it hears."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+from unittest.mock import patch
+
+from redis_locks import Hold, acquiring, attempts, conf, inspection, scripts, store
+from redis_locks.backends import backend_for
+from redis_locks.drivers.base import Unreachable, run_blocking
+from redis_locks.drivers.blocking import ALONE, BlockingDriver
+from redis_locks.identity import new_token, whoami
+from redis_locks.keys import grant_channel, holder_channel
+from redis_locks.store import Granted, Request
+from tests.contract import ways
+from tests.contract.stage import LEASE, Stage, lose, nothing, once
+from tests.contract.ways import BothWays, Case
+from tests.contract.world import PATIENCE, Threads, keys_of, until
+
+
+def out_of_time(stage: Stage) -> Any:
+    with stage.lock:
+        return Threads().start(stage.lock.acquire, wait=0.005).result(PATIENCE)
+
+
+def handed_on(stage: Stage) -> None:
+    with stage.lock:
+        waiting = stage.in_line()
+    stage.end(waiting)
+
+
+def cancelled(stage: Stage) -> None:
+    with stage.lock:
+        waiting = stage.in_line()
+        (waiter,) = inspection.waiters(using=stage.using)
+        assert inspection.cancel(waiter, using=stage.using)
+        waiting.result(PATIENCE)
+
+
+def broken_in_line(stage: Stage) -> None:
+    with stage.lock:
+        waiting = stage.in_line()
+        claims = stage.client.hvals(keys_of(stage.lock.name).claims)
+        stage.kill_connections()
+        # It stands there still, and is heard elsewhere.
+        until(lambda: stage.client.hvals(keys_of(stage.lock.name).claims) != claims)
+    stage.end(waiting)
+
+
+def long(stage: Stage) -> None:
+    """After a while it looks for a deadlock, asks again, and tells."""
+    hasty = conf.get_settings()._replace(deadlock_timeout=0.01)
+    with patch.object(acquiring, "get_settings", lambda: hasty), stage.lock:
+        waiting = stage.in_line()
+        until(lambda: len(stage.ran) >= 4)
+    stage.end(waiting)
+
+
+class Waiter(NamedTuple):
+    """The only one that waits: its token, where it hears, and when it came, in ms of the server's time."""
+
+    token: str
+    listener: str
+    since: int
+
+    @classmethod
+    def of(cls, stage: Stage) -> Self:
+        ((token, claim),) = stage.client.hgetall(keys_of(stage.lock.name).claims).items()
+        _, since, _, _, listener, *_ = claim.decode().split()
+        return cls(token.decode(), listener, int(since))
+
+    def tell(self, stage: Stage, *, fencing_token: int, at_ms: int) -> None:
+        """Tell it something, as who releases or looks for a deadlock does."""
+        channel = grant_channel("redis_locks", self.listener)
+        assert stage.client.publish(channel, f"{self.token} {fencing_token} {at_ms}")
+
+
+def told_to_look(stage: Stage) -> None:
+    """Somebody else has seen a deadlock that only this waiter can end; so it looks at once."""
+    with stage.lock:
+        waiting = stage.in_line()
+        waiter = Waiter.of(stage)
+        waiter.tell(stage, fencing_token=0, at_ms=waiter.since + 1)
+        until(lambda: stage.observed.noted(stage.lock.name))
+        assert not waiting.done()
+    stage.end(waiting)
+
+
+def told_of_an_old_grant(stage: Stage) -> None:
+    """It was over before the server said that somebody else holds; the right one comes later."""
+    with stage.lock:
+        waiting = stage.in_line()
+        waiter = Waiter.of(stage)
+        waiter.tell(stage, fencing_token=1, at_ms=waiter.since - 1)
+        until(lambda: len(stage.ran) >= 3)  # it has asked again
+        assert not waiting.done()
+    stage.end(waiting)
+
+
+def away_in_line(stage: Stage) -> None:
+    """The server is not there for a moment; it was when the waiter came, so that goes on."""
+    away: list[Waiter] = []
+
+    def unreachable(_: object) -> None:
+        away.append(Waiter.of(stage))
+        msg = "nobody is there"
+        raise Unreachable(msg)
+
+    connects = once(BlockingDriver, "_connected", lambda: True, nothing, unreachable)
+    hasty = patch.object(attempts, "_SNAG", 0.0)
+    with hasty, stage.lock, stage.listening(before=lose), connects:
+        waiting = stage.in_line()
+        until(lambda: waiting.done() or (away and Waiter.of(stage) != away[0]))
+    stage.end(waiting)
+
+
+def stopped_past_the_grant(stage: Stage) -> None:
+    """It wakes up when the lease of what it is granted is over, and asks again."""
+    brief = stage.again(lease=0.1, renew=False)
+    over: list[int | None] = []
+
+    def outlast(_: object) -> None:
+        over.append(stage.observed.fencing_token(stage.lock.name))
+        until(lambda: not stage.observed.holder(stage.lock.name))
+
+    with stage.listening(after=outlast):
+        with stage.lock:
+            waiting = stage.in_line(brief)
+        hold = waiting.result(PATIENCE)
+    assert isinstance(hold, Hold)
+    assert (over[0] or 0) < hold.fencing_token
+    hold._lease.deadline = 0.0
+    hold.release()
+
+
+def behind_one_that_is_gone(stage: Stage) -> None:
+    """Its process listens no more, and it is to lose the lock then."""
+    gone = whoami("gone", task=False, ear=holder_channel("redis_locks", "nobody"))
+    backend = backend_for(stage.using)
+    keys = backend.keys(stage.lock.name)
+    link = run_blocking(stage.driver.checkout())
+    request = Request(keys, new_token(), LEASE * 1000, "exclusive", gone)
+    assert isinstance(run_blocking(store.acquire(link, request, 0)), Granted)
+    stage.driver.checkin(link)
+    with stage.lock as hold:
+        stage.checked(hold)
+
+
+def behind_one_that_may_be_gone(stage: Stage) -> None:
+    looked: list[object] = []
+    with stage.asking(scripts.BURY, after=looked.append):
+        with stage.again(crash_release=True):
+            waiting = stage.in_line()
+            until(lambda: looked)
+        stage.end(waiting)
+
+
+def one_of_many(stage: Stage) -> None:
+    """The first few hear on a connection each, and the others on one that they share."""
+    with stage.lock:
+        waiting = [stage.in_line() for _ in range(ALONE + 2)]
+    for each in waiting:
+        stage.end(each)
+
+
+def one_too_many(stage: Stage) -> None:
+    """Others have sat down while it asked; so it asks again, to be heard where others are."""
+    others = set(range(-ALONE, 0))
+    with stage.lock:
+        with stage.asking(scripts.ACQUIRE, after=lambda _: stage.driver._alone.update(others)):
+            waiting = stage.in_line()
+        until(
+            lambda: Waiter.of(stage).listener not in {link.listener for link in stage.driver._open}
+        )
+        stage.driver._alone.difference_update(others)
+    stage.end(waiting)
+
+
+@ways.cases(
+    {
+        out_of_time: 0,
+        handed_on: 0,
+        cancelled: 0,
+        broken_in_line: 0,
+        away_in_line: 0,
+        long: 0,
+        told_to_look: 0,
+        told_of_an_old_grant: 0,
+        stopped_past_the_grant: 0,
+        behind_one_that_is_gone: 1,
+        behind_one_that_may_be_gone: 1,
+        one_of_many: None,
+        one_too_many: 1,
+    }
+)
+def test_both_ways_come_to_the_same_end(case: Case, again: int | None, both_ways: BothWays) -> None:
+    shortest, longer = both_ways(case, again)
+    assert longer == shortest
+    assert set() == shortest.left
