@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redis_locks import scripts
+from redis_locks import attempts, scripts
 from tests.scripts.bench import WHO, Bench
 
 X, Y = ("x",), ("y",)
@@ -54,3 +54,18 @@ def test_a_hold_that_nobody_uses_any_more_is_in_nobodys_way(bench: Bench) -> Non
     bench.queue_up("A.2", names=X)
     assert "0" == detect(bench, "A.2", X, forsaken="A.0 A.1")
     assert "1" == detect(bench, "A.2", X)
+
+
+def test_what_is_noted_of_a_waiter_that_only_stands_between_others_is_kept_until_it_notes_it_again(
+    bench: Bench,
+) -> None:
+    bench.acquire("A.1", names=X)
+    bench.listen("B.1")
+    bench.queue_up("B.1", names=X)
+    seconds, microseconds = bench.client.time()
+    assert "0" == detect(bench, "B.1", X, look=False)
+    (waits,) = (key for key in bench.all_keys() if key.endswith(b":waits"))
+    assert bench.client.hexists(waits, "B")
+    ends = bench.client.pexpiretime(waits) / 1000
+    # A second to spare, for a waiter that is slow.
+    assert attempts.NOTED + 1 < ends - seconds - microseconds / 1e6

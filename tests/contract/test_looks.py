@@ -1,0 +1,54 @@
+"""How often a waiter speaks up, minute after minute; the clock is set forward in place of waiting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from time import monotonic
+
+import pytest
+
+from redis_locks import Lock, attempts
+from redis_locks.backends import backend_for
+from redis_locks.drivers.blocking import BlockingDriver
+from redis_locks.drivers.blocking_link import BlockingLink
+from tests import elsewhere
+from tests.contract.stage import recorded
+
+MINUTES = 10
+
+
+@pytest.fixture
+def driver(redis_server: object, monkeypatch: pytest.MonkeyPatch) -> BlockingDriver:
+    """Of waiters that hear nothing, and for whom it is at once as late as they would listen until."""
+    ahead = 0.0
+
+    def hear_nothing(_: BlockingLink, token: str, timeout: float) -> None:
+        nonlocal ahead
+        ahead += timeout
+
+    monkeypatch.setattr(BlockingLink, "message_for", hear_nothing)
+    monkeypatch.setattr(attempts, "monotonic", lambda: monotonic() + ahead)
+    found = backend_for(None).prompt
+    assert isinstance(found, BlockingDriver)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("holds", "more", "looks", "commands"),
+    [(False, 0, 7.5, 38), (True, 0, 30, 60), (False, 1, 30, 60)],
+    ids=["holds nothing", "holds something", "wants several"],
+)
+def test_a_waiter_sends_a_known_number_of_commands_a_minute(
+    driver: BlockingDriver, name: str, holds: bool, more: int, looks: float, commands: int
+) -> None:
+    names = [f"{name}:{number}" for number in range(1 + more)]
+    with ExitStack() as stack, elsewhere.held(Lock(names[0], lease=3600)):
+        if holds:
+            stack.enter_context(Lock(f"{name}:held", lease=3600))
+        with recorded(driver) as ran:
+            assert Lock(*names).acquire(wait=MINUTES * 60) is None
+    sent = Counter(script.name for script in ran)
+    assert {"acquire", "detect", "abandon"} == set(sent)
+    assert looks == pytest.approx(sent["detect"] / MINUTES, abs=0.2)
+    assert commands == round(sent.total() / MINUTES)
