@@ -13,8 +13,9 @@ from django.urls import reverse
 from redis_locks import Hold, LockBackendError, LockError, inspection
 from redis_locks.inspection import WaiterInfo
 from tests.contract.world import until
+from tests.django.admin_pages import staff
 from tests.django.parties import held, waited_for
-from tests.django.test_admin_release import login, said, url_of
+from tests.django.test_admin_release import said, url_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
 
@@ -36,7 +37,7 @@ def told(name: str, hold: Hold) -> Iterator[list[LockError]]:
 
 @pytest.fixture
 def operator() -> Client:
-    return login("view_lock", "cancel_waiter")
+    return staff("view_lock", "cancel_waiter")
 
 
 def waiting() -> WaiterInfo:
@@ -52,7 +53,7 @@ def url(name: str) -> str:
 def test_without_both_permissions_there_is_no_button_and_no_cancel(
     name: str, told: list[LockError], codenames: tuple[str, ...]
 ) -> None:
-    browser = login(*codenames)
+    browser = staff(*codenames)
     assert "/cancel/" not in said(browser, name)
     assert 403 == browser.get(url(name), {"token": waiting().token}).status_code
     form = {"reason": WHY, "token": waiting().token}

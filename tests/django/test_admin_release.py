@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 from django.contrib.admin.models import CHANGE, LogEntry
-from django.contrib.auth.models import Permission, User
 from django.test import Client, override_settings
 from django.urls import reverse
 
 from redis_locks import Hold, LockBackendError, LockLost, inspection
-from redis_locks.admin.paths import to_path
+from tests.django.admin_pages import page_of, staff
 from tests.django.parties import held
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
@@ -26,21 +25,13 @@ def hold(name: str) -> Iterator[Hold]:
         yield made
 
 
-def login(*codenames: str) -> Client:
-    user = User.objects.create_user("staff", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-    browser = Client()
-    browser.force_login(user)
-    return browser
-
-
 @pytest.fixture
 def operator() -> Client:
-    return login("view_lock", "release_lock")
+    return staff("view_lock", "release_lock")
 
 
 def url_of(name: str, view: str = "release") -> str:
-    return reverse(f"admin:redis_locks_lock_{view}", args=[to_path(name)])
+    return page_of(name, view)
 
 
 def said(browser: Client, name: str) -> str:
@@ -51,7 +42,7 @@ def said(browser: Client, name: str) -> str:
 def test_without_both_permissions_there_is_no_button_and_no_release(
     name: str, hold: Hold, codenames: tuple[str, ...]
 ) -> None:
-    browser = login(*codenames)
+    browser = staff(*codenames)
     assert "Force-release" not in said(browser, name)
     assert 403 == browser.get(url_of(name)).status_code
     form = {"reason": WHY, "token": hold.token}
