@@ -12,7 +12,7 @@ from redis_locks.benchmark.pool import Workers
 from redis_locks.benchmark.subjects import NAME, OURS, SLEEPLESS, SUBJECTS
 from redis_locks.benchmark.worker import Job
 from redis_locks.testing.server import EmbeddedServer
-from tests.benchmarks.apart import ApartPool
+from tests.benchmarks.apart import apart_pool
 from tests.benchmarks.sections import Figures, Measure, Place, Section, Wanted, ratio
 
 RATE, JAIN, P99, LONGEST, USED = (
@@ -64,7 +64,7 @@ def opener(
     def opened(place: Place) -> Iterator[Measure]:
         keys = {subject.label: key for key, subject in SUBJECTS.items()}
         with ExitStack() as stack:
-            pool: Workers = stack.enter_context(ApartPool(clients)) if apart else place.pool
+            pool: Workers = stack.enter_context(apart_pool(clients)) if apart else place.pool
 
             def measure(label: str) -> Figures:
                 call_out(
