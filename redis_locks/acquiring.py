@@ -200,7 +200,7 @@ class Acquirable:
         renew: bool,
     ) -> Hold:
         """Return the hold of what was won; interrupted, it takes that back."""
-        backend, driver, renewer, task, owner = side
+        backend, driver, renewer, task, _ = side
         held: Lease | None = None
         try:
             held = Lease(
@@ -228,12 +228,11 @@ class Acquirable:
                 "acquired", request.names, driver.description, won.waited
             ):
                 await tell_acquired(driver, held, wait=wait, waited=won.waited)
-                # Whoever listened may have had asgiref change whose call this is.
-                owner = session(task=task)
             tenure = Tenure(held, renewer)
             hold = self._hold_type(backend, tenure, read=read)
             tenure.begin(hold)
-            tenure.note(owner.held, backend)
+            # Asked again: whoever listened meanwhile may have had asgiref change whose call this is.
+            tenure.note(session(task=task).held, backend)
         except BaseException:
             if line is not None:
                 line.end(request.token)

@@ -63,8 +63,9 @@ def checked(*options: object) -> dict[str, Any]:
     """
     try:
         return _kept(*options)
-    except TypeError:  # one of them is wrong, or at least cannot be looked up
-        return _checked(*options)
+    except TypeError:
+        pass  # one of them is wrong, or at least cannot be looked up
+    return _checked(*options)
 
 
 def checked_flag(argument: str, value: object) -> bool:

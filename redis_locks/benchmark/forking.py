@@ -10,15 +10,22 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from importlib import import_module
 
 import django
+from django.db import connections
 
 
 def main(module: str, *ends: int) -> None:
     """Run ``main()`` of `module` in one process for each two of `ends`; block until all have ended."""
     django.setup()
     worker = import_module(module)
+    # What a project does at its start must not be said by each of them, or be shared.
+    sys.stdout.flush()
+    connections.close_all()
+    # Threads that it has started are not in the workers, which is as well.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     pairs = list(zip(ends[::2], ends[1::2], strict=True))
     for pair in pairs:
         if os.fork() == 0:

@@ -155,7 +155,7 @@ class WorkerPool:
         theirs: list[int] = []
         try:
             for _ in range(self._size):
-                theirs += self._connect()
+                self._connect(theirs)
             self._parent = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [sys.executable, "-m", _PARENT, self._module, *map(str, theirs)],
                 stdin=subprocess.DEVNULL,
@@ -170,16 +170,18 @@ class WorkerPool:
             for end in theirs:
                 os.close(end)  # from here on, only a worker holds it open
 
-    def _connect(self) -> tuple[int, int]:
-        """Return a worker's ends of two pipes, having kept ours."""
+    def _connect(self, theirs: list[int]) -> None:
+        """Open two pipes for a worker, keep our ends, and add its own to `theirs`."""
         requests, asking = os.pipe()
+        theirs.append(requests)
         replies, answering = os.pipe()
+        theirs.append(answering)  # before we wait for what only they hold open
         self._workers.append(_Worker(os.fdopen(asking, "w"), os.fdopen(replies)))
-        return requests, answering
 
     def _kill(self) -> None:
         if self._parent is not None:
-            os.killpg(self._parent.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError, PermissionError):  # all of them have ended
+                os.killpg(self._parent.pid, signal.SIGKILL)
         self._wait()
 
     def _close(self) -> None:

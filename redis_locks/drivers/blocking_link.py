@@ -85,8 +85,9 @@ class BlockingLink(ServerLink):
                 raise reply_error(subscribed, endpoint)
 
     def __del__(self) -> None:
-        if self.seats is not None:  # dropped by an interrupt before it was given back
-            self.seats.discard(id(self))
+        seats = getattr(self, "seats", None)  # None, too, if its making was interrupted
+        if seats is not None:  # dropped by an interrupt before it was given back
+            seats.discard(id(self))
 
     def _close_for(self, error: BaseException) -> None:
         """Close; raises LinkBroken for what the connection is to blame for.

@@ -33,10 +33,12 @@ def pack_command(*parts: bytes | str) -> bytes:
 def _packed(parts: Iterable[Arg]) -> bytes:
     packed = []
     for part in parts:
-        if isinstance(part, bytes):
-            word = part
+        if isinstance(part, str):
+            word = part.encode()
+        elif isinstance(part, int):
+            word = b"%d" % part
         else:
-            word = part.encode() if isinstance(part, str) else b"%d" % part
+            word = part  # or a memoryview, which redis-py leaves as it is
         packed.append(b"$%d\r\n%b\r\n" % (len(word), word))
     return b"".join(packed)
 

@@ -171,9 +171,13 @@ def test_an_interrupt_in_a_receiver_gives_the_hold_back(
     assert ["acquired", "released"] == heard.kinds
 
 
+@pytest.mark.parametrize("kind", ["acquired", "contended"])
 def test_a_receiver_that_takes_a_lock_in_a_loop_of_its_own_does_not_hide_the_hold_from_its_thread(
-    name: str, connect: Connect
+    name: str, connect: Connect, kind: str, server_side: Observer, settings: Any
 ) -> None:
+    # They would want some events, too.
+    settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "STATISTICS": False}
+
     def take_another() -> None:
         with Lock(f"{name}:audit"):
             pass
@@ -187,9 +191,11 @@ def test_a_receiver_that_takes_a_lock_in_a_loop_of_its_own_does_not_hide_the_hol
         with Lock(name, wait=PATIENCE), Lock(name, wait=0.5):
             return True
 
-    connect("acquired", receive)
+    connect(kind, receive)
     found: list[bool] = []
     thread = threading.Thread(target=lambda: found.append(take_it_twice()))
-    thread.start()
+    with Lock(name):
+        thread.start()
+        server_side.until_waiters(name, 1)
     thread.join(PATIENCE)
     assert [True] == found
