@@ -12,7 +12,7 @@ import redis
 
 from redis_locks import Lock, LockError, inspection
 from redis_locks.backends import backend_for
-from redis_locks.drivers import crowd
+from redis_locks.drivers import blocking, crowd
 from redis_locks.drivers.blocking import ALONE, FEW
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import PATIENCE, Observer, Threads, held, keys_of, until
@@ -52,8 +52,10 @@ def crowd_of(
 
 @pytest.mark.parametrize("count", [MANY, pytest.param(500, marks=pytest.mark.long)])
 def test_many_threads_wait_in_order_with_a_handful_of_connections(
-    name: str, private_server: EmbeddedServer, count: int
+    name: str, private_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
+    # None is opened because the machine is slow.
+    monkeypatch.setattr(blocking, "GROWTH", PATIENCE)
     served: list[str] = []
 
     def work(lock: Lock) -> str:
