@@ -88,6 +88,7 @@ class BlockingLink(ServerLink):
         seats = getattr(self, "seats", None)  # None, too, if its making was interrupted
         if seats is not None:  # dropped by an interrupt before it was given back
             seats.discard(id(self))
+            self.close()
 
     def _close_for(self, error: BaseException) -> None:
         """Close; raises LinkBroken for what the connection is to blame for.

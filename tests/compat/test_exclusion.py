@@ -195,6 +195,7 @@ def test_processes_of_all_kinds_lose_no_update(
     assert set() == server_side.keys()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["compat", "redis-py"])
 def test_a_killed_holder_blocks_for_its_timeout_at_most(
     start: Start, ours: World, client: redis.Redis, name: str, kind: str

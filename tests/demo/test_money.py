@@ -143,7 +143,7 @@ def expected(transfers: list[Transfer], outcomes: dict[int, int]) -> dict[str, i
 @pytest.mark.parametrize(
     ("count", "kills", "within"),
     [
-        pytest.param(4_000, 2, PATIENCE, id="short"),
+        pytest.param(1_500, 2, PATIENCE, id="short"),
         pytest.param(
             TRANSFERS,
             TRANSFERS // 1000,

@@ -81,6 +81,7 @@ def test_a_replica_takes_no_locks() -> None:
         assert {"role", "locking"} <= set(levels(server.url))
 
 
+@pytest.mark.long
 def test_replicas_want_min_replicas_to_write() -> None:
     port = free_port()
     with (

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(90 + 3 * SECONDS)]
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(key, marks=[pytest.mark.long] if key == "lost-replies" else [])
+        pytest.param(key, marks=[pytest.mark.long] if key in {"lost-replies", "slow-hard"} else [])
         for key, each in SCENARIOS.items()
         if each.redis_py_fails
     ],
