@@ -20,9 +20,8 @@ class Unset(enum.Enum):
 
     UNSET = "unset"
 
-    __hash__ = (
-        object.__hash__
-    )  # Enum's is a function in Python, and each lock's options are looked up
+    # Enum's is a function in Python, and the options of each lock are looked up.
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return "UNSET"

@@ -76,9 +76,8 @@ def packed_reads(commands: Iterable[Command]) -> tuple[bytes, ...]:
     """
     if commands == ():
         return ()
-    if not isinstance(
-        commands, list | tuple | Iterable
-    ):  # the usual types need no look at their methods
+    # The usual types, named first, need no look at their methods.
+    if not isinstance(commands, list | tuple | Iterable):
         msg = f'read must be a list of commands such as ("GET", "key"), not {commands!r}'
         raise TypeError(msg)
     return tuple([pack_command(*_words(command)) for command in commands])

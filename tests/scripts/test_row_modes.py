@@ -1,4 +1,4 @@
-"""Row modes, intents and taking what is free, script by script."""
+"""Row modes and intents, script by script."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from redis_locks import modes, scripts
 from redis_locks.keys import lock_keys
 from tests.scripts.bench import FOR_EVER, WHO, Bench
+from tests.scripts.rows import AB, A, B, asked, lock, queue_up
 
 ROW_MODES = ["key_share", "shared", "no_key", "exclusive"]
 INTENTS = [f"intent:{mode}" for mode in ROW_MODES]
@@ -19,36 +20,9 @@ TABLE = {
     "exclusive": " X  X  X  X",
 }
 
-A = ("M", "M:a")
-B = ("M", "M:b")
-AB = ("M", "M:a", "M:b")
-
-
-def asked(mode: str, models: int = 1) -> str:
-    return f"intent:{models}:{mode}"
-
-
-def lock(bench: Bench, token: str, names: tuple[str, ...], mode: str = "exclusive") -> bool:
-    return bench.acquire(token, mode=asked(mode), names=names)[0] == "1"
-
-
-def queue_up(bench: Bench, token: str, names: tuple[str, ...], mode: str = "exclusive") -> object:
-    heard = bench.listen(token)
-    bench.queue_up(token, mode=asked(mode), names=names)
-    return heard
-
 
 def queue_of(bench: Bench, name: str) -> list[str]:
     return [waiter.decode() for waiter in bench.run(scripts.INSPECT, "", 100, names=[name])[4][::2]]
-
-
-def take(bench: Bench, token: str, groups: str, *, most: int = 9, first: bool = True) -> list[str]:
-    names = ("M", "M:a", "M:b", "M:c")
-    argv = (60_000, asked("exclusive"), WHO, token, most, groups, int(first))
-    fence, _, *taken = bench.words(scripts.TAKE, token, *argv, names=names)
-    numbers = [number for number, group in enumerate(groups.split(), 1) if group != "-"]
-    assert (fence != "0") == any(str(number) in taken for number in numbers)
-    return taken
 
 
 @pytest.mark.parametrize("held", [*ROW_MODES, *INTENTS, "permit:2"])
@@ -268,63 +242,3 @@ def test_a_holder_that_leaves_room_is_in_nobodys_way(bench: Bench) -> None:
     bench.abandon("P.2", mode=asked("no_key"), names=A)
     bench.queue_up("P.2", mode=asked("exclusive"), names=A)
     assert "1" == detect(bench, "P.2", A, asked("exclusive"))
-
-
-def test_what_is_free_is_taken_up_to_the_limit(bench: Bench) -> None:
-    lock(bench, "a", A)
-    assert ["2"] == take(bench, "t", "1,2 1,3 1,4", most=1)
-    assert ["3"] == take(bench, "u", "1,2 1,3 1,4")
-    assert [] == take(bench, "v", "1,2 1,3 1,4")
-    assert ["t"] == bench.holders("M:b")
-    assert ["u"] == bench.holders("M:c")
-    assert {"a", "t", "u"} == set(bench.holders("M"))
-    assert bench.release("t", names=B)
-    assert ["2"] == take(bench, "w", "1,2 1,3 1,4")
-
-
-def test_a_group_is_taken_whole_or_not_at_all(bench: Bench) -> None:
-    lock(bench, "a", B)
-    assert ["2"] == take(bench, "t", "1,2,3 1,2,4")
-    assert ["t"] == bench.holders("M:a") == bench.holders("M:c")
-    assert [] == take(bench, "u", "1,2 1,4")
-
-
-def test_a_group_without_locks_is_free(bench: Bench) -> None:
-    lock(bench, "a", A)
-    assert ["2"] == take(bench, "t", "1,2 - 1,2")
-    assert [] == bench.holders("M:b")
-    assert ["1", "2"] == take(bench, "u", "1,3 - 1,4", most=2)
-    assert ["1", "2"] == take(bench, "u", "1,3 - 1,4", most=2, first=False)
-    assert ["u"] == bench.holders("M:b")
-
-
-def test_groups_of_one_token_may_share_a_lock(bench: Bench) -> None:
-    assert ["1", "2"] == take(bench, "t", "1,2,4 1,3,4")
-
-
-def test_nothing_is_taken_before_those_who_wait(bench: Bench) -> None:
-    lock(bench, "a", A)
-    queue_up(bench, "w", AB)  # b is free, but w is first
-    assert ["3"] == take(bench, "t", "1,2 1,3 1,4")
-
-
-def test_the_dead_in_line_keep_nothing(bench: Bench) -> None:
-    lock(bench, "a", A)
-    bench.queue_up("w", mode=asked("exclusive"), names=AB)
-    assert ["2"] == take(bench, "t", "1,2 1,3")
-
-
-def test_a_model_that_is_locked_has_no_free_rows(bench: Bench) -> None:
-    bench.acquire("m", mode="shared", names=["M"])
-    assert [] == take(bench, "t", "1,2 1,3")
-
-
-def test_taking_again_returns_what_was_taken_and_no_more(bench: Bench) -> None:
-    lock(bench, "a", A)
-    assert ["2"] == take(bench, "t", "1,2 1,3 1,4", most=1)
-    bench.release("a", names=A)
-    assert ["2"] == take(bench, "t", "1,2 1,3 1,4", most=1, first=False)
-    assert [] == bench.holders("M:a")
-    bench.abandon("t", mode=asked("exclusive"), names=("M", "M:a", "M:b", "M:c"))
-    assert [] == bench.holders("M")
-    assert ["1"] == take(bench, "t", "1,2 1,3 1,4", most=1, first=False)

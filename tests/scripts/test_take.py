@@ -1,0 +1,76 @@
+"""Taking what is free of many locks."""
+
+from __future__ import annotations
+
+from redis_locks import scripts
+from tests.scripts.bench import WHO, Bench
+from tests.scripts.rows import AB, A, B, asked, lock, queue_up
+
+
+def take(bench: Bench, token: str, groups: str, *, most: int = 9, first: bool = True) -> list[str]:
+    names = ("M", "M:a", "M:b", "M:c")
+    argv = (60_000, asked("exclusive"), WHO, token, most, groups, int(first))
+    fence, _, *taken = bench.words(scripts.TAKE, token, *argv, names=names)
+    numbers = [number for number, group in enumerate(groups.split(), 1) if group != "-"]
+    assert (fence != "0") == any(str(number) in taken for number in numbers)
+    return taken
+
+
+def test_what_is_free_is_taken_up_to_the_limit(bench: Bench) -> None:
+    lock(bench, "a", A)
+    assert ["2"] == take(bench, "t", "1,2 1,3 1,4", most=1)
+    assert ["3"] == take(bench, "u", "1,2 1,3 1,4")
+    assert [] == take(bench, "v", "1,2 1,3 1,4")
+    assert ["t"] == bench.holders("M:b")
+    assert ["u"] == bench.holders("M:c")
+    assert {"a", "t", "u"} == set(bench.holders("M"))
+    assert bench.release("t", names=B)
+    assert ["2"] == take(bench, "w", "1,2 1,3 1,4")
+
+
+def test_a_group_is_taken_whole_or_not_at_all(bench: Bench) -> None:
+    lock(bench, "a", B)
+    assert ["2"] == take(bench, "t", "1,2,3 1,2,4")
+    assert ["t"] == bench.holders("M:a") == bench.holders("M:c")
+    assert [] == take(bench, "u", "1,2 1,4")
+
+
+def test_a_group_without_locks_is_free(bench: Bench) -> None:
+    lock(bench, "a", A)
+    assert ["2"] == take(bench, "t", "1,2 - 1,2")
+    assert [] == bench.holders("M:b")
+    assert ["1", "2"] == take(bench, "u", "1,3 - 1,4", most=2)
+    assert ["1", "2"] == take(bench, "u", "1,3 - 1,4", most=2, first=False)
+    assert ["u"] == bench.holders("M:b")
+
+
+def test_groups_of_one_token_may_share_a_lock(bench: Bench) -> None:
+    assert ["1", "2"] == take(bench, "t", "1,2,4 1,3,4")
+
+
+def test_nothing_is_taken_before_those_who_wait(bench: Bench) -> None:
+    lock(bench, "a", A)
+    queue_up(bench, "w", AB)  # b is free, but w is first
+    assert ["3"] == take(bench, "t", "1,2 1,3 1,4")
+
+
+def test_the_dead_in_line_keep_nothing(bench: Bench) -> None:
+    lock(bench, "a", A)
+    bench.queue_up("w", mode=asked("exclusive"), names=AB)
+    assert ["2"] == take(bench, "t", "1,2 1,3")
+
+
+def test_a_model_that_is_locked_has_no_free_rows(bench: Bench) -> None:
+    bench.acquire("m", mode="shared", names=["M"])
+    assert [] == take(bench, "t", "1,2 1,3")
+
+
+def test_taking_again_returns_what_was_taken_and_no_more(bench: Bench) -> None:
+    lock(bench, "a", A)
+    assert ["2"] == take(bench, "t", "1,2 1,3 1,4", most=1)
+    bench.release("a", names=A)
+    assert ["2"] == take(bench, "t", "1,2 1,3 1,4", most=1, first=False)
+    assert [] == bench.holders("M:a")
+    bench.abandon("t", mode=asked("exclusive"), names=("M", "M:a", "M:b", "M:c"))
+    assert [] == bench.holders("M")
+    assert ["1"] == take(bench, "t", "1,2 1,3 1,4", most=1, first=False)
