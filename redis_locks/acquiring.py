@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from redis_locks import express, lines, observing, replication, spread, waiting
 from redis_locks.attempts import Won
 from redis_locks.conf import UNSET, Unset, get_settings
@@ -61,21 +63,12 @@ class Acquirable:
 
     def _acquire_at_once(self, side: Side, wait: float | None) -> Hold | Refused:
         """Acquire in the shortest way, unless there is more to it."""
-        backend, settings = side.backend, get_settings()
-        groups = backend.groups(self._names)
-        renew = self._renews
+        prompt, renew = side.backend.prompt, self._renews
+        request = self._only_request(side)
         won = None
-        if (
-            len(groups) == 1
-            and backend.prompt is not None
-            and not side.session.held
-            and not self._crash_release
-            and not settings.local_batch
-            and not backend.replicas(self._replicas)
-        ):
-            request = self._request(side, groups[0])
-            won = express.acquire(backend.prompt, request, wait, settings.deadlock_timeout)
-        if won is None:
+        if request is not None and prompt is not None:
+            won = express.acquire(prompt, request, wait, get_settings().deadlock_timeout)
+        if request is None or won is None:
             return run_blocking(self._acquire(side, wait))
         if isinstance(won, Refused):
             return won
@@ -83,7 +76,32 @@ class Acquirable:
 
     async def _acquire_async(self, wait: float | None) -> Hold | Refused:
         self._scope.refuse_async()
-        return await self._acquire(await Side.of_loop(self._using), wait)
+        side = await Side.of_loop(self._using)
+        renew = self._renews
+        request = self._only_request(side)
+        won = None
+        if request is not None and side.backend.prompt is not None:
+            driver: Any = side.driver  # that of one server
+            won = await express.aacquire(driver, request, wait, get_settings().deadlock_timeout)
+        if request is None or won is None:
+            return await self._acquire(side, wait)
+        if isinstance(won, Refused):
+            return won
+        return await self._holding(side, request, won, wait, renew=renew)
+
+    def _only_request(self, side: Side) -> Request | None:
+        """Return all that there is to ask; None if there is more to it."""
+        settings = get_settings()
+        groups = side.backend.groups(self._names)
+        if (
+            len(groups) > 1
+            or side.session.held
+            or self._crash_release
+            or settings.local_batch
+            or (settings.replicas if self._replicas is UNSET else self._replicas)
+        ):
+            return None
+        return self._request(side, groups[0])
 
     async def _acquire(self, side: Side, wait: float | None) -> Hold | Refused:
         renew = self._renews
@@ -168,8 +186,9 @@ class Acquirable:
 
     def _request(self, side: Side, group: Group) -> Request:
         names, keys = group
-        replicas = side.backend.replicas(self._replicas)
-        lease = get_settings().lease_ms if self._lease_ms is UNSET else self._lease_ms
+        settings = get_settings()
+        replicas = settings.replicas if self._replicas is UNSET else self._replicas
+        lease = settings.lease_ms if self._lease_ms is UNSET else self._lease_ms
         # The token is chosen before the first byte is sent, so that it can be taken back.
         return Request(
             keys,

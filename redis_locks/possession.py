@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from time import monotonic
 from typing import Any, Final, NoReturn, TypeVar
 
-from redis_locks import store
+from redis_locks import identity, store
 from redis_locks.backends import Backend
 from redis_locks.drivers.base import Driver, Link, LinkBroken
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
-from redis_locks.identity import note_unconfirmed, process_id
+from redis_locks.identity import note_unconfirmed
 from redis_locks.leases import FORCE_RELEASED, Lease
 from redis_locks.persisting import persist
 from redis_locks.tenure import Tenure
@@ -29,7 +29,7 @@ class Possession:
 
     def __init__(self, backend: Backend, tenure: Tenure, *, read: Sequence[Any] = ()) -> None:
         self._backend = backend
-        self._pid = process_id()
+        self._pid = identity.process.pid
         self._released = False
         self._tenure = tenure
         self.read = read
@@ -78,7 +78,7 @@ class Possession:
         this process was stopped for a while. A forked child has lost its parent's hold.
         """
         return (
-            self._pid != process_id()
+            self._pid != identity.process.pid
             or self._lease.lost
             or (not self._released and self._lease.is_over())
         )
@@ -148,7 +148,7 @@ class Possession:
         self._tenure.renewer.add(lease)
 
     def _require_held(self) -> None:
-        if self._pid != process_id():
+        if self._pid != identity.process.pid:
             raise self._of_another_process()
         if self._released or self._lease.passed:
             msg = f"This hold of lock {self.name!r} was released already; acquire the lock again"
@@ -193,7 +193,7 @@ class Possession:
         released = getattr(self, "_released", True)
         if released or self._lease.ended:  # ended: a release was tried, and said what was wrong
             return
-        if self._pid != process_id():
+        if self._pid != identity.process.pid:
             return
         self._lease.leave_line()
         if not self._lease.is_over():

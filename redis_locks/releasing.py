@@ -9,13 +9,13 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
-from redis_locks import express, observing, replication, store
+from redis_locks import express, identity, observing, replication, store
 from redis_locks.cancelling import CancelledByLoss
 from redis_locks.conversions import Convertible
 from redis_locks.drivers.base import Driver, Link, run_blocking
 from redis_locks.durations import lease_ms
 from redis_locks.exceptions import LockBackendError, LockError, LockLost
-from redis_locks.identity import note_unconfirmed, process_id
+from redis_locks.identity import note_unconfirmed
 from redis_locks.leases import Lease, tell, tell_lost, tell_released
 
 logger = logging.getLogger("redis_locks")
@@ -115,7 +115,19 @@ class Releasable(Convertible):
     ) -> None:
         """Release; see `__exit__`. A cancellation for the loss of the hold becomes LockLost."""
         cancelled, self._cancelled = self._cancelled, None
-        await self.aleave(await cancelled.end(exc) if cancelled else exc)
+        if cancelled:
+            exc = await cancelled.end(exc)
+        try:
+            if not await self._arelease_promptly():
+                await self.aleave(exc)
+        except LockError:
+            raise
+        except BaseException:
+            # Cancelled, perhaps before the release had begun.
+            driver, _ = await self._backend.of_loop()
+            with suppress(LockError):
+                await driver.finish(self._release(driver, repeated=True))
+            raise
 
     async def leave(self, error: BaseException | None) -> None:
         """Release at the end of a `with` block that ended with `error`."""
@@ -128,7 +140,7 @@ class Releasable(Convertible):
     async def _leave(
         self, releasing: Coroutine[Any, Any, None], error: BaseException | None
     ) -> None:
-        if self._pid != process_id():
+        if self._pid != identity.process.pid:
             # A child that leaves its parent's block: the hold is not ours to touch.
             releasing.close()
             return
@@ -165,34 +177,59 @@ class Releasable(Convertible):
 
     def _release_promptly(self) -> bool:
         """Release as `_release` does, if nothing is out of the ordinary; whether it is done."""
-        tenure, prompt = self._tenure, self._backend.prompt
-        lease = tenure.lease
-        if prompt is None or not self._simple:
+        prompt = self._backend.prompt
+        lease = self._leave_promptly()
+        if prompt is None or lease is None or not express.release(prompt, lease):
             return False
-        if self._released:
-            return self._pid == process_id()
+        held = self._told_released(lease)
+        if held is not None:
+            run_blocking(tell(prompt, "released", lease, held=held))
+        return True
+
+    async def _arelease_promptly(self) -> bool:
+        """Release as `_release_promptly` does."""
+        lease = self._leave_promptly()
+        if lease is None:
+            return False
+        driver: Any
+        driver, _ = await self._backend.of_loop()
+        if not await express.arelease(driver, lease):
+            return False
+        held = self._told_released(lease)
+        if held is not None:
+            await tell(driver, "released", lease, held=held)
+        return True
+
+    def _leave_promptly(self) -> Lease | None:
+        """Return the lease to be released now, and renew it no more; None if anything is out of the ordinary."""
+        tenure = self._tenure
+        lease = tenure.lease
         if (
-            self.kept
+            not self._simple
+            or self._backend.prompt is None
+            or self._released
+            or self.kept
             or lease.ended
             or lease.line is not None
-            or self._pid != process_id()
+            or self._pid != identity.process.pid
             or lease.is_over()
-            or tenure.is_shared
-            or not tenure.leave(self)
+            or not tenure.leave_alone(self)
             or lease.ended  # by another thread meanwhile
         ):
-            return False
+            return None
         lease.ended = True
         tenure.renewer.discard(lease)
-        if not express.release(prompt, lease):
-            return False
+        return lease
+
+    def _told_released(self, lease: Lease) -> float | None:
+        """Note, and let the observer count, that it was released; return the seconds held if that is to be told."""
         self._released = True
         observer = observing.observer
-        if observer is not None and lease.first_told():
-            held = monotonic() - lease.since
-            if observer.count("released", lease.request.names, prompt.description, held):
-                run_blocking(tell(prompt, "released", lease, held=held))
-        return True
+        if observer is None or not lease.first_told():
+            return None
+        held = monotonic() - lease.since
+        server = self._backend.description
+        return held if observer.count("released", lease.request.names, server, held) else None
 
     async def _release_surely(self, driver: Driver) -> None:
         """Release; once more if an interrupt or a cancellation leaves it open whether it happened."""
@@ -206,7 +243,7 @@ class Releasable(Convertible):
             raise
 
     async def _release(self, driver: Driver, *, repeated: bool = False) -> None:
-        if self._pid != process_id():
+        if self._pid != identity.process.pid:
             raise self._of_another_process()
         if self._released:
             return

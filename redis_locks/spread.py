@@ -13,14 +13,14 @@ from math import inf
 from time import monotonic
 from typing import Any
 
-from redis_locks import replication, store
+from redis_locks import identity, replication, store
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.deadlines import bounded
 from redis_locks.drivers.base import Driver
 from redis_locks.durations import wait_seconds
 from redis_locks.exceptions import LockError, LockLost
 from redis_locks.holds import Hold
-from redis_locks.identity import note_unconfirmed, process_id
+from redis_locks.identity import note_unconfirmed
 from redis_locks.keys import Group
 from redis_locks.possession import Possession
 from redis_locks.store import Refused
@@ -92,7 +92,7 @@ class SpreadHold(Hold):
             await part._extend(driver, milliseconds)
 
     async def _release(self, driver: Driver, *, repeated: bool = False) -> None:
-        if self._pid != process_id():
+        if self._pid != identity.process.pid:
             raise self._of_another_process()
         if self._released:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.claims import FIELDS
@@ -36,6 +36,10 @@ class Request(NamedTuple):
     def name(self) -> str:
         """The name of the lock; those of a set are joined with commas."""
         return ", ".join(self.names)
+
+
+GRANTED: Final = "1"
+"""The word after the token of a reply to `acquire` that says so."""
 
 
 class Granted(NamedTuple):
@@ -91,8 +95,13 @@ def acquire_call(request: Request, listener: str, wait_ms: int, *, first: bool) 
 def acquire_reply(reply: object, token: str, read: list[Any] | None = None) -> Granted | Refused:
     """Return what the reply says; `read` are the replies to what was read with it. Raises as `acquire`."""
     words = echoed(reply, token, 4)
-    if words[1] == "1":
+    if words[1] == GRANTED:
         return Granted(int(words[2]), int(words[3]), read)
+    return refused(words)
+
+
+def refused(words: Sequence[str]) -> Refused:
+    """Return what the words of a reply say that is no grant. Raises as `acquire`."""
     if words[1] == "2":
         msg = "the shared hold was lost while it waited to become exclusive"
         raise LockLost(msg)

@@ -70,6 +70,15 @@ class Tenure:
         """Add the first hold."""
         self._open.add(id(hold))
 
+    def leave_alone(self, hold: object) -> bool:
+        """Take a hold out, if it is in and no other is; whether that was done."""
+        with _mutex:
+            if len(self._open) != 1 or id(hold) not in self._open:
+                return False
+            self._open.clear()
+        self.forget()
+        return True
+
     def leave(self, hold: object) -> bool:
         """Take a hold out, if it is in; True if no other is."""
         with _mutex:

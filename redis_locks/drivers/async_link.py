@@ -12,10 +12,10 @@ from typing import Any, cast
 from redis import exceptions as redis_errors
 
 from redis_locks.drivers.base import LinkBroken
-from redis_locks.drivers.bells import TaskBell
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connection_error, reply_error
 from redis_locks.drivers.inheritance import not_inherited
+from redis_locks.drivers.mailboxes import Mailboxes
 from redis_locks.drivers.resp import (
     CONFIRMATIONS,
     MESSAGES,
@@ -28,16 +28,6 @@ from redis_locks.drivers.server_link import ServerLink
 from redis_locks.drivers.wire import pack_command
 from redis_locks.identity import LISTENER, process_name, random_text
 from redis_locks.keys import grant_channel, holder_channel
-
-
-class _Mailbox:
-    """The latest message for one token, and who waits for it."""
-
-    __slots__ = ("bell", "message")
-
-    def __init__(self) -> None:
-        self.message = b""
-        self.bell = TaskBell()
 
 
 class AsyncLink(asyncio.Protocol, ServerLink):
@@ -66,9 +56,10 @@ class AsyncLink(asyncio.Protocol, ServerLink):
         self._writer: asyncio.StreamWriter | None = None
         self._transport: asyncio.Transport | None = None
         self._replies: deque[tuple[asyncio.Future[Any], float]] = deque()
-        self._mailboxes: dict[bytes, _Mailbox] = {}
         self._overdue: asyncio.TimerHandle | None = None
-        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._mailboxes = Mailboxes(self._loop)
+        self._closed: asyncio.Future[None] = self._loop.create_future()
 
     async def open(self) -> None:
         """Connect and subscribe. Raises Unreachable, LinkBroken or LockBackendError."""
@@ -123,14 +114,10 @@ class AsyncLink(asyncio.Protocol, ServerLink):
         if push[0] == b"message" and push[1] == self._ear:
             self._heard(push[2].decode(errors="replace"))
         elif push[0] in MESSAGES:
-            mailbox = self._mailboxes.get(push[2].split(b" ", 1)[0])
-            if mailbox is not None:
-                mailbox.message = push[2]
-                mailbox.bell.ring()
+            self._mailboxes.put(push[2])
         elif push[0] == b"sunsubscribe":
             self.channels.discard(push[1].decode())
-            for each in self._mailboxes.values():
-                each.bell.ring()
+            self._mailboxes.wake_all()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell everyone who waits that the connection is gone."""
@@ -150,8 +137,7 @@ class AsyncLink(asyncio.Protocol, ServerLink):
                 future.set_exception(error)
                 future.exception()  # mark as seen: its caller may be gone
         self._replies.clear()
-        for mailbox in self._mailboxes.values():
-            mailbox.bell.ring()
+        self._mailboxes.wake_all()
         if not was_broken:
             self._lost()
 
@@ -166,19 +152,26 @@ class AsyncLink(asyncio.Protocol, ServerLink):
                 self._overdue = asyncio.get_running_loop().call_later(left, self._watch)
 
     async def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
+        return [await reply for reply in self.ask(b"".join(commands), len(commands))]
+
+    def ask(self, commands: bytes, number: int = 1) -> list[asyncio.Future[Any]]:
+        """Send `number` packed commands at once and return where their replies come; see `OpenLink`."""
         if self.broken or self._transport is None or self._transport.is_closing():
             closed = LinkBroken("the connection was closed")
             self._break(closed)  # so that it is not given out again
             raise closed
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         now = monotonic()
         # Sent and put in line without an await between: replies match by order.
-        self._transport.write(b"".join(commands))
-        futures = [loop.create_future() for _ in commands]
-        self._replies.extend((future, now) for future in futures)
+        self._transport.write(commands)
+        futures = []
+        for _ in range(number):
+            future = loop.create_future()
+            futures.append(future)
+            self._replies.append((future, now))
         if self._overdue is None:
             self._overdue = loop.call_later(self._endpoint.reply_timeout, self._watch)
-        return [await future for future in futures]
+        return futures
 
     @property
     def is_waiting(self) -> bool:
@@ -187,20 +180,17 @@ class AsyncLink(asyncio.Protocol, ServerLink):
 
     def listen(self, token: str) -> None:
         """Keep messages for `token` from now on."""
-        self._mailboxes[token.encode()] = _Mailbox()
+        self._mailboxes.open(token)
 
     def unlisten(self, token: str) -> None:
         """Forget `token`."""
-        self._mailboxes.pop(token.encode(), None)
+        self._mailboxes.close(token)
 
     async def receive(self, token: str, timeout: float) -> bytes | None:
         """Wait for a message for `token`; see `Link`."""
-        mailbox = self._mailboxes[token.encode()]
-        if not self.broken:
-            await mailbox.bell.rings(timeout)
+        message = b"" if self.broken else await self._mailboxes.look(token, timeout)
         if self.broken:
             raise LinkBroken(self._why)
-        message, mailbox.message = mailbox.message, b""
         return message or None
 
     def fileno(self) -> int:

@@ -39,10 +39,14 @@ class AsyncDriver:
             self._unshared = UnsharedDriver(self._endpoint, self._prefix)
         return self._unshared
 
+    def open_link(self) -> AsyncLink | None:
+        """Return the loop's link if it is open; see `OpenDriver`."""
+        link = self._link
+        return link if link is not None and not link.broken else None
+
     async def checkout(self) -> Link:
         """Return the loop's link; open it first if it is not there or broken."""
-        link = self._link
-        if link is not None and not link.broken:
+        if link := self.open_link():
             return link
         async with self._opening:
             if self._link is None or self._link.broken:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
 
@@ -84,6 +84,16 @@ class PromptLink(Link, Protocol):
 
     def message_for(self, token: str, timeout: float) -> bytes | None:
         """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
+
+
+class OpenLink(Link, Protocol):
+    """A link that all tasks of an event loop share. See `express`."""
+
+    def ask(self, commands: bytes, number: int = 1) -> Sequence[Awaitable[Any]]:
+        """Send `number` packed commands at once and return where their replies come, which may raise LinkBroken.
+
+        Raises LinkBroken.
+        """
 
 
 class CallingLink:
@@ -169,6 +179,13 @@ class PromptDriver(Driver, Protocol):
 
     def sits(self, link: PromptLink) -> bool:
         """Whether to wait in a queue that was joined over `link` on that very link; see `seat`."""
+
+
+class OpenDriver(Driver, Protocol):
+    """A driver with one link for all tasks of an event loop; see `express`."""
+
+    def open_link(self) -> OpenLink | None:
+        """Return that link if it is open."""
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -132,9 +132,9 @@ class Parser:
 
 
 def _short_replies(words: list[bytes]) -> list[Any] | None:
-    """Return the replies whose lines these are, if they are bulk strings, numbers and nulls; None if not, or not whole.
+    """Return the replies whose lines these are; None if they are others than follow, or not whole.
 
-    So are those to a script and the reads that came with it.
+    Bulk strings, numbers and nulls, as scripts and reads bring, and the messages that come in between.
     """
     replies: list[Any] = []
     lines = iter(words)
@@ -149,6 +149,14 @@ def _short_replies(words: list[bytes]) -> list[Any] | None:
             replies.append(int(line[1:]))
         elif line == b"_":
             replies.append(None)
+        elif line == b">3":
+            words = [next(lines, b"") for _ in range(6)]
+            if any(
+                size != b"$%d" % len(word)
+                for size, word in zip(words[::2], words[1::2], strict=True)
+            ):
+                return None
+            replies.append(Push(words[1::2]))
         else:
             # All that is left is what follows the end of the last one: nothing.
             return replies if not line and next(lines, None) is None and replies else None

@@ -32,19 +32,14 @@ class Registry:
 
     def discard(self, lease: Lease) -> bool:
         """Forget a lease, under both its tokens; return whether it was there."""
-        own = lease.own
-        if own is None:
-            return self._remove(lease.token, lease)
-        there = self._remove(own.token, lease)
-        return self._remove(lease.token, lease) or there
-
-    def _remove(self, token: str, lease: Lease) -> bool:
-        reference = self._leases.get(token)
-        if reference is None or reference() is not lease:
-            # The token is that of another lease by now, to which the hold has passed on.
-            return False
-        found = self._leases.pop(token, None)
-        return found is reference or self._put_back(token, found)
+        own, there = lease.own, False
+        for token in (lease.token,) if own is None else (own.token, lease.token):
+            reference = self._leases.get(token)
+            # Else the token is that of another lease by now, to which the hold has passed on.
+            if reference is not None and reference() is lease:
+                found = self._leases.pop(token, None)
+                there = found is reference or self._put_back(token, found) or there
+        return there
 
     def take_due(self) -> tuple[list[Lease], float]:
         """Return the leases to renew now, and in how many seconds to look again."""

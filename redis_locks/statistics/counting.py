@@ -32,7 +32,7 @@ WAITS: Final = tuple(f"w{bucket}" for bucket in range(LAST + 1))
 HOLDS: Final = tuple(f"h{bucket}" for bucket in range(LAST + 1))
 
 _ENDS = frozenset({"released", "lost"})
-_FREQUENT = frozenset({"acquired", "contended"})
+FREQUENT: Final = frozenset({"acquired", "contended"})
 _FREQUENT_KEPT, _NOTABLE_KEPT = 5, 20
 
 
@@ -49,21 +49,16 @@ class Note(NamedTuple):
     detail: str = ""
 
 
-def is_noted(kind: Kind, name: str, tally: Tally | None) -> bool:
-    """Return whether something that happened is to be noted, given what the process has not sent yet."""
-    if kind in _FREQUENT:
-        return tally is None or not tally.has_enough_of(name)
-    return kind != "released"
-
-
 class Tally:
     """Counts by name and metric, and the latest notes of each name. Not thread-safe."""
 
-    __slots__ = ("_counts", "_notes")
+    __slots__ = ("_counts", "_notes", "full")
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[str, int]] = {}
         self._notes: dict[str, tuple[deque[Note], deque[Note]]] = {}
+        self.full: set[str] = set()
+        """The names that have as many notes of the frequent kinds as are kept."""
 
     def count(self, kind: Kind, names: tuple[str, ...], seconds: float) -> None:
         """Count what has happened to locks.
@@ -84,11 +79,6 @@ class Tally:
             if spent:
                 counts[spent] = counts.get(spent, 0) + 1
 
-    def has_enough_of(self, name: str) -> bool:
-        """Return whether there are as many notes of the frequent kinds as are kept."""
-        kept = self._notes.get(name)
-        return kept is not None and len(kept[0]) >= _FREQUENT_KEPT
-
     def note(self, name: str, note: Note) -> None:
         """Keep a note among the latest of its name, unless there are too many names."""
         kept = self._notes.get(name)
@@ -96,7 +86,9 @@ class Tally:
             if len(self._notes) >= MOST_NAMES_KEPT:
                 return
             kept = self._notes[name] = deque(maxlen=_FREQUENT_KEPT), deque(maxlen=_NOTABLE_KEPT)
-        kept[note.kind not in _FREQUENT].append(note)
+        kept[note.kind not in FREQUENT].append(note)
+        if len(kept[0]) == _FREQUENT_KEPT:
+            self.full.add(name)
 
     def _begin(self, name: str) -> dict[str, int]:
         if len(self._counts) >= MOST_NAMES_KEPT:
@@ -118,7 +110,7 @@ class Tally:
         for name in self._ranked(self._notes)[:MOST_NAMES_SENT]:
             for kept in self._notes[name]:
                 for note in kept:
-                    yield name, note, note.kind in _FREQUENT
+                    yield name, note, note.kind in FREQUENT
 
     def _ranked(self, names: Iterable[str]) -> list[str]:
         """Return the names of which anything is sent, the most contended first."""

@@ -18,7 +18,7 @@ from redis_locks.conf import get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.observing import Kind
 from redis_locks.statistics import store
-from redis_locks.statistics.counting import Note, Tally, is_noted
+from redis_locks.statistics.counting import FREQUENT, Note, Tally
 
 logger = logging.getLogger("redis_locks")
 
@@ -58,7 +58,10 @@ class Flusher:
         pending.append((server, kind, names, seconds))
         if len(pending) >= BATCH or self._thread is None:
             self._count_pending()
-        return is_noted(kind, names[0], self._tallies.get(server))
+        if kind in FREQUENT:
+            tally = self._tallies.get(server)
+            return tally is None or names[0] not in tally.full
+        return kind != "released"
 
     def _count_pending(self) -> None:
         pending = self._pending

@@ -1,7 +1,8 @@
-"""One lock, and what happens to it between two steps of blocking code."""
+"""One lock, and what happens to it between two steps of those who take it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
@@ -11,6 +12,7 @@ from unittest.mock import patch
 import redis
 
 from redis_locks import Hold, Lock, scripts
+from redis_locks.drivers.async_link import AsyncLink
 from redis_locks.drivers.base import LinkBroken
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.blocking_link import BlockingLink
@@ -25,7 +27,7 @@ LEASE = 60
 Happening = Callable[[Any], object]
 
 
-def nothing(_: BlockingLink) -> None:
+def nothing(_: BlockingLink | AsyncLink) -> None:
     pass
 
 
@@ -33,7 +35,13 @@ def interrupt(_: BlockingLink) -> None:
     raise KeyboardInterrupt
 
 
-def lose(link: BlockingLink) -> None:
+def cancel(_: AsyncLink) -> None:
+    task = asyncio.current_task()
+    assert task
+    task.cancel()
+
+
+def lose(link: BlockingLink | AsyncLink) -> None:
     link.close()
     msg = "the reply is lost"
     raise LinkBroken(msg)
@@ -90,6 +98,12 @@ class Stage(NamedTuple):
         """Let things happen before the next call of the script is sent, and after its reply."""
         return once(BlockingLink, "exchange", lambda sent, *_: script.sha in sent, before, after)
 
+    def aasking(
+        self, script: Script, *, before: Happening = nothing, after: Happening = nothing
+    ) -> AbstractContextManager[None]:
+        """Let things happen before a task sends the next call of the script, and before it has its reply."""
+        return once(AsyncLink, "ask", lambda sent, *_: script.sha in sent, before, after)
+
     def listening(
         self, *, before: Happening = nothing, after: Happening = nothing
     ) -> AbstractContextManager[None]:
@@ -122,13 +136,23 @@ def once(
 def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
     """The scripts that the server has run for a driver and replied to, in order."""
     ran: list[Script] = []
-    plain = BlockingLink.exchange
+    plain, plain_ask = BlockingLink.exchange, AsyncLink.ask
+
+    def record(link: BlockingLink | AsyncLink, sent: bytes) -> None:
+        if link._endpoint is driver._endpoint:
+            ran.extend(each for each in COUNTED if each.sha in sent or each.text in sent)
 
     def exchange(link: BlockingLink, sent: bytes, number: int = 1) -> list[Any]:
         replies = plain(link, sent, number)
-        if link._endpoint is driver._endpoint:
-            ran.extend(each for each in COUNTED if each.sha in sent or each.text in sent)
+        record(link, sent)
         return replies
 
-    with patch.object(BlockingLink, "exchange", exchange):
+    def ask(link: AsyncLink, sent: bytes, number: int = 1) -> list[asyncio.Future[Any]]:
+        replies = plain_ask(link, sent, number)
+        replies[-1].add_done_callback(
+            lambda reply: reply.cancelled() or reply.exception() or record(link, sent)
+        )
+        return replies
+
+    with patch.object(BlockingLink, "exchange", exchange), patch.object(AsyncLink, "ask", ask):
         yield ran

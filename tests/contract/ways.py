@@ -1,7 +1,8 @@
-"""What comes of a case in the shortest way of blocking code, and in the longer ones."""
+"""What comes of a case in the shortest way, and in the longer ones."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -54,7 +55,7 @@ def see(case: Case, stage: Stage, listener: Listener) -> Seen:
     notes: list[str] = []
     try:
         outcome = repr(case(stage))
-    except (LockError, KeyError, KeyboardInterrupt) as error:
+    except (LockError, KeyError, KeyboardInterrupt, asyncio.CancelledError) as error:
         outcome = f"{type(error)} {error}"
         notes = getattr(error, "__notes__", [])
     left = stage.observed.left_of(stage.lock.name)

@@ -9,7 +9,7 @@ import pytest
 from django.test import override_settings
 
 from redis_locks.statistics import counting
-from redis_locks.statistics.counting import BENCHMARK, REST, Note, Tally, is_noted
+from redis_locks.statistics.counting import BENCHMARK, REST, Note, Tally
 from redis_locks.statistics.flushing import Flusher
 
 
@@ -71,17 +71,21 @@ def test_a_set_counts_for_each_of_its_locks() -> None:
 
 
 def test_of_what_is_frequent_few_are_to_be_noted_and_of_the_rest_more() -> None:
-    tally = Tally()
+    flusher = Flusher()
     wanted = 0
-    for number in range(100):
-        if is_noted("acquired", "a", tally):
-            wanted += 1
-            tally.note("a", Note(number, "acquired", None))
-        assert is_noted("lost", "a", tally)
-        tally.note("a", Note(number, "lost", None))
+    with override_settings(REDIS_LOCKS={"STATISTICS": True}):
+        for number in range(100):
+            if flusher.count("acquired", ("a",), "server", 0.0):
+                wanted += 1
+                flusher.note("server", ("a",), Note(number, "acquired", None))
+            assert flusher.count("lost", ("a",), "server", 0.0)
+            flusher.note("server", ("a",), Note(number, "lost", None))
+        assert not flusher.count("released", ("a",), "server", 0.0)
+        assert flusher.count("contended", ("b",), "server", 0.0), (
+            "of another lock nothing is noted yet"
+        )
     assert 5 == wanted
-    assert not is_noted("released", "a", None)
-    kept = [(note.kind, note.at) for _, note, _ in tally.notes()]
+    kept = [(note.kind, note.at) for _, note, _ in flusher._tallies["server"].notes()]
     assert [("acquired", number) for number in range(5)] == kept[:5]
     assert [("lost", number) for number in range(80, 100)] == kept[5:]
 

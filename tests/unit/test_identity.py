@@ -8,9 +8,10 @@ import threading
 
 import pytest
 
+from redis_locks import identity
 from redis_locks.claims import parse_who, write_who
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.identity import new_token, process_id, process_of, whoami
+from redis_locks.identity import new_token, process_of, whoami
 
 
 def test_tokens_are_unique_across_threads() -> None:
@@ -36,7 +37,7 @@ def test_a_forked_child_has_its_own_pid_and_tokens() -> None:
     new_token()
     child = os.fork()
     if child == 0:
-        os.write(writing, f"{process_id()} {os.getpid()} {new_token()}".encode())
+        os.write(writing, f"{identity.process.pid} {os.getpid()} {new_token()}".encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as pipe:

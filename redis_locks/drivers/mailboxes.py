@@ -1,0 +1,95 @@
+"""Messages for tasks of an event loop that wait for them: one timer for all of their time limits."""
+
+from __future__ import annotations
+
+import asyncio
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+
+
+class _Mailbox:
+    """The latest message for one token, and who waits for it."""
+
+    __slots__ = ("message", "rung", "sleeper")
+
+    def __init__(self) -> None:
+        self.message = b""
+        self.rung = False
+        """Whether its task is to look, which it has not done yet."""
+        self.sleeper: asyncio.Future[None] | None = None
+
+    def ring(self) -> None:
+        """Wake the task that waits, or is going to wait."""
+        self.rung = True
+        if self.sleeper is not None and not self.sleeper.done():
+            self.sleeper.set_result(None)
+
+
+class Mailboxes:
+    """The mailboxes of one connection, by token. For the thread of the event loop only."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._boxes: dict[bytes, _Mailbox] = {}
+        # When whom to wake at the latest, first things first; also of those who wait no longer.
+        # A timer of the loop's for each would cost half as much as all else that a waiter does.
+        self._limits: list[tuple[float, int, _Mailbox, asyncio.Future[None]]] = []
+        self._numbers = count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._wakes_at = inf
+
+    def open(self, token: str) -> None:
+        """Keep messages for `token` from now on."""
+        self._boxes[token.encode()] = _Mailbox()
+
+    def close(self, token: str) -> None:
+        """Forget `token`."""
+        self._boxes.pop(token.encode(), None)
+
+    def put(self, message: bytes) -> None:
+        """Give a message to the token it starts with, in place of an earlier one."""
+        box = self._boxes.get(message.split(b" ", 1)[0])
+        if box is not None:
+            box.message = message
+            box.ring()
+
+    def wake_all(self) -> None:
+        """Let all who wait see that something else has happened."""
+        for box in self._boxes.values():
+            box.ring()
+
+    async def look(self, token: str, seconds: float) -> bytes:
+        """Return the message for `token`; b"" if none came within `seconds`, or all were woken before."""
+        box = self._boxes[token.encode()]
+        if not box.rung and seconds > 0:
+            box.sleeper = sleeper = self._loop.create_future()
+            until = self._loop.time() + seconds
+            heappush(self._limits, (until, next(self._numbers), box, sleeper))
+            if until < self._wakes_at:
+                self._wake_at(until)
+            try:
+                await sleeper
+            finally:
+                box.sleeper = None
+        box.rung = False
+        message, box.message = box.message, b""
+        return message
+
+    def _wake_at(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wakes_at = when
+        self._timer = self._loop.call_at(when, self._wake_due)
+
+    def _wake_due(self) -> None:
+        now = self._loop.time()
+        self._timer, self._wakes_at = None, inf
+        while self._limits:
+            until, _, box, sleeper = self._limits[0]
+            if not sleeper.done():
+                if until > now:
+                    self._wake_at(until)
+                    return
+                box.ring()
+            heappop(self._limits)

@@ -1,0 +1,120 @@
+"""Tasks wait for messages, each for its own time, and one timer wakes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from time import monotonic
+from typing import Any
+
+from redis_locks.drivers.mailboxes import Mailboxes
+
+LONG = 5.0
+
+
+def looped(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """Run a test in an event loop."""
+    return wraps(test)(lambda: asyncio.run(test()))
+
+
+def waiting(boxes: Mailboxes, token: str, seconds: float) -> asyncio.Task[bytes]:
+    boxes.open(token)
+    return asyncio.create_task(boxes.look(token, seconds))
+
+
+async def until_asleep() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def opened() -> Mailboxes:
+    return Mailboxes(asyncio.get_running_loop())
+
+
+@looped
+async def test_a_message_wakes_who_waits_for_it_and_nobody_else() -> None:
+    boxes = await opened()
+    first, second = waiting(boxes, "a", LONG), waiting(boxes, "b", LONG)
+    await until_asleep()
+    boxes.put(b"b is granted")
+    assert b"b is granted" == await second
+    assert not first.done()
+    boxes.put(b"a is granted")
+    assert b"a is granted" == await first
+
+
+@looped
+async def test_a_message_is_kept_for_who_is_going_to_wait_and_heard_once() -> None:
+    boxes = await opened()
+    boxes.open("a")
+    boxes.put(b"a 1")
+    boxes.put(b"a 2")
+    assert b"a 2" == await boxes.look("a", LONG)
+    assert b"" == await boxes.look("a", 0.01)
+    boxes.put(b"b 1")  # nobody's
+
+
+@looped
+async def test_without_time_to_wait_it_only_looks() -> None:
+    boxes = await opened()
+    boxes.open("a")
+    assert b"" == await boxes.look("a", 0)
+    assert b"" == await boxes.look("a", -1)
+
+
+@looped
+async def test_all_may_be_woken_for_something_else_once() -> None:
+    boxes = await opened()
+    asleep = waiting(boxes, "a", LONG)
+    boxes.open("b")
+    await until_asleep()
+    boxes.wake_all()
+    assert b"" == await asleep
+    assert b"" == await boxes.look("b", LONG), "it is told when it is going to wait"
+    began = monotonic()
+    assert b"" == await boxes.look("b", 0.05)
+    assert monotonic() - began >= 0.04
+
+
+@looped
+async def test_each_is_woken_when_its_own_time_is_over_whatever_the_order() -> None:
+    boxes = await opened()
+    began, woken = monotonic(), {}
+
+    async def look(token: str, seconds: float) -> None:
+        boxes.open(token)
+        assert b"" == await boxes.look(token, seconds)
+        woken[token] = monotonic() - began
+
+    limits = {"c": 0.6, "a": 0.1, "d": 0.7, "b": 0.2, "b too": 0.2}
+    await asyncio.gather(*(look(*limit) for limit in limits.items()))
+    assert sorted(limits, key=limits.__getitem__) == sorted(woken, key=woken.__getitem__)
+    assert all(limits[token] - 0.01 <= after for token, after in woken.items())
+    assert woken["a"] < limits["c"]
+
+
+@looped
+async def test_who_waits_again_is_not_woken_by_the_end_of_its_last_wait() -> None:
+    boxes = await opened()
+    again = waiting(boxes, "a", 0.05)
+    await until_asleep()
+    boxes.put(b"a 1")
+    await again
+    began = monotonic()
+    assert b"" == await boxes.look("a", 0.2)
+    assert monotonic() - began >= 0.19
+
+
+@looped
+async def test_one_that_is_cancelled_leaves_nothing_behind_when_its_time_is_over() -> None:
+    boxes = await opened()
+    tasks = [waiting(boxes, str(number), 0.05) for number in range(10)]
+    await until_asleep()
+    for number, task in enumerate(tasks):
+        task.cancel()
+        boxes.close(str(number))
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.sleep(0.1)
+    assert not boxes._limits
+    assert boxes._timer is None
