@@ -38,9 +38,13 @@ async def link_of(stage: Stage) -> AsyncLink:
 
 
 async def in_line(stage: Stage, lock: Lock | None = None) -> asyncio.Task[Any]:
-    """Start to wait in a task; return when it stands in the queue."""
+    """Start to wait in a task; return when it knows that it stands in the queue."""
     task = asyncio.create_task((lock or stage.lock).aacquire(wait=PATIENCE))
     await asyncio.to_thread(stage.observed.until_waiters, stage.lock.name, 1)
+    boxes = (await link_of(stage))._mailboxes
+    async with asyncio.timeout(PATIENCE):
+        while not any(box.sleeper for box in boxes._boxes.values()):
+            await asyncio.sleep(0.001)
     return task
 
 
