@@ -3,61 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from functools import wraps
 from typing import Any
 
-from redis_locks import Hold, Lock, inspection, scripts
-from redis_locks.backends import backend_for
-from redis_locks.drivers.async_link import AsyncLink
+from redis_locks import inspection, scripts
 from tests.contract import ways
-from tests.contract.stage import Stage, cancel, lose, once
+from tests.contract.loops import by_somebody_else, end, in_line, link_of, looped
+from tests.contract.stage import Stage, lose
 from tests.contract.ways import BothWays, Case
-from tests.contract.world import PATIENCE, keys_of
-
-
-def looped(case: Callable[[Stage], Coroutine[Any, Any, Any]]) -> Case:
-    """Run a case in an event loop of its own that is connected."""
-
-    @wraps(case)
-    def run(stage: Stage) -> Any:
-        return asyncio.run(connected(stage))
-
-    async def connected(stage: Stage) -> Any:
-        await link_of(stage)
-        return await case(stage)
-
-    return run
-
-
-async def link_of(stage: Stage) -> AsyncLink:
-    driver, _ = await backend_for(stage.using).of_loop()
-    link = await driver.checkout()
-    assert isinstance(link, AsyncLink)
-    return link
-
-
-async def in_line(stage: Stage, lock: Lock | None = None) -> asyncio.Task[Any]:
-    """Start to wait in a task; return when it knows that it stands in the queue."""
-    task = asyncio.create_task((lock or stage.lock).aacquire(wait=PATIENCE))
-    await asyncio.to_thread(stage.observed.until_waiters, stage.lock.name, 1)
-    boxes = (await link_of(stage))._mailboxes
-    async with asyncio.timeout(PATIENCE):
-        while not any(box.sleeper for box in boxes._boxes.values()):
-            await asyncio.sleep(0.001)
-    return task
-
-
-async def by_somebody_else(stage: Stage) -> Hold:
-    """The lock is held by a thread."""
-    hold = await asyncio.to_thread(stage.lock.acquire)
-    assert hold
-    return hold
-
-
-async def end(stage: Stage, hold: Hold | None) -> None:
-    assert hold
-    await stage.checked(hold).arelease()
+from tests.contract.world import keys_of
 
 
 @looped
@@ -234,55 +187,6 @@ async def released_early(stage: Stage) -> None:
         await hold.arelease()
 
 
-@looped
-async def cancelled_when_it_asks(stage: Stage) -> None:
-    with stage.aasking(scripts.ACQUIRE, after=cancel):
-        await stage.lock.aacquire()
-
-
-@looped
-async def cancelled_when_told_that_it_waits(stage: Stage) -> None:
-    before = await by_somebody_else(stage)
-    try:
-        with once(AsyncLink, "receive", lambda *_: True, cancel, lambda _: None):
-            await stage.lock.aacquire()
-    finally:
-        before.release()
-
-
-@looped
-async def cancelled_in_line(stage: Stage) -> None:
-    before = await by_somebody_else(stage)
-    waiting = await in_line(stage)
-    waiting.cancel()
-    try:
-        await waiting
-    finally:
-        before.release()
-
-
-@looped
-async def cancelled_when_it_releases(stage: Stage) -> None:
-    with stage.aasking(scripts.RELEASE, after=cancel):
-        async with stage.lock:
-            pass
-
-
-@looped
-async def cancelled_with_an_error_when_it_releases(stage: Stage) -> None:
-    with stage.aasking(scripts.RELEASE, after=cancel):
-        async with stage.lock:
-            raise KeyError
-
-
-@looped
-async def cancelled_when_released_by_hand(stage: Stage) -> None:
-    with stage.aasking(scripts.RELEASE, after=cancel):
-        hold = await stage.lock.aacquire()
-        assert hold
-        await hold.arelease()
-
-
 @ways.cases(
     {
         free: 0,
@@ -308,12 +212,6 @@ async def cancelled_when_released_by_hand(stage: Stage) -> None:
         over: 0,
         nested: 0,
         released_early: 0,
-        cancelled_when_it_asks: 0,
-        cancelled_when_told_that_it_waits: 0,
-        cancelled_in_line: 0,
-        cancelled_when_it_releases: 0,
-        cancelled_with_an_error_when_it_releases: 0,
-        cancelled_when_released_by_hand: 0,
     }
 )
 def test_both_ways_come_to_the_same_end(case: Case, again: int | None, both_ways: BothWays) -> None:
