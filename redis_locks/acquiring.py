@@ -80,7 +80,7 @@ class Acquirable:
         renew = self._renews
         request = self._only_request(side)
         won = None
-        if request is not None and side.backend.prompt is not None:
+        if request is not None:
             driver: Any = side.driver  # that of one server
             won = await express.aacquire(driver, request, wait, get_settings().deadlock_timeout)
         if request is None or won is None:
@@ -90,11 +90,12 @@ class Acquirable:
         return await self._holding(side, request, won, wait, renew=renew)
 
     def _only_request(self, side: Side) -> Request | None:
-        """Return all that there is to ask; None if there is more to it."""
+        """Return all that there is to ask, of one server; None if there is more to it."""
         settings = get_settings()
         groups = side.backend.groups(self._names)
         if (
-            len(groups) > 1
+            side.backend.prompt is None
+            or len(groups) > 1
             or side.session.held
             or self._crash_release
             or settings.local_batch

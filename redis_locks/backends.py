@@ -30,7 +30,7 @@ class Backend:
     driver: Driver
     renewer: Renewer
     prompt: PromptDriver | None = None
-    """The driver, if it blocks threads and has one server."""
+    """The driver of threads, if there is one server; so has then that of each event loop one link."""
     in_cluster = False
     """Whether a step reaches only the keys of one slot."""
 

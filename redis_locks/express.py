@@ -2,7 +2,8 @@
 
 A function that was not run a moment ago is slow, and where many processes take turns at a lock none
 was: so what layers of coroutines do in all cases, a few functions do here in the usual ones. From
-anything out of the ordinary on, those layers go on. What begins with "a" suspends where the other blocks.
+anything out of the ordinary on, those layers go on. `aacquire` and `arelease` do in tasks what `acquire` and
+`release` do in threads.
 """
 
 from __future__ import annotations
@@ -62,24 +63,23 @@ async def aacquire(
     attempt = Attempt(driver, request, wait, patience)
     attempt.keep(link)
     try:
-        try:
-            outcome = await _aask(driver, link, attempt)
-            if isinstance(outcome, tuple):
-                attempt.close()
-                return outcome
-        except LinkBroken as error:
-            outcome = attempt.reconnect(error)
-        return await waiting.finish(attempt, outcome)
+        outcome = await _aask(driver, link, attempt)
+        if isinstance(outcome, tuple):
+            attempt.close()
+            return outcome
+    except LinkBroken as error:
+        outcome = attempt.reconnect(error)
     except BaseException:
         await waiting.give_up(attempt)
         raise
+    return await waiting.finish(attempt, outcome)
 
 
 def _ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Refused | Step:
     """Ask, and stand in the queue once; return the outcome, or how to go on."""
     request = attempt.request
     answer, *read = link.exchange(_question(link, attempt), 1 + len(request.reads))
-    outcome = _outcome(attempt, answer, read)
+    outcome = _outcome(link, attempt, answer, read)
     if not isinstance(outcome, Refused):
         return outcome or attempt.ask()
     observer = observing.observer
@@ -104,7 +104,7 @@ async def _aask(driver: OpenDriver, link: OpenLink, attempt: Attempt) -> Won | R
     """Ask as `_ask` does."""
     request = attempt.request
     reply, *others = link.ask(_question(link, attempt), 1 + len(request.reads))
-    outcome = _outcome(attempt, await reply, [await other for other in others])
+    outcome = _outcome(link, attempt, await reply, [await other for other in others])
     if not isinstance(outcome, Refused):
         return outcome or attempt.ask()
     observer = observing.observer
@@ -129,10 +129,10 @@ def _question(link: Link, attempt: Attempt) -> bytes:
     return b"".join((pack_call(scripts.ACQUIRE, call), *request.reads))
 
 
-def _outcome(attempt: Attempt, answer: object, read: list[Any]) -> Won | Refused | None:
-    """Return what came of the question; None if it is to be asked in the longer way."""
+def _outcome(link: Link, attempt: Attempt, answer: object, read: list[Any]) -> Won | Refused | None:
+    """Return what came of the question; None if it is to be asked in the longer way. Raises LinkBroken."""
     request = attempt.request
-    if not isinstance(answer, bytes):
+    if _verified(link, answer, request.token) is None:
         return None  # the server does not know the script, or will say again what is wrong
     words = store.echoed(answer, request.token, 4)
     if words[1] == store.GRANTED:

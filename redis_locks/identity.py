@@ -95,7 +95,7 @@ _calls: Final = SyncToAsync.threadlocal
 
 
 process = _Process()
-"""This one."""
+"""This one. To be read as `identity.process`: after a fork it is another."""
 
 
 def _after_fork() -> None:

@@ -30,14 +30,10 @@ class Prompt(Convertible):
             run_blocking(tell(prompt, "released", lease, held=held))
         return True
 
-    async def _arelease_promptly(self) -> bool:
-        """Release as `_release_promptly` does."""
+    async def _arelease_promptly(self, driver: Any) -> bool:
+        """Release as `_release_promptly` does. Cancelled, it may have been released or not."""
         lease = self._leave_promptly()
-        if lease is None:
-            return False
-        driver: Any
-        driver, _ = await self._backend.of_loop()
-        if not await express.arelease(driver, lease):
+        if lease is None or not await express.arelease(driver, lease):
             return False
         held = self._told_released(lease)
         if held is not None:

@@ -9,7 +9,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
-from redis_locks import identity, observing, replication, store
+from redis_locks import identity, replication, store
 from redis_locks.cancelling import CancelledByLoss
 from redis_locks.drivers.base import Driver, Link, run_blocking
 from redis_locks.durations import lease_ms
@@ -70,6 +70,14 @@ class Releasable(Prompt):
     async def arelease(self) -> None:
         """Release the lock; see `release`. Cancellation does not keep it from being released."""
         driver, _ = await self._backend.of_loop()
+        try:
+            if await self._arelease_promptly(driver):
+                return
+        except BaseException:
+            # Cancelled: it may have been released or not.
+            with suppress(LockError):
+                await driver.finish(self._release(driver, repeated=True))
+            raise
         await self._release_surely(driver)
 
     def __enter__(self) -> Self:
@@ -112,19 +120,7 @@ class Releasable(Prompt):
     ) -> None:
         """Release; see `__exit__`. A cancellation for the loss of the hold becomes LockLost."""
         cancelled, self._cancelled = self._cancelled, None
-        if cancelled:
-            exc = await cancelled.end(exc)
-        try:
-            if not await self._arelease_promptly():
-                await self.aleave(exc)
-        except LockError:
-            raise
-        except BaseException:
-            # Cancelled, perhaps before the release had begun.
-            driver, _ = await self._backend.of_loop()
-            with suppress(LockError):
-                await driver.finish(self._release(driver, repeated=True))
-            raise
+        await self.aleave(await cancelled.end(exc) if cancelled else exc)
 
     async def leave(self, error: BaseException | None) -> None:
         """Release at the end of a `with` block that ended with `error`."""
@@ -207,13 +203,14 @@ class Releasable(Prompt):
             return
         tenure.renewer.discard(lease)
         known = await self._ask_to_release(driver, lease, was_lost=was_lost)
+        if self._released:
+            return  # by another task or thread meanwhile, which told what came of it
         self._released = True
         # A repeated release that finds nothing most likely is the one whose reply was lost.
         if was_lost or not (known or repeated):
             lease.lost = True
             raise await self._told_lost(driver, lease)
-        if observing.observer is not None:
-            await tell_released(driver, lease)
+        await tell_released(driver, lease)
 
     async def _ask_to_release(self, driver: Driver, lease: Lease, *, was_lost: bool) -> bool:
         """Return whether Redis knew the hold, or may have known it when it was asked first."""

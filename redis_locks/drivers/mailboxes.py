@@ -7,6 +7,9 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
+_LATE = 0.001
+"""Seconds that a timer is set late, for a loop that counts whole milliseconds (uvloop) may be so much too early."""
+
 
 class _Mailbox:
     """The latest message for one token, and who waits for it."""
@@ -80,7 +83,7 @@ class Mailboxes:
         if self._timer is not None:
             self._timer.cancel()
         self._wakes_at = when
-        self._timer = self._loop.call_at(when, self._wake_due)
+        self._timer = self._loop.call_at(when + _LATE, self._wake_due)
 
     def _wake_due(self) -> None:
         now = self._loop.time()

@@ -150,13 +150,11 @@ def _short_replies(words: list[bytes]) -> list[Any] | None:
         elif line == b"_":
             replies.append(None)
         elif line == b">3":
-            words = [next(lines, b"") for _ in range(6)]
-            if any(
-                size != b"$%d" % len(word)
-                for size, word in zip(words[::2], words[1::2], strict=True)
-            ):
+            push = [next(lines, b"") for _ in range(6)]
+            sizes, parts = push[::2], push[1::2]
+            if sizes != [b"$%d" % len(part) for part in parts]:
                 return None
-            replies.append(Push(words[1::2]))
+            replies.append(Push(parts))
         else:
             # All that is left is what follows the end of the last one: nothing.
             return replies if not line and next(lines, None) is None and replies else None

@@ -30,7 +30,9 @@ class ServerLink(CallingLink):
 
     def forsake(self) -> None:
         """Break, so that whoever waits on it asks again on another one; see `Link`."""
-        self._break(LinkBroken("a place in a queue could not be given up"))
+        self._break(
+            LinkBroken("a place in a queue could not be given up, or replies were out of step")
+        )
 
     async def call_and_read(
         self, script: Script, call: Call, reads: Sequence[bytes]

@@ -37,8 +37,7 @@ class Registry:
             reference = self._leases.get(token)
             # Else the token is that of another lease by now, to which the hold has passed on.
             if reference is not None and reference() is lease:
-                found = self._leases.pop(token, None)
-                there = found is reference or self._put_back(token, found) or there
+                there = self._drop(token, reference) or there
         return there
 
     def take_due(self) -> tuple[list[Lease], float]:

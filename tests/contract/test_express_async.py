@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from redis_locks import inspection, scripts
+import pytest
+
+from redis_locks import Lock, inspection, scripts
+from redis_locks.drivers.async_link import AsyncLink
+from redis_locks.scripts import Script
 from tests.contract import ways
 from tests.contract.loops import by_somebody_else, end, in_line, link_of, looped
-from tests.contract.stage import Stage, lose
+from tests.contract.stage import Stage, lose, nothing, once
 from tests.contract.ways import BothWays, Case
-from tests.contract.world import keys_of
+from tests.contract.world import Observer, Tasks, keys_of
 
 
 @looped
@@ -133,6 +137,28 @@ async def lost_reply_when_released(stage: Stage) -> None:
 
 
 @looped
+async def cut_off_before_the_reply_when_acquired(stage: Stage) -> None:
+    with stage.aasking(scripts.ACQUIRE, after=AsyncLink.close):
+        async with stage.lock as hold:
+            stage.checked(hold)
+
+
+@looped
+async def cut_off_before_the_reply_when_released(stage: Stage) -> None:
+    with stage.aasking(scripts.RELEASE, after=AsyncLink.close):
+        async with stage.lock:
+            pass
+
+
+@looped
+async def released_by_two_at_once_when_unknown(stage: Stage) -> None:
+    context = stage.lock.hold()
+    hold = await context.__aenter__()
+    stage.client.script_flush()
+    await asyncio.gather(context.__aexit__(None, None, None), hold.arelease())
+
+
+@looped
 async def broken_in_line(stage: Stage) -> None:
     before = await by_somebody_else(stage)
     waiting = await in_line(stage)
@@ -204,6 +230,9 @@ async def released_early(stage: Stage) -> None:
         refused_by_the_server: 1,
         lost_reply_when_acquired: 0,
         lost_reply_when_released: 0,
+        cut_off_before_the_reply_when_acquired: 0,
+        cut_off_before_the_reply_when_released: 0,
+        released_by_two_at_once_when_unknown: None,
         broken_in_line: 0,
         lost: 1,
         lost_without_connection: 0,
@@ -218,3 +247,29 @@ def test_both_ways_come_to_the_same_end(case: Case, again: int | None, both_ways
     shortest, longer = both_ways(case, again)
     assert longer == shortest
     assert set() == shortest.left
+
+
+@pytest.mark.parametrize("script", [scripts.ACQUIRE, scripts.RELEASE], ids=["acquire", "release"])
+def test_a_link_whose_replies_are_out_of_step_is_used_no_more(
+    script: Script, name: str, tasks: Tasks, server_side: Observer
+) -> None:
+    asked: list[AsyncLink] = []
+
+    def answer_with_another_s_reply(link: AsyncLink) -> None:
+        asked.append(link)
+        link._replies[-1][0].set_result(b"other 1 1 1")
+
+    async def hold() -> None:
+        sent = lambda packed, *_: script.sha in packed  # noqa: E731
+        with once(AsyncLink, "ask", sent, nothing, answer_with_another_s_reply):
+            async with Lock(name) as held:
+                assert server_side.holder(name) == held.token
+
+    async def connected() -> None:
+        async with Lock(f"{name}:first"):
+            pass
+        await hold()
+
+    tasks.run(connected())
+    assert asked[0].broken
+    assert set() == server_side.left_of(name)

@@ -14,7 +14,8 @@ from django.test import RequestFactory
 from redis_locks import Lock, redis_lock
 from redis_locks.testing import override_locks
 
-MOST_US = 15.0
+MOST = 0.7
+"""Of what an acquire and a release take without a server, which is 15 us where that is 21, as on a machine of one's own."""
 CALLS = 200
 
 
@@ -54,9 +55,10 @@ def test_the_decorator_adds_a_few_microseconds_of_python() -> None:
     for kind, call in calls.items():
         # In turn, for the machine changes its speed. The least of each: others on it only add.
         turns = [(microseconds(call), microseconds(bare)) for _ in range(7)]
-        added = min(locked for locked, _ in turns) - min(alone for _, alone in turns)
-        print(f"{kind}: {added:.1f} us on top of acquire and release")  # noqa: T201
-        assert added <= MOST_US
+        alone = min(bare for _, bare in turns)
+        added = min(locked for locked, _ in turns) - alone
+        print(f"{kind}: {added:.1f} us on top of {alone:.1f} for acquire and release")  # noqa: T201
+        assert added <= MOST * alone
 
 
 def test_the_decorator_asks_the_database_nothing(

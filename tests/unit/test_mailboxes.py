@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from time import monotonic
@@ -118,3 +119,27 @@ async def test_one_that_is_cancelled_leaves_nothing_behind_when_its_time_is_over
     await asyncio.sleep(0.1)
     assert not boxes._limits
     assert boxes._timer is None
+
+
+class Hasty(asyncio.SelectorEventLoop):
+    """Its timers are half a millisecond early, as those of uvloop may be, which counts whole ones."""
+
+    calls = 0
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        self.calls += 1
+        return super().call_at(when - 0.0005, callback, *args, context=context)
+
+
+def test_a_timer_that_is_early_is_not_set_again_and_again() -> None:
+    async def wait() -> None:
+        boxes = await opened()
+        for number in range(20):
+            assert b"" == await waiting(boxes, str(number), 0.005)
+
+    loop = Hasty(selectors.SelectSelector())  # which sleeps for no longer than it is told
+    try:
+        loop.run_until_complete(wait())
+    finally:
+        loop.close()
+    assert 20 == loop.calls

@@ -53,6 +53,12 @@ def test_replies_arrive_whole_whatever_pieces_they_come_in(
     assert replies == [WIRE[wire] for wire in wires]
 
 
+def test_a_message_behind_a_reply_is_told_when_it_is_whole() -> None:
+    parser = Parser()
+    assert [b"a"] == parser.feed(b"$1\r\na\r\n>3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$5\r\nm\r\n")
+    assert [[b"message", b"c", b"m\r\nab"]] == parser.feed(b"ab\r\n")
+
+
 def test_the_end_of_the_bytes_is_no_reply() -> None:
     parser = Parser()
     parser.feed(b"$1\r\n")
