@@ -59,6 +59,7 @@ def migrated(redis_server: EmbeddedServer, environment: dict[str, str]) -> dict[
     return environment
 
 
+@pytest.mark.long  # `.ci/run` does the same as README says
 def test_demo_once_prints_table_and_login_and_ends_well(environment: dict[str, str]) -> None:
     result = manage(environment, "demo", "--once", *SHORT)
     assert result.returncode == 0, result.stderr

@@ -33,8 +33,9 @@ def test_the_same_check_finds_a_lock_at_fault_that_has_neither_tokens_nor_deadli
     scenario = SCENARIOS[key]
     if scenario.sets_the_clock and (reason := clock.why_not()):
         pytest.skip(reason)
-    failures = run(scenario, subjects.REDIS_PY, SECONDS).failures()
-    assert {"overlaps", "lost_updates", "drift", "stuck", "orphaned"} & set(failures)
+    wrong = {"overlaps", "lost_updates", "drift", "stuck", "orphaned"}
+    # Such a lock may be lucky for a second, most of all where the machine is slow.
+    assert any(wrong & set(run(scenario, subjects.REDIS_PY, SECONDS).failures()) for _ in range(5))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ MOST = 5
 @pytest.mark.parametrize(
     ("mode", "jobs"),
     [
-        ("blocking", 120),
+        ("blocking", 60),
         ("async", 12),
         pytest.param("blocking", MANY, marks=pytest.mark.long),
         pytest.param("async", MANY, marks=pytest.mark.long),
