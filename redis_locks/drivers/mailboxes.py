@@ -8,7 +8,7 @@ from itertools import count
 from math import inf
 
 _LATE = 0.001
-"""Seconds that a timer is set late, for a loop that counts whole milliseconds (uvloop) may be so much too early."""
+"""Seconds by which the timer is set late: that of a loop which counts whole milliseconds, as uvloop, may be early."""
 
 
 class _Mailbox:
@@ -36,7 +36,7 @@ class Mailboxes:
         self._loop = loop
         self._boxes: dict[bytes, _Mailbox] = {}
         # When whom to wake at the latest, first things first; also of those who wait no longer.
-        # A timer of the loop's for each would cost half as much as all else that a waiter does.
+        # A timer of the loop's for each would be made, compared and cancelled in Python.
         self._limits: list[tuple[float, int, _Mailbox, asyncio.Future[None]]] = []
         self._numbers = count()
         self._timer: asyncio.TimerHandle | None = None

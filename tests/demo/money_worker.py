@@ -25,7 +25,7 @@ MOVED = 1
 REFUSED = 2
 _ENTRY = struct.Struct("<IB")
 # Rows are slow, and a lock of the book whose holder was killed, or did not hear that it got it, blocks for its lease.
-_SLOW = ("rows_", "book_")
+SLOW = ("rows_", "book_")
 _SHARE_OF_THE_SLOW = 0.1
 
 
@@ -48,7 +48,7 @@ def account_names(strategy: str, count: int) -> list[str]:
 def plan(seed: int, count: int, strategies: list[str], accounts: int, most: int) -> list[Transfer]:
     """The same transfers in each process; a tenth as many by a slow strategy as by another one."""
     chance = random.Random(seed)
-    quick = [float(not name.startswith(_SLOW)) for name in strategies]
+    quick = [float(not name.startswith(SLOW)) for name in strategies]
     all_of_them = [weight or _SHARE_OF_THE_SLOW for weight in quick]
     made = []
     for number in range(count):
