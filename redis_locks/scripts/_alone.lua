@@ -38,7 +38,8 @@ end
 
 -- Make `holder` the holder and return its fencing token and the time.
 local function grant(holder, lease, listener, who)
-  list(clock() + lease)
+  local ends = clock() + lease
+  list(ends)
   -- Before anything is written: a key of a foreign type stops the script while nobody holds.
   local last = 0
   for place = 1, size do
@@ -54,9 +55,11 @@ local function grant(holder, lease, listener, who)
   -- 16 more belong to it: see FENCE_RESERVED.
   local reserved = string.format("%.0f", fence + 16)
   local claim = fence .. " " .. at .. " exclusive " .. lease .. " " .. listener .. " 0 " .. size .. " " .. who
+  -- Not "PX": the clock of Redis 7.0 goes on while a script runs.
+  local expires = string.format("%.0f", ends)
   for place = 1, size do
     call("SET", FENCE .. names[place], reserved, "PX", 3600000)
-    call("SET", KEYS[place + 1], holder .. " " .. claim, "PX", lease)
+    call("SET", KEYS[place + 1], holder .. " " .. claim, "PXAT", expires)
   end
   return fence, at
 end

@@ -116,7 +116,7 @@ def test_cancelling_twice_does_not_cut_the_cleaning_up_short(
         assert set() == server_side.left_of(name)
 
 
-@pytest.mark.parametrize("interrupts", [30, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("interrupts", [12, pytest.param(200, marks=pytest.mark.long)])
 @pytest.mark.parametrize("rivals", ["alone", "contended", "in line"])
 def test_interrupting_a_blocking_caller_leaves_hardly_ever_anything_behind(
     redis_server: EmbeddedServer, name: str, rivals: str, interrupts: int

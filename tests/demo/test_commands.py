@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -31,10 +32,14 @@ SHORT = ["--seconds", "0.05", "--workers", "2", "--accounts", "hot", "--rounds",
 SHORT += ["--table-seconds", "0"]
 
 
+def environment_with(database: Path) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if k not in {"REDIS_URL", "DJANGO_SETTINGS_MODULE"}}
+    return {**kept, "DEMO_DATABASE": str(database), "PYTHONUNBUFFERED": "1"}
+
+
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if k not in {"REDIS_URL", "DJANGO_SETTINGS_MODULE"}}
-    return {**kept, "DEMO_DATABASE": str(tmp_path / "demo.sqlite3"), "PYTHONUNBUFFERED": "1"}
+    return environment_with(tmp_path / "demo.sqlite3")
 
 
 def manage(
@@ -52,10 +57,19 @@ def manage(
     )
 
 
+@pytest.fixture(scope="session")
+def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    database = tmp_path_factory.mktemp("migrated") / "demo.sqlite3"
+    assert manage(environment_with(database), "migrate", "--verbosity=0").returncode == 0
+    return database
+
+
 @pytest.fixture
-def migrated(redis_server: EmbeddedServer, environment: dict[str, str]) -> dict[str, str]:
+def migrated(
+    redis_server: EmbeddedServer, environment: dict[str, str], migrated_database: Path
+) -> dict[str, str]:
+    shutil.copy(migrated_database, environment["DEMO_DATABASE"])
     environment["REDIS_URL"] = redis_server.url
-    assert manage(environment, "migrate", "--verbosity=0").returncode == 0
     return environment
 
 
@@ -215,10 +229,9 @@ def test_a_run_whose_process_was_killed_is_marked_and_cleared_away(
     assert not client.exists(first)
 
 
-def test_compare_without_a_server_says_so(environment: dict[str, str], tmp_path: Path) -> None:
-    manage(environment, "migrate", "--verbosity=0")
-    environment["REDIS_URL"] = f"unix://{tmp_path}/nobody.sock"
-    result = manage(environment, "compare", *SHORT)
+def test_compare_without_a_server_says_so(migrated: dict[str, str], tmp_path: Path) -> None:
+    migrated["REDIS_URL"] = f"unix://{tmp_path}/nobody.sock"
+    result = manage(migrated, "compare", *SHORT)
     assert result.returncode == 1
     assert "nobody.sock" in result.stderr
     assert "Traceback" not in result.stderr
