@@ -237,6 +237,7 @@ class Acquirable:
                 read = await replication.confirm(driver, held, read)
                 held.renewed_until(held.deadline)
             checked(read)
+            held.awaited = won.waited > 0
             held.line = line
             if before is not None:
                 held.takes_over(before.token)

@@ -47,6 +47,7 @@ class Lease:
 
     __slots__ = (
         "__weakref__",
+        "awaited",
         "deadline",
         "due",
         "ended",
@@ -95,6 +96,8 @@ class Lease:
         self.mode = mode or request.mode
         self.script = script or (scripts.CONFIRM if request.replicas else scripts.EXTEND)
         """What extends it: takes the arguments of `extend.lua` and replies as it does."""
+        self.awaited = False
+        """Whether it was waited for: then somebody waits for its end, most likely."""
         self.lost = False
         self.revoked = False
         """Whether it was told that it is lost because somebody force-released its hold."""
