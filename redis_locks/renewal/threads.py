@@ -107,7 +107,7 @@ class ThreadRenewer:
                     self._wakes_at = min(self._wakes_at, monotonic() + pause)
                     if not self._changed.wait(self._wakes_at - monotonic()):
                         self._wakes_at = inf
-                        if pause >= self._registry.IDLE and not len(self._registry):
+                        if pause >= self._registry.IDLE and self._is_idle():
                             self._running = False
                             self._ear.close()
                             return
@@ -121,6 +121,11 @@ class ThreadRenewer:
                 logger.exception("Renewal failed; trying again")
                 time.sleep(ERROR_PAUSE)
             del due  # else a finished hold would live until the next turn
+
+    def _is_idle(self) -> bool:
+        """Whether there is nothing to renew, and was not since it was asked before."""
+        added, self._added = self._added, False
+        return not (added or len(self._registry))
 
     def _ear_due(self, pause: float) -> tuple[bool, float]:
         """Return whether to listen from now on for holds that somebody else ends, and when to look again.

@@ -20,6 +20,7 @@ from redis_locks import Lock
 from redis_locks.benchmark import measuring
 from redis_locks.benchmark.pool import WorkerPool
 from redis_locks.benchmark.subjects import OURS, SUBJECTS, our_keys
+from redis_locks.leases import YOUNG
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks.contests import call_out
 from tests.benchmarks.sections import CLIENTS, Figures, Measure, Place, Section, Wanted
@@ -35,6 +36,9 @@ CONTESTS = {
     "10 processes, held for 300 ms": (10, 0.3),
 }
 """How many processes take the lock, and for how many seconds they hold it."""
+
+LASTING = 0.2
+"""Seconds of a hold that lasts: its process then opens a connection, once, to hear if somebody ends it."""
 
 MOMENT = 0.01
 """Seconds that are over when a waiter gets the lock, so that it takes it once."""
@@ -56,6 +60,10 @@ def opened(place: Place) -> Iterator[Measure]:
             if subject in LOOKS:
                 return waiting(place.server, pool, client, LOOKS[subject])
             clients, hold = CONTESTS[subject]
+            if hold >= YOUNG:
+                # What a process does once for all its holds that last is no part of a cycle.
+                call_out(place.server, pool, clients, OURS, MOMENT, hold=LASTING)
+                measuring.run(pool, MOMENT)
             # A lock that is held for long is held by each at least three times.
             seconds = max(place.seconds, 3 * clients * hold)
             call_out(place.server, pool, clients, OURS, seconds, hold=hold)

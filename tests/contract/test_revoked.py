@@ -94,6 +94,19 @@ def test_it_listens_no_more_when_nothing_is_held(
     until(lambda: not listening())
 
 
+def test_it_listens_on_while_something_is_held_now_and_then(
+    name: str, listening: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redis_locks.renewal.registry.Registry.IDLE", 0.5)
+    with Lock(name):
+        until(listening)
+    for _ in range(30):
+        with Lock(name):
+            pass
+        time.sleep(0.05)
+        assert listening()
+
+
 # The task in the block is cancelled
 
 
