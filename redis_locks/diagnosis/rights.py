@@ -26,7 +26,7 @@ _CALLED = re.compile(rb'\bp?call\(([^,)]*)(?:, *"(\w+)")?')
 _NAMED = re.compile(rb'"(\w+)"')
 
 _CHANNELS = re.compile("PUBLISH|SUBSCRIBE|PUBSUB")
-_PLAIN = frozenset({"ASKING", "CLUSTER|SLOTS", "EXEC", "MULTI", "TIME", "UNWATCH", "WAIT"})
+_PLAIN = frozenset({"ASKING", "CLUSTER|SLOTS", "EXEC", "MULTI", "PING", "TIME", "UNWATCH", "WAIT"})
 
 _OUTSIDE_SCRIPTS = ("EVAL", "EVALSHA", "PUBLISH", "SUBSCRIBE")
 _OUTSIDE_IN_CLUSTER = (*_OUTSIDE_SCRIPTS, "ASKING", "CLUSTER|SLOTS", "SSUBSCRIBE")
@@ -69,6 +69,7 @@ def further_commands() -> dict[str, list[str]]:
         "statistics": sorted(_called(STATISTICS) - locks),
         "optimistic": sorted(_TRANSACTIONS - locks),
         "replicas": ["WAIT"],
+        "quick hand-offs": ["PING"],
     }
 
 

@@ -49,7 +49,9 @@ def least(own_server: EmbeddedServer) -> Iterator[str]:
     url = user_url(own_server, rights.rule("redis_locks"), *OWN)
     yield url
     with own_server.client() as admin:
-        denied = {entry["object"] for entry in admin.acl_log() if entry["username"] == "app"}
+        denied = {
+            entry["object"] for entry in admin.acl_log(count=128) if entry["username"] == "app"
+        }
     # Whoever opens a connection tells the name of its library, and does without if it may not.
     assert {"client|setinfo"} >= denied
 
@@ -228,6 +230,27 @@ def test_wrong_credentials_are_told_from_an_absent_server(
     with pytest.raises(LockBackendError, match="refused our credentials") as caught:
         world.acquire(Lock(name, using=url))
     assert "guess" not in str(caught.value)
+
+
+def test_without_the_right_to_ping_a_lock_is_handed_on_all_the_same(
+    own_server: EmbeddedServer, name: str
+) -> None:
+    rule = rights.rule("redis_locks").replace(" +ping", "")
+    lock = Lock(name, using=user_url(own_server, rule, name="quiet"))
+
+    def take() -> None:
+        with lock.hold(wait=20):
+            pass
+
+    with own_server.client() as admin:
+        with lock.hold():
+            heirs = [Threads().start(take) for _ in range(2)]
+            Observer(admin).until_waiters(name, 2)
+        for heir in heirs:
+            heir.result(20)
+        refused = {entry["object"] for entry in admin.acl_log() if entry["username"] == "quiet"}
+        assert "ping" in refused
+        assert set() == Observer(admin).left_of(name) - {"index"}
 
 
 def test_the_documented_rule_is_the_one_that_the_doctor_gives() -> None:
