@@ -16,13 +16,15 @@ from tests.faults.scenarios import SCENARIOS, run
 
 SECONDS = float(os.environ.get("REDIS_LOCKS_FAULT_SECONDS", "1"))
 
+FOUND_SOON = {"flushed", "holder-paused"}
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(90 + 3 * SECONDS)]
 
 
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(key, marks=[pytest.mark.long] if key in {"lost-replies", "slow-hard"} else [])
+        pytest.param(key, marks=[] if key in FOUND_SOON else [pytest.mark.long])
         for key, each in SCENARIOS.items()
         if each.redis_py_fails
     ],
