@@ -32,7 +32,7 @@ HEIR_FIRST: Final = pack_command("PING", "")
 """Before what hands a lock on: the next holder hears of that before we hear that we have released.
 
 A server sends at the end of a round of its loop what it has for each client, in the reverse of the order in
-which it first had something for them. So it has something for us first. (Redis 7.0 to 8, Valkey.)
+which it first had something for them. So it has something for us first. Elsewhere than in Redis and Valkey it may be in vain, and does no harm.
 """
 
 
