@@ -101,14 +101,26 @@ def on_cluster(script: Script) -> Script:
     return _ClusterScript(script)
 
 
-ACQUIRE = load("acquire", "_modes", "_queue", first=("_alone", "_acquire_fast"))
-RELEASE = load("release", "_modes", "_queue", first=("_alone", "_hand_on", "_release_fast"))
+ACQUIRE = load(
+    "acquire", "_modes", "_queue", first=("_alone", "_time", "_free", "_join", "_grant", "_answer")
+)
+RELEASE = load(
+    "release",
+    "_modes",
+    "_queue",
+    first=("_alone", "_held", "_leave", "_time", "_heir", "_grant", "_told"),
+)
 ABANDON = load("abandon", "_modes", "_queue")
 ADOPT = load("adopt", "_modes")
 BURY = load("bury", "_modes", "_queue")
 CANCEL = load("cancel", "_modes", "_queue")
 CONFIRM = load("confirm", "_modes")
-COMMIT = load("commit", "_modes", "_queue", first=("_alone", "_hand_on", "_commit_fast"))
+COMMIT = load(
+    "commit",
+    "_modes",
+    "_queue",
+    first=("_alone", "_held", "_apply", "_leave", "_time", "_heir", "_grant", "_told"),
+)
 DETECT = load("detect", "_modes", "_queue")
 DOWNGRADE = load("downgrade", "_modes", "_queue")
 EXTEND = load("extend", "_modes")

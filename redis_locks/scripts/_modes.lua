@@ -146,8 +146,10 @@ end
 local function next_fence(locks, ends)
   local fence = 0
   for _, name in ipairs(locks) do
-    keep_index(name, ends)
     fence = math.max(fence, last_fence(name))
+  end
+  for _, name in ipairs(locks) do
+    keep_index(name, ends)
   end
   return text(next_after(fence))
 end

@@ -19,7 +19,7 @@ class Mutant(NamedTuple):
 
 MUTANTS = {
     "a release that does not compare tokens": Mutant(
-        "_hand_on", "not held or string.sub(held, 1, #start) ~= start", "not held"
+        "_held", "not held or string.sub(held, 1, #start) ~= start", "not held"
     ),
     "a hand-off that skips the head of the queue": Mutant(
         "_queue",
@@ -31,9 +31,9 @@ MUTANTS = {
     "an upgrade that leaves its share behind": Mutant("_modes", "unshare(name, { from })", ""),
     "a set that keeps a part": Mutant("release", "ipairs(all)", "ipairs({ all[1] })"),
     "a newcomer that overtakes": Mutant(
-        "_acquire_fast", "SHARERS .. name, QUEUE .. name", "SHARERS .. name, SHARERS .. name"
+        "_free", "SHARERS .. name, QUEUE .. name", "SHARERS .. name, SHARERS .. name"
     ),
-    "a grant that nobody hears but counts": Mutant("_hand_on", "heard > 0", "heard >= 0"),
+    "a grant that nobody hears but counts": Mutant("_told", "heard > 0", "heard >= 0"),
     "a hold of a set that takes only the first lock": Mutant(
         "_modes",
         "for place, name in ipairs(locks) do\n    local here",
@@ -64,20 +64,20 @@ MUTANTS = {
         "_queue", "stands and #locks > 1 and", "stands and #locks > 9 and"
     ),
     "a set handed on where it is not first everywhere": Mutant(
-        "_hand_on", "for place = 2, size do\n    if call", "for place = 2, 1 do\n    if call"
+        "_leave", "for place = 2, size do", "for place = 2, 1 do"
     ),
     "a part handed on to one that wants more": Mutant(
-        "_hand_on", "tonumber(wanted) ~= size", "tonumber(wanted) < size"
+        "_heir", "tonumber(wanted) == size", "tonumber(wanted) >= size"
     ),
     "a set that is granted though a part is held": Mutant(
-        "_acquire_fast", 'call("EXISTS", unpack(keys))', 'call("EXISTS", unpack(keys, 1, 3))'
+        "_free", "for place = 1, size do", "for place = 1, 1 do"
     ),
     "a set that waits for its first lock only": Mutant(
-        "_acquire_fast",
+        "_join",
         "for place = 1, size do\n        local queue",
         "for place = 1, 1 do\n        local queue",
     ),
-    "an index that forgets nobody": Mutant("_hand_on", 'call("ZREM", index, unpack(names))', ""),
+    "an index that forgets nobody": Mutant("_leave", 'call("ZREM", index, unpack(names))', ""),
 }
 
 

@@ -34,10 +34,12 @@ def short_of(script: Script) -> Script:
 def long_of(script: Script) -> Script:
     """A script that never takes its short way."""
     text = script.text
-    for way in (b'if ARGV[3] == "exclusive" then', b"local ended = holds()"):
-        text = text.replace(
-            way, way.replace(b'ARGV[3] == "exclusive"', b"false").replace(b"holds()", b"false")
-        )
+    for way, barred in (
+        (b'if ARGV[3] == "exclusive" then', b"if false then"),
+        (b'if not heir and ARGV[3] == "exclusive"', b"if false"),
+        (b"local ended, start = true,", b"local ended, start = false,"),
+    ):
+        text = text.replace(way, barred)
     assert script.text != text
     return Text(script, text)
 

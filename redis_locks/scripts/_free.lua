@@ -1,0 +1,12 @@
+-- Of acquire: locks wanted exclusively that are free.
+
+if ARGV[3] == "exclusive" then
+  local SHARERS, occupied = tag .. "sharers:", 0
+  for place = 1, size do
+    local name = names[place]
+    occupied = occupied + call("EXISTS", KEYS[place + 1], SHARERS .. name, QUEUE .. name)
+  end
+  if occupied == 0 then
+    heir, lease, listener, who = token, ARGV[2], ARGV[5], ARGV[4]
+  end
+end
