@@ -1,6 +1,6 @@
 -- First of acquire, release and commit, before the prelude is set up: the ways of nearly every lock, or set of
 -- locks, with one exclusive holder. Each of the parts up to the prelude goes on where the one before ended,
--- in one line of code: a function that shares variables costs some us where the processor does not expect
+-- as straight-line code: a function that shares variables costs some us where the processor does not expect
 -- it. The rest of each script would come to the same end; a test holds them against each other.
 
 local call = redis.call

@@ -12,7 +12,18 @@ from redis_locks.keys import LockKeys, index_key
 
 PRELUDE_ARGV = {1}
 PARTS = ["_time", "_answer", "_modes", "_queue"]
-SPELLING = ["_alone", "_apply", "_heir", "_held", "_free", "_join", "_grant", "_leave", "_told", "_prelude"]
+SPELLING = [
+    "_alone",
+    "_apply",
+    "_heir",
+    "_held",
+    "_free",
+    "_join",
+    "_grant",
+    "_leave",
+    "_told",
+    "_prelude",
+]
 SHARED = [*SPELLING, *PARTS]
 
 
