@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from redis_locks import observing, scripts, store, waiting
+from redis_locks import observing, scripts, silent, store, waiting
 from redis_locks.attempts import Attempt, Step, Won
 from redis_locks.drivers.base import (
     Call,
@@ -47,7 +47,8 @@ def acquire(
     attempt.keep(link)
     try:
         try:
-            outcome = _ask(driver, link, attempt)
+            silently = link.handed_on is not None and silent.is_due(driver, link, attempt)
+            outcome = (silent.ask if silently else _ask)(driver, link, attempt)
             if isinstance(outcome, tuple):
                 attempt.close()  # here, so that an interrupt meanwhile takes back what was won
                 return outcome
@@ -90,7 +91,10 @@ def _ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Refu
     if not isinstance(outcome, Refused):
         return outcome or attempt.ask()
     observer = observing.observer
-    if observer is not None and observer.count("contended", request.names, driver.description, 0.0):
+    wanted = observer is not None and observer.count(
+        "contended", request.names, driver.description, 0.0
+    )
+    if wanted:
         run_blocking(
             observing.tell_of_holder(driver, "contended", request, outcome, wait=attempt.wait)
         )
@@ -102,6 +106,8 @@ def _ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Refu
     won = _won_by(attempt, message, outcome)
     if won is None:
         return attempt.heard(link, message, outcome, attempt.started)
+    if not wanted:
+        silent.note(link, request, won)
     if reads := request.reads:
         return won._replace(read=link.exchange(b"".join(reads), len(reads)))
     return won

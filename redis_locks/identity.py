@@ -52,6 +52,15 @@ class Session:
         self.call = call
         """Which ``sync_to_async`` call it is of, if any."""
 
+    @property
+    def holds(self) -> bool:
+        """Whether it holds anything. Forgets what has ended elsewhere: see `_Process.session_of`."""
+        for place, reference in self.held.copy().items():
+            tenure = reference()
+            if tenure is None or not tenure.is_held:
+                self.held.pop(place, None)
+        return bool(self.held)
+
 
 class _Process:
     """What changes with a fork."""
@@ -138,7 +147,7 @@ def session(*, task: bool) -> Session:
 def holds_nothing(token: str, *, task: bool) -> bool:
     """Return whether the thread or task that waits with `token`, which is to be the caller, holds no lock."""
     its = session(task=task)
-    return not its.held and token.startswith(f"{its.name}.")
+    return not its.holds and token.startswith(f"{its.name}.")
 
 
 def new_session() -> Session:

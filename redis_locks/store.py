@@ -86,10 +86,12 @@ async def acquire(
     return acquire_reply(answer, request.token, read)
 
 
-def acquire_call(request: Request, listener: str, wait_ms: int, *, first: bool) -> Call:
-    """Return the call that takes the locks or joins the queue; see `acquire`."""
+def acquire_call(
+    request: Request, listener: str, wait_ms: int, *, first: bool, silent: bool = False
+) -> Call:
+    """Return the call that takes the locks or joins the queue; see `acquire`. `silent`: see `silent`."""
     keys, token, lease_ms, mode, who, *_ = request
-    return keys, (token, lease_ms, mode, who, listener, wait_ms, 1 if first else 0)
+    return keys, (token, lease_ms, mode, who, listener, wait_ms, 2 if silent else 1 if first else 0)
 
 
 def acquire_reply(reply: object, token: str, read: list[Any] | None = None) -> Granted | Refused:
@@ -281,5 +283,5 @@ def grant_message(message: bytes) -> Granted:
 
     A fencing token of 0 means: look for a deadlock; -1: the wait was cancelled.
     """
-    _, fence, at_ms = message.split(b" ")
+    _, fence, at_ms, *_ = message.split(b" ")
     return Granted(int(fence), int(at_ms))

@@ -19,6 +19,10 @@ class LinkBroken(Exception):
     """The connection failed: the command may have run or not. Repeat it by token on a new link."""
 
 
+class Answered(LinkBroken):
+    """The server has answered what it was to send no reply to: nobody knows which replies are to come."""
+
+
 class Unreachable(LinkBroken):
     """No connection could be opened: nothing was sent."""
 
@@ -79,11 +83,17 @@ class Link(Protocol):
 class PromptLink(Link, Protocol):
     """A link that one thread uses, which it blocks: nothing needs to be awaited. See `express`."""
 
+    handed_on: Sequence[bytes] | None
+    """Keys of the locks that we waited for shortly, on this link, last; see `silent`."""
+
+    def send(self, commands: bytes) -> None:
+        """Send packed commands that the server sends no reply to. Raises LinkBroken."""
+
     def exchange(self, commands: bytes, number: int = 1) -> list[Any]:
         """Send `number` packed commands at once and return their replies as they come. Raises LinkBroken."""
 
     def message_for(self, token: str, timeout: float) -> bytes | None:
-        """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
+        """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken, Answered."""
 
 
 class OpenLink(Link, Protocol):
@@ -170,6 +180,9 @@ class Driver(Protocol):
 
 class PromptDriver(Driver, Protocol):
     """A driver that has links of which nothing needs to be awaited; see `express`."""
+
+    skips_replies: bool
+    """Whether the server sends no reply if it is told so, for all that we know."""
 
     def idle_link(self) -> PromptLink | None:
         """Return a link that is idle now, if there is one."""

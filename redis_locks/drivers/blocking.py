@@ -50,6 +50,7 @@ class BlockingDriver:
     """
 
     suspends = False
+    skips_replies = True
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description

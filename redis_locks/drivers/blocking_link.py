@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
 from redis import exceptions as redis_errors
 
-from redis_locks.drivers.base import LinkBroken, run_blocking
+from redis_locks.drivers.base import Answered, LinkBroken, run_blocking
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connection_error, reply_error
 from redis_locks.drivers.inheritance import not_inherited
@@ -46,6 +46,7 @@ class BlockingLink(ServerLink):
         "broken",
         "channel",
         "channels",
+        "handed_on",
         "listener",
         "seats",
     )
@@ -59,6 +60,7 @@ class BlockingLink(ServerLink):
         self.channels: set[str] = set()
         self.listener = listener
         self.broken = False
+        self.handed_on: Sequence[bytes] | None = None
         self.seats: set[int] | None = None
         """Of the driver: has our id while a thread waits on it with us."""
         self._endpoint = endpoint
@@ -107,6 +109,14 @@ class BlockingLink(ServerLink):
         elif push[0] == b"sunsubscribe":
             self.channels.discard(push[1].decode())
 
+    def send(self, commands: bytes) -> None:
+        """Send packed commands that the server sends no reply to; see `PromptLink`."""
+        try:
+            self._socket.sendall(commands)
+        except BaseException as error:
+            self._close_for(error)
+            raise
+
     async def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
         return self.exchange(b"".join(commands), len(commands))
 
@@ -152,6 +162,9 @@ class BlockingLink(ServerLink):
                 self._socket.settimeout(left)
                 try:
                     for push in self._parser.feed(self._socket.recv(_READ_SIZE)):
+                        if not isinstance(push, Push):
+                            msg = f"{push!r} answers nothing that was asked"
+                            raise Answered(msg)
                         self._keep(push)
                 except TimeoutError:
                     return None

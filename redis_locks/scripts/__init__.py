@@ -102,13 +102,16 @@ def on_cluster(script: Script) -> Script:
 
 
 ACQUIRE = load(
-    "acquire", "_modes", "_queue", first=("_alone", "_time", "_free", "_join", "_grant", "_answer")
+    "acquire",
+    "_modes",
+    "_queue",
+    first=("_alone", "_time", "_free", "_join", "_grant", "_tell", "_answer"),
 )
 RELEASE = load(
     "release",
     "_modes",
     "_queue",
-    first=("_alone", "_held", "_leave", "_time", "_heir", "_grant", "_told"),
+    first=("_alone", "_held", "_leave", "_time", "_heir", "_grant", "_tell", "_told"),
 )
 ABANDON = load("abandon", "_modes", "_queue")
 ADOPT = load("adopt", "_modes")
@@ -119,7 +122,7 @@ COMMIT = load(
     "commit",
     "_modes",
     "_queue",
-    first=("_alone", "_held", "_apply", "_leave", "_time", "_heir", "_grant", "_told"),
+    first=("_alone", "_held", "_apply", "_leave", "_time", "_heir", "_grant", "_tell", "_told"),
 )
 DETECT = load("detect", "_modes", "_queue")
 DOWNGRADE = load("downgrade", "_modes", "_queue")

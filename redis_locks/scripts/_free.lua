@@ -8,5 +8,6 @@ if ARGV[3] == "exclusive" then
   end
   if occupied == 0 then
     heir, lease, listener, who = token, ARGV[2], ARGV[5], ARGV[4]
+    tail = ARGV[7] == "2" and " 1"
   end
 end

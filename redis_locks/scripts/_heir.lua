@@ -5,6 +5,6 @@ if first and same then
   local since, wait, wanted
   since, lease, listener, wait, wanted, who = string.match(claim, "^0 (%d+) exclusive (%d+) (%S+) (%d+) (%d+) (.*)$")
   if since and tonumber(wanted) == size and (wait == "0" or since + wait > tonumber(now)) then
-    heir = first
+    heir, tail = first, ""
   end
 end

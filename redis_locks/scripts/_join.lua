@@ -1,7 +1,7 @@
 -- Of acquire: locks wanted exclusively of which the first has an exclusive holder.
 
 local answer
-if not heir and ARGV[3] == "exclusive" and ARGV[7] == "1" then
+if not heir and ARGV[3] == "exclusive" and ARGV[7] ~= "0" then
   local value = call("GET", KEYS[2])
   local space = value and string.find(value, " %d+ %d+ %S+ %d+ %S+ %d+ %d+ ")
   if space and string.sub(value, 1, space - 1) ~= token then

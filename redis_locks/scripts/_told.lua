@@ -1,10 +1,6 @@
--- Of release and commit: tell the heir, as `tell` does, and take it out of the queues.
+-- Of release and commit: the heir heard of it, and waits no more.
 
 if heir then
-  local channel = string.gsub(index, "{%d+}:index$", ":grants:") .. listener
-  redis.set_repl(redis.REPL_NONE)
-  local heard = call("PUBLISH", channel, heir .. " " .. granted)
-  redis.set_repl(redis.REPL_ALL)
   if heard > 0 then
     for place = 1, size do
       call("LPOP", QUEUE .. names[place])

@@ -8,16 +8,21 @@
 --   4 who, for people
 --   5 listener, the caller's connection
 --   6 wait, ms: 0 do not join the queue, -1 wait for ever
---   7 whether the caller never asked before with this token: 1 or 0
+--   7 whether the caller never asked before with this token: 1 or 0; 2: never, and it reads no reply
 -- Reply: "token 1 fence now"        granted; now in ms
 --        "token 0 now ends claim"   not; when a holder's lease ends in ms, and its claim;
 --                                   "ends/PLACE" if it holds another lock than the first
 --        "token 2"                  an upgrade: the shared hold that it started from is lost
+-- To a caller that reads no reply, a grant is told as to those who wait, with " 1" at its end.
 
 local lease, mode, who, listener, wait = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 
 local function granted(fence)
-  return token .. " 1 " .. fence .. " " .. text(clock())
+  local grant = fence .. " " .. text(clock())
+  if ARGV[7] == "2" then
+    tell(listener, token .. " " .. grant .. " 1")
+  end
+  return token .. " 1 " .. grant
 end
 
 local upgrade = upgraded(mode) ~= nil
@@ -31,7 +36,7 @@ if upgrade then
   end
 end
 
-local first = ARGV[7] == "1"
+local first = ARGV[7] ~= "0"
 
 local function take()
   if upgrade and not first then

@@ -7,10 +7,10 @@ import pytest
 import redis
 
 from redis_locks import store
-from tests.contract.ways import both_ways, own_server
+from tests.contract.ways import both_ways, one_way, own_server
 from tests.contract.world import Observer, Tasks, Threads, World
 
-__all__ = ["both_ways", "own_server"]
+__all__ = ["both_ways", "one_way", "own_server"]
 
 
 @pytest.fixture(params=[Threads, Tasks], ids=["blocking", "async"])

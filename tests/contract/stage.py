@@ -96,7 +96,8 @@ class Stage(NamedTuple):
         self, script: Script, *, before: Happening = nothing, after: Happening = nothing
     ) -> AbstractContextManager[None]:
         """Let things happen before the next call of the script is sent, and after its reply."""
-        return once(BlockingLink, "exchange", lambda sent, *_: script.sha in sent, before, after)
+        sent = BlockingLink, ("exchange", "send")
+        return once(*sent, lambda commands, *_: script.sha in commands, before, after)
 
     def aasking(
         self, script: Script, *, before: Happening = nothing, after: Happening = nothing
@@ -113,21 +114,29 @@ class Stage(NamedTuple):
 
 @contextmanager
 def once(
-    of: type, method: str, applies: Callable[..., bool], before: Happening, after: Happening
+    of: type,
+    methods: str | tuple[str, ...],
+    applies: Callable[..., bool],
+    before: Happening,
+    after: Happening,
 ) -> Iterator[None]:
     """Let things happen before and after the next call of a method that `applies`, which the block waits for."""
-    plain, due = getattr(of, method), [True]
+    due = [True]
 
-    def disturbed(its: Any, *args: Any) -> Any:
-        if not due or not applies(*args):
-            return plain(its, *args)
-        due.clear()
-        before(its)
-        result = plain(its, *args)
-        after(its)
-        return result
+    def disturbed(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def call(its: Any, *args: Any) -> Any:
+            if not due or not applies(*args):
+                return plain(its, *args)
+            due.clear()
+            before(its)
+            result = plain(its, *args)
+            after(its)
+            return result
 
-    with patch.object(of, method, disturbed):
+        return call
+
+    names = (methods,) if isinstance(methods, str) else methods
+    with patch.multiple(of, **{name: disturbed(getattr(of, name)) for name in names}):
         yield
     assert not due
 
@@ -136,7 +145,7 @@ def once(
 def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
     """The scripts that the server has run for a driver and replied to, in order."""
     ran: list[Script] = []
-    plain, plain_ask = BlockingLink.exchange, AsyncLink.ask
+    plain, plain_send, plain_ask = BlockingLink.exchange, BlockingLink.send, AsyncLink.ask
 
     def record(link: BlockingLink | AsyncLink, sent: bytes) -> None:
         if link._endpoint is driver._endpoint:
@@ -147,6 +156,10 @@ def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
         record(link, sent)
         return replies
 
+    def send(link: BlockingLink, sent: bytes) -> None:
+        plain_send(link, sent)
+        record(link, sent)
+
     def ask(link: AsyncLink, sent: bytes, number: int = 1) -> list[asyncio.Future[Any]]:
         replies = plain_ask(link, sent, number)
         replies[-1].add_done_callback(
@@ -154,5 +167,6 @@ def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
         )
         return replies
 
-    with patch.object(BlockingLink, "exchange", exchange), patch.object(AsyncLink, "ask", ask):
+    blocking = patch.multiple(BlockingLink, exchange=exchange, send=send)
+    with blocking, patch.object(AsyncLink, "ask", ask):
         yield ran

@@ -69,20 +69,18 @@ def own_server() -> Iterator[EmbeddedServer]:
         yield server
 
 
+OneWay = Callable[..., Seen]
 BothWays = Callable[[Case, int | None], tuple[Seen, Seen]]
 
 
 @pytest.fixture
-def both_ways(
+def one_way(
     name: str,
     own_server: EmbeddedServer,
     redis_server: EmbeddedServer,
     monkeypatch: pytest.MonkeyPatch,
-) -> BothWays:
-    """See a case in the shortest way, and in the longer ones, which lack so many commands.
-
-    None: how many they take is a matter of time.
-    """
+) -> OneWay:
+    """See a case in the shortest way, or (`prompt` False) in the longer ones."""
     backend = backend_for(own_server.url)
     driver = backend.prompt
     assert isinstance(driver, BlockingDriver)
@@ -95,17 +93,27 @@ def both_ways(
     monkeypatch.setattr(attempts, "RECHECK", PATIENCE)
     monkeypatch.setattr(threads, "YOUNG", PATIENCE)
 
-    def see_both(case: Case, again: int | None) -> tuple[Seen, Seen]:
-        seen = []
+    def see_one(case: Case, *, prompt: bool) -> Seen:
         with own_server.client() as client, recorded(driver) as ran:
-            for way in (driver, None):
-                monkeypatch.setattr(backend, "prompt", way)
-                driver.drop_idle()
-                for link in [run_blocking(driver.checkout()) for _ in range(2)]:
-                    driver.checkin(link)
-                lock = Lock(name, using=own_server.url, lease=LEASE)
-                seen.append(see(case, Stage(lock, client, driver, ran), listener))
-        shortest, longer = seen
+            monkeypatch.setattr(backend, "prompt", driver if prompt else None)
+            driver.drop_idle()
+            for link in [run_blocking(driver.checkout()) for _ in range(2)]:
+                driver.checkin(link)
+            lock = Lock(name, using=own_server.url, lease=LEASE)
+            return see(case, Stage(lock, client, driver, ran), listener)
+
+    return see_one
+
+
+@pytest.fixture
+def both_ways(one_way: OneWay) -> BothWays:
+    """See a case in the shortest way, and in the longer ones, which lack so many commands.
+
+    None: how many they take is a matter of time.
+    """
+
+    def see_both(case: Case, again: int | None) -> tuple[Seen, Seen]:
+        shortest, longer = one_way(case, prompt=True), one_way(case, prompt=False)
         expected = shortest.commands if again is None else longer.commands + again
         return shortest, longer._replace(commands=expected)
 

@@ -9,6 +9,7 @@ from tests.scripts.bench import WHO
 from tests.scripts.short_ways import (
     ACQUIRE_EVER,
     ACQUIRE_NOW,
+    ACQUIRE_SILENTLY,
     ACQUIRE_SOON,
     COMMANDS,
     FAILING,
@@ -26,6 +27,21 @@ __all__ = ["side"]
 
 def nothing(side: Side) -> None:
     pass
+
+
+def we_listen(side: Side) -> None:
+    side.listen("ours")
+
+
+def we_listen_behind_the_dead(side: Side) -> None:
+    we_listen(side)
+    all_are_dead(side)
+    side.end_lease()
+
+
+def we_listen_and_it_is_held(side: Side) -> None:
+    we_listen(side)
+    held(side)
 
 
 def fence_ahead(side: Side) -> None:
@@ -105,6 +121,8 @@ SHORT = [
     (two_wait, scripts.COMMIT, COMMANDS),
     (nothing, scripts.ACQUIRE, ACQUIRE_NOW),
     (nothing, scripts.ACQUIRE, ACQUIRE_EVER),
+    (we_listen, scripts.ACQUIRE, ACQUIRE_SILENTLY),
+    (we_listen_and_it_is_held, scripts.ACQUIRE, ACQUIRE_SILENTLY),
     (fence_ahead, scripts.ACQUIRE, ACQUIRE_NOW),
     (held, scripts.ACQUIRE, ACQUIRE_NOW),
     (held, scripts.ACQUIRE, ACQUIRE_SOON),
@@ -124,6 +142,7 @@ LEFT_TO_THE_REST = [
     (the_first_is_dead, scripts.COMMIT, COMMANDS),
     (ours, scripts.ACQUIRE, (*ACQUIRE_NOW[:-1], 0)),
     (nothing, scripts.ACQUIRE, (60_000, "shared", WHO, "nobody", 0, 1)),
+    (we_listen_behind_the_dead, scripts.ACQUIRE, ACQUIRE_SILENTLY),
     (nothing, scripts.RELEASE, ()),
     (held, scripts.RELEASE, ()),
     (the_first_is_dead, scripts.RELEASE, ()),

@@ -21,6 +21,7 @@ SPELLING = [
     "_join",
     "_grant",
     "_leave",
+    "_tell",
     "_told",
     "_prelude",
 ]

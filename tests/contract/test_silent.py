@@ -1,0 +1,143 @@
+"""Who asks so that only the grant wakes it up comes to the same end as others, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+from threading import current_thread, main_thread
+from unittest.mock import ANY, patch
+
+import pytest
+
+from redis_locks import scripts, silent
+from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.silent import SKIP_REPLY
+from tests.contract.stage import Stage, lose
+from tests.contract.test_express_interrupted import (
+    before_it_asks,
+    before_it_listens,
+    when_granted,
+    when_handed_on,
+    when_it_gives_its_connection_back,
+    when_it_stands_in_line,
+)
+from tests.contract.test_express_waiting import (
+    away_in_line,
+    broken_in_line,
+    cancelled,
+    handed_on,
+    long,
+    one_of_many,
+    out_of_time,
+    stopped_past_the_grant,
+    told_to_look,
+)
+from tests.contract.ways import Case, OneWay, Seen
+from tests.contract.world import keys_of
+
+
+def free(stage: Stage) -> None:
+    """It is granted at once, and nobody was in the way."""
+    with stage.lock as hold:
+        stage.checked(hold)
+
+
+def forgotten(stage: Stage) -> None:
+    """The server does not know the script any more, and cannot say so."""
+    stage.client.script_flush()
+    with stage.lock as hold:
+        stage.checked(hold)
+
+
+def granted_but_not_told(stage: Stage) -> None:
+    with patch.object(BlockingLink, "_keep", lambda *_: None), stage.lock as hold:
+        stage.checked(hold)
+
+
+def lost_on_the_way(stage: Stage) -> None:
+    """It was granted, and its connection is gone before it heard."""
+    with stage.asking(scripts.ACQUIRE, after=lose), stage.lock as hold:
+        stage.checked(hold)
+
+
+def beside_sharers(stage: Stage) -> None:
+    """Not by the short way of the script."""
+    with stage.again(mode="shared"):
+        waiting = stage.in_line()
+    stage.end(waiting)
+
+
+def behind_the_dead(stage: Stage) -> None:
+    """Who stands first does not live any more."""
+    queue = keys_of(stage.lock.name).queue
+    stage.client.rpush(queue, "dead")
+    stage.client.pexpire(queue, 60_000)
+    with stage.lock as hold:
+        stage.checked(hold)
+
+
+ALONE: list[Case] = [
+    free,
+    forgotten,
+    granted_but_not_told,
+    lost_on_the_way,
+    behind_the_dead,
+    before_it_asks,
+    when_granted,
+    when_it_gives_its_connection_back,
+]
+
+WAITING: list[Case] = [
+    beside_sharers,
+    out_of_time,
+    handed_on,
+    cancelled,
+    broken_in_line,
+    away_in_line,
+    long,
+    told_to_look,
+    stopped_past_the_grant,
+    one_of_many,
+    when_it_stands_in_line,
+    before_it_listens,
+    when_handed_on,
+]
+
+
+INTERRUPTED = {long, before_it_listens, when_handed_on}
+"""Cases in which the wait ended, or went on for long, before anybody said what was in the way."""
+
+
+def told(seen: Seen, case: Case) -> list[str]:
+    """What was told, but for who was in the way: of that, a silent question learns nothing."""
+    kinds = [event.partition(":")[0] for event in seen.events]
+    unknown = ("contended", "waiting") if case in INTERRUPTED else ()
+    return [kind for kind in kinds if not kind.startswith(unknown)]
+
+
+@pytest.mark.parametrize("case", [*ALONE, *WAITING], ids=lambda case: case.__name__)
+def test_asked_silently_it_comes_to_the_same_end(
+    case: Case, one_way: OneWay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+    plain = BlockingLink.send
+
+    def send(link: BlockingLink, commands: bytes) -> None:
+        asked.append(commands)
+        plain(link, commands)
+
+    def is_so(_: object) -> bool:
+        return case in ALONE or current_thread() is not main_thread()
+
+    aloud = one_way(case, prompt=True)
+    monkeypatch.setattr(BlockingLink, "send", send)
+    monkeypatch.setattr(silent, "SILENCE", 0.05 if case in ALONE else 1.0)
+    always = property(lambda link: ANY if is_so(link) else None, lambda *_: None)
+    with patch.object(BlockingLink, "handed_on", always):
+        silently = one_way(case, prompt=True)
+    assert bool(asked) == (case not in (out_of_time, before_it_asks))
+    assert all(commands.startswith(SKIP_REPLY) for commands in asked)
+    assert (aloud.outcome, aloud.notes, aloud.left) == (
+        silently.outcome,
+        silently.notes,
+        silently.left,
+    )
+    assert told(aloud, case) == told(silently, case)
