@@ -44,7 +44,7 @@ def acquire(
     if link is None:
         return None
     attempt = Attempt(driver, request, wait, patience)
-    attempt.keep(link)
+    attempt.link = link
     try:
         try:
             silently = link.handed_on is not None and silent.is_due(driver, link, attempt)
@@ -86,6 +86,7 @@ async def aacquire(
 def _ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Refused | Step:
     """Ask, and stand in the queue once; return the outcome, or how to go on."""
     request = attempt.request
+    link.listen(attempt.token)
     answer, *read = link.exchange(_question(link, attempt), 1 + len(request.reads))
     outcome = _outcome(link, attempt, answer, read)
     if not isinstance(outcome, Refused):

@@ -8,6 +8,7 @@ for a moment, whatever the reason, the question is asked again as ever, by token
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Final
 
 from redis_locks import observing, scripts, store
@@ -23,9 +24,6 @@ SHORT: Final = SILENCE / 2
 """Seconds within which a wait is a short one: the next is likely to end within the silence, too."""
 
 SKIP_REPLY: Final = pack_command("CLIENT", "REPLY", "SKIP")
-
-_AT_ONCE: Final = b" 1"
-"""The end of a message about a lock that was free."""
 
 
 def is_due(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> bool:
@@ -51,32 +49,31 @@ def ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Step:
     call = store.acquire_call(
         request, link.listener, attempt.wait_ms(sent), first=True, silent=True
     )
+    question = SKIP_REPLY + pack_call(scripts.ACQUIRE, call)
     attempt.sent = attempt.queued = True
     try:
-        link.send(SKIP_REPLY + pack_call(scripts.ACQUIRE, call))
-        message = link.message_for(token, SILENCE)
+        message = link.message_after(question, token, SILENCE)
     except Answered:
         driver.skips_replies = False  # it may not, or cannot
         raise
     if message is None:
         link.handed_on = None
+        attempt.keep(link)
         return attempt.ask()
-    at_once = message.endswith(_AT_ONCE)
-    if not at_once:
+    _, fence, at_ms, *at_once = message.split(b" ")
+    if at_once:
+        link.handed_on = None
+    else:
         attempt.uncontended = False
         if observing.counted("contended", request, driver):
             # Somebody wants to know by now: the next question is answered, and says who holds the lock.
             link.handed_on = None
             run_blocking(observing.tell(driver, "contended", request, wait=attempt.wait))
-    granted = store.grant_message(message)
     # The lease counts from when we asked, as nothing tells how long before the message it began.
-    reply = Refused(granted.at_ms, 0, "")
-    won = attempt.won_by(granted, reply, sent) if granted.fencing_token > 0 else None
-    if won is None:
-        return attempt.heard(link, message, reply, sent)
-    if at_once:
-        link.handed_on = None
-        won = won._replace(waited=0.0)
-    if reads := request.reads:
-        return won._replace(read=link.exchange(b"".join(reads), len(reads)))
-    return won
+    heard, deadline, fencing_token = monotonic(), sent + request.lease_ms / 1000, int(fence)
+    if fencing_token <= 0 or deadline <= heard:
+        attempt.keep(link)
+        return attempt.heard(link, message, Refused(int(at_ms), 0, ""), sent)
+    reads = request.reads
+    read = link.exchange(b"".join(reads), len(reads)) if reads else []
+    return Won(fencing_token, deadline, read, 0.0 if at_once else heard - sent)

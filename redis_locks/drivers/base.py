@@ -86,14 +86,17 @@ class PromptLink(Link, Protocol):
     handed_on: Sequence[bytes] | None
     """Keys of the locks that we waited for shortly, on this link, last; see `silent`."""
 
-    def send(self, commands: bytes) -> None:
-        """Send packed commands that the server sends no reply to. Raises LinkBroken."""
-
     def exchange(self, commands: bytes, number: int = 1) -> list[Any]:
         """Send `number` packed commands at once and return their replies as they come. Raises LinkBroken."""
 
     def message_for(self, token: str, timeout: float) -> bytes | None:
-        """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken, Answered."""
+        """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
+
+    def message_after(self, commands: bytes, token: str, timeout: float) -> bytes | None:
+        """Send packed commands that the server replies to by a message for `token`, if at all; wait so long for that.
+
+        Raises LinkBroken, and Answered.
+        """
 
 
 class OpenLink(Link, Protocol):

@@ -109,14 +109,6 @@ class BlockingLink(ServerLink):
         elif push[0] == b"sunsubscribe":
             self.channels.discard(push[1].decode())
 
-    def send(self, commands: bytes) -> None:
-        """Send packed commands that the server sends no reply to; see `PromptLink`."""
-        try:
-            self._socket.sendall(commands)
-        except BaseException as error:
-            self._close_for(error)
-            raise
-
     async def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
         return self.exchange(b"".join(commands), len(commands))
 
@@ -162,9 +154,6 @@ class BlockingLink(ServerLink):
                 self._socket.settimeout(left)
                 try:
                     for push in self._parser.feed(self._socket.recv(_READ_SIZE)):
-                        if not isinstance(push, Push):
-                            msg = f"{push!r} answers nothing that was asked"
-                            raise Answered(msg)
                         self._keep(push)
                 except TimeoutError:
                     return None
@@ -175,6 +164,31 @@ class BlockingLink(ServerLink):
             raise
         message, self._messages[key] = self._messages[key], b""
         return message
+
+    def message_after(self, commands: bytes, token: str, timeout: float) -> bytes | None:
+        """Send packed commands, and wait for a message in place of replies; see `PromptLink`."""
+        start = b"%b " % token.encode()
+        left, until = timeout, time.monotonic() + timeout
+        try:
+            self._socket.sendall(commands)
+            while left > 0:
+                self._socket.settimeout(left)
+                try:
+                    pushes = self._parser.feed(self._socket.recv(_READ_SIZE))
+                except TimeoutError:
+                    return None
+                finally:
+                    self._socket.settimeout(self._timeout)
+                for push in pushes:
+                    if not isinstance(push, Push):
+                        raise _answered(push)
+                    if push[0] == b"message" and push[2].startswith(start):
+                        return bytes(push[2])
+                left = until - time.monotonic()
+        except BaseException as error:
+            self._close_for(error)
+            raise
+        return None
 
     def fileno(self) -> int:
         """Return the descriptor of the socket, or -1 when it is closed."""
@@ -187,6 +201,10 @@ class BlockingLink(ServerLink):
         """Close the connection; the server then knows that nobody listens."""
         self.broken = True
         self._connection.disconnect()
+
+
+def _answered(reply: object) -> Answered:
+    return Answered(f"{reply!r} answers what was to have no reply")
 
 
 class EarLink(BlockingLink):

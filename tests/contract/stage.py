@@ -96,7 +96,7 @@ class Stage(NamedTuple):
         self, script: Script, *, before: Happening = nothing, after: Happening = nothing
     ) -> AbstractContextManager[None]:
         """Let things happen before the next call of the script is sent, and after its reply."""
-        sent = BlockingLink, ("exchange", "send")
+        sent = BlockingLink, ("exchange", "message_after")
         return once(*sent, lambda commands, *_: script.sha in commands, before, after)
 
     def aasking(
@@ -109,7 +109,18 @@ class Stage(NamedTuple):
         self, *, before: Happening = nothing, after: Happening = nothing
     ) -> AbstractContextManager[None]:
         """Let things happen before a waiter listens, and after it has heard something."""
-        return once(BlockingLink, "message_for", lambda *_: True, before, after)
+        heard = BlockingLink, ("message_for", "message_after")
+        return once(*heard, lambda *_: True, before, after)
+
+
+def deaf() -> AbstractContextManager[object]:
+    """Nobody hears the message that a silent question is answered by."""
+    plain = BlockingLink.message_after
+
+    def message_after(link: BlockingLink, sent: bytes, token: str, timeout: float) -> bytes | None:
+        return plain(link, sent, f"another than {token}", timeout)
+
+    return patch.object(BlockingLink, "message_after", message_after)
 
 
 @contextmanager
@@ -145,7 +156,8 @@ def once(
 def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
     """The scripts that the server has run for a driver and replied to, in order."""
     ran: list[Script] = []
-    plain, plain_send, plain_ask = BlockingLink.exchange, BlockingLink.send, AsyncLink.ask
+    plain, plain_ask = BlockingLink.exchange, AsyncLink.ask
+    plain_after = BlockingLink.message_after
 
     def record(link: BlockingLink | AsyncLink, sent: bytes) -> None:
         if link._endpoint is driver._endpoint:
@@ -156,9 +168,9 @@ def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
         record(link, sent)
         return replies
 
-    def send(link: BlockingLink, sent: bytes) -> None:
-        plain_send(link, sent)
+    def message_after(link: BlockingLink, sent: bytes, token: str, timeout: float) -> bytes | None:
         record(link, sent)
+        return plain_after(link, sent, token, timeout)
 
     def ask(link: AsyncLink, sent: bytes, number: int = 1) -> list[asyncio.Future[Any]]:
         replies = plain_ask(link, sent, number)
@@ -167,6 +179,6 @@ def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
         )
         return replies
 
-    blocking = patch.multiple(BlockingLink, exchange=exchange, send=send)
+    blocking = patch.multiple(BlockingLink, exchange=exchange, message_after=message_after)
     with blocking, patch.object(AsyncLink, "ask", ask):
         yield ran

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import current_thread, main_thread
+from typing import Any
 from unittest.mock import ANY, patch
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from redis_locks import scripts, silent
 from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.silent import SKIP_REPLY
-from tests.contract.stage import Stage, lose
+from tests.contract.stage import Stage, deaf, lose
 from tests.contract.test_express_interrupted import (
     before_it_asks,
     before_it_listens,
@@ -20,7 +21,6 @@ from tests.contract.test_express_interrupted import (
     when_it_stands_in_line,
 )
 from tests.contract.test_express_waiting import (
-    away_in_line,
     broken_in_line,
     cancelled,
     handed_on,
@@ -48,7 +48,7 @@ def forgotten(stage: Stage) -> None:
 
 
 def granted_but_not_told(stage: Stage) -> None:
-    with patch.object(BlockingLink, "_keep", lambda *_: None), stage.lock as hold:
+    with deaf(), stage.lock as hold:
         stage.checked(hold)
 
 
@@ -91,7 +91,6 @@ WAITING: list[Case] = [
     handed_on,
     cancelled,
     broken_in_line,
-    away_in_line,
     long,
     told_to_look,
     stopped_past_the_grant,
@@ -118,22 +117,22 @@ def test_asked_silently_it_comes_to_the_same_end(
     case: Case, one_way: OneWay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bytes] = []
-    plain = BlockingLink.send
+    plain = BlockingLink.message_after
 
-    def send(link: BlockingLink, commands: bytes) -> None:
+    def message_after(link: BlockingLink, commands: bytes, *args: Any) -> bytes | None:
         asked.append(commands)
-        plain(link, commands)
+        return plain(link, commands, *args)
 
     def is_so(_: object) -> bool:
         return case in ALONE or current_thread() is not main_thread()
 
     aloud = one_way(case, prompt=True)
-    monkeypatch.setattr(BlockingLink, "send", send)
+    monkeypatch.setattr(BlockingLink, "message_after", message_after)
     monkeypatch.setattr(silent, "SILENCE", 0.05 if case in ALONE else 1.0)
     always = property(lambda link: ANY if is_so(link) else None, lambda *_: None)
     with patch.object(BlockingLink, "handed_on", always):
         silently = one_way(case, prompt=True)
-    assert bool(asked) == (case not in (out_of_time, before_it_asks))
+    assert bool(asked) == (case not in (out_of_time, before_it_asks, before_it_listens))
     assert all(commands.startswith(SKIP_REPLY) for commands in asked)
     assert (aloud.outcome, aloud.notes, aloud.left) == (
         silently.outcome,
