@@ -1,0 +1,56 @@
+"""A lock looks at the connection that Django has for this thread or task, however it finds it."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.db import connections
+from django.utils.connection import ConnectionDoesNotExist
+
+from redis_locks import scopes
+
+
+def both() -> list[Any]:
+    return [scopes._connection("default"), connections["default"]]
+
+
+def test_it_is_this_thread_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_another() -> None:
+        first = scopes._connection("default")  # made then
+        assert [first, first] == both()
+        del connections["default"]
+        ours, theirs = both()
+        assert ours is theirs is not first
+        ours.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(in_another).result()
+    ours, theirs = both()
+    assert ours is theirs
+
+
+def test_in_a_task_it_is_that_task_s() -> None:
+    async def task() -> list[Any]:
+        return both()
+
+    ours, theirs = asyncio.run(task())
+    assert ours is theirs is not connections["default"]
+
+
+def test_it_is_found_the_short_way_and_without_it_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there = connections["default"]
+    with monkeypatch.context() as patched:
+        patched.setattr(type(connections), "__getitem__", None)
+        assert scopes._connection("default") is there
+    monkeypatch.setattr(scopes, "_local", None)
+    assert scopes._connection("default") is there
+
+
+def test_one_that_is_not_configured_is_an_error() -> None:
+    with pytest.raises(ConnectionDoesNotExist, match="nowhere"):
+        scopes._connection("nowhere")
