@@ -10,7 +10,7 @@ from redis_locks import Lock
 from redis_locks.benchmark.worker import work
 from redis_locks.testing.overrides import override_locks
 from tests import readme
-from tests.benchmarks.__main__ import SECTIONS
+from tests.benchmarks.__main__ import SECTIONS, SHOWN
 from tests.benchmarks.sections import Round, Section, Wanted, ratio
 
 ROUNDS: list[Round] = [
@@ -27,6 +27,10 @@ def _ahead(round_: Round) -> float:
 def test_what_was_seen_is_the_median_of_the_ratios_within_a_round() -> None:
     seen = Wanted("speed", _ahead, 2.0).row([ROUNDS])
     assert (True, "| speed | at least 2.00x | 2.00x (1.00x to 3.00x) |\n") == seen
+
+
+def test_the_sections_in_readme_are_sections() -> None:
+    assert {*SHOWN} <= {*SECTIONS}
 
 
 def test_what_was_missed_one_way_is_marked_there() -> None:
