@@ -96,7 +96,7 @@ class Acquirable:
         if (
             side.backend.prompt is None
             or len(groups) > 1
-            or (side.session.held and side.session.holds)
+            or (side.session.held and side.session.still_holds())
             or self._crash_release
             or settings.local_batch
             or (settings.replicas if self._replicas is UNSET else self._replicas)
@@ -230,6 +230,7 @@ class Acquirable:
                 name=self._name,
                 mode=self.mode,
                 renews=renew,
+                since=won.since,
             )
             read = won.read
             if request.replicas:

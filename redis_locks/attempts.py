@@ -38,13 +38,14 @@ class Won(NamedTuple):
     """A hold: its fencing token, and when its lease ends on this process's monotonic clock.
 
     `read` are the replies to what was asked to be read as soon as it was held; `waited` are the
-    seconds in the queue.
+    seconds in the queue; `since` is when it began, if that is known better than by the lease.
     """
 
     fencing_token: int
     deadline: float
     read: list[Any]
     waited: float = 0.0
+    since: float | None = None
 
 
 Step = Coroutine[Any, Any, Won | Refused | None]

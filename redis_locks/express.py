@@ -47,7 +47,7 @@ def acquire(
     attempt.link = link
     try:
         try:
-            silently = link.handed_on is not None and silent.is_due(driver, link, attempt)
+            silently = link.quick_keys is not None and silent.is_due(driver, link, attempt)
             outcome = (silent.ask if silently else _ask)(driver, link, attempt)
             if isinstance(outcome, tuple):
                 attempt.close()  # here, so that an interrupt meanwhile takes back what was won

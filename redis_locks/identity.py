@@ -52,13 +52,13 @@ class Session:
         self.call = call
         """Which ``sync_to_async`` call it is of, if any."""
 
-    @property
-    def holds(self) -> bool:
-        """Whether it holds anything. Forgets what has ended elsewhere: see `_Process.session_of`."""
+    def still_holds(self) -> bool:
+        """Return whether it holds anything. Forgets what has ended elsewhere: see `_Process.session_of`."""
         for place, reference in self.held.copy().items():
             tenure = reference()
-            if tenure is None or not tenure.is_held:
-                self.held.pop(place, None)
+            # A signal's handler may have taken the lock meanwhile.
+            if (tenure is None or not tenure.is_held) and self.held.get(place) is reference:
+                del self.held[place]
         return bool(self.held)
 
 
@@ -147,7 +147,7 @@ def session(*, task: bool) -> Session:
 def holds_nothing(token: str, *, task: bool) -> bool:
     """Return whether the thread or task that waits with `token`, which is to be the caller, holds no lock."""
     its = session(task=task)
-    return not its.holds and token.startswith(f"{its.name}.")
+    return not its.still_holds() and token.startswith(f"{its.name}.")
 
 
 def new_session() -> Session:

@@ -84,6 +84,7 @@ class Lease:
         mode: str | None = None,
         script: Script | None = None,
         renews: bool = True,
+        since: float | None = None,
     ) -> None:
         self.request = request
         """What it was granted to."""
@@ -105,7 +106,7 @@ class Lease:
         """Until when it was being turned into another lease, inf while it is: "not held" may mean just that."""
         self.ended = False
         """Whether its hold was released or dropped: a renewal under way no longer tells anything."""
-        self.since = deadline - request.lease_ms / 1000
+        self.since = deadline - request.lease_ms / 1000 if since is None else since
         self.renews = renews
         """Whether it is renewed; else it ends at its deadline."""
         self.on_lost: Callable[[], None] | None = None

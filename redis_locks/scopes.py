@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from asyncio import _get_running_loop  # documented, and public in all but name
+from asyncio import _get_running_loop  # as `OpenBlocks` does
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args

@@ -1,7 +1,7 @@
 """Asking for a lock so that only its grant wakes us up.
 
 Where processes take turns at a lock, who asks is told its place in the queue and, soon after, that the lock is its own.
-To be woken up twice takes more of its processor than all else. So for a lock that was waited for shortly, last time, the server is
+To be woken up twice takes more of its processor than all else. So for a lock that was waited for briefly, last time, the server is
 to send no reply (`CLIENT REPLY SKIP`): the message says it all, also if the lock was free. Without one
 for a moment, whatever the reason, the question is asked again as ever, by token, so that it does no harm.
 """
@@ -13,67 +13,104 @@ from typing import Final
 
 from redis_locks import observing, scripts, store
 from redis_locks.attempts import Attempt, Step, Won
-from redis_locks.drivers.base import Answered, PromptDriver, PromptLink, run_blocking
+from redis_locks.drivers.base import (
+    Answered,
+    LinkBroken,
+    PromptDriver,
+    PromptLink,
+    run_blocking,
+)
 from redis_locks.drivers.wire import pack_call, pack_command
 from redis_locks.store import Refused, Request
 
 SILENCE: Final = 0.05
 """Seconds to listen for the grant before the question is asked again."""
 
-SHORT: Final = SILENCE / 2
-"""Seconds within which a wait is a short one: the next is likely to end within the silence, too."""
+BRIEF: Final = SILENCE / 2
+"""Seconds within which a wait is a brief one: the next is likely to end within the silence, too."""
+
+LEAST_LEASE_MS: Final = 1000
+"""Milliseconds of lease from which on it matters little that the silence is part of it."""
 
 SKIP_REPLY: Final = pack_command("CLIENT", "REPLY", "SKIP")
+
+_DEAD: Final = 0.01
+"""Seconds within which a link breaks that was dead before we asked, so that we stand in no queue."""
 
 
 def is_due(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> bool:
     """Whether to ask silently; if so, we wait on `link`."""
-    wait = attempt.wait
+    request, wait = attempt.request, attempt.wait
     return (
-        link.handed_on == attempt.request.keys
+        link.quick_keys == request.keys
+        and request.mode == "exclusive"
+        and request.lease_ms >= LEAST_LEASE_MS
         and (wait is None or wait > SILENCE)
-        and driver.skips_replies
+        and driver.skips_replies is not False
         and driver.sits(link)
     )
 
 
 def note(link: PromptLink, request: Request, won: Won) -> None:
-    """Note how a wait has ended of which nobody wants to know who was in the way."""
-    if won.waited < SHORT and request.mode == "exclusive":
-        link.handed_on = request.keys
+    """Remember a lock that was waited for briefly, and of which nobody wants to know who was in the way."""
+    if won.waited < BRIEF and link.hears_itself():
+        link.quick_keys = request.keys
 
 
 def ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Step:
-    """Ask, and hear of the grant; return that, or how to go on. Raises LinkBroken."""
-    request, token, sent = attempt.request, attempt.token, attempt.started
-    call = store.acquire_call(
-        request, link.listener, attempt.wait_ms(sent), first=True, silent=True
-    )
-    question = SKIP_REPLY + pack_call(scripts.ACQUIRE, call)
-    attempt.sent = attempt.queued = True
-    try:
-        message = link.message_after(question, token, SILENCE)
-    except Answered:
-        driver.skips_replies = False  # it may not, or cannot
-        raise
+    """Ask, and hear of the grant; return that, or how to go on. Raises LinkBroken.
+
+    That somebody was in the way is told after the grant, without saying who. It is not told if the lock is handed on
+    between the silence and the next question.
+    """
+    request, sent = attempt.request, attempt.started
+    message = _answer(driver, link, attempt)
     if message is None:
-        link.handed_on = None
+        link.quick_keys = None
         attempt.keep(link)
         return attempt.ask()
+    heard = monotonic()
     _, fence, at_ms, *at_once = message.split(b" ")
     if at_once:
-        link.handed_on = None
+        link.quick_keys = None
     else:
-        attempt.uncontended = False
+        attempt.queued, attempt.uncontended = True, False
         if observing.counted("contended", request, driver):
-            # Somebody wants to know by now: the next question is answered, and says who holds the lock.
-            link.handed_on = None
+            # Somebody wants to know by now: the next question is answered, and then says who it is.
+            link.quick_keys = None
             run_blocking(observing.tell(driver, "contended", request, wait=attempt.wait))
     # The lease counts from when we asked, as nothing tells how long before the message it began.
-    heard, deadline, fencing_token = monotonic(), sent + request.lease_ms / 1000, int(fence)
-    if fencing_token <= 0 or deadline <= heard:
+    deadline, fencing_token = sent + request.lease_ms / 1000, int(fence)
+    if fencing_token <= 0 or deadline <= monotonic():
         attempt.keep(link)
         return attempt.heard(link, message, Refused(int(at_ms), 0, ""), sent)
     reads = request.reads
     read = link.exchange(b"".join(reads), len(reads)) if reads else []
-    return Won(fencing_token, deadline, read, 0.0 if at_once else heard - sent)
+    if at_once:
+        return Won(fencing_token, deadline, read)
+    return Won(fencing_token, deadline, read, heard - sent, heard)
+
+
+def _answer(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> bytes | None:
+    """Return the message that answers the question; None if none came. Raises LinkBroken."""
+    request = attempt.request
+    call = store.acquire_call(
+        request, link.listener, attempt.wait_ms(attempt.started), first=True, silent=True
+    )
+    question = SKIP_REPLY + pack_call(scripts.ACQUIRE, call)
+    attempt.sent = True
+    try:
+        message = link.message_after(question, attempt.token, SILENCE)
+    except Answered:
+        driver.skips_replies = False  # it may not, or cannot
+        raise
+    except LinkBroken:
+        attempt.queued = monotonic() - attempt.started > _DEAD
+        raise
+    if message is not None:
+        driver.skips_replies = True
+    elif driver.skips_replies is None:
+        # Replies may come yet, which nobody is to take for those to what is asked next.
+        link.forsake()
+        raise LinkBroken("no message, and no refusal")
+    return message

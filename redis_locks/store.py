@@ -89,7 +89,7 @@ async def acquire(
 def acquire_call(
     request: Request, listener: str, wait_ms: int, *, first: bool, silent: bool = False
 ) -> Call:
-    """Return the call that takes the locks or joins the queue; see `acquire`. `silent`: see `silent`."""
+    """Return the call that takes the locks or joins the queue; see `acquire`. `silent`: for a caller that reads no reply."""
     keys, token, lease_ms, mode, who, *_ = request
     return keys, (token, lease_ms, mode, who, listener, wait_ms, 2 if silent else 1 if first else 0)
 
@@ -279,7 +279,7 @@ async def raise_fence(
 
 
 def grant_message(message: bytes) -> Granted:
-    """Return the grant that a release sent to a waiter.
+    """Return the grant that a script told a waiter.
 
     A fencing token of 0 means: look for a deadlock; -1: the wait was cancelled.
     """

@@ -83,8 +83,11 @@ class Link(Protocol):
 class PromptLink(Link, Protocol):
     """A link that one thread uses, which it blocks: nothing needs to be awaited. See `express`."""
 
-    handed_on: Sequence[bytes] | None
-    """Keys of the locks that we waited for shortly, on this link, last; see `silent`."""
+    quick_keys: Sequence[bytes] | None
+    """Keys of the locks that we waited for briefly, on this link, last; see `silent`."""
+
+    def hears_itself(self) -> bool:
+        """Whether it hears what a script tells it that it runs itself, also without a reply."""
 
     def exchange(self, commands: bytes, number: int = 1) -> list[Any]:
         """Send `number` packed commands at once and return their replies as they come. Raises LinkBroken."""
@@ -184,8 +187,8 @@ class Driver(Protocol):
 class PromptDriver(Driver, Protocol):
     """A driver that has links of which nothing needs to be awaited; see `express`."""
 
-    skips_replies: bool
-    """Whether the server sends no reply if it is told so, for all that we know."""
+    skips_replies: bool | None
+    """Whether the server sends no reply if it is told so; None: not known yet."""
 
     def idle_link(self) -> PromptLink | None:
         """Return a link that is idle now, if there is one."""

@@ -50,7 +50,7 @@ class BlockingDriver:
     """
 
     suspends = False
-    skips_replies = True
+    skips_replies: bool | None = None
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description

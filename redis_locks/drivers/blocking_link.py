@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -46,8 +47,8 @@ class BlockingLink(ServerLink):
         "broken",
         "channel",
         "channels",
-        "handed_on",
         "listener",
+        "quick_keys",
         "seats",
     )
 
@@ -60,7 +61,7 @@ class BlockingLink(ServerLink):
         self.channels: set[str] = set()
         self.listener = listener
         self.broken = False
-        self.handed_on: Sequence[bytes] | None = None
+        self.quick_keys: Sequence[bytes] | None = None
         self.seats: set[int] | None = None
         """Of the driver: has our id while a thread waits on it with us."""
         self._endpoint = endpoint
@@ -165,6 +166,17 @@ class BlockingLink(ServerLink):
         message, self._messages[key] = self._messages[key], b""
         return message
 
+    def hears_itself(self) -> bool:
+        """Whether it hears what its own scripts tell it; see `PromptLink`.
+
+        Before Redis 7.0.10, `CLIENT REPLY SKIP` held back messages, too (https://github.com/redis/redis/pull/11875).
+        """
+        hello = self._connection.handshake_metadata or {}
+        server, version = (
+            _text(hello.get(key.encode(), hello.get(key))) for key in ("server", "version")
+        )
+        return not (server == "redis" and re.fullmatch(r"7\.0\.\d", version))
+
     def message_after(self, commands: bytes, token: str, timeout: float) -> bytes | None:
         """Send packed commands, and wait for a message in place of replies; see `PromptLink`."""
         start = b"%b " % token.encode()
@@ -201,6 +213,10 @@ class BlockingLink(ServerLink):
         """Close the connection; the server then knows that nobody listens."""
         self.broken = True
         self._connection.disconnect()
+
+
+def _text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def _answered(reply: object) -> Answered:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from time import monotonic
 from typing import Any
 
 import pytest
 import redis
 
-from redis_locks import Lock, Semaphore, silent
+from redis_locks import Lock, LockBackendError, Semaphore, silent
 from redis_locks.backends import backend_for
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
@@ -31,6 +32,8 @@ class Turns:
         self.lock = lock
         self.asked: list[bytes] = []
         self.read: list[list[Any]] = []
+        self.began = 0.0
+        """When the last one that was waited for began, in seconds after it was released."""
         self._tasks = Tasks()
 
     def wait(self, lock: Any = None, *, wait: float = PATIENCE) -> int:
@@ -41,9 +44,11 @@ class Turns:
         assert held
         waiting = Threads().start(lock.acquire, wait=wait)
         Observer(self.client).until_waiters(lock.name, 1)
+        released = monotonic()
         self._tasks.release(held)
         hold = waiting.result(PATIENCE)
         self.read.append(hold.read)
+        self.began = hold._lease.since - released
         hold.release()
         return len(self.asked) - before
 
@@ -56,7 +61,7 @@ class Turns:
 
     def close(self) -> None:
         self._tasks.close()
-        self.driver.skips_replies = True
+        self.driver.skips_replies = None
 
 
 @pytest.fixture
@@ -77,7 +82,7 @@ def turns(
             return plain(link, commands, *args)
 
         monkeypatch.setattr(BlockingLink, "message_after", message_after)
-        monkeypatch.setattr(silent, "SHORT", PATIENCE)
+        monkeypatch.setattr(silent, "BRIEF", PATIENCE)
         monkeypatch.setattr(silent, "SILENCE", 1.0)
         monkeypatch.setattr(Teller, "count", lambda *_: False)
         yield made
@@ -93,12 +98,22 @@ def test_after_a_short_wait_the_same_lock_is_asked_for_silently_until_it_is_free
 
 
 def test_after_a_long_wait_it_is_not(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(silent, "SHORT", 0.0)
+    monkeypatch.setattr(silent, "BRIEF", 0.0)
     assert [0, 0] == [turns.wait() for _ in range(2)]
 
 
 def test_who_waits_no_longer_than_the_silence_is_told_at_once(turns: Turns) -> None:
     assert [0, 0, 1] == [turns.wait(wait=wait) for wait in (PATIENCE, silent.SILENCE, PATIENCE)]
+
+
+def test_it_is_held_since_it_was_granted_and_not_since_it_was_asked_for(turns: Turns) -> None:
+    assert [0, 1] == [turns.wait(), turns.wait()]
+    assert turns.began >= 0
+
+
+def test_with_a_lease_that_the_silence_would_eat_up_it_is_not(turns: Turns) -> None:
+    turns.lock = Lock(turns.lock.name, using=turns.lock._using, lease=0.99)
+    assert [0, 0] == [turns.wait(), turns.wait()]
 
 
 def test_another_lock_is_not_asked_for_silently(turns: Turns) -> None:
@@ -108,7 +123,7 @@ def test_another_lock_is_not_asked_for_silently(turns: Turns) -> None:
 
 def test_nor_is_a_permit_or_a_share(turns: Turns) -> None:
     permit = Semaphore(turns.lock.name, 1, using=turns.lock._using)
-    assert [0, 0] == [turns.wait(permit) for _ in range(2)]
+    assert [0, 0, 0] == [turns.wait(lock) for lock in (turns.lock, permit, permit)]
 
 
 def test_a_silence_in_which_nothing_is_heard_is_the_last_one(
@@ -166,3 +181,57 @@ def test_a_server_that_answers_all_the_same_is_asked_again_and_never_silently_an
     assert not turns.driver.skips_replies
     monkeypatch.setattr(silent, "SKIP_REPLY", SKIP_REPLY)
     assert [0, 0] == [turns.wait() for _ in range(2)]
+
+
+def test_a_silence_with_a_server_that_was_never_heard_to_keep_it_ends_its_connection(
+    turns: Turns,
+) -> None:
+    """It may answer yet, and the next question would get that reply."""
+    turns.wait()
+    (before,) = turns.driver._idle
+    with deaf():
+        assert 1 == turns.take()
+    assert before.broken
+    assert [0, 1] == [turns.wait() for _ in range(2)]
+    (proven,) = turns.driver._idle
+    with deaf():
+        assert 1 == turns.take()
+    assert not proven.broken
+
+
+@pytest.mark.parametrize(
+    ("server", "version", "hears"),
+    [
+        ("redis", "7.0.9", False),
+        ("redis", "7.0.10", True),
+        ("redis", "7.2.0", True),
+        ("valkey", "9.1.2", True),
+        ("valkey", "7.0.1", True),
+    ],
+)
+def test_servers_that_would_hold_the_grant_back_are_asked_aloud(
+    turns: Turns, server: str, version: str, hears: bool
+) -> None:
+    (link,) = turns.driver._idle
+    for told in (
+        {"server": server, "version": version},
+        {b"server": server.encode(), b"version": version.encode()},
+    ):
+        link._connection.handshake_metadata = told
+        link.quick_keys = None
+        assert [0, hears] == [turns.wait() for _ in range(2)]
+
+
+def test_a_server_that_is_gone_is_an_error_as_soon_as_ever(name: str) -> None:
+    with EmbeddedServer(use_environment=False) as server:
+        lock = Lock(name, using=server.url)
+        with lock:
+            pass
+        driver = backend_for(server.url).prompt
+        assert isinstance(driver, BlockingDriver)
+        for link in driver._idle:
+            link.quick_keys = backend_for(server.url).keys(name)
+    started = monotonic()
+    with pytest.raises(LockBackendError):
+        lock.acquire(wait=PATIENCE)
+    assert monotonic() - started < PATIENCE / 2

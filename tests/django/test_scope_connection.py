@@ -17,7 +17,7 @@ def both() -> list[Any]:
     return [scopes._connection("default"), connections["default"]]
 
 
-def test_it_is_this_thread_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_this_thread_s() -> None:
     def in_another() -> None:
         first = scopes._connection("default")  # made then
         assert [first, first] == both()

@@ -49,9 +49,8 @@ class Bench:
         listener: str = "nobody",
         mode: str = "exclusive",
         names: Sequence[str] = (),
-        silent: bool = False,
     ) -> list[str]:
-        first = 2 if silent else int(token not in self._asked)
+        first = int(token not in self._asked)
         self._asked.add(token)
         argv = (lease, mode, WHO, listener, wait, first)
         return self.words(scripts.ACQUIRE, token, *argv, names=names)

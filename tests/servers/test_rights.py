@@ -241,7 +241,7 @@ def test_without_the_rights_to_what_makes_it_quick_a_lock_is_handed_on_all_the_s
     rule = rights.rule("redis_locks").replace(f" +{right}", "")
     lock = Lock(name, using=user_url(own_server, rule, name="quiet"))
     monkeypatch.setattr(Teller, "count", lambda *_: False)  # nobody wants to know who holds it
-    monkeypatch.setattr(silent, "SHORT", 20)
+    monkeypatch.setattr(silent, "BRIEF", 20)
 
     def take() -> None:
         for _ in range(3):
