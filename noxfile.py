@@ -71,7 +71,8 @@ def coverage(session: nox.Session) -> None:
     session.install("-e", ".[test]", f"django=={NEWEST_DJANGO}.*")
     session.log("Python %s, Django %s", PYTHON, NEWEST_DJANGO)
     session.run("coverage", "erase")
-    session.run("coverage", "run", "-m", "pytest", *session.posargs)
+    marks = "not benchmark and not long and not browser"
+    session.run("coverage", "run", "-m", "pytest", "-m", marks, *session.posargs)
     session.run("coverage", "combine", "-q")
     session.run("coverage", "report")
     # In CPU time, so that it needs no quiet machine; but not while lines are counted.

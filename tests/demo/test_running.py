@@ -83,6 +83,7 @@ def test_a_failed_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (run.status, run.error) == ("failed", "Worker process 7 failed: out of money")
 
 
+@pytest.mark.ci
 def test_only_one_of_two_starts_runs() -> None:
     first = start_comparison(TINY)
     with pytest.raises(AlreadyRunning, match="held by"):

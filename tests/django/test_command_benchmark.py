@@ -40,6 +40,7 @@ def left(client: redis.Redis) -> Iterator[Callable[[], list[bytes]]]:
         client.delete(*found)
 
 
+@pytest.mark.ci
 def test_every_lock_is_measured_with_each_number_of_clients(
     left: Callable[[], list[bytes]],
 ) -> None:

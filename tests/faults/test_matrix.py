@@ -12,9 +12,12 @@ import pytest
 
 from tests.faults import clock, subjects
 from tests.faults.beliefs import Belief, count_falling, count_overlaps
-from tests.faults.scenarios import SCENARIOS, run
+from tests.faults.scenarios import SCENARIOS, Scenario, run
 
 SECONDS = float(os.environ.get("REDIS_LOCKS_FAULT_SECONDS", "1"))
+
+FIRST = {"calm", "mix", "lost-replies", "holder-killed"}
+"""Faults that are tried with the tests that everybody runs."""
 
 FOUND_SOON = {"flushed", "holder-paused"}
 
@@ -24,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(90 + 3 * SECONDS)]
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(key, marks=[] if key in FOUND_SOON else [pytest.mark.long])
+        pytest.param(key, marks=[pytest.mark.ci if key in FOUND_SOON else pytest.mark.long])
         for key, each in SCENARIOS.items()
         if each.redis_py_fails
     ],
@@ -40,12 +43,15 @@ def test_the_same_check_finds_a_lock_at_fault_that_has_neither_tokens_nor_deadli
     assert any(wrong & set(run(scenario, subjects.REDIS_PY, SECONDS).failures()) for _ in range(5))
 
 
+def marks_of(key: str, scenario: Scenario) -> list[pytest.MarkDecorator]:
+    if scenario.is_watched or scenario.ours_only:
+        return [pytest.mark.long]
+    return [] if key in FIRST else [pytest.mark.ci]
+
+
 @pytest.mark.parametrize(
     "key",
-    [
-        pytest.param(key, marks=[pytest.mark.long] if each.is_watched or each.ours_only else [])
-        for key, each in SCENARIOS.items()
-    ],
+    [pytest.param(key, marks=marks_of(key, each)) for key, each in SCENARIOS.items()],
 )
 def test_nothing_is_lost_doubled_stuck_or_left_behind(key: str) -> None:
     scenario = SCENARIOS[key]

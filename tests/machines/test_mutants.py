@@ -22,7 +22,8 @@ QUICK = {
 """Found in a second or three; others take up to 40."""
 
 CASES = [
-    pytest.param(mistake, marks=() if mistake in QUICK else pytest.mark.long) for mistake in MUTANTS
+    pytest.param(mistake, marks=pytest.mark.ci if mistake in QUICK else pytest.mark.long)
+    for mistake in MUTANTS
 ]
 
 

@@ -30,7 +30,7 @@ MOST = 5
     ("mode", "jobs"),
     [
         ("blocking", 60),
-        ("async", 12),
+        pytest.param("async", 12, marks=pytest.mark.ci),
         pytest.param("blocking", MANY, marks=pytest.mark.long),
         pytest.param("async", MANY, marks=pytest.mark.long),
     ],

@@ -104,6 +104,7 @@ def the_holder(name: str) -> HolderInfo:
     return holder
 
 
+@pytest.mark.ci
 def test_a_task_killed_while_it_holds_runs_again_once_the_lock_is_free(
     name: str, talk: Talk, start_worker: Start
 ) -> None:
