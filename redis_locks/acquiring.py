@@ -6,6 +6,7 @@ from typing import Any
 
 from redis_locks import express, lines, observing, replication, spread, waiting
 from redis_locks.attempts import Won
+from redis_locks.backends import Backend
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockError
@@ -17,6 +18,7 @@ from redis_locks.leases import Lease, tell_acquired
 from redis_locks.lines import Line
 from redis_locks.reads import checked, require_slot
 from redis_locks.reentry import reenter
+from redis_locks.renewal.base import Renewer
 from redis_locks.scopes import Scope
 from redis_locks.sides import Side
 from redis_locks.store import Refused, Request
@@ -29,6 +31,8 @@ class Acquirable:
     _names: tuple[str, ...]
     _name: str
     _mode: str
+    _shown_mode: str | None = None
+    """What people call its mode, if not that."""
     _lease_ms: int | Unset
     _renew: bool | Unset
     _using: str | None
@@ -37,6 +41,8 @@ class Acquirable:
     _scope: Scope
     _reentrant: bool
     _crash_release = False
+    _groups: tuple[Backend, list[Group]] | None = None
+    """The names as that backend groups them, once it was asked."""
     _replicas: int | Unset = UNSET
     _template: str | None = None
     """What the names were made from; see `LockEvent.template`."""
@@ -45,7 +51,7 @@ class Acquirable:
     @property
     def mode(self) -> str:
         """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
-        return self._mode
+        return self._shown_mode or self._mode
 
     def _acquire_blocking(self, wait: float | None) -> Hold | Refused:
         side = Side.blocking(self._using)
@@ -63,7 +69,8 @@ class Acquirable:
 
     def _acquire_at_once(self, side: Side, wait: float | None) -> Hold | Refused:
         """Acquire in the shortest way, unless there is more to it."""
-        prompt, renew = side.backend.prompt, self._renews
+        prompt = side.backend.prompt
+        renew = get_settings().renew if self._renew is UNSET else self._renew
         request = self._only_request(side)
         won = None
         if request is not None and prompt is not None:
@@ -77,7 +84,7 @@ class Acquirable:
     async def _acquire_async(self, wait: float | None) -> Hold | Refused:
         self._scope.refuse_async()
         side = await Side.of_loop(self._using)
-        renew = self._renews
+        renew = get_settings().renew if self._renew is UNSET else self._renew
         request = self._only_request(side)
         won = None
         if request is not None:
@@ -92,7 +99,10 @@ class Acquirable:
     def _only_request(self, side: Side) -> Request | None:
         """Return all that there is to ask, of one server; None if there is more to it."""
         settings = get_settings()
-        groups = side.backend.groups(self._names)
+        backend, groups = self._groups or (None, [])
+        if backend is not side.backend:
+            groups = side.backend.groups(self._names)
+            self._groups = side.backend, groups
         if (
             side.backend.prompt is None
             or len(groups) > 1
@@ -191,21 +201,17 @@ class Acquirable:
         replicas = settings.replicas if self._replicas is UNSET else self._replicas
         lease = settings.lease_ms if self._lease_ms is UNSET else self._lease_ms
         # The token is chosen before the first byte is sent, so that it can be taken back.
-        return Request(
-            keys,
-            f"{side.session.name}.{next(side.session.counter):x}",  # as `new_token`
-            lease,
-            self._mode,
-            whoami(
-                self._label,
-                task=side.task,
-                thread=side.session.thread,
-                ear=side.backend.own_channel if self._crash_release else None,
-            ),
-            self._reads,
-            names,
-            self._template,
-            replicas,
+        whom = whoami(
+            self._label,
+            task=side.task,
+            thread=side.session.thread,
+            ear=side.backend.own_channel if self._crash_release else None,
+        )
+        token = f"{side.session.name}.{next(side.session.counter):x}"  # as `new_token`
+        # As `Side.blocking` makes a Side.
+        return tuple.__new__(
+            Request,
+            (keys, token, lease, self._mode, whom, self._reads, names, self._template, replicas),
         )
 
     async def _holding(
@@ -220,15 +226,16 @@ class Acquirable:
         renew: bool,
     ) -> Hold:
         """Return the hold of what was won; interrupted, it takes that back."""
-        backend, driver, renewer, task, _ = side
+        backend, driver, renewer, task, whose = side
         held: Lease | None = None
+        told = won.waited > 0  # of the contention
         try:
             held = Lease(
                 request,
                 won.deadline,
                 won.fencing_token,
                 name=self._name,
-                mode=self.mode,
+                mode=self._shown_mode,
                 renews=renew,
                 since=won.since,
             )
@@ -237,7 +244,8 @@ class Acquirable:
                 renewer = backend.patient(driver)
                 read = await replication.confirm(driver, held, read)
                 held.renewed_until(held.deadline)
-            checked(read)
+            if read:
+                checked(read)
             held.awaited = won.waited > 0
             held.line = line
             if before is not None:
@@ -250,24 +258,33 @@ class Acquirable:
                 "acquired", request.names, driver.description, won.waited
             ):
                 await tell_acquired(driver, held, wait=wait, waited=won.waited)
+                told = True
+            if told:
+                # Whoever listened may have had asgiref change whose call this is.
+                whose = session(task=task)
             tenure = Tenure(held, renewer)
             hold = self._hold_type(backend, tenure, read=read)
-            tenure.begin(hold)
-            # Asked again: whoever listened meanwhile may have had asgiref change whose call this is.
-            tenure.note(session(task=task).held, backend)
+            tenure.begin(hold, whose.held, backend)
         except BaseException:
-            if line is not None:
-                line.end(request.token)
-            if held is not None:
-                held.ended = True
-                renewer.discard(held)
-            await _take_back(driver, request, before)
+            await _take_back(driver, request, line, before, held, renewer)
             raise
         return hold
 
 
-async def _take_back(driver: Driver, request: Request, before: Lease | None) -> None:
-    """Give up what was won, or had passed to us from `before`."""
+async def _take_back(
+    driver: Driver,
+    request: Request,
+    line: Line | None,
+    before: Lease | None,
+    held: Lease | None,
+    renewer: Renewer,
+) -> None:
+    """Give up what was won, or had passed to us from `before`; it may be `held` already."""
+    if line is not None:
+        line.end(request.token)
+    if held is not None:
+        held.ended = True
+        renewer.discard(held)
     try:
         if before is not None:
             # First: Redis may be learning this moment that the hold is ours.

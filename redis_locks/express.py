@@ -50,7 +50,9 @@ def acquire(
             silently = link.quick_keys is not None and silent.is_due(driver, link, attempt)
             outcome = (silent.ask if silently else _ask)(driver, link, attempt)
             if isinstance(outcome, tuple):
-                attempt.close()  # here, so that an interrupt meanwhile takes back what was won
+                # Here, so that an interrupt meanwhile takes back what was won.
+                attempt.link = None  # as `close`; what is next asked there listens for its own
+                driver.checkin(link)
                 return outcome
         except LinkBroken as error:
             outcome = attempt.reconnect(error)
@@ -178,7 +180,7 @@ def release(driver: PromptDriver, lease: Lease) -> bool:
         answer = _reply_to(driver, scripts.RELEASE, (lease.keys, (lease.token,)), lease)
     except LinkBroken:
         return False
-    return _released(lease, answer)
+    return (answer is not None and answer.endswith(b" 1")) or _released(lease, answer)
 
 
 async def arelease(driver: OpenDriver, lease: Lease) -> bool:

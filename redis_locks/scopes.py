@@ -63,7 +63,10 @@ class Scope:
         if self.name == "block":
             return None
         connection = _connection(self.database)
-        if _in_transaction(connection):
+        # Most often it is connected, and in autocommit mode: not asked in one more function.
+        if (
+            connection.in_atomic_block or not connection.autocommit or connection.connection is None
+        ) and _in_transaction(connection):
             return Transaction(connection, commit_guard=self.commit_guard)
         if self.name == "transaction":
             msg = (

@@ -25,7 +25,10 @@ class Side(NamedTuple):
     def blocking(cls, using: str | None) -> Side:
         """Return the side of threads."""
         backend = backends.known.get(using) or backend_for(using)
-        return cls(backend, backend.driver, backend.renewer, False, session(task=False))  # noqa: FBT003 - fast
+        # Not `cls(…)`, which is a Python function more; see `express`.
+        return tuple.__new__(
+            cls, (backend, backend.driver, backend.renewer, False, session(task=False))
+        )
 
     @classmethod
     async def of_loop(cls, using: str | None) -> Side:

@@ -64,18 +64,29 @@ def ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Step:
     between the silence and the next question.
     """
     request, sent = attempt.request, attempt.started
-    message = _answer(driver, link, attempt)
+    call = store.acquire_call(
+        request, link.listener, attempt.wait_ms(sent), first=True, silent=True
+    )
+    question = SKIP_REPLY + pack_call(scripts.ACQUIRE, call)
+    attempt.sent = True
+    try:
+        message = link.message_after(question, attempt.token, SILENCE)
+    except LinkBroken as error:
+        _broken(driver, attempt, error)
+        raise
     if message is None:
-        link.quick_keys = None
-        attempt.keep(link)
-        return attempt.ask()
+        return _unanswered(driver, link, attempt)
+    driver.skips_replies = True
     heard = monotonic()
     _, fence, at_ms, *at_once = message.split(b" ")
     if at_once:
         link.quick_keys = None
     else:
         attempt.queued, attempt.uncontended = True, False
-        if observing.counted("contended", request, driver):
+        observer = observing.observer
+        if observer is not None and observer.count(
+            "contended", request.names, driver.description, 0.0
+        ):
             # Somebody wants to know by now: the next question is answered, and then says who it is.
             link.quick_keys = None
             run_blocking(observing.tell(driver, "contended", request, wait=attempt.wait))
@@ -91,26 +102,20 @@ def ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Step:
     return Won(fencing_token, deadline, read, heard - sent, heard)
 
 
-def _answer(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> bytes | None:
-    """Return the message that answers the question; None if none came. Raises LinkBroken."""
-    request = attempt.request
-    call = store.acquire_call(
-        request, link.listener, attempt.wait_ms(attempt.started), first=True, silent=True
-    )
-    question = SKIP_REPLY + pack_call(scripts.ACQUIRE, call)
-    attempt.sent = True
-    try:
-        message = link.message_after(question, attempt.token, SILENCE)
-    except Answered:
+def _broken(driver: PromptDriver, attempt: Attempt, error: LinkBroken) -> None:
+    """Note what it means that the link broke before the message came."""
+    if isinstance(error, Answered):
         driver.skips_replies = False  # it may not, or cannot
-        raise
-    except LinkBroken:
+    else:
         attempt.queued = monotonic() - attempt.started > _DEAD
-        raise
-    if message is not None:
-        driver.skips_replies = True
-    elif driver.skips_replies is None:
+
+
+def _unanswered(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Step:
+    """Return how to go on, as no message came. Raises LinkBroken."""
+    if driver.skips_replies is None:
         # Replies may come yet, which nobody is to take for those to what is asked next.
         link.forsake()
         raise LinkBroken("no message, and no refusal")
-    return message
+    link.quick_keys = None
+    attempt.keep(link)
+    return attempt.ask()

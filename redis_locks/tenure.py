@@ -50,8 +50,11 @@ class Tenure:
         """Those of the names of which it has the intent only."""
         return frozenset(self.names[: modes.intents_in(self.lease.request.mode)])
 
-    def note(self, held: Held, server: object) -> None:
-        """Let later acquires of the thread or task that has `held` find it."""
+    def begin(self, hold: object, held: Held | None = None, server: object = None) -> None:
+        """Add the first hold; let later acquires of the thread or task that has `held`, if given, find it."""
+        self._open.add(id(hold))
+        if held is None:
+            return
         if watch is not None:
             watch(self, held, server)
         self._held, self._server = held, server
@@ -65,10 +68,6 @@ class Tenure:
             if self._open:
                 self._open.add(id(hold))
             return bool(self._open)
-
-    def begin(self, hold: object) -> None:
-        """Add the first hold."""
-        self._open.add(id(hold))
 
     def leave_alone(self, hold: object) -> bool:
         """Take a hold out, if it is in and no other is; whether that was done."""

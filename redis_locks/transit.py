@@ -216,7 +216,7 @@ class Movable(Releasable):
                 renewer.add(lease)
                 if not renews:
                     note_unconfirmed(lease.token)
-                hold._tenure.note(own.held, backend)
+                hold._tenure.begin(hold, own.held, backend)
                 lease.untold.append(True)
                 await tell_moved(driver, "adopted", lease)
         except BaseException:

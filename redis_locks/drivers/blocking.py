@@ -177,12 +177,9 @@ class BlockingDriver:
         """Whether it is one of the first few that wait; see `PromptDriver`."""
         if len(self._alone) >= ALONE or not isinstance(link, BlockingLink):
             return False
-        self._seat_alone(link)
-        return True
-
-    def _seat_alone(self, link: BlockingLink) -> None:
         link.seats = self._alone
         link.seats.add(id(link))
+        return True
 
     async def seat(self, link: Link) -> Link:
         """Return `link` for one of the first few that wait, else one that shares; see `Driver`."""
@@ -190,7 +187,8 @@ class BlockingDriver:
             return link
         shares = self._crowd.join(self)
         if shares is None:  # as many as there are
-            self._seat_alone(link)
+            link.seats = self._alone
+            link.seats.add(id(link))
         return shares or link
 
     def unshared(self) -> BlockingDriver:

@@ -40,10 +40,11 @@ class BlockingLink(ServerLink):
         "__weakref__",
         "_connection",
         "_endpoint",
-        "_messages",
+        "_message",
         "_parser",
         "_socket",
         "_timeout",
+        "_token",
         "broken",
         "channel",
         "channels",
@@ -66,7 +67,7 @@ class BlockingLink(ServerLink):
         """Of the driver: has our id while a thread waits on it with us."""
         self._endpoint = endpoint
         self._timeout = endpoint.reply_timeout
-        self._messages: dict[bytes, bytes] = {}
+        self._token = self._message = b""
         self._parser = Parser()
         self._connection = cast("Any", endpoint.blocking_connection())
         try:
@@ -104,9 +105,8 @@ class BlockingLink(ServerLink):
 
     def _keep(self, push: Push) -> None:
         if push[0] in MESSAGES:
-            token = push[2].split(b" ", 1)[0]
-            if token in self._messages:
-                self._messages[token] = push[2]
+            if push[2].split(b" ", 1)[0] == self._token:
+                self._message = push[2]
         elif push[0] == b"sunsubscribe":
             self.channels.discard(push[1].decode())
 
@@ -131,24 +131,24 @@ class BlockingLink(ServerLink):
         return replies
 
     def listen(self, token: str) -> None:
-        """Keep messages for `token` from now on."""
-        self._messages[token.encode()] = b""
+        """Keep messages for `token`, and no others, from now on."""
+        self._token, self._message = token.encode(), b""
 
     def unlisten(self, token: str) -> None:
         """Forget `token`."""
-        self._messages.pop(token.encode(), None)
+        if token.encode() == self._token:
+            self._token = self._message = b""
 
     async def receive(self, token: str, timeout: float) -> bytes | None:
         """Wait for a message for `token`; see `Link`."""
         return self.message_for(token, timeout)
 
-    def message_for(self, token: str, timeout: float) -> bytes | None:
+    def message_for(self, token: str, timeout: float) -> bytes | None:  # noqa: ARG002 - it listens for one only
         """Wait for a message as `receive` does; see `PromptLink`."""
-        key = token.encode()
         until = time.monotonic() + timeout
         channels = len(self.channels)
         try:
-            while not self._messages[key]:
+            while not self._message:
                 left = until - time.monotonic()
                 if left <= 0 or len(self.channels) < channels:
                     return None
@@ -163,7 +163,7 @@ class BlockingLink(ServerLink):
         except BaseException as error:
             self._close_for(error)
             raise
-        message, self._messages[key] = self._messages[key], b""
+        message, self._message = self._message, b""
         return message
 
     def hears_itself(self) -> bool:

@@ -56,11 +56,18 @@ class Parser:
             ProtocolError: There are none, as the server has closed the connection; or they are not RESP3, and
                 nothing that follows can be understood.
         """
-        # Nearly always the bytes are one short bulk string or message, and nothing is left over.
+        # Nearly always the bytes are one short bulk string, two, or a message, and nothing is left over.
         if not self._buffer and self._unfinished is None:
             words = data.split(b"\r\n")
             if len(words) == 3 and not words[2] and words[0] == b"$%d" % len(words[1]):  # noqa: PLR2004
                 return [words[1]]
+            if (
+                len(words) == 5  # noqa: PLR2004
+                and words[0] == b"$%d" % len(words[1])
+                and words[2] == b"$%d" % len(words[3])
+                and not words[4]
+            ):
+                return [words[1], words[3]]
             if (
                 len(words) == 8  # noqa: PLR2004
                 and words[:3] == _MESSAGE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
@@ -17,8 +18,9 @@ class Renewer(Protocol):
     def add(self, lease: Lease) -> None:
         """Renew `lease`, or watch it end, until it is discarded, lost or garbage."""
 
-    def discard(self, lease: Lease) -> None:
-        """Stop renewing `lease`."""
+    @property
+    def discard(self) -> Callable[[Lease], object]:
+        """Stops renewing a lease."""
 
     def listening(self) -> AbstractContextManager[None]:
         """Listen until everything that was added in this block has ended."""

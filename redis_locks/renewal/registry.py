@@ -37,7 +37,8 @@ class Registry:
             reference = self._leases.get(token)
             # Else the token is that of another lease by now, to which the hold has passed on.
             if reference is not None and reference() is lease:
-                there = self._drop(token, reference) or there
+                found = self._leases.pop(token, None)
+                there = found is reference or self._put_back(token, found) or there
         return there
 
     def take_due(self) -> tuple[list[Lease], float]:
@@ -49,7 +50,9 @@ class Registry:
         for token, reference in self._leases.copy().items():
             lease = reference()
             if lease is None or lease.ended or token not in {lease.token, lease.asker}:
-                self._drop(token, reference)
+                found = self._leases.pop(token, None)
+                if found is not reference:
+                    self._put_back(token, found)
             elif lease.is_over():
                 self._lose(lease)
             else:
@@ -59,10 +62,6 @@ class Registry:
                     due.append(lease)
         self.oldest = oldest
         return due, next_due - now
-
-    def _drop(self, token: str, reference: weakref.ref[Lease]) -> bool:
-        found = self._leases.pop(token, None)
-        return found is reference or self._put_back(token, found)
 
     def _put_back(self, token: str, found: weakref.ref[Lease] | None) -> bool:
         if found is not None:

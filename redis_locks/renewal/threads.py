@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
 from time import monotonic
@@ -35,6 +35,9 @@ class EarDriver(Driver, Protocol):
 class ThreadRenewer:
     """Renews the holds of all threads of this process from one daemon thread."""
 
+    discard: Callable[[Lease], object]
+    """Stops renewing a lease."""
+
     def __init__(self, driver: EarDriver) -> None:
         self._driver = driver
         self._reset()
@@ -43,6 +46,7 @@ class ThreadRenewer:
     def _reset(self) -> None:
         """Start empty; after a fork the holds and the thread are the parent's."""
         self._registry = Registry(self._tell_lost)
+        self.discard = self._registry.discard
         self._ear = Ear(self._driver.open_ear, self._registry.revoke, self._was_deaf)
         self._added = False
         self._changed = threading.Condition()
@@ -68,10 +72,6 @@ class ThreadRenewer:
                 elif by < self._wakes_at:
                     self._wakes_at = by
                     self._changed.notify()
-
-    def discard(self, lease: Lease) -> None:
-        """Stop renewing `lease`."""
-        self._registry.discard(lease)
 
     @contextmanager
     def listening(self) -> Iterator[None]:

@@ -77,15 +77,10 @@ class RowSet(Lock):
             )
             raise ValueError(msg)
         super().__init__(*models, *names, **options)
-        self.row_mode = mode
+        self.row_mode = self._shown_mode = mode
         self._rows, self._options = rows, options
         self._mode = f"intent:{len(models)}:{mode}"
         self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-
-    @property
-    def mode(self) -> str:
-        """How the rows are held."""
-        return self.row_mode
 
     async def acquire_all(self, side: Side, wait: float | None) -> Hold | Refused:
         """Return a hold of all, or who still held one of them after `wait` seconds."""

@@ -252,7 +252,7 @@ def test_interrupted_after_the_grant_of_an_upgrade_the_hold_is_shared(
         monkeypatch.undo()
         raise InterruptedError
 
-    monkeypatch.setattr(type(hold._tenure.renewer), verb, interrupted)
+    monkeypatch.setattr(hold._tenure.renewer, verb, interrupted)
     with pytest.raises(InterruptedError):
         world.do(hold, "upgrade", wait=0)
     assert [("shared", token)] == modes_of(name)
