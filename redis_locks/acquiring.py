@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from redis_locks import express, lines, observing, replication, spread, waiting
+from redis_locks import express, identity, lines, observing, replication, spread, waiting
 from redis_locks.attempts import Won
 from redis_locks.backends import Backend
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
-from redis_locks.identity import note_unconfirmed, session, whoami
+from redis_locks.identity import note_unconfirmed, session, task_unit, written
 from redis_locks.kept import Taken
 from redis_locks.keys import Group
 from redis_locks.leases import Lease, tell_acquired
@@ -201,17 +201,14 @@ class Acquirable:
         replicas = settings.replicas if self._replicas is UNSET else self._replicas
         lease = settings.lease_ms if self._lease_ms is UNSET else self._lease_ms
         # The token is chosen before the first byte is sent, so that it can be taken back.
-        whom = whoami(
-            self._label,
-            task=side.task,
-            thread=side.session.thread,
-            ear=side.backend.own_channel if self._crash_release else None,
-        )
+        ear = side.backend.own_channel if self._crash_release else None
+        unit = task_unit() if side.task else f"thread {side.session.thread.name}"
+        who = written(identity.process.pid, unit, self._label, ear)
         token = f"{side.session.name}.{next(side.session.counter):x}"  # as `new_token`
         # As `Side.blocking` makes a Side.
         return tuple.__new__(
             Request,
-            (keys, token, lease, self._mode, whom, self._reads, names, self._template, replicas),
+            (keys, token, lease, self._mode, who, self._reads, names, self._template, replicas),
         )
 
     async def _holding(
@@ -228,7 +225,6 @@ class Acquirable:
         """Return the hold of what was won; interrupted, it takes that back."""
         backend, driver, renewer, task, whose = side
         held: Lease | None = None
-        told = won.waited > 0  # of the contention
         try:
             held = Lease(
                 request,
@@ -258,9 +254,8 @@ class Acquirable:
                 "acquired", request.names, driver.description, won.waited
             ):
                 await tell_acquired(driver, held, wait=wait, waited=won.waited)
-                told = True
-            if told:
-                # Whoever listened may have had asgiref change whose call this is.
+            if whose.call is not None:
+                # Whoever listened meanwhile may have had asgiref change that.
                 whose = session(task=task)
             tenure = Tenure(held, renewer)
             hold = self._hold_type(backend, tenure, read=read)

@@ -153,7 +153,9 @@ def _outcome(link: Link, attempt: Attempt, answer: object, read: list[Any]) -> W
         return None  # the server does not know the script, or will say again what is wrong
     words = verified.decode(errors="replace").split(" ", 4)
     if words[1] == store.GRANTED:
-        return Won(int(words[2]), attempt.started + request.lease_ms / 1000, read)
+        # As `Side.blocking` makes a Side.
+        deadline = attempt.started + request.lease_ms / 1000
+        return tuple.__new__(Won, (int(words[2]), deadline, read, 0.0, None))
     reply = store.refused(words)
     attempt.queued = attempt.wait != 0
     if store.may_be_buried(reply.claim):

@@ -171,28 +171,21 @@ def unconfirmed() -> str:
     return " ".join(process.unconfirmed)
 
 
-def whoami(
-    label: str | None,
-    *,
-    task: bool,
-    ear: str | None = None,
-    thread: threading.Thread | None = None,
-) -> str:
-    """Return text that tells people who asks: host, pid, thread or task, and what it runs.
+def whoami(label: str | None, *, task: bool) -> str:
+    """Return text that tells people who asks: host, pid, thread or task, and what it runs."""
+    unit = task_unit() if task else f"thread {threading.current_thread().name}"
+    return written(process.pid, unit, label, None)
 
-    `ear`, at its end, is for scripts: a channel to which this process listens for as long as it lives.
-    `thread`: the one that asks, if the caller knows it.
-    """
-    if task:
-        current = asyncio.current_task()
-        unit = f"task {current.get_name()}" if current else "task"
-    else:
-        unit = f"thread {(thread or threading.current_thread()).name}"
-    return _who(process.pid, unit, label, ear)
+
+def task_unit() -> str:
+    """Return what people read of the running task."""
+    current = asyncio.current_task()
+    return f"task {current.get_name()}" if current else "task"
 
 
 @lru_cache(maxsize=1024)
-def _who(pid: int, unit: str, label: str | None, ear: str | None) -> str:
+def written(pid: int, unit: str, label: str | None, ear: str | None) -> str:
+    """Return text as `whoami` does. `ear`, at its end, is for scripts: a channel to which its process listens all its life."""
     who = (socket.gethostname(), pid, unit, label or _command())
     return write_who(*who) + (f"\t{ear}" if ear else "")
 

@@ -52,7 +52,8 @@ class Prompt(Convertible):
             or lease.ended
             or lease.line is not None
             or self._pid != identity.process.pid
-            or lease.is_over()
+            or lease.lost
+            or monotonic() >= lease.deadline
             or not tenure.leave_alone(self)
             or lease.ended  # by another thread meanwhile
         ):

@@ -63,10 +63,13 @@ class Scope:
         if self.name == "block":
             return None
         connection = _connection(self.database)
-        # Most often it is connected, and in autocommit mode: not asked in one more function.
-        if (
-            connection.in_atomic_block or not connection.autocommit or connection.connection is None
-        ) and _in_transaction(connection):
+        # Most often there is none: not asked in one more function.
+        autocommit = (
+            connection.settings_dict["AUTOCOMMIT"]
+            if connection.connection is None
+            else connection.autocommit
+        )
+        if (connection.in_atomic_block or not autocommit) and _in_transaction(connection):
             return Transaction(connection, commit_guard=self.commit_guard)
         if self.name == "transaction":
             msg = (

@@ -97,9 +97,13 @@ def ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Step:
         return attempt.heard(link, message, Refused(int(at_ms), 0, ""), sent)
     reads = request.reads
     read = link.exchange(b"".join(reads), len(reads)) if reads else []
-    if at_once:
-        return Won(fencing_token, deadline, read)
-    return Won(fencing_token, deadline, read, heard - sent, heard)
+    # As `Side.blocking` makes a Side.
+    return tuple.__new__(
+        Won,
+        (fencing_token, deadline, read, 0.0, None)
+        if at_once
+        else (fencing_token, deadline, read, heard - sent, heard),
+    )
 
 
 def _broken(driver: PromptDriver, attempt: Attempt, error: LinkBroken) -> None:

@@ -12,6 +12,9 @@ from redis_locks.signals import LOCK_SIGNALS
 
 logger = logging.getLogger("redis_locks")
 
+_levels: dict[int, bool] = getattr(logger, "_cache", {})
+"""Where logging keeps what `isEnabledFor` has said, until a level is set anywhere; empty if it does so otherwise."""
+
 
 class Sink(Protocol):
     """Something quick that takes events beside the log and the signals, and never blocks."""
@@ -48,11 +51,13 @@ class Teller:
         """Let the sinks count, and return whether somebody wants the whole event."""
         # As `_told`, which each lock would call two or three times.
         signal = LOCK_SIGNALS.get(kind)
-        wanted = (
-            bool(signal.receivers) or logger.isEnabledFor(logs.LEVELS[kind])
-            if signal is not None
-            else self._told(kind)
-        )
+        if signal is None:
+            wanted = self._told(kind)
+        else:
+            level = logs.LEVELS[kind]
+            known = _levels.get(level)
+            logged = logger.isEnabledFor(level) if known is None else known and not logger.disabled
+            wanted = bool(signal.receivers) or logged
         for sink in sinks:
             if sink.count(kind, names, server, seconds):
                 wanted = True

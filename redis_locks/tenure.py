@@ -75,7 +75,12 @@ class Tenure:
             if len(self._open) != 1 or id(hold) not in self._open:
                 return False
             self._open.clear()
-        self.forget()
+        # As `forget`.
+        held, server = self._held, self._server
+        for name in self.lease.request.names:
+            reference = held.get((server, name))
+            if reference is not None and reference() in (self, None):
+                held.pop((server, name), None)
         return True
 
     def leave(self, hold: object) -> bool:
