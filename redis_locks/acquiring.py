@@ -11,7 +11,7 @@ from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
-from redis_locks.identity import note_unconfirmed, session, task_unit, written
+from redis_locks.identity import note_unconfirmed, session, task_unit
 from redis_locks.kept import Taken
 from redis_locks.keys import Group
 from redis_locks.leases import Lease, tell_acquired
@@ -203,7 +203,7 @@ class Acquirable:
         # The token is chosen before the first byte is sent, so that it can be taken back.
         ear = side.backend.own_channel if self._crash_release else None
         unit = task_unit() if side.task else f"thread {side.session.thread.name}"
-        who = written(identity.process.pid, unit, self._label, ear)
+        who = identity.written(identity.process.pid, unit, self._label, ear)
         token = f"{side.session.name}.{next(side.session.counter):x}"  # as `new_token`
         # As `Side.blocking` makes a Side.
         return tuple.__new__(
@@ -254,7 +254,7 @@ class Acquirable:
                 "acquired", request.names, driver.description, won.waited
             ):
                 await tell_acquired(driver, held, wait=wait, waited=won.waited)
-            if whose.call is not None:
+            if getattr(identity.calls, "task_context", None) is not whose.call:
                 # Whoever listened meanwhile may have had asgiref change that.
                 whose = session(task=task)
             tenure = Tenure(held, renewer)

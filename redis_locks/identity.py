@@ -99,8 +99,8 @@ class _Process:
         return its
 
 
-# Where asgiref notes, for the threads that it runs sync code in, a list made for each call.
-_calls: Final = SyncToAsync.threadlocal
+calls: Final = SyncToAsync.threadlocal
+"""Where asgiref notes as `task_context`, for the threads that it runs sync code in, a list made for each call."""
 
 
 process = _Process()
@@ -133,7 +133,7 @@ def session(*, task: bool) -> Session:
         if its is None:
             its = process.of_tasks[current] = process.new_session()
         return its
-    call = getattr(_calls, "task_context", None)
+    call = getattr(calls, "task_context", None)
     if call is not None:
         # Tasks share that thread.
         return process.session_of(call)

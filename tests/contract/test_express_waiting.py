@@ -9,7 +9,7 @@ from redis_locks import Hold, acquiring, attempts, conf, inspection, scripts, st
 from redis_locks.backends import backend_for
 from redis_locks.drivers.base import Unreachable, run_blocking
 from redis_locks.drivers.blocking import ALONE, BlockingDriver
-from redis_locks.identity import new_token, whoami
+from redis_locks.identity import new_token, written
 from redis_locks.keys import grant_channel, holder_channel
 from redis_locks.store import Granted, Request
 from tests.contract import ways
@@ -135,7 +135,7 @@ def stopped_past_the_grant(stage: Stage) -> None:
 
 def behind_one_that_is_gone(stage: Stage) -> None:
     """Its process listens no more, and it is to lose the lock then."""
-    gone = whoami("gone", task=False, ear=holder_channel("redis_locks", "nobody"))
+    gone = written(1, "thread", "gone", holder_channel("redis_locks", "nobody"))
     backend = backend_for(stage.using)
     keys = backend.keys(stage.lock.name)
     link = run_blocking(stage.driver.checkout())

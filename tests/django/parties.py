@@ -63,7 +63,7 @@ def on_host(host: str, pid: int | None = None) -> Iterator[None]:
     def who(own: int, unit: str, label: str | None, _ear: str | None) -> str:
         return write_who(host, pid or own, unit, label)
 
-    with mock.patch.object(identity, "_who", who):
+    with mock.patch.object(identity, "written", who):
         yield
 
 

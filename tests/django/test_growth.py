@@ -33,7 +33,7 @@ def test_a_held_lock_and_a_waiter_take_little_of_the_server_s_memory(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: HOST)
-    identity._who.cache_clear()
+    identity.written.cache_clear()
     held, waiter = sizes.sizes(server)
     assert held <= 500
     assert waiter <= 250

@@ -11,7 +11,7 @@ import pytest
 from redis_locks import identity
 from redis_locks.claims import parse_who, write_who
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.identity import new_token, process_of, whoami
+from redis_locks.identity import new_token, process_of, whoami, written
 
 
 def test_tokens_are_unique_across_threads() -> None:
@@ -52,10 +52,10 @@ def test_a_forked_child_has_its_own_pid_and_tokens() -> None:
     "text", ["", "a\tb", '"], "', "\\", "\n\r\0", "ä 🔒", "\udc80", "\\t\\u0009"]
 )
 def test_who_asks_is_read_as_it_was_written_whatever_it_says(text: str) -> None:
-    written = write_who(text, 7, text, text)
-    assert (text, 7, text, text) == parse_who(written)
-    assert written.isascii()
-    assert 3 == written.count("\t")
+    text_of = write_who(text, 7, text, text)
+    assert (text, 7, text, text) == parse_who(text_of)
+    assert text_of.isascii()
+    assert 3 == text_of.count("\t")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,8 @@ def test_what_does_not_say_who_asks_is_nobody(text: str) -> None:
 
 
 def test_the_channel_for_scripts_stays_as_it_is_and_is_nothing_that_people_read() -> None:
-    who = whoami("a\tb", task=False, ear='lö"cks\\:holders:x')
+    unit = f"thread {threading.current_thread().name}"
+    who = written(os.getpid(), unit, "a\tb", 'lö"cks\\:holders:x')
     assert 'lö"cks\\:holders:x' == who.split("\t")[4]
     assert parse_who(whoami("a\tb", task=False)) == parse_who(who)
 
