@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Protocol
+from collections import deque
+from typing import Final, Protocol
 
 from redis_locks import logs, observing
 from redis_locks.conf import get_settings
@@ -16,31 +17,43 @@ _levels: dict[int, bool] = getattr(logger, "_cache", {})
 """Where logging keeps what `isEnabledFor` has said, until a level is set anywhere; empty if it does so otherwise."""
 
 
-class Sink(Protocol):
-    """Something quick that takes events beside the log and the signals, and never blocks."""
+FREQUENT: Final = frozenset({"acquired", "contended"})
+"""The kinds of which a process may have thousands a second."""
+
+_NOTED: Final = FREQUENT | {"lost", "timed_out", "deadlock"}
+
+
+class Statistics(Protocol):
+    """What counts beside the log and the signals, and never blocks."""
+
+    pending: deque[tuple[str, Kind, tuple[str, ...], float]]
+    """What it has yet to count: servers, kinds, names and seconds."""
+    most: int
+    """How much that may be before it is to catch up."""
+    full: set[tuple[str, str]]
+    """The servers and names of which it has enough events of the frequent kinds for now."""
+
+    def catch_up(self) -> None:
+        """Count what is pending."""
 
     def listens(self, kind: Kind) -> bool:
         """Return whether it takes events of this kind."""
-
-    def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
-        """Count what has happened, if it counts this kind; return whether it wants the whole event, too."""
 
     def take(self, event: LockEvent) -> None:
         """Take an event, whether it wanted it or somebody else did."""
 
 
-sinks: list[Sink] = []
-
-
 class Teller:
     """The observer of a Django process. An event is made only if somebody wants it."""
 
+    def __init__(self, statistics: Statistics | None = None) -> None:
+        self.statistics = statistics
+        """Where to count, if anywhere."""
+
     def listens(self, kind: Kind) -> bool:
-        """Return whether a receiver is connected, or the log or a sink takes events of this kind."""
-        for sink in sinks:
-            if sink.listens(kind):
-                return True
-        return self._told(kind)
+        """Return whether a receiver is connected, or the log or the statistics take events of this kind."""
+        its = self.statistics
+        return (its is not None and its.listens(kind)) or self._told(kind)
 
     def _told(self, kind: Kind) -> bool:
         if kind == "waiting":  # for the log only
@@ -48,18 +61,21 @@ class Teller:
         return bool(LOCK_SIGNALS[kind].receivers) or logger.isEnabledFor(logs.LEVELS[kind])
 
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
-        """Let the sinks count, and return whether somebody wants the whole event."""
-        # As `_told`, which each lock would call two or three times.
+        """Have it counted, and return whether somebody wants the whole event."""
+        # All in one function, as each lock calls it two or three times.
         signal = LOCK_SIGNALS.get(kind)
         if signal is None:
-            wanted = self._told(kind)
-        else:
-            level = logs.LEVELS[kind]
-            known = _levels.get(level)
-            logged = logger.isEnabledFor(level) if known is None else known and not logger.disabled
-            wanted = bool(signal.receivers) or logged
-        for sink in sinks:
-            if sink.count(kind, names, server, seconds):
+            return self._told(kind)
+        level = logs.LEVELS[kind]
+        known = _levels.get(level)
+        logged = logger.isEnabledFor(level) if known is None else known and not logger.disabled
+        wanted = logged or bool(signal.receivers)
+        its = self.statistics
+        if its is not None and get_settings().statistics:
+            its.pending.append((server, kind, names, seconds))
+            if len(its.pending) >= its.most:
+                its.catch_up()
+            if kind in _NOTED and not (kind in FREQUENT and (server, names[0]) in its.full):
                 wanted = True
         return wanted
 
@@ -67,9 +83,9 @@ class Teller:
         """Log the event and send its signal. Suspends only if `task`; raises no Exception."""
         try:
             logs.log(event)
-            for sink in sinks:
-                if sink.listens(event.kind):
-                    sink.take(event)
+            its = self.statistics
+            if its is not None and its.listens(event.kind):
+                its.take(event)
             signal = LOCK_SIGNALS.get(event.kind)
             if signal is None or not signal.receivers:
                 return
@@ -82,6 +98,10 @@ class Teller:
             logger.exception("Telling that lock %r %s failed", event.name, event.kind)
 
 
+teller: Final = Teller()
+"""That of this process."""
+
+
 def start() -> None:
     """Have the core tell this process's log and receivers."""
-    observing.observer = Teller()
+    observing.observer = teller

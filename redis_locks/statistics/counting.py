@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from redis_locks.observing import Kind
 from redis_locks.statistics.histogram import LAST, bucket_of
+from redis_locks.telling import FREQUENT
 
 MOST_NAMES_KEPT = 2000
 """How many names are counted one by one; what the others did is summed up."""
@@ -32,7 +33,6 @@ WAITS: Final = tuple(f"w{bucket}" for bucket in range(LAST + 1))
 HOLDS: Final = tuple(f"h{bucket}" for bucket in range(LAST + 1))
 
 _ENDS = frozenset({"released", "lost"})
-FREQUENT: Final = frozenset({"acquired", "contended"})
 _FREQUENT_KEPT, _NOTABLE_KEPT = 5, 20
 
 
@@ -52,13 +52,11 @@ class Note(NamedTuple):
 class Tally:
     """Counts by name and metric, and the latest notes of each name. Not thread-safe."""
 
-    __slots__ = ("_counts", "_notes", "full")
+    __slots__ = ("_counts", "_notes")
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[str, int]] = {}
         self._notes: dict[str, tuple[deque[Note], deque[Note]]] = {}
-        self.full: set[str] = set()
-        """The names that have as many notes of the frequent kinds as are kept."""
 
     def count(self, kind: Kind, names: tuple[str, ...], seconds: float) -> None:
         """Count what has happened to locks.
@@ -79,16 +77,18 @@ class Tally:
             if spent:
                 counts[spent] = counts.get(spent, 0) + 1
 
-    def note(self, name: str, note: Note) -> None:
-        """Keep a note among the latest of its name, unless there are too many names."""
+    def note(self, name: str, note: Note) -> bool:
+        """Keep a note among the latest of its name, unless there are too many names.
+
+        Return whether there are as many of the frequent kinds as are kept.
+        """
         kept = self._notes.get(name)
         if kept is None:
             if len(self._notes) >= MOST_NAMES_KEPT:
-                return
+                return False
             kept = self._notes[name] = deque(maxlen=_FREQUENT_KEPT), deque(maxlen=_NOTABLE_KEPT)
         kept[note.kind not in FREQUENT].append(note)
-        if len(kept[0]) == _FREQUENT_KEPT:
-            self.full.add(name)
+        return len(kept[0]) == _FREQUENT_KEPT
 
     def _begin(self, name: str) -> dict[str, int]:
         if len(self._counts) >= MOST_NAMES_KEPT:

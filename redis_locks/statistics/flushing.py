@@ -12,13 +12,14 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterable
+from time import monotonic
 
 from redis_locks import backends
 from redis_locks.conf import get_settings
 from redis_locks.drivers.base import run_blocking
-from redis_locks.observing import Kind
+from redis_locks.observing import Kind, LockEvent
 from redis_locks.statistics import store
-from redis_locks.statistics.counting import FREQUENT, Note, Tally
+from redis_locks.statistics.counting import Note, Tally
 
 logger = logging.getLogger("redis_locks")
 
@@ -27,6 +28,8 @@ INTERVAL = 5.0
 
 BATCH = 256
 """How much may have happened before it is counted: all at once takes half the time of one by one."""
+
+_NOT_COUNTED = frozenset({"waiting", "detached", "adopted"})
 
 LAST_CHANCE = 1.0
 """Seconds that the end of a process waits for that, at most."""
@@ -42,29 +45,30 @@ class Flusher:
         """Start empty: after a fork, what was counted is the parent's to send, as is the thread."""
         # Re-entrant: a finalizer or a signal handler may release a lock in the middle of this.
         self._guard = threading.RLock()
-        self._pending: deque[tuple[str, Kind, tuple[str, ...], float]] = deque()
+        self.pending: deque[tuple[str, Kind, tuple[str, ...], float]] = deque()
+        self.most = 1
+        """How much may be pending: at first nothing, for somebody has to start the thread."""
+        self.full: set[tuple[str, str]] = set()
+        """The servers and names of which there are as many notes of the frequent kinds as are kept."""
         self._tallies: dict[str, Tally] = {}
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
 
-    def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
-        """Count, some time later, what has happened; return whether it is to be noted, too. Does not block.
+    def listens(self, kind: Kind) -> bool:
+        """Return whether events of this kind are counted. A hold that moves is one hold."""
+        return kind not in _NOT_COUNTED and get_settings().statistics
 
-        `seconds` is how long the wait or the hold was that ended with it.
-        """
-        if kind == "waiting" or not get_settings().statistics:
-            return False
-        pending = self._pending
-        pending.append((server, kind, names, seconds))
-        if len(pending) >= BATCH or self._thread is None:
-            self._count_pending()
-        if kind in FREQUENT:
-            tally = self._tallies.get(server)
-            return tally is None or names[0] not in tally.full
-        return kind != "released"
+    def take(self, event: LockEvent) -> None:
+        """Note an event for the pages of its locks. Does not block."""
+        if event.kind != "released":
+            seconds = event.held or event.waited
+            detail = event.holder or event.reason
+            note = Note(monotonic(), event.kind, event.who, seconds, event.fencing_token, detail)
+            self.note(event.server, event.names, note)
 
-    def _count_pending(self) -> None:
-        pending = self._pending
+    def catch_up(self) -> None:
+        """Count what is pending. Does not block."""
+        pending = self.pending
         with self._guard:
             while True:
                 try:
@@ -78,7 +82,8 @@ class Flusher:
         with self._guard:
             tally = self._tally(server)
             for name in names:
-                tally.note(name, note)
+                if tally.note(name, note):
+                    self.full.add((server, name))
 
     def _tally(self, server: str) -> Tally:
         tally = self._tallies.get(server)
@@ -94,7 +99,7 @@ class Flusher:
             thread.start()
         except RuntimeError:  # no thread to be had, or the process ends
             return
-        self._thread = thread
+        self._thread, self.most = thread, BATCH
 
     def _run(self) -> None:
         while True:
@@ -102,16 +107,17 @@ class Flusher:
             self.flush()
             with self._guard:
                 # In this order: whoever still saw a thread has appended before that.
-                self._thread = None
-                if not (self._pending or self._tallies):
+                self._thread, self.most = None, 1
+                if not (self.pending or self._tallies):
                     return
-                self._thread = threading.current_thread()
+                self._thread, self.most = threading.current_thread(), BATCH
 
     def flush(self) -> None:
         """Send what was counted, now; blocks. What cannot be sent is forgotten."""
         with self._guard:
-            self._count_pending()
+            self.catch_up()
             tallies, self._tallies = self._tallies, {}
+            self.full.clear()
         for server, tally in tallies.items():
             backend = backends.described(server)
             if backend is None:  # the settings have changed meanwhile

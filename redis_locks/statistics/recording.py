@@ -1,4 +1,4 @@
-"""Take what is told of locks into the statistics, if they are on."""
+"""Have what is told of locks taken into the statistics, if they are on."""
 
 from __future__ import annotations
 
@@ -8,29 +8,8 @@ from redis_locks import telling
 from redis_locks.claims import parse_who
 from redis_locks.conf import get_settings
 from redis_locks.identity import whoami
-from redis_locks.observing import Kind, LockEvent
 from redis_locks.statistics.counting import Note
 from redis_locks.statistics.flushing import flusher
-
-_NOT_COUNTED = frozenset({"waiting", "detached", "adopted"})
-
-
-class Recorder:
-    """Counts each event."""
-
-    def listens(self, kind: Kind) -> bool:
-        """Return whether events of this kind are counted. A hold that moves is one hold."""
-        return kind not in _NOT_COUNTED and get_settings().statistics
-
-    count = staticmethod(flusher.count)
-
-    def take(self, event: LockEvent) -> None:
-        """Note an event for the pages of its locks. Does not block."""
-        if event.kind != "released":
-            seconds = event.held or event.waited
-            detail = event.holder or event.reason
-            note = Note(monotonic(), event.kind, event.who, seconds, event.fencing_token, detail)
-            flusher.note(event.server, event.names, note)
 
 
 def note_ended(server: str, name: str, kind: str, *, task: bool) -> None:
@@ -47,10 +26,6 @@ def note_ended(server: str, name: str, kind: str, *, task: bool) -> None:
         flusher.note(server, [name], note)
 
 
-_recorder = Recorder()
-
-
 def start() -> None:
     """Have what is told in this process counted, from the first call on."""
-    if _recorder not in telling.sinks:
-        telling.sinks.append(_recorder)
+    telling.teller.statistics = flusher

@@ -11,6 +11,7 @@ from django.test import override_settings
 from redis_locks.statistics import counting
 from redis_locks.statistics.counting import BENCHMARK, REST, Note, Tally
 from redis_locks.statistics.flushing import Flusher
+from redis_locks.telling import Teller
 
 
 def counted(tally: Tally, name: str, **kinds: int) -> None:
@@ -52,15 +53,16 @@ def test_a_signals_handler_may_count_in_the_middle_of_counting(
         def popleft(self) -> Any:
             if not interrupts:
                 interrupts.append(True)
-                flusher.count("lost", ("b",), "server", 0.1)
+                teller.count("lost", ("b",), "server", 0.1)
             return super().popleft()
 
     interrupts: list[bool] = []
     monkeypatch.setattr(Flusher, "_start", lambda _: None)
     flusher = Flusher()
-    flusher._pending = Interrupted()
+    teller = Teller(flusher)
+    flusher.pending = Interrupted()
     with override_settings(REDIS_LOCKS={"STATISTICS": True}):
-        flusher.count("acquired", ("a",), "server", 0.0)
+        teller.count("acquired", ("a",), "server", 0.0)
     assert {"a a", "l b"} <= set(flusher._tallies["server"].figures())
 
 
@@ -72,16 +74,17 @@ def test_a_set_counts_for_each_of_its_locks() -> None:
 
 def test_of_what_is_frequent_few_are_to_be_noted_and_of_the_rest_more() -> None:
     flusher = Flusher()
+    teller = Teller(flusher)
     wanted = 0
     with override_settings(REDIS_LOCKS={"STATISTICS": True}):
         for number in range(100):
-            if flusher.count("acquired", ("a",), "server", 0.0):
+            if teller.count("acquired", ("a",), "server", 0.0):
                 wanted += 1
                 flusher.note("server", ("a",), Note(number, "acquired", None))
-            assert flusher.count("lost", ("a",), "server", 0.0)
+            assert teller.count("lost", ("a",), "server", 0.0)
             flusher.note("server", ("a",), Note(number, "lost", None))
-        assert not flusher.count("released", ("a",), "server", 0.0)
-        assert flusher.count("contended", ("b",), "server", 0.0), (
+        assert not teller.count("released", ("a",), "server", 0.0)
+        assert teller.count("contended", ("b",), "server", 0.0), (
             "of another lock nothing is noted yet"
         )
     assert 5 == wanted

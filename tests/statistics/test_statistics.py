@@ -19,6 +19,7 @@ from redis_locks.backends import backend_for
 from redis_locks.keys import index_key
 from redis_locks.statistics import LockStatistics, flushing, store
 from redis_locks.statistics.flushing import Flusher, flusher
+from redis_locks.telling import Teller
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import until
 from tests.django.parties import held, waited_for
@@ -218,7 +219,7 @@ def test_a_thread_sends_by_itself_and_ends_when_there_is_no_more(
     own = Flusher()
     server = backend_for(None).description
     for count in (1, 2):
-        own.count("acquired", ("a",), server, 0.0)
+        Teller(own).count("acquired", ("a",), server, 0.0)
         until(lambda: own._thread is None)
         (found,) = statistics.read().locks
         assert ("a", count) == (found.name, found.acquired)
@@ -227,9 +228,9 @@ def test_a_thread_sends_by_itself_and_ends_when_there_is_no_more(
 def test_much_is_counted_before_the_memory_fills() -> None:
     own = Flusher()
     for _ in range(1000):
-        own.count("acquired", ("a",), "nowhere", 0.0)
-    assert len(own._pending) < flushing.BATCH
-    assert own._tallies["nowhere"].figures()["a a"] == 1000 - len(own._pending)
+        Teller(own).count("acquired", ("a",), "nowhere", 0.0)
+    assert len(own.pending) < flushing.BATCH
+    assert own._tallies["nowhere"].figures()["a a"] == 1000 - len(own.pending)
 
 
 def test_a_child_does_not_send_what_its_parent_counted() -> None:
