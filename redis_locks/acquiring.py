@@ -79,7 +79,18 @@ class Acquirable:
             return run_blocking(self._acquire(side, wait))
         if isinstance(won, Refused):
             return won
-        return run_blocking(self._holding(side, request, won, wait, renew=renew))
+        # As `_holding`, without what is out of the ordinary.
+        try:
+            hold = self._begin(side, request, won, side.renewer, renew=renew)
+            observer = observing.observer
+            if observer is not None and observer.count(
+                "acquired", request.names, side.driver.description, won.waited
+            ):
+                run_blocking(_tell_acquired(side, hold, wait, won.waited))
+        except BaseException:
+            run_blocking(_take_back(side.driver, request))
+            raise
+        return hold
 
     async def _acquire_async(self, wait: float | None) -> Hold | Refused:
         self._scope.refuse_async()
@@ -223,63 +234,95 @@ class Acquirable:
         renew: bool,
     ) -> Hold:
         """Return the hold of what was won; interrupted, it takes that back."""
-        backend, driver, renewer, task, whose = side
-        held: Lease | None = None
+        driver, renewer = side.driver, side.renewer
         try:
-            held = Lease(
-                request,
-                won.deadline,
-                won.fencing_token,
-                name=self._name,
-                mode=self._shown_mode,
-                renews=renew,
-                since=won.since,
-            )
-            read = won.read
             if request.replicas:
-                renewer = backend.patient(driver)
-                read = await replication.confirm(driver, held, read)
-                held.renewed_until(held.deadline)
-            if read:
-                checked(read)
-            held.awaited = won.waited > 0
-            held.line = line
+                renewer = side.backend.patient(driver)
+                lease = Lease(request, won.deadline, won.fencing_token, name=self._name)
+                read = await replication.confirm(driver, lease, won.read)
+                won = won._replace(deadline=lease.deadline, read=read, since=lease.since)
+            hold = self._begin(side, request, won, renewer, line, before, renew=renew)
+            observer = observing.observer
+            if observer is not None and observer.count(
+                "acquired", request.names, driver.description, won.waited
+            ):
+                await _tell_acquired(side, hold, wait, won.waited)
+        except BaseException:
+            await _take_back(driver, request, line, before)
+            raise
+        return hold
+
+    def _begin(
+        self,
+        side: Side,
+        request: Request,
+        won: Won,
+        renewer: Renewer,
+        line: Line | None = None,
+        before: Lease | None = None,
+        *,
+        renew: bool,
+    ) -> Hold:
+        """Return the hold of what was won, which is not told yet. Interrupted, there is none."""
+        held = Lease(
+            request,
+            won.deadline,
+            won.fencing_token,
+            name=self._name,
+            mode=self._shown_mode,
+            renews=renew,
+            since=won.since,
+        )
+        try:
+            if won.read:
+                checked(won.read)
+            held.awaited, held.line = won.waited > 0, line
             if before is not None:
                 held.takes_over(before.token)
             renewer.add(held)
             if not renew and before is None:
                 note_unconfirmed(held.token)  # it ends by itself: no dead end for whoever waits
-            observer = observing.observer
-            if observer is not None and observer.count(
-                "acquired", request.names, driver.description, won.waited
-            ):
-                await tell_acquired(driver, held, wait=wait, waited=won.waited)
-            if getattr(identity.calls, "task_context", None) is not whose.call:
-                # Whoever listened meanwhile may have had asgiref change that.
-                whose = session(task=task)
             tenure = Tenure(held, renewer)
-            hold = self._hold_type(backend, tenure, read=read)
-            tenure.begin(hold, whose.held, backend)
+            hold = self._hold_type(side.backend, tenure, read=won.read)
+            whose = side.session
+            if getattr(identity.calls, "task_context", None) is not whose.call:
+                # Whoever was told of contention may have had asgiref change that.
+                whose = session(task=side.task)
+            tenure.begin(hold, whose.held, side.backend)
         except BaseException:
-            await _take_back(driver, request, line, before, held, renewer)
+            _drop(held, renewer)
             raise
         return hold
 
 
+def _drop(held: Lease, renewer: Renewer) -> None:
+    """Forget a hold that nobody was told of."""
+    held.ended = True
+    renewer.discard(held)
+
+
+async def _tell_acquired(side: Side, hold: Hold, wait: float | None, waited: float) -> None:
+    """Tell that `hold` has begun; interrupted, it has not."""
+    tenure = hold._tenure  # noqa: SLF001 - one package
+    try:
+        await tell_acquired(side.driver, tenure.lease, wait=wait, waited=waited)
+        whose = session(task=side.task)
+        if whose is not side.session:
+            # Whoever listened had asgiref change whose call this is.
+            tenure.forget()
+            tenure.begin(hold, whose.held, side.backend)
+    except BaseException:
+        tenure.leave(hold)
+        _drop(tenure.lease, tenure.renewer)
+        raise
+
+
 async def _take_back(
-    driver: Driver,
-    request: Request,
-    line: Line | None,
-    before: Lease | None,
-    held: Lease | None,
-    renewer: Renewer,
+    driver: Driver, request: Request, line: Line | None = None, before: Lease | None = None
 ) -> None:
-    """Give up what was won, or had passed to us from `before`; it may be `held` already."""
+    """Give up what was won, or had passed to us from `before`."""
     if line is not None:
         line.end(request.token)
-    if held is not None:
-        held.ended = True
-        renewer.discard(held)
     try:
         if before is not None:
             # First: Redis may be learning this moment that the hold is ours.
