@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from redis_locks.drivers.base import Driver
@@ -37,8 +37,21 @@ async def commands_of(
         msg = "pipe watches keys; the lock takes the place of WATCH, so leave watch() out"
         raise ValueError(msg)
     await queued.require(driver, keys)
-    encode = queued.encode
-    return [_checked([encode(word) for word in _words(each)]) for each in queued.arguments]
+    encode, codec = queued.encode, queued.codec
+    commands: Commands = []
+    # In one function, as each word of redis-py's takes one more.
+    for name, *words in queued.arguments:
+        command: list[bytes] = []
+        # redis-py writes some names as one word, such as "XGROUP CREATE".
+        for word in (*str(name).split(), *words):
+            if codec and type(word) is str:
+                command.append(word.encode(*codec))
+            else:
+                command.append(encode(word))
+        if command[0].upper().startswith(_SCRIPTS) or len(command) > MAX_WORDS:
+            raise _refusal(command)
+        commands.append(command)
+    return commands
 
 
 def queue_of(pipe: Any) -> QueuedOnCluster | _QueuedOnServer:
@@ -63,7 +76,7 @@ class _QueuedOnServer:
 
     def __init__(self, pipe: Any, stack: Any, pool: Any) -> None:
         self._stack = stack
-        self._server, self.encode = _pools.get(pool) or _known(pool)
+        self._server, self.encode, self.codec = _pools.get(pool) or _known(pool)
         self.arguments = [arguments for arguments, _ in stack]
         self.watches = bool(getattr(pipe, "watching", False))
 
@@ -76,28 +89,33 @@ class _QueuedOnServer:
         self._stack.clear()
 
 
-_pools: WeakKeyDictionary[Any, tuple[str, Callable[[Any], bytes]]] = WeakKeyDictionary()
-"""The server of each connection pool, as text for people, and what turns a word into bytes as its clients do."""
+_Known = tuple[str, Callable[[Any], bytes], tuple[str, str] | None]
+
+_pools: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
+"""The server of each connection pool, as text for people; what turns a word into bytes as its clients do; and
+what `str.encode` takes to do the same, if that does."""
 
 
-def _known(pool: Any) -> tuple[str, Callable[[Any], bytes]]:
+def _known(pool: Any) -> _Known:
+    from redis._parsers import Encoder
+
     from redis_locks.drivers.endpoint import Endpoint
 
-    known = _pools[pool] = Endpoint.from_pool(pool).description, pool.get_encoder().encode
+    encoder = pool.get_encoder()
+    codec = (encoder.encoding, encoder.encoding_errors) if type(encoder) is Encoder else None
+    known = _pools[pool] = Endpoint.from_pool(pool).description, encoder.encode, codec
     return known
 
 
-def _words(arguments: Sequence[Any]) -> list[Any]:
-    """Return the words of a command; redis-py writes some as one, such as "XGROUP CREATE"."""
-    return [*str(arguments[0]).split(), *arguments[1:]]
+_SCRIPTS: Final = (b"EVAL", b"FCALL", b"SCRIPT")
 
 
-def _checked(command: list[bytes]) -> list[bytes]:
-    name = command[0].upper()
-    if name.startswith((b"EVAL", b"FCALL", b"SCRIPT")):
-        msg = f"{name.decode()} cannot be part of a commit, which is a script itself; queue its commands instead"
-        raise ValueError(msg)
+def _refusal(command: list[bytes]) -> ValueError:
     if len(command) > MAX_WORDS:
-        msg = f"a command of a commit may have {MAX_WORDS} words, not {len(command)}: split it"
-        raise ValueError(msg)
-    return command
+        return ValueError(
+            f"a command of a commit may have {MAX_WORDS} words, not {len(command)}: split it"
+        )
+    name = command[0].decode().upper()
+    return ValueError(
+        f"{name} cannot be part of a commit, which is a script itself; queue its commands instead"
+    )

@@ -111,9 +111,10 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         self._named_by_call = name is None or callable(name)
         if not self._named_by_call or more:
             self._set_names(self._sources)
-        self._braces = any(
-            "{" in each or "}" in each for each in self._sources if isinstance(each, str)
-        )
+        self._braces = False
+        for each in self._sources:
+            if isinstance(each, str) and ("{" in each or "}" in each):
+                self._braces = True
         hold = (wait, lease, renew, using, label)
         self._set_options(
             *hold, mode, scope, database, commit_guard, reentrant, crash_release, replicas
@@ -122,10 +123,6 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             _check_name_callable(name)
         if on_conflict is not None or conflict_status is not None:
             _check_conflict(on_conflict, conflict_status)
-        self._options = {"wait": wait, "lease": lease, "renew": renew, "using": using}
-        self._options |= {"scope": scope, "database": database, "commit_guard": commit_guard}
-        self._options |= {"reentrant": reentrant, "crash_release": crash_release}
-        self._options |= {"replicas": replicas}
         self._on_conflict = on_conflict
         self._conflict_status = conflict_status
 
@@ -152,8 +149,9 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         own_label = _own_label(function)
         template = own_label if self._named_by_call else ", ".join(map(str, self._sources))
 
-        pattern = Lock("named by each call", **self._options)  # type: ignore[arg-type]
-        pattern._mode = self._mode  # noqa: SLF001 - a Semaphore's has no public spelling
+        pattern = Lock("named by each call")
+        its = vars(pattern)
+        its.update((each, own) for each, own in vars(self).items() if each in its)
         pattern._template = template  # noqa: SLF001 - only calls have one
 
         def lock_named(names: tuple[str, ...], label: str | None) -> Lock:

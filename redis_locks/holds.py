@@ -7,7 +7,7 @@ from typing import Any
 from redis_locks import commits, express, store
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockError
-from redis_locks.leases import tell_lost, tell_released
+from redis_locks.leases import tell, tell_lost
 from redis_locks.transit import Movable
 
 
@@ -42,22 +42,17 @@ class Hold(Movable):
         await self._commit(driver, pipe)
 
     async def _commit(self, driver: Driver, pipe: Any) -> None:
-        self._require_held()
-        if self.kept:
-            msg = (
-                f"Lock {self.name!r} is kept until its transaction ends; commit(pipe) would release "
-                "it before: take it with scope='block', or send the commands by themselves"
-            )
-            raise LockError(msg)
-        self._require_alone("commit(pipe)")
+        tenure = self._tenure
+        self._require_committable()
         queued = commits.queue_of(pipe)
-        commands = await commits.commands_of(queued, driver, self._lease.keys)
+        commands = await commits.commands_of(queued, driver, tenure.lease.keys)
         if self.is_lost:
             raise self._lost()
-        await self._restate(driver)
-        lease = self._lease
-        # Before it is sent: once it may have been applied, the hold must not pass on.
-        lease.leave_line()
+        lease = tenure.lease
+        if lease.line is not None:
+            await self._restate(driver)
+            # Before it is sent: once it may have been applied, the hold must not pass on.
+            lease.leave_line()
         self._require_held()  # another thread may have released it meanwhile
         # From here on a renewal that finds nothing is no loss.
         lease.ended = True
@@ -73,12 +68,29 @@ class Hold(Movable):
             await tell_lost(driver, lease)
             raise self._lost()
         self._released = True
-        self._tenure.leave(self)
-        self._tenure.renewer.discard(lease)
+        tenure.leave(self)
+        tenure.renewer.discard(lease)
+        held = self._told_released(lease)
         await queued.empty()
-        await tell_released(driver, lease)
+        if held is not None:
+            await tell(driver, "released", lease, held=held)
         if failure:
-            # Not above: redis-py is imported when a connection is, for start-up's sake.
-            from redis.exceptions import ResponseError
+            raise _command_failed(failure)
 
-            raise ResponseError(failure)
+    def _require_committable(self) -> None:
+        self._require_held()
+        if self.kept:
+            msg = (
+                f"Lock {self.name!r} is kept until its transaction ends; commit(pipe) would release "
+                "it before: take it with scope='block', or send the commands by themselves"
+            )
+            raise LockError(msg)
+        if self._tenure.is_shared:
+            self._require_alone("commit(pipe)")
+
+
+def _command_failed(failure: str) -> Exception:
+    # Not above: redis-py is imported when a connection is, for start-up's sake.
+    from redis.exceptions import ResponseError
+
+    return ResponseError(failure)

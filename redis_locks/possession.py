@@ -77,10 +77,11 @@ class Possession:
         Asks nobody: it compares clocks, so it is true the moment the lease ends, also after
         this process was stopped for a while. A forked child has lost its parent's hold.
         """
+        lease = self._tenure.lease
         return (
             self._pid != identity.process.pid
-            or self._lease.lost
-            or (not self._released and self._lease.is_over())
+            or lease.lost
+            or (not self._released and lease.is_over())
         )
 
     @property
@@ -150,7 +151,7 @@ class Possession:
     def _require_held(self) -> None:
         if self._pid != identity.process.pid:
             raise self._of_another_process()
-        if self._released or self._lease.passed:
+        if self._released or self._tenure.lease.passed:
             msg = f"This hold of lock {self.name!r} was released already; acquire the lock again"
             raise LockNotHeld(msg)
 

@@ -80,7 +80,18 @@ def packed_reads(commands: Iterable[Command]) -> tuple[bytes, ...]:
     if not isinstance(commands, list | tuple | Iterable):
         msg = f'read must be a list of commands such as ("GET", "key"), not {commands!r}'
         raise TypeError(msg)
-    return tuple([pack_command(*_words(command)) for command in commands])
+    packed = []
+    for command in commands:
+        # As `_words`, where there is nothing to be changed or refused.
+        usual = (
+            type(command) is tuple
+            and _TEXT.issuperset(map(type, command))
+            and command[:1]
+            and command[0] in READ_ONLY
+        )
+        words: Sequence[Any] = command if usual else _words(command)
+        packed.append(pack_command(*words))
+    return tuple(packed)
 
 
 def _words(command: object) -> list[bytes | str]:
@@ -101,7 +112,7 @@ def _words(command: object) -> list[bytes | str]:
     return [word if type(word) in _TEXT else _word(word) for word in command]
 
 
-_TEXT: Final = (str, bytes)
+_TEXT: Final = frozenset((str, bytes))
 
 
 def _word(word: object) -> bytes | str:

@@ -91,6 +91,8 @@ class Releasable(Prompt):
         traceback: TracebackType | None,
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless the body raised already."""
+        if self._released and self._simple:
+            return
         try:
             if not self._release_promptly():
                 run_blocking(self.leave(exc))
