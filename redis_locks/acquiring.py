@@ -7,32 +7,26 @@ from typing import Any
 from redis_locks import express, identity, lines, observing, replication, spread, waiting
 from redis_locks.attempts import Won
 from redis_locks.backends import Backend
+from redis_locks.beginning import Beginnable, take_back, tell_begun
 from redis_locks.conf import UNSET, Unset, get_settings
-from redis_locks.drivers.base import Driver, run_blocking
+from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
-from redis_locks.identity import note_unconfirmed, session, task_unit
+from redis_locks.identity import task_unit
 from redis_locks.kept import Taken
 from redis_locks.keys import Group
-from redis_locks.leases import Lease, tell_acquired
-from redis_locks.lines import Line
-from redis_locks.reads import checked, require_slot
+from redis_locks.reads import require_slot
 from redis_locks.reentry import reenter
-from redis_locks.renewal.base import Renewer
 from redis_locks.scopes import Scope
 from redis_locks.sides import Side
 from redis_locks.store import Refused, Request
-from redis_locks.tenure import Tenure
 
 
-class Acquirable:
+class Acquirable(Beginnable):
     """What a `Lock` describes, as far as acquiring it goes."""
 
     _names: tuple[str, ...]
-    _name: str
     _mode: str
-    _shown_mode: str | None = None
-    """What people call its mode, if not that."""
     _lease_ms: int | Unset
     _renew: bool | Unset
     _using: str | None
@@ -46,7 +40,6 @@ class Acquirable:
     _replicas: int | Unset = UNSET
     _template: str | None = None
     """What the names were made from; see `LockEvent.template`."""
-    _hold_type: type[Hold] = Hold
 
     @property
     def mode(self) -> str:
@@ -80,15 +73,16 @@ class Acquirable:
         if isinstance(won, Refused):
             return won
         # As `_holding`, without what is out of the ordinary.
+        hold: Hold | None = None
         try:
             hold = self._begin(side, request, won, side.renewer, renew=renew)
             observer = observing.observer
             if observer is not None and observer.count(
                 "acquired", request.names, side.driver.description, won.waited
             ):
-                run_blocking(_tell_acquired(side, hold, wait, won.waited))
+                run_blocking(tell_begun(side, hold, wait, won.waited))
         except BaseException:
-            run_blocking(_take_back(side.driver, request))
+            run_blocking(take_back(side.driver, request, hold))
             raise
         return hold
 
@@ -221,111 +215,3 @@ class Acquirable:
             Request,
             (keys, token, lease, self._mode, who, self._reads, names, self._template, replicas),
         )
-
-    async def _holding(
-        self,
-        side: Side,
-        request: Request,
-        won: Won,
-        wait: float | None,
-        line: Line | None = None,
-        before: Lease | None = None,
-        *,
-        renew: bool,
-    ) -> Hold:
-        """Return the hold of what was won; interrupted, it takes that back."""
-        driver, renewer = side.driver, side.renewer
-        try:
-            if request.replicas:
-                renewer = side.backend.patient(driver)
-                lease = Lease(request, won.deadline, won.fencing_token, name=self._name)
-                read = await replication.confirm(driver, lease, won.read)
-                won = won._replace(deadline=lease.deadline, read=read, since=lease.since)
-            hold = self._begin(side, request, won, renewer, line, before, renew=renew)
-            observer = observing.observer
-            if observer is not None and observer.count(
-                "acquired", request.names, driver.description, won.waited
-            ):
-                await _tell_acquired(side, hold, wait, won.waited)
-        except BaseException:
-            await _take_back(driver, request, line, before)
-            raise
-        return hold
-
-    def _begin(
-        self,
-        side: Side,
-        request: Request,
-        won: Won,
-        renewer: Renewer,
-        line: Line | None = None,
-        before: Lease | None = None,
-        *,
-        renew: bool,
-    ) -> Hold:
-        """Return the hold of what was won, which is not told yet. Interrupted, there is none."""
-        held = Lease(
-            request,
-            won.deadline,
-            won.fencing_token,
-            name=self._name,
-            mode=self._shown_mode,
-            renews=renew,
-            since=won.since,
-        )
-        try:
-            if won.read:
-                checked(won.read)
-            held.awaited, held.line = won.waited > 0, line
-            if before is not None:
-                held.takes_over(before.token)
-            renewer.add(held)
-            if not renew and before is None:
-                note_unconfirmed(held.token)  # it ends by itself: no dead end for whoever waits
-            tenure = Tenure(held, renewer)
-            hold = self._hold_type(side.backend, tenure, read=won.read)
-            whose = side.session
-            if getattr(identity.calls, "task_context", None) is not whose.call:
-                # Whoever was told of contention may have had asgiref change that.
-                whose = session(task=side.task)
-            tenure.begin(hold, whose.held, side.backend)
-        except BaseException:
-            _drop(held, renewer)
-            raise
-        return hold
-
-
-def _drop(held: Lease, renewer: Renewer) -> None:
-    """Forget a hold that nobody was told of."""
-    held.ended = True
-    renewer.discard(held)
-
-
-async def _tell_acquired(side: Side, hold: Hold, wait: float | None, waited: float) -> None:
-    """Tell that `hold` has begun; interrupted, it has not."""
-    tenure = hold._tenure  # noqa: SLF001 - one package
-    try:
-        await tell_acquired(side.driver, tenure.lease, wait=wait, waited=waited)
-        whose = session(task=side.task)
-        if whose is not side.session:
-            # Whoever listened had asgiref change whose call this is.
-            tenure.forget()
-            tenure.begin(hold, whose.held, side.backend)
-    except BaseException:
-        tenure.leave(hold)
-        _drop(tenure.lease, tenure.renewer)
-        raise
-
-
-async def _take_back(
-    driver: Driver, request: Request, line: Line | None = None, before: Lease | None = None
-) -> None:
-    """Give up what was won, or had passed to us from `before`."""
-    if line is not None:
-        line.end(request.token)
-    try:
-        if before is not None:
-            # First: Redis may be learning this moment that the hold is ours.
-            await waiting.take_back(driver, request._replace(token=before.token))
-    finally:
-        await waiting.take_back(driver, request)

@@ -1,0 +1,137 @@
+"""How a hold begins: what was won is renewed from then on, told, and found by who takes it again."""
+
+from __future__ import annotations
+
+from redis_locks import identity, observing, replication, waiting
+from redis_locks.attempts import Won
+from redis_locks.drivers.base import Driver
+from redis_locks.holds import Hold
+from redis_locks.identity import note_unconfirmed, session
+from redis_locks.leases import Lease, tell_acquired
+from redis_locks.lines import Line
+from redis_locks.reads import checked
+from redis_locks.renewal.base import Renewer
+from redis_locks.sides import Side
+from redis_locks.store import Request
+from redis_locks.tenure import Tenure
+
+
+class Beginnable:
+    """What a `Lock` describes, as far as its holds begin with it."""
+
+    _name: str
+    _shown_mode: str | None = None
+    """What people call its mode, if that is not what scripts call it."""
+    _hold_type: type[Hold] = Hold
+
+    async def _holding(
+        self,
+        side: Side,
+        request: Request,
+        won: Won,
+        wait: float | None,
+        line: Line | None = None,
+        before: Lease | None = None,
+        *,
+        renew: bool,
+    ) -> Hold:
+        """Return the hold of what was won; interrupted, it takes that back."""
+        driver, renewer = side.driver, side.renewer
+        hold: Hold | None = None
+        try:
+            if request.replicas:
+                renewer = side.backend.patient(driver)
+                lease = Lease(request, won.deadline, won.fencing_token, name=self._name)
+                read = await replication.confirm(driver, lease, won.read)
+                won = won._replace(deadline=lease.deadline, read=read, since=lease.since)
+            hold = self._begin(side, request, won, renewer, line, before, renew=renew)
+            observer = observing.observer
+            if observer is not None and observer.count(
+                "acquired", request.names, driver.description, won.waited
+            ):
+                await tell_begun(side, hold, wait, won.waited)
+        except BaseException:
+            await take_back(driver, request, hold, line, before)
+            raise
+        return hold
+
+    def _begin(
+        self,
+        side: Side,
+        request: Request,
+        won: Won,
+        renewer: Renewer,
+        line: Line | None = None,
+        before: Lease | None = None,
+        *,
+        renew: bool,
+    ) -> Hold:
+        """Return the hold of what was won, which is not told yet. Interrupted, there is none."""
+        held = Lease(
+            request,
+            won.deadline,
+            won.fencing_token,
+            name=self._name,
+            mode=self._shown_mode,
+            renews=renew,
+            since=won.since,
+        )
+        try:
+            if won.read:
+                checked(won.read)
+            held.awaited, held.line = won.waited > 0, line
+            if before is not None:
+                held.takes_over(before.token)
+            renewer.add(held)
+            if not renew and before is None:
+                note_unconfirmed(held.token)  # it ends by itself: no dead end for whoever waits
+            tenure = Tenure(held, renewer)
+            hold = self._hold_type(side.backend, tenure, read=won.read)
+            whose = side.session
+            if getattr(identity.calls, "task_context", None) is not whose.call:
+                # Whoever was told of contention may have had asgiref change that.
+                whose = session(task=side.task)
+            tenure.begin(hold, whose.held, side.backend)
+        except BaseException:
+            _drop(held, renewer)
+            raise
+        return hold
+
+
+def _drop(held: Lease, renewer: Renewer) -> None:
+    """Forget a hold that nobody was told of."""
+    held.ended = True
+    renewer.discard(held)
+
+
+async def tell_begun(side: Side, hold: Hold, wait: float | None, waited: float) -> None:
+    """Tell that `hold` has begun. Takes as long as those who listen."""
+    tenure = hold._tenure  # noqa: SLF001 - one package
+    await tell_acquired(side.driver, tenure.lease, wait=wait, waited=waited)
+    whose = session(task=side.task)
+    if whose is not side.session:
+        # Whoever listened had asgiref change whose call this is.
+        tenure.forget()
+        tenure.begin(hold, whose.held, side.backend)
+
+
+async def take_back(
+    driver: Driver,
+    request: Request,
+    hold: Hold | None,
+    line: Line | None = None,
+    before: Lease | None = None,
+) -> None:
+    """Give up what was won, or had passed to us from `before`. If a `hold` of it has begun, it has not."""
+    if hold is not None:
+        tenure = hold._tenure  # noqa: SLF001 - one package
+        tenure.leave(hold)
+        _drop(tenure.lease, tenure.renewer)
+    if line is not None:
+        line.end(request.token)
+    try:
+        if before is not None:
+            # First: Redis may be learning this moment that the hold is ours.
+            await waiting.take_back(driver, request._replace(token=before.token))
+    finally:
+        await waiting.take_back(driver, request)
