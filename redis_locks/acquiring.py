@@ -6,7 +6,7 @@ from typing import Any
 
 from redis_locks import express, identity, lines, observing, replication, spread, waiting
 from redis_locks.attempts import Won
-from redis_locks.backends import Backend
+from redis_locks.backends import Layout
 from redis_locks.beginning import Beginnable, take_back, tell_begun
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
@@ -35,8 +35,8 @@ class Acquirable(Beginnable):
     _scope: Scope
     _reentrant: bool
     _crash_release = False
-    _groups: tuple[Backend, list[Group]] | None = None
-    """The names as that backend groups them, once it was asked."""
+    _groups: tuple[Layout, list[Group]] | None = None
+    """The names as they are grouped in that layout, once somebody asked."""
     _replicas: int | Unset = UNSET
     _template: str | None = None
     """What the names were made from; see `LockEvent.template`."""
@@ -104,10 +104,10 @@ class Acquirable(Beginnable):
     def _only_request(self, side: Side) -> Request | None:
         """Return all that there is to ask, of one server; None if there is more to it."""
         settings = get_settings()
-        backend, groups = self._groups or (None, [])
-        if backend is not side.backend:
+        layout, groups = self._groups or (None, [])
+        if layout != side.backend.layout:
             groups = side.backend.groups(self._names)
-            self._groups = side.backend, groups
+            self._groups = side.backend.layout, groups
         if (
             side.backend.prompt is None
             or len(groups) > 1

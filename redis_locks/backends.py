@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from django.core.signals import setting_changed
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
     from redis_locks.drivers.endpoint import Endpoint
     from redis_locks.drivers.loop_drivers import LoopDrivers
+
+
+class Layout(NamedTuple):
+    """How the keys of locks are spelled."""
+
+    prefix: str
+    partitions: int
 
 
 class Backend:
@@ -46,8 +53,8 @@ class Backend:
 
         self.description = endpoint.description
         self._patient: Renewer | None = None
-        self._prefix = prefix
-        self._partitions = partitions
+        self.layout = Layout(prefix, partitions)
+        self._prefix, self._partitions = self.layout
         self._loop_drivers: LoopDrivers | PerLoop[AsyncClusterDriver]
         self._loop_renewer: Callable[[Any], Renewer]
         if isinstance(endpoint, ClusterEndpoint):

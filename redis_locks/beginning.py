@@ -88,8 +88,9 @@ class Beginnable:
             tenure = Tenure(held, renewer)
             hold = self._hold_type(side.backend, tenure, read=won.read)
             whose = side.session
-            if getattr(identity.calls, "task_context", None) is not whose.call:
-                # Whoever was told of contention may have had asgiref change that.
+            calls = getattr(identity.calls, "task_context", None)
+            if whose.call is not None or calls is not None:
+                # Whoever was told of contention may have had asgiref change whose call this is.
                 whose = session(task=side.task)
             tenure.begin(hold, whose.held, side.backend)
         except BaseException:
@@ -108,11 +109,8 @@ async def tell_begun(side: Side, hold: Hold, wait: float | None, waited: float) 
     """Tell that `hold` has begun. Takes as long as those who listen."""
     tenure = hold._tenure  # noqa: SLF001 - one package
     await tell_acquired(side.driver, tenure.lease, wait=wait, waited=waited)
-    whose = session(task=side.task)
-    if whose is not side.session:
-        # Whoever listened had asgiref change whose call this is.
-        tenure.forget()
-        tenure.begin(hold, whose.held, side.backend)
+    # Whoever listened may have had asgiref change whose call this is.
+    tenure.find_in(session(task=side.task).held)
 
 
 async def take_back(
@@ -122,10 +120,11 @@ async def take_back(
     line: Line | None = None,
     before: Lease | None = None,
 ) -> None:
-    """Give up what was won, or had passed to us from `before`. If a `hold` of it has begun, it has not."""
+    """Give up what was won, or had passed to us from `before`, and the `hold` of it that has begun, if any."""
     if hold is not None:
         tenure = hold._tenure  # noqa: SLF001 - one package
-        tenure.leave(hold)
+        if not tenure.leave(hold):
+            tenure.lease.lost = True  # for who was told, and took it again
         _drop(tenure.lease, tenure.renewer)
     if line is not None:
         line.end(request.token)

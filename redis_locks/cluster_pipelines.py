@@ -39,8 +39,8 @@ class QueuedOnCluster:
         self.arguments: list[Sequence[Any]] = [each.args for each in strategy._command_queue]  # noqa: SLF001
         self.watches = bool(getattr(strategy, "_watching", False))
         self.encode: Any = None
-        self.codec = None
         """Turns a word into bytes, as the client would; known once `require` has passed."""
+        self.codec = None
 
     async def require(self, driver: Driver, keys: Keys) -> None:
         """Raise unless the cluster of `driver` has the commands' keys in one slot with a lock's `keys`.

@@ -51,6 +51,7 @@ class Hold(Movable):
         lease = tenure.lease
         if lease.line is not None:
             await self._restate(driver)
+            lease = tenure.lease
             # Before it is sent: once it may have been applied, the hold must not pass on.
             lease.leave_line()
         self._require_held()  # another thread may have released it meanwhile
@@ -70,8 +71,8 @@ class Hold(Movable):
         self._released = True
         tenure.leave(self)
         tenure.renewer.discard(lease)
-        held = self._told_released(lease)
         await queued.empty()
+        held = self._told_released(lease)
         if held is not None:
             await tell(driver, "released", lease, held=held)
         if failure:

@@ -13,8 +13,9 @@ from redis_locks.signals import LOCK_SIGNALS
 
 logger = logging.getLogger("redis_locks")
 
-_levels: dict[int, bool] = getattr(logger, "_cache", {})
-"""Where logging keeps what `isEnabledFor` has said, until a level is set anywhere; empty if it does so otherwise."""
+_special = type(logger).isEnabledFor is not logging.Logger.isEnabledFor
+_levels: dict[int, bool] = {} if _special else getattr(logger, "_cache", {})
+"""Where logging keeps what `isEnabledFor` has said, until a level is set anywhere; empty if somebody does so otherwise."""
 
 
 FREQUENT: Final = frozenset({"acquired", "contended"})

@@ -62,6 +62,16 @@ class Tenure:
         for name in self.lease.request.names:
             held[server, name] = reference
 
+    def find_in(self, held: Held) -> None:
+        """Let acquires of the thread or task that has `held` find it, and no others."""
+        if held is self._held:
+            return
+        self.forget()
+        self._held = held
+        reference = weakref.ref(self)
+        for name in self.lease.request.names:
+            held[self._server, name] = reference
+
     def join(self, hold: object) -> bool:
         """Add a hold; False if the last one has left already, in another thread perhaps."""
         with _mutex:

@@ -68,7 +68,7 @@ class Link(Protocol):
         """Run a script many times in one round trip; a failed one's reply is its exception."""
 
     def listen(self, token: str) -> None:
-        """Keep messages for `token` from now on."""
+        """Keep messages for `token` from now on. Some links do so for one token at a time: for the last."""
 
     def unlisten(self, token: str) -> None:
         """Forget `token`."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import time
+from typing import Any
 
 import pytest
 
@@ -221,3 +224,17 @@ def test_any_text_names_a_lock_of_its_own(
     world.release(neighbour)
     world.release(hold)
     assert set() == server_side.left_of(full)
+
+
+def test_a_lock_that_was_used_is_copied_pickled_and_used_with_other_settings_as_a_new_one(
+    world: World, name: str, settings: Any
+) -> None:
+    lock = Lock(name, wait=PATIENCE)
+    world.release(held(world, lock))
+    for again in (copy.deepcopy(lock), pickle.loads(pickle.dumps(lock))):  # noqa: S301 - our own
+        world.release(held(world, again))
+    settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "PREFIX": "elsewhere", "PARTITIONS": 7}
+    hold = held(world, lock)
+    with pytest.raises(LockNotAvailable), Lock(name, wait=0):
+        pass  # so it is the same lock as a new one
+    world.release(hold)

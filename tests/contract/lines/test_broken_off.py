@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, acquiring, express, store
+from redis_locks import Lock, beginning, express, store
 from redis_locks.lines import Line
 from tests.contract.lines.places import in_line, one_behind, some_behind, tasks_behind, write_down
 from tests.contract.world import PATIENCE, Observer, Tasks, Threads, held, until
@@ -136,7 +136,7 @@ def test_an_heir_interrupted_when_its_hold_was_written_down_gives_it_back(
         write_down(lease, server_side)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(acquiring, "Tenure", interrupted)
+    monkeypatch.setattr(beginning, "Tenure", interrupted)
     hold.release()
     with pytest.raises(KeyboardInterrupt):
         waiter.result(PATIENCE)
