@@ -111,7 +111,11 @@ class Attempt:
             await link.tune_in(request.keys)
         sent = monotonic()
         first, self.sent = not self.sent, True
-        reply = await store.acquire(link, request, self.wait_ms(sent), first=first)
+        wait_ms = self.wait_ms(sent)
+        if sent >= self._suspicious_at and not self._nowait:
+            reply = await self._ask_and_look(link, wait_ms, first=first)
+        else:
+            reply = await store.acquire(link, request, wait_ms, first=first)
         if isinstance(reply, Granted):
             deadline = sent + request.lease_ms / 1000
             waited = self.waited() if self.queued or not self.uncontended else 0.0
@@ -152,12 +156,9 @@ class Attempt:
                 raise LockError(msg)
             else:
                 won = self.won_by(granted, reply, sent)
-        now = monotonic()
         if won is None:
-            if self._left(now) <= 0:
+            if self._left(monotonic()) <= 0:
                 return await self.abandon()
-            if now >= self._suspicious_at:
-                await self._look_for_deadlock(link)
         elif reads := self.request.reads:
             return won._replace(read=await link.read(reads, self.request.keys))
         return won
@@ -219,16 +220,20 @@ class Attempt:
             return None  # stopped between grant and wake-up: it is over, ask again
         return Won(granted.fencing_token, deadline, [], heard - self.started)
 
-    async def _look_for_deadlock(self, link: Link) -> None:
+    async def _ask_and_look(self, link: Link, wait_ms: int, *, first: bool) -> Granted | Refused:
+        """Ask, and look for a deadlock in the same round trip. Raises DeadlockDetected."""
         look = self._told or not holds_nothing(self.token, task=self.driver.suspends)
         closes = look or len(self.request.names) > 1
         self._suspicious_at = monotonic() + RECHECK
         self._told = False
-        found = await store.detect(link, self.request, caller(), unconfirmed(), look=look)
+        detection = store.detect_call(self.request, caller(), unconfirmed(), look=look)
+        reply, found = await store.ask_and_detect(
+            link, self.request, wait_ms, detection, first=first
+        )
         if found is None:
             if not closes:
                 self._suspicious_at = monotonic() + NOTED
-            return
+            return reply
         circle = tuple(_wait(**member) for member in found)
         waits = "".join(f"\n  {wait}" for wait in circle)
         msg = f"Deadlock: this wait was ended so that the others can go on.{waits}"

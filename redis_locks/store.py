@@ -227,17 +227,40 @@ def commit_reply(reply: object, token: str) -> str | None:
     return None if done == "0" else "".join(error)
 
 
-async def detect(
-    link: Link, request: Request, where: str, forsaken: str, *, look: bool
-) -> list[dict[str, Any]] | None:
-    """Return the deadlock that this wait was ended for, the caller first; None if it goes on.
+Circle = list[dict[str, Any]]
+"""The waits of a deadlock, the caller's first."""
 
-    `forsaken` are tokens, with spaces between, that hold but that nobody uses any more. Who holds
-    nothing need not `look`: what it waits for is noted, for others to see.
+
+def detect_call(request: Request, where: str, forsaken: str, *, look: bool) -> Call:
+    """Return the call that looks whether this wait is part of a deadlock; see `ask_and_detect`."""
+    return request.keys, (request.token, request.mode, request.who, where, forsaken, int(look))
+
+
+async def ask_and_detect(
+    link: Link, request: Request, wait_ms: int, detection: Call, *, first: bool = False
+) -> tuple[Granted | Refused, Circle | None]:
+    """Take the locks or join the queue, as `acquire`, and then look for a deadlock, in the same round trip.
+
+    Returns the circle that this wait was ended for; None if it goes on.
+    `detection`, from `detect_call`, has the line of code that waits, and the tokens, with spaces between, that hold
+    but that nobody uses any more. Who holds nothing need not `look`: what it waits for is noted, for others to see.
     """
-    token = request.token
-    argv = (token, request.mode, request.who, where, forsaken, int(look))
-    _, found, *circle = echoed(await link.call(scripts.DETECT, (request.keys, argv)), token, 2)
+    call = acquire_call(request, link.listener, wait_ms, first=first)
+    then = link.packed(scripts.DETECT, detection)
+    answer, (*read, found) = await link.call_and_read(scripts.ACQUIRE, call, (*request.reads, then))
+    outcome = acquire_reply(answer, request.token, read)
+    if isinstance(outcome, Granted):
+        return outcome, None
+    if not isinstance(
+        found, bytes
+    ):  # the server may not know that script, or says again what is wrong
+        found = await link.call(scripts.DETECT, detection)
+    return outcome, detect_reply(found, request.token)
+
+
+def detect_reply(reply: object, token: str) -> Circle | None:
+    """Return what the reply says; see `ask_and_detect`."""
+    _, found, *circle = echoed(reply, token, 2)
     return None if found == "0" else list(json.loads(circle[0]))
 
 

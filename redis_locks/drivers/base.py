@@ -67,6 +67,9 @@ class Link(Protocol):
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         """Run a script many times in one round trip; a failed one's reply is its exception."""
 
+    def packed(self, script: Script, call: Call) -> bytes:
+        """Return what runs a script, if the server knows it, among packed commands."""
+
     def listen(self, token: str) -> None:
         """Keep messages for `token` from now on. Some links do so for one token at a time: for the last."""
 
@@ -127,6 +130,13 @@ class CallingLink:
     ) -> tuple[Any, list[Any]]:
         """Run a script and packed commands after it, in one round trip; see `Link`."""
         raise NotImplementedError
+
+    def packed(self, script: Script, call: Call) -> bytes:
+        """Return what runs a script; see `Link`."""
+        # Not above: it imports this module.
+        from redis_locks.drivers.wire import pack_call
+
+        return pack_call(script, call)
 
     async def call(self, script: Script, call: Call) -> Any:
         """Run a script; see `Link`."""

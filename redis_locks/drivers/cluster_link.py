@@ -127,6 +127,10 @@ class ClusterLink(CallingLink):
         patience = 0.0 if self._ear is not None else PATIENCE
         return await self._routed(on_cluster(script), call, reads, patience)
 
+    def packed(self, script: Script, call: Call) -> bytes:
+        """Return what runs a script; see `Link`."""
+        return super().packed(on_cluster(script), call)
+
     async def _routed(
         self, script: Script, call: Call, reads: Sequence[bytes], patience: float
     ) -> tuple[Any, list[Any]]:

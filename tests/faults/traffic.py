@@ -70,13 +70,13 @@ def count_looks(tally: Tally) -> None:
     """Count from here on how often this process looks for a deadlock, or only notes what it waits for."""
     from redis_locks import store
 
-    detect = store.detect
+    detect_call = store.detect_call
 
-    async def counted(*args: Any, look: bool) -> Any:
+    def counted(*args: Any, look: bool) -> Any:
         tally.add("looks" if look else "notes")
-        return await detect(*args, look=look)
+        return detect_call(*args, look=look)
 
-    store.detect = counted  # type: ignore[assignment]
+    store.detect_call = counted
 
 
 def repeat(chance: random.Random, acquires: int, tally: Tally) -> None:
