@@ -225,6 +225,7 @@ def test_a_killed_waiter_is_skipped_at_once(
     assert time.monotonic() - released < 1  # less than a dead waiter may keep what it was handed
 
 
+@pytest.mark.ci
 def test_a_stopped_waiter_delays_the_next_by_two_seconds_at_most_and_waits_on(
     start: Start, ours: World, server_side: Observer, name: str
 ) -> None:

@@ -101,6 +101,7 @@ def test_all_waiting_tasks_of_a_loop_listen_on_one_connection(
     assert set() == server_side.keys()
 
 
+@pytest.mark.ci
 def test_a_waiter_asks_about_ten_times_a_second_and_those_behind_it_less(
     ours: World, server_side: Observer, name: str
 ) -> None:

@@ -59,6 +59,7 @@ def table(seconds: float) -> list[dict[str, Any]]:
     return [row.__dict__ for row in compare(found, seconds)]
 
 
+@pytest.mark.ci
 def test_a_run_measures_the_table_first_and_counts_its_turns(few: None, left: None) -> None:
     seen: list[str] = []
 

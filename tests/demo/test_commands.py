@@ -140,6 +140,7 @@ def test_demo_serves_the_site_on_a_free_port_when_its_own_is_taken(
     assert demo.returncode == 0
 
 
+@pytest.mark.ci
 def test_compare_prints_json_that_a_program_can_read(migrated: dict[str, str]) -> None:
     result = manage(migrated, "compare", "--json", *SHORT)
     assert result.returncode == 0, result.stderr

@@ -92,6 +92,7 @@ def test_only_one_of_two_starts_runs() -> None:
     assert Comparison.objects.count() == 1
 
 
+@pytest.mark.ci
 def test_the_safe_strategies_conserve_the_money_between_processes() -> None:
     run = run_comparison(Plan(seconds=0.2, workers=(4,), accounts=("hot",), rounds=1))
     for row in run.measurements.exclude(strategy="unprotected"):

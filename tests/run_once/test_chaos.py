@@ -29,7 +29,8 @@ MOST = 5
 @pytest.mark.parametrize(
     ("mode", "jobs"),
     [
-        ("blocking", 60),
+        ("blocking", 12),
+        pytest.param("blocking", 60, marks=pytest.mark.ci),
         pytest.param("async", 12, marks=pytest.mark.ci),
         pytest.param("blocking", MANY, marks=pytest.mark.long),
         pytest.param("async", MANY, marks=pytest.mark.long),

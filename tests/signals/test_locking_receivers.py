@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 
 from redis_locks import Hold, Lock, LockLost
 from redis_locks.signals import LockEvent
-from tests.contract.world import PATIENCE, Observer, until
+from tests.contract.world import PATIENCE, Observer
 from tests.signals.conftest import Connect
 
 
@@ -68,8 +68,11 @@ def test_in_a_call_of_sync_to_async_a_receiver_that_locks_in_another_thread_hide
             # asgiref gives back to this call what that one has changed in its context.
             async_to_sync(sync_to_async(take_another, thread_sensitive=False))()
 
+    has_it = threading.Event()
+
     def hold_for_a_moment() -> None:
         with Lock(name):
+            has_it.set()
             server_side.until_waiters(name, 1)
 
     def view() -> bool:
@@ -77,7 +80,7 @@ def test_in_a_call_of_sync_to_async_a_receiver_that_locks_in_another_thread_hide
             pass
         other = threading.Thread(target=hold_for_a_moment)
         other.start()
-        until(lambda: Lock(name).acquire(wait=0) is None)
+        assert has_it.wait(PATIENCE)
         with Lock(name, wait=PATIENCE), Lock(name, wait=0.5):
             other.join(PATIENCE)
             return True
