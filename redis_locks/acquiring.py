@@ -104,13 +104,14 @@ class Acquirable(Beginnable):
     def _only_request(self, side: Side) -> Request | None:
         """Return all that there is to ask, of one server; None if there is more to it."""
         settings = get_settings()
+        if side.backend.prompt is None:
+            return None
         layout, groups = self._groups or (None, [])
         if layout != side.backend.layout:
             groups = side.backend.groups(self._names)
             self._groups = side.backend.layout, groups
         if (
-            side.backend.prompt is None
-            or len(groups) > 1
+            len(groups) > 1
             or (side.session.held and side.session.still_holds())
             or self._crash_release
             or settings.local_batch

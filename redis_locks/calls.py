@@ -41,8 +41,8 @@ def for_calls_of(function: Callable[..., object], *sources: object) -> NamesRend
     if all(isinstance(source, str) for source in sources):
         renderers = [_template_renderer(function, parse(str(source))) for source in sources]
         if len(renderers) == 1:
-            (render_one,) = renderers
-            return lambda args, kwargs: (render_one(args, kwargs),)
+            (only,) = renderers
+            return lambda args, kwargs: (only(args, kwargs),)
         return lambda args, kwargs: validate_names([render(args, kwargs) for render in renderers])
     if callable(name) and not isinstance(name, type) and not iscoroutinefunction(name):
         return functools.partial(_called, name)
@@ -90,18 +90,21 @@ def _template_renderer(function: Callable[..., object], template: NameTemplate) 
         fixed = template.render(lambda root: root)
         return lambda args, kwargs: fixed  # noqa: ARG005 - a Renderer
     signature = signature_of(function)
-    getters = {field.root: _getter(signature, template, field) for field in template.fields}
+    parts = [
+        part if isinstance(part, str) else _getter(signature, template, part)
+        for part in template.parts
+    ]
 
     def render(args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
-        return template.render(lambda root: getters[root](args, kwargs))
+        # As `NameTemplate.render`, with fewer functions: it is done for each call.
+        texts = [part if isinstance(part, str) else part(args, kwargs) for part in parts]
+        return validate_name("".join(texts))
 
     return render
 
 
-def _getter(
-    signature: inspect.Signature, template: NameTemplate, field: Field
-) -> Callable[[tuple[object, ...], Mapping[str, object]], object]:
-    """How to find a parameter's value in a call, without binding the whole signature."""
+def _getter(signature: inspect.Signature, template: NameTemplate, field: Field) -> Renderer:
+    """How to find a field's text in a call, without binding the whole signature."""
     parameter = signature.parameters.get(field.root)
     if parameter is None and not _takes_any_keyword(signature):
         raise _no_such_parameter(signature, template, field)
@@ -112,13 +115,13 @@ def _getter(
     by_keyword = parameter is None or parameter.kind is not Parameter.POSITIONAL_ONLY
     default = Parameter.empty if parameter is None else parameter.default
 
-    def get(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+    def get(args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
         if position is not None and position < len(args):
-            return args[position]
+            return field.value_in(args[position])
         if by_keyword and root in kwargs:
-            return kwargs[root]
+            return field.value_in(kwargs[root])
         if default is not Parameter.empty:
-            return default
+            return field.value_in(default)
         # Most likely the call itself is wrong: then Python's own words are best.
         signature.bind(*args, **kwargs)
         msg = f"lock name {template.text!r}: the call gives no argument named {root!r}"

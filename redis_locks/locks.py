@@ -121,12 +121,15 @@ class Lock(Acquirable):
         return f"{type(self).__name__}({self._name!r})"
 
     def renamed(self, names: tuple[str, ...], label: str | None) -> Lock:
-        """Return a lock that is described as this one, of other valid names, for one call of a function."""
+        """Return a lock that is described as this one, of other valid names, for one call of a function.
+
+        It is not entered as a block.
+        """
         lock = object.__new__(Lock)
         vars(lock).update(vars(self))
         lock._names = names
         lock._name = names[0] if len(names) == 1 else ", ".join(names)
-        lock._label, lock._blocks, lock._groups = label, OpenBlocks(), None
+        lock._label, lock._groups = label, None
         return lock
 
     def acquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:

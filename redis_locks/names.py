@@ -35,11 +35,11 @@ class Field(NamedTuple):
                     f"attribute {attribute!r}"
                 )
                 raise AttributeError(msg) from error
+        if type(value) in _PLAIN and value != "":
+            return str(value)
         return self._as_text(value)
 
     def _as_text(self, value: object) -> str:
-        if type(value) in _PLAIN and value != "":
-            return str(value)
         if value is None:
             # "user:None" would be one lock that everybody without a user shares.
             msg = f"lock name field {{{self.text}}} is None; a name needs a value"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from django.http import HttpRequest, HttpResponse
 
@@ -78,7 +78,7 @@ def request_of(args: tuple[object, ...]) -> HttpRequest | None:
     for value in args[:2]:
         # By type(): isinstance() would make a lazy object (a user) fetch what it stands for.
         if issubclass(type(value), HttpRequest):
-            return cast("HttpRequest", value)
+            return value  # type: ignore[return-value]
         # Django REST framework passes a request of its own around Django's.
         inner = getattr(value, "__dict__", {}).get("_request")
         if isinstance(inner, HttpRequest):

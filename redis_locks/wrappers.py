@@ -6,7 +6,7 @@ import asyncio
 import functools
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any
@@ -17,7 +17,9 @@ from django.http import HttpRequest
 from django.views import View
 
 from redis_locks.calls import Names, NamesRenderer, signature_of
+from redis_locks.conf import UNSET
 from redis_locks.exceptions import LockNotAvailable
+from redis_locks.holds import Hold
 from redis_locks.locks import Lock
 from redis_locks.responses import anote_queue, label_of, note_queue, request_of
 from redis_locks.transactions import RequestTransaction, leave_to, refuse_async_transaction
@@ -82,20 +84,28 @@ class LockedFunction:
     def _call_locked(self, args: Args, kwargs: Kwargs) -> Any:
         request = request_of(args)
         lock = self._lock(self.names_of(args, kwargs), request)
-        with ExitStack() as held:
-            try:
-                hold = held.enter_context(lock.hold())
-            except LockNotAvailable as error:  # ours: the function has not been called yet
-                if request is not None:
-                    note_queue(error, lock.names, self.using)
-                outcome = self.on_conflict(error, request, args, kwargs)
-                return _not_awaitable(outcome)
+        try:
+            hold = lock._enter(UNSET)  # noqa: SLF001 - what raises, and is no block
+        except LockNotAvailable as error:  # ours: the function has not been called yet
+            if request is not None:
+                note_queue(error, lock.names, self.using)
+            outcome = self.on_conflict(error, request, args, kwargs)
+            return _not_awaitable(outcome)
+        # Not a stack of contexts, which would take as long as all else here.
+        try:
             if request is None:
                 result = self.function(*args, **kwargs)
             else:
                 with RequestTransaction(request, self.owner, functools.partial(lock.guard, hold)):
                     result = self.function(*args, **kwargs)
-            return hold_until_done(result, held.pop_all()) if isawaitable(result) else result
+            lasts = isawaitable(result)
+        except BaseException as error:
+            hold.__exit__(type(error), error, error.__traceback__)
+            raise
+        if lasts:
+            return hold_until_done(result, hold)
+        hold.__exit__(None, None, None)
+        return result
 
     async def _await_locked(self, args: Args, kwargs: Kwargs) -> Any:
         request = request_of(args)
@@ -137,36 +147,29 @@ def _not_awaitable(outcome: Any) -> Any:
     return outcome
 
 
-def hold_until_done(result: Awaitable[Any], held: ExitStack) -> Awaitable[Any]:
+def hold_until_done(result: Awaitable[Any], hold: Hold) -> Awaitable[Any]:
     """What a sync function returned instead of a value, with its lock held until it is done."""
     if isinstance(result, asyncio.Future):
         # A task runs by itself; its caller may want to cancel the very object.
-        result.add_done_callback(lambda task: _close_elsewhere(task, held))
+        result.add_done_callback(lambda task: _release_elsewhere(task, hold))
         return result
-    awaiting = _await_and_release(result, held)
+    awaiting = _await_and_release(result, hold)
     # A coroutine that nobody awaits never gets to its end.
-    weakref.finalize(awaiting, held.close)
+    weakref.finalize(awaiting, hold.__exit__, None, None, None)
     return awaiting
 
 
-def _close_elsewhere(task: asyncio.Future[Any], held: ExitStack) -> None:
-    task.get_loop().run_in_executor(None, held.close)
+def _release_elsewhere(task: asyncio.Future[Any], hold: Hold) -> None:
+    task.get_loop().run_in_executor(None, hold.__exit__, None, None, None)
 
 
-async def _await_and_release(result: Awaitable[Any], held: ExitStack) -> Any:
+async def _await_and_release(result: Awaitable[Any], hold: Hold) -> Any:
+    # Releasing blocks for a round trip: not in the event loop's thread.
+    leave = sync_to_async(hold.__exit__, thread_sensitive=False)
     try:
         value = await result
     except BaseException as error:
-        if not await _leave(held, error):
-            raise
-        return None
-    await _leave(held, None)
+        await leave(type(error), error, error.__traceback__)
+        raise
+    await leave(None, None, None)
     return value
-
-
-async def _leave(held: ExitStack, error: BaseException | None) -> bool | None:
-    # Releasing blocks for a round trip: not in the event loop's thread.
-    leave = sync_to_async(held.__exit__, thread_sensitive=False)
-    return await leave(
-        type(error) if error else None, error, error.__traceback__ if error else None
-    )

@@ -83,7 +83,7 @@ class Blocking:
 
     async def hold(self, lock: Lock) -> Hold:
         """See `World`."""
-        return lock.hold().__enter__()
+        return lock._enter(UNSET)  # noqa: SLF001 - what raises, and is no block
 
     async def release(self, hold: Hold) -> None:
         """See `World`."""
