@@ -15,14 +15,17 @@ from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockError
 from redis_locks.identity import caller, holds_nothing, unconfirmed
 from redis_locks.store import Granted, Refused, Request
 
-RECHECK = 2.0
-"""Seconds between two signs of life of a waiter."""
+RECHECK = 6.0
+"""Seconds between two signs of life of a waiter, at most.
 
-NOTED = 8.0
-"""Seconds between two looks for a deadlock of one that can only stand between others.
-
-Those only note what it waits for. The notes of a partition are kept for 10 s after anybody's look.
+Less for a lock with a short lease, and so of those before it, most likely: one of them may be handed the lock and die.
 """
+
+SOONEST = 0.5
+"""Seconds between them at least, whatever the lease is."""
+
+LOOK_AGAIN = 2.0
+"""Seconds between two looks for a deadlock."""
 
 BURIAL = 0.25
 """Seconds between two looks at a holder that is to lose the lock when its process is gone."""
@@ -70,6 +73,7 @@ class Attempt:
     sent = queued = False
     _told = False
     _failures = 0
+    _ask_at = 0.0
 
     def __init__(
         self,
@@ -145,6 +149,9 @@ class Attempt:
         self, link: Link, message: bytes | None, reply: Refused, sent: float
     ) -> Won | Refused | None:
         """Go on after `message`, or None, was heard after `reply` to what was sent then; see `_stand`."""
+        if message is None and self._long_at <= monotonic() < self._ask_at:
+            await self._tell(reply)
+            message = await link.receive(self.token, max(0.0, self._ask_at - monotonic()))
         won = None
         if message is not None:
             granted = store.grant_message(message)
@@ -201,10 +208,16 @@ class Attempt:
         return -1 if self._wait_for_ever else max(1, int((self._until - now) * 1000))
 
     def pause(self, reply: Refused) -> float:
-        """Return for how many seconds to listen, after `reply`, until it is time to ask again."""
+        """Return for how many seconds to listen, after `reply`, until it is time to ask again, or to tell of a long wait."""
         holder_left = max(0.0, (reply.ends_ms - reply.at_ms) / 1000) + _EXPIRY_SLACK
+        if not self._told and holds_nothing(self.token, task=self.driver.suspends):
+            # It closes no circle; who does sees what it waits for.
+            self._suspicious_at = inf
         now = monotonic()
-        return max(0.0, min(self._left(now), holder_left, self._recheck, self._suspicious_at - now))
+        recheck = min(self._recheck, max(SOONEST, self.request.lease_ms / 1000))
+        left = min(self._left(now), holder_left, recheck, self._suspicious_at - now)
+        self._ask_at = now + left
+        return max(0.0, min(left, self._long_at - now))
 
     def won_by(self, granted: Granted, reply: Refused, sent: float) -> Won | None:
         """Return what was granted by a message heard just now, after `reply` to what was sent then; None if it is over."""
@@ -222,17 +235,13 @@ class Attempt:
 
     async def _ask_and_look(self, link: Link, wait_ms: int, *, first: bool) -> Granted | Refused:
         """Ask, and look for a deadlock in the same round trip. Raises DeadlockDetected."""
-        look = self._told or not holds_nothing(self.token, task=self.driver.suspends)
-        closes = look or len(self.request.names) > 1
-        self._suspicious_at = monotonic() + RECHECK
+        self._suspicious_at = monotonic() + LOOK_AGAIN
         self._told = False
-        detection = store.detect_call(self.request, caller(), unconfirmed(), look=look)
+        detection = store.detect_call(self.request, caller(), unconfirmed())
         reply, found = await store.ask_and_detect(
             link, self.request, wait_ms, detection, first=first
         )
         if found is None:
-            if not closes:
-                self._suspicious_at = monotonic() + NOTED
             return reply
         circle = tuple(_wait(**member) for member in found)
         waits = "".join(f"\n  {wait}" for wait in circle)

@@ -36,7 +36,6 @@ class LockKeys(NamedTuple):
     queue: bytes
     claims: bytes
     fence: bytes
-    looked: bytes
 
 
 def validate_name(name: object, *, argument: str = "name") -> str:

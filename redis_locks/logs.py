@@ -29,7 +29,7 @@ _LINES: Mapping[Kind, str] = {
     "adopted": "Lock %(name)s adopted (%(mode)s), held for %(held).3f s so far, fencing token %(token)s",
     "released": "Lock %(name)s released after %(held).3f s, fencing token %(token)s",
     "contended": "Lock %(name)s (%(mode)s) is held by %(holder)s",
-    "waiting": "%(who)s has been waiting for %(waited).1f s for lock %(name)s (%(mode)s), held by %(holder)s",
+    "waiting": "%(who)s has been waiting for %(waited).1f s for lock %(name)s (%(mode)s), held by %(holder)s when last asked",
     "timed_out": "Lock %(name)s (%(mode)s) did not become free within %(wait)g s; it is held by %(holder)s",
     "deadlock": "Deadlock: the wait for lock %(name)s was ended so that the others can go on.%(circle)s",
     "lost": "Lock %(name)s is lost after %(held).3f s: %(reason)s; fencing token %(token)s",

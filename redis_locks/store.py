@@ -231,9 +231,9 @@ Circle = list[dict[str, Any]]
 """The waits of a deadlock, the caller's first."""
 
 
-def detect_call(request: Request, where: str, forsaken: str, *, look: bool) -> Call:
+def detect_call(request: Request, where: str, forsaken: str) -> Call:
     """Return the call that looks whether this wait is part of a deadlock; see `ask_and_detect`."""
-    return request.keys, (request.token, request.mode, request.who, where, forsaken, int(look))
+    return request.keys, (request.token, request.mode, request.who, where, forsaken)
 
 
 async def ask_and_detect(
@@ -243,7 +243,7 @@ async def ask_and_detect(
 
     Returns the circle that this wait was ended for; None if it goes on.
     `detection`, from `detect_call`, has the line of code that waits, and the tokens, with spaces between, that hold
-    but that nobody uses any more. Who holds nothing need not `look`: what it waits for is noted, for others to see.
+    but that nobody uses any more.
     """
     call = acquire_call(request, link.listener, wait_ms, first=first)
     then = link.packed(scripts.DETECT, detection)

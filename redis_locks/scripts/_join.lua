@@ -9,7 +9,7 @@ if not heir and ARGV[3] == "exclusive" and ARGV[7] ~= "0" then
     if wait ~= 0 then
       local most = wait < 0 and "0" or ARGV[6]
       local claim = "0 " .. now .. " exclusive " .. ARGV[2] .. " " .. ARGV[5] .. " " .. most .. " " .. size .. " " .. ARGV[4]
-      local kept = now + math.max(ARGV[2], 6000)
+      local kept = now + math.max(ARGV[2], 18000)
       local expires = string.format("%.0f", kept + 4000)
       for place = 1, size do
         local queue, claims = QUEUE .. names[place], CLAIMS .. names[place]

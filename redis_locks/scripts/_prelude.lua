@@ -8,10 +8,9 @@
 --   P{n}:claims:NAME   HASH    token of a waiter or sharer -> claim; mode -> number of sharers
 --                              in it; "capacity" -> see `capacity_beside`
 --   P{n}:fence:NAME    STRING  the last fencing token given out, or reserved with it
---   P{n}:looked:NAME   STRING  there while somebody who can close a circle waits here for long: see detect
 --   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
 --   P{n}:done:TOKEN    STRING  says for a minute what a commit, force-release or cancellation did
---   P{n}:waits         HASH    session -> what it waits for, of those that wait for long: see detect
+--   P{n}:waits         HASH    session -> what it waits for, of those that hold something and wait for long: see detect
 --   P{n}:index         ZSET    name of a held or waited-for lock -> end of its last lease (ms)
 -- ARGV, always first: token.
 --
@@ -42,7 +41,7 @@ local index, token = KEYS[1], ARGV[1]
 local tag = string.sub(index, 1, -6)
 local HOLDER, SHARERS, QUEUE = tag .. "holder:", tag .. "sharers:", tag .. "queue:"
 local CLAIMS, FENCE, SET, DONE = tag .. "claims:", tag .. "fence:", tag .. "set:", tag .. "done:"
-local WAITS, LOOKED = tag .. "waits", tag .. "looked:"
+local WAITS = tag .. "waits"
 
 local FENCE_KEPT_MS = 3600000
 local DONE_KEPT_MS = 60000
@@ -50,9 +49,9 @@ local DONE_KEPT_MS = 60000
 -- must be out of use even if that dies.
 local FENCE_RESERVED = 16
 local INDEX_SLACK_MS = 60000
--- A waiter says every 2 s that it is there; after three missed turns its place may go. The
+-- A waiter says every 6 s that it is there; after three missed turns its place may go. The
 -- slack saves setting the expiry anew each time.
-local WAITER_KEPT_MS = 6000
+local WAITER_KEPT_MS = 18000
 local WAITER_SLACK_MS = 4000
 
 local CLAIM = "^(%d+) (%d+) (%S+) (%d+) (%S+) (%d+) (%d+) (.*)$"

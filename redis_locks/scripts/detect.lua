@@ -2,8 +2,10 @@
 -- youngest waiter in the circle, end its wait: exactly one party of a deadlock gives way.
 --
 -- A wait is in the way of another if it holds what that one waits for, or stands before it in the
--- queue. Each session (thread or task) that has waited for a while writes down here what it
--- waits for; in a deadlock that is everybody, so the last to come sees the whole circle.
+-- queue. Each session (thread or task) that holds something, and has waited for a while, looks, and so
+-- writes down here what it waits for; so the last of them to come sees the whole circle. Who holds nothing is in a circle
+-- only if it stands before somebody: there its claim says what it waits for. It is told to look when it is in a
+-- circle, as nobody else knows its line of code.
 -- Who holds in a mode that leaves room for the wait is not in its way. A wait for a permit is a dead
 -- end only if so many of those who have one never go on that none will ever be to spare.
 --
@@ -13,7 +15,6 @@
 --   3 who, for people
 --   4 where, the line of code that waits, for people
 --   5 tokens of the caller's process that hold but will not be renewed; they are in nobody's way
---   6 whether the caller holds something, or was told to look: 1 or 0
 -- Reply: "token 0"          no deadlock that is the caller's to end
 --        "token 1 circle"   its wait is over; JSON list of {names, mode, who, where}, caller first
 
@@ -23,7 +24,6 @@ local forsaken = {}
 for each in string.gmatch(ARGV[5], "%S+") do
   forsaken[each] = true
 end
-local look = ARGV[6] == "1"
 local mine = session(token)
 
 -- The last lock of a set is one in whose queue its waiter always stands.
@@ -35,42 +35,15 @@ local function since(wait)
   return tonumber(string.match(claim_in_queue(wait), "^0 (%d+) "))
 end
 
+
 local plain = mode_at(mode, #all)
 local me = { token = token, names = all, mode = plain, asked = mode, who = who, where = where }
 me.since = since(me)
 if not me.since then
   return token .. " 0"
 end
-local first = call("HSET", WAITS, mine, cjson.encode(me)) == 1
+call("HSET", WAITS, mine, cjson.encode(me))
 call("PEXPIRE", WAITS, WAITS_KEPT_MS)
-
--- Whether somebody who stands behind the caller has looked before it did. It need not be asked unless
--- somebody waits there who holds something, or stands in several queues: in any circle such a one
--- stands behind the caller, too.
-local function is_late()
-  for _, name in ipairs(all) do
-    local place = call("EXISTS", LOOKED .. name) == 1 and call("LPOS", QUEUE .. name, token)
-    for _, behind in ipairs(place and call("LRANGE", QUEUE .. name, place + 1, -1) or {}) do
-      if call("HEXISTS", WAITS, session(behind)) == 1 then
-        return true
-      end
-    end
-  end
-  return false
-end
-
-if look or #all > 1 then
-  for _, name in ipairs(all) do
-    -- It looks again and again for as long as it waits.
-    call("SET", LOOKED .. name, "", "PX", WAITER_KEPT_MS)
-  end
-end
-
--- Who holds nothing can only be in the way of those behind it in a queue, and they look later; so it
--- completes no circle, and a lock for which thousands wait costs the server nothing more.
-if not (look or (first and is_late())) then
-  return token .. " 0"
-end
 
 -- What each session waits for; false if it does not, or has not for long.
 local waits = { [mine] = me }
@@ -88,6 +61,25 @@ local function wait_of(its_token)
     waits[its] = began and wait or false
   end
   return waits[its]
+end
+
+-- What those wait for who stand in a queue and have not written it down.
+local unwritten = {}
+
+-- What `waiter` waits for, who stands in the queue of `name` with `claim`; nil if nobody knows any more.
+local function wait_in_queue(name, waiter, claim)
+  local wait = wait_of(waiter)
+  if wait and wait.token == waiter then
+    return wait
+  end
+  if unwritten[waiter] == nil then
+    local began, asked, size = string.match(claim, "^0 (%d+) (%S+) %d+ %S+ %d+ (%d+) ")
+    local names = asked and wanted(name, waiter, tonumber(size))
+    unwritten[waiter] = names
+        and { token = waiter, names = names, mode = mode_at(asked, #names), asked = asked, since = tonumber(began) }
+      or false
+  end
+  return unwritten[waiter] or nil
 end
 
 -- Those of `tokens` that wait, and whose going is waited for by whoever else there is.
@@ -152,8 +144,8 @@ local function before(name, waiter)
       queue.before[each] = queue.last or false
       local claim = call("HGET", CLAIMS .. name, each) or ""
       local asked, size = string.match(claim, "^0 %d+ (%S+) %d+ %S+ %d+ (%d+) ")
-      local wait = asked and not (size == "1" and queue.told[asked]) and wait_of(each)
-      if wait and wait.token == each then
+      local wait = asked and not (size == "1" and queue.told[asked]) and wait_in_queue(name, each, claim)
+      if wait then
         queue.told[asked] = queue.told[asked] or size == "1"
         queue.last = wait
       end
@@ -272,10 +264,31 @@ while step.from do
     youngest = wait
   end
 end
-if youngest ~= me then
-  -- It looked before the circle was complete: let it look again. No fencing token, no grant.
-  local _, _, _, _, listener = string.match(claim_in_queue(youngest), CLAIM)
-  tell(listener, youngest.token .. " 0 " .. text(clock()))
+local to_look = {}
+for _, wait in ipairs(circle) do
+  if not wait.where then
+    to_look[#to_look + 1] = wait
+  end
+end
+if youngest ~= me and youngest.where then
+  -- It looked before the circle was complete.
+  to_look[#to_look + 1] = youngest
+end
+local _, _, _, _, my_listener = string.match(claim_in_queue(me), CLAIM)
+for _, wait in ipairs(to_look) do
+  local _, _, _, _, listener = string.match(claim_in_queue(wait), CLAIM)
+  -- No fencing token, no grant. If nobody listens, it is dead, and its place goes, as when it is to be granted something.
+  if tell(listener, wait.token .. " 0 " .. text(clock())) == 0 then
+    leave(wait.names, wait.token)
+    local fence = settle(wait.names)
+    if fence then
+      -- The caller had waited for that place only. It reads no grant in this reply.
+      tell(my_listener, token .. " " .. fence .. " " .. text(now))
+    end
+    break -- the circle is open
+  end
+end
+if #to_look > 0 then
   return token .. " 0"
 end
 leave(all, token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 from unittest.mock import patch
 
-from redis_locks import Hold, acquiring, attempts, conf, inspection, scripts, store
+from redis_locks import Hold, acquiring, attempts, conf, inspection, observing, scripts, store
 from redis_locks.backends import backend_for
 from redis_locks.drivers.base import Unreachable, run_blocking
 from redis_locks.drivers.blocking import ALONE, BlockingDriver
@@ -48,11 +48,21 @@ def broken_in_line(stage: Stage) -> None:
 
 
 def long(stage: Stage) -> None:
-    """After a while it looks for a deadlock, asks again, and tells."""
+    """After a while that is told, and nothing asked, as it holds nothing that another could wait for."""
     hasty = conf.get_settings()._replace(deadlock_timeout=0.01)
-    with patch.object(acquiring, "get_settings", lambda: hasty), stage.lock:
+    told, tell = [], observing.tell_refused
+
+    async def noted(driver: Any, kind: Any, *args: Any, **details: Any) -> None:
+        await tell(driver, kind, *args, **details)
+        told.append(kind)
+
+    with (
+        patch.object(acquiring, "get_settings", lambda: hasty),
+        patch.object(observing, "tell_refused", noted),
+        stage.lock,
+    ):
         waiting = stage.in_line()
-        until(lambda: len(stage.ran) >= 4)
+        until(lambda: "waiting" in told)
     stage.end(waiting)
 
 

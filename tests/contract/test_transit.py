@@ -145,8 +145,10 @@ def test_in_transit_it_is_nobodys_and_no_part_of_a_deadlock(
 
     with ThreadPoolExecutor(2) as pool:
         parties = [pool.submit(taker), pool.submit(giver)]
-        # Both have looked for a deadlock, and neither was ended.
-        until(lambda: len(server_side.noted(name)) >= 2 or any(each.done() for each in parties))
+        server_side.until_waiters(f"{name}:2", 1)
+        server_side.client.delete("redis_locks{0}:waits")
+        # The one that holds something has looked for a deadlock since then, and neither was ended.
+        until(lambda: server_side.noted(name) or any(each.done() for each in parties))
         assert [False, False] == [each.done() for each in parties]
         Hold.adopt(texts[0]).release()
         assert [None, None] == [each.result(PATIENCE) for each in parties]

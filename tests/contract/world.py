@@ -205,7 +205,7 @@ class Observer:
         left = set()
         for key in self.client.scan_iter(match="redis_locks{*", count=1000):
             kind, _, of = key.decode(errors="replace").partition("}:")[2].partition(":")
-            if (of == name and kind not in {"fence", "looked"}) or self._mentions(kind, key, name):
+            if (of == name and kind != "fence") or self._mentions(kind, key, name):
                 left.add(kind)
         return left
 

@@ -36,7 +36,7 @@ _KEEPING = replace(
 )
 _LOSING = replace(_KEEPING, key="losing", options=())
 
-_KINDS_KEPT = {"fence", "index", "looked"}
+_KINDS_KEPT = {"fence", "index"}
 """The keys that outlast the last hold for a while, but for statistics."""
 
 

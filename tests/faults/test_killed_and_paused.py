@@ -81,7 +81,7 @@ def test_a_stopped_waiter_delays_the_queue_by_its_lease_at_most(crew: Crew, name
     holder.ask("acquire", name=name)
     stopped.tell("acquire", name=name, lease=1.0)
     crew.server_side.until_waiters(name, 1)
-    heir.tell("acquire", name=name)
+    heir.tell("acquire", name=name, lease=1.0)
     crew.server_side.until_waiters(name, 2)
     stopped.send(signal.SIGSTOP)
     freed = holder.ask("release")["at"]

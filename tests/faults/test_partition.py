@@ -40,7 +40,7 @@ def test_a_waiter_cut_off_delays_the_queue_by_its_lease_at_most_and_queues_again
     hold = held(world, Lock(name))
     cut_off = world.start(world.acquire, Lock(name, using=proxy.url, lease=0.5, wait=PATIENCE))
     server_side.until_waiters(name, 1)
-    heir = world.start(world.acquire, Lock(name, wait=PATIENCE))
+    heir = world.start(world.acquire, Lock(name, lease=0.5, wait=PATIENCE))
     server_side.until_waiters(name, 2)
     proxy.part()
     freed = time.monotonic()

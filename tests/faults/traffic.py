@@ -67,14 +67,14 @@ def nest(chance: random.Random, tally: Tally) -> None:
 
 
 def count_looks(tally: Tally) -> None:
-    """Count from here on how often this process looks for a deadlock, or only notes what it waits for."""
+    """Count from here on how often this process looks for a deadlock."""
     from redis_locks import store
 
     detect_call = store.detect_call
 
-    def counted(*args: Any, look: bool) -> Any:
-        tally.add("looks" if look else "notes")
-        return detect_call(*args, look=look)
+    def counted(*args: Any) -> Any:
+        tally.add("looks")
+        return detect_call(*args)
 
     store.detect_call = counted
 
@@ -141,9 +141,9 @@ def traffic(acquires: int, *, deadlock_timeout: float = 0.05) -> dict[str, Any]:
             left = sorted(
                 key.decode()
                 for key in client.scan_iter("redis_locks{*", count=1000)
-                if key.split(b"}:")[1].partition(b":")[0] not in {b"fence", b"looked"}
+                if key.split(b"}:")[1].partition(b":")[0] != b"fence"
             )
-    known = {"acquires", "looks", "notes", "exclusive", "shared", "set", "permit"}
+    known = {"acquires", "looks", "exclusive", "shared", "set", "permit"}
     failures: dict[str, Any] = {kind: count for kind, count in counts.items() if kind not in known}
     failures |= {"false alarms": len(alarms)} if alarms else {}
     failures |= {"keys left": left} if left else {}

@@ -53,7 +53,7 @@ def test_every_job_is_done_once_or_exhausted_after_exactly_its_attempts(
     assert 0 == ran.returncode, ran.stderr
     killed = int(ran.stdout)
     # A short form may be over before the last one.
-    assert killed >= (1 if kills == FEW else WORKERS)
+    assert killed >= (1 if kills == FEW else min(WORKERS, jobs // 6))
     checked = [_check(records, name, number) for number in range(jobs)]
     assert {"done", "exhausted"} == {state for state, _ in checked}
     assert kills == FEW or any(died for _, died in checked), (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ class Bench:
         self._foreign: set[bytes] = set()
         self._asked: set[str] = set()
         self._subscriptions: list[Any] = []
+        self._messages: defaultdict[Any, deque[list[str]]] = defaultdict(deque)
 
     def run(self, script: Script, token: str, *argv: object, names: Sequence[str] = ()) -> Any:
         keys = set_keys(self.prefix, 0, tuple(names) or (self.name,))
@@ -97,10 +99,12 @@ class Bench:
 
     def heard(self, subscription: Any) -> list[str] | None:
         """Return the words of the next message; None if there is none."""
+        pending = self._messages[subscription]
         # The reply to a ping comes after all messages sent before it.
         subscription.ping()
-        message = subscription.get_message(timeout=5)
-        return message["data"].decode().split(" ") if message["type"] == "message" else None
+        while (message := subscription.get_message(timeout=5))["type"] == "message":
+            pending.append(message["data"].decode().split(" "))
+        return pending.popleft() if pending else None
 
     def holder(self) -> str | None:
         held = self.holders()

@@ -15,12 +15,8 @@ def detect(
     *,
     mode: str = "exclusive",
     forsaken: str = "",
-    look: bool = True,
 ) -> str:
-    words = bench.words(
-        scripts.DETECT, token, mode, WHO, "bank.py:7", forsaken, int(look), names=names
-    )
-    return words[0]
+    return bench.words(scripts.DETECT, token, mode, WHO, "bank.py:7", forsaken, names=names)[0]
 
 
 def test_the_youngest_of_a_circle_gives_way_and_leaves_the_queue(bench: Bench) -> None:
@@ -56,16 +52,14 @@ def test_a_hold_that_nobody_uses_any_more_is_in_nobodys_way(bench: Bench) -> Non
     assert "1" == detect(bench, "A.2", X)
 
 
-def test_what_is_noted_of_a_waiter_that_only_stands_between_others_is_kept_until_it_notes_it_again(
-    bench: Bench,
-) -> None:
+def test_what_a_waiter_writes_down_is_kept_until_it_looks_again(bench: Bench) -> None:
     bench.acquire("A.1", names=X)
     bench.listen("B.1")
     bench.queue_up("B.1", names=X)
     seconds, microseconds = bench.client.time()
-    assert "0" == detect(bench, "B.1", X, look=False)
+    assert "0" == detect(bench, "B.1", X)
     (waits,) = (key for key in bench.all_keys() if key.endswith(b":waits"))
     assert bench.client.hexists(waits, "B")
     ends = bench.client.pexpiretime(waits) / 1000
     # A second to spare, for a waiter that is slow.
-    assert attempts.NOTED + 1 < ends - seconds - microseconds / 1e6
+    assert attempts.LOOK_AGAIN + 1 < ends - seconds - microseconds / 1e6

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from itertools import permutations
+from time import sleep
+from typing import Any
 
 import pytest
 
 from redis_locks import scripts
-from redis_locks.keys import lock_keys
 from tests.scripts.bench import WHO, Bench
 from tests.scripts.test_detect import X, Y, detect
 
 S = ("s",)
 
 
-def stand(bench: Bench, token: str, names: tuple[str, ...], mode: str = "exclusive") -> object:
+def stand(bench: Bench, token: str, names: tuple[str, ...], mode: str = "exclusive") -> Any:
     heard = bench.listen(token)
     bench.queue_up(token, names=names, mode=mode)
     return heard
@@ -24,31 +25,80 @@ def stand(bench: Bench, token: str, names: tuple[str, ...], mode: str = "exclusi
 WANTED = {"A.2": (X, "exclusive"), "B.2": (X, "shared"), "C.2": (Y, "exclusive")}
 
 
-@pytest.mark.parametrize("order", list(permutations(WANTED)), ids="".join)
-def test_a_place_alone_can_close_a_circle_whoever_looks_last(
-    bench: Bench, order: tuple[str, ...]
-) -> None:
-    """C shares x, and B could; but A, who holds nothing, stands between them. C waits for B's y."""
-    bench.acquire("C.1", names=X, mode="shared")
-    bench.acquire("B.1", names=Y)
-    heard = {token: stand(bench, token, *wanted) for token, wanted in WANTED.items()}
-    *early, last = order
-    for token in early:
-        assert "0" == look(bench, token)
-    found = look(bench, last)
-    if last == "C.2":
-        assert "1" == found
-        return
-    assert "0" == found
-    message = bench.heard(heard["C.2"])  # it is the youngest, and told to look
-    assert message is not None
-    assert ["C.2", "0"] == message[:2]
-    assert "1" == look(bench, "C.2")
-
-
 def look(bench: Bench, token: str) -> str:
     names, mode = WANTED[token]
-    return detect(bench, token, names, mode=mode, look=token[0] != "A")
+    return detect(bench, token, names, mode=mode)
+
+
+def told_to_look(bench: Bench, heard: dict[str, Any]) -> set[str]:
+    """Return who heard that it is to look."""
+    messages = {token: bench.heard(subscription) for token, subscription in heard.items()}
+    told = {token: message for token, message in messages.items() if message}
+    assert all(message[:2] == [token, "0"] for token, message in told.items())
+    return set(told)
+
+
+@pytest.mark.parametrize("looks", list(permutations(["B.2", "C.2"])), ids="".join)
+@pytest.mark.parametrize("order", ["ABC", "ACB", "CAB"])
+def test_a_place_alone_can_close_a_circle_whoever_looks_last(
+    bench: Bench, order: str, looks: tuple[str, ...]
+) -> None:
+    """C shares x, and B could; but A, who holds nothing, stands between them. C waits for B's y.
+
+    A does not look by itself: it is told when it is in a circle, as is who came last.
+    """
+    bench.acquire("C.1", names=X, mode="shared")
+    bench.acquire("B.1", names=Y)
+    heard = {}
+    for token in (f"{letter}.2" for letter in order):
+        names, mode = WANTED[token]
+        heard[token] = stand(bench, token, names, mode)
+        sleep(0.002)
+    youngest = f"{order[-1]}.2"
+    first, last = looks
+    assert "0" == look(bench, first)
+    assert not told_to_look(bench, heard)
+    assert "0" == look(bench, last)
+    assert {"A.2", youngest} - {last} == told_to_look(bench, heard) - {last}
+    assert "0" == look(bench, "A.2")
+    assert {youngest} == told_to_look(bench, heard)
+    assert "1" == look(bench, youngest)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_dead_waiters_place_closes_no_circle(bench: Bench, size: int) -> None:
+    """A, who would have to look, is dead: B waits for nothing but A's place, and gets the lock in its stead."""
+    bench.acquire("C.1", names=X, mode="shared")
+    bench.acquire("B.1", names=Y)
+    dying = stand(bench, "A.2", (*X, "z")[:size])
+    heard = {token: stand(bench, token, *WANTED[token]) for token in ("B.2", "C.2")}
+    dying.unsubscribe()
+    assert dying.get_message(timeout=5)["type"] == "unsubscribe"
+    assert "0" == look(bench, "C.2")
+    assert "0" == look(bench, "B.2")
+    message = bench.heard(heard["B.2"])
+    assert message is not None
+    assert "B.2" == message[0]
+    assert int(message[1]) > 0
+    assert {"B.2", "C.1"} == set(bench.holders("x"))
+    assert "0" == look(bench, "C.2")
+    assert bench.heard(heard["C.2"]) is None
+
+
+def test_what_a_set_waits_for_is_known_by_its_claim(bench: Bench) -> None:
+    """A waits for x and z, and holds neither; B stands behind it at z, and has y, for which C waits with x."""
+    wants = (*X, "z")
+    bench.acquire("C.1", names=X)
+    bench.acquire("B.1", names=Y)
+    heard = {"A.2": stand(bench, "A.2", wants), "B.2": stand(bench, "B.2", ("z",))}
+    sleep(0.002)
+    heard["C.2"] = stand(bench, "C.2", Y)
+    assert "0" == detect(bench, "B.2", ("z",))
+    assert "0" == detect(bench, "C.2", Y)
+    assert {"A.2"} == told_to_look(bench, heard)
+    assert "0" == detect(bench, "A.2", wants)
+    assert {"C.2"} == told_to_look(bench, heard)
+    assert [[*Y], ["z"], [*wants]] == [wait["names"] for wait in circle(bench, "C.2", Y)]
 
 
 def permits(bench: Bench, *tokens: str, capacity: int) -> None:
@@ -107,7 +157,6 @@ def test_a_permit_to_spare_ends_a_circle_of_those_before_it_in_queue_too(bench: 
     bench.acquire("A.1", names=X)
     permits(bench, "P.1", "Q.1", capacity=2)
     stand(bench, "W.1", S, "permit:2")
-    assert "0" == detect(bench, "W.1", S, mode="permit:2", look=False)
     stand(bench, "P.2", X)
     assert "0" == detect(bench, "P.2", X)
     stand(bench, "A.2", S, "permit:2")
@@ -135,72 +184,50 @@ def test_a_set_stands_in_the_way_of_those_behind_it_at_each_of_its_locks(bench: 
     bench.acquire("C.1", names=X)
     bench.acquire("B.1", names=("z",))
     stand(bench, "A.1", X + Y)
-    assert "0" == detect(bench, "A.1", X + Y, look=False)
     stand(bench, "B.2", Y)
     assert "0" == detect(bench, "B.2", Y)
     stand(bench, "C.2", ("z",))
+    assert "0" == detect(bench, "C.2", ("z",))
+    assert "0" == detect(bench, "A.1", X + Y)  # as it was told
     assert "1" == detect(bench, "C.2", ("z",))
 
 
-def circle(bench: Bench, token: str, names: tuple[str, ...]) -> list[str]:
-    words = bench.words(scripts.DETECT, token, "exclusive", WHO, f"{token}:1", "", 1, names=names)
+def circle(bench: Bench, token: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    words = bench.words(scripts.DETECT, token, "exclusive", WHO, f"{token}:1", "", names=names)
     assert "1" == words[0]
-    return [wait["where"] for wait in json.loads(" ".join(words[1:]))]
+    found: list[dict[str, Any]] = json.loads(" ".join(words[1:]))
+    return found
 
 
 def test_who_only_stands_between_two_of_a_circle_is_not_part_of_it(bench: Bench) -> None:
     """A's place is in the way of D's; what stands between them is not needed for that."""
     bench.acquire("C.1", names=X, mode="shared")
     bench.acquire("D.1", names=Y)
-    for token, mode in (("A.1", "exclusive"), ("B.1", "shared")):
-        stand(bench, token, X, mode)
-        assert "0" == detect(bench, token, X, mode=mode, look=False)
-    stand(bench, "D.2", X, "shared")
+    heard = {}
+    for token, mode in (("A.1", "exclusive"), ("B.1", "shared"), ("D.2", "shared")):
+        heard[token] = stand(bench, token, X, mode)
     assert "0" == detect(bench, "D.2", X, mode="shared")
     stand(bench, "C.2", Y)
-    assert ["C.2:1", "bank.py:7", "bank.py:7"] == circle(bench, "C.2", Y)
+    assert "0" == detect(bench, "C.2", Y)
+    assert {"A.1"} == told_to_look(bench, heard)
+    assert "0" == detect(bench, "A.1", X)
+    where = [wait["where"] for wait in circle(bench, "C.2", Y)]
+    assert ["C.2:1", "bank.py:7", "bank.py:7"] == where
 
 
-@pytest.mark.parametrize("holds", [True, False])
-def test_a_look_costs_no_more_than_the_queue_is_long(bench: Bench, *, holds: bool) -> None:
-    """Nothing if the caller holds nothing and has looked before: hundreds may wait for one lock."""
+def test_a_look_costs_no_more_than_the_queue_is_long(bench: Bench) -> None:
     bench.acquire("H.1", names=X)
     tokens = [f"W{number}.1" for number in range(60)]
     bench.queue_up(*tokens, names=X)
-    for token in tokens:
-        assert "0" == detect(bench, token, X, look=holds)
     before = commands(bench)
-    assert "0" == detect(bench, tokens[-1], X, look=holds)
-    assert commands(bench) - before < (len(tokens) * 2 if holds else 20)
-
-
-def test_the_first_looks_of_a_crowd_cost_nothing_for_who_stands_behind(bench: Bench) -> None:
-    """Of thousands, each would look at all others."""
-    bench.acquire("H.1", names=X)
-    bench.acquire("A.1", names=Y)
-    bench.acquire("Z.1", names=("z",))
-    bench.queue_up("A.2", names=("z",))
-    assert "0" == detect(bench, "A.2", ("z",))  # that one waits elsewhere
-    tokens = [f"W{number}.1" for number in range(60)]
-    bench.queue_up(*tokens, names=X)
-    before = commands(bench)
+    assert "0" == detect(bench, tokens[-1], X)
+    few = commands(bench) - before
     for token in tokens:
-        assert "0" == detect(bench, token, X, look=False)
-    assert commands(bench) - before <= len(tokens) * 4
-
-
-def test_who_could_close_a_circle_is_remembered_for_as_long_as_it_may_stand_there(
-    bench: Bench,
-) -> None:
-    bench.acquire("H.1", names=X)
-    keys = {name: lock_keys(bench.prefix, 0, name).looked for name in (*X, *Y)}
-    for who, names, look in (("A.1", X, False), ("B.1", X, True), ("C.1", X + Y, False)):
-        bench.queue_up(who, names=names)
-        bench.client.delete(*keys.values())
-        assert "0" == detect(bench, who, names, look=look)
-        for name in names:
-            left = bench.client.pttl(keys[name])
-            assert 5000 < left <= 6000 if who != "A.1" else left == -2
+        assert "0" == detect(bench, token, X)
+    before = commands(bench)
+    assert "0" == detect(bench, tokens[-1], X)
+    assert commands(bench) - before < few + 5
+    assert few < len(tokens) * 1.5
 
 
 def commands(bench: Bench) -> int:

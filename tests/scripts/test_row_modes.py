@@ -213,7 +213,7 @@ def test_a_repeated_acquire_keeps_place_and_hold(bench: Bench) -> None:
 
 
 def detect(bench: Bench, token: str, names: tuple[str, ...], mode: str) -> str:
-    return bench.words(scripts.DETECT, token, mode, WHO, "x.py:1", "", 1, names=names)[0]
+    return bench.words(scripts.DETECT, token, mode, WHO, "x.py:1", "", names=names)[0]
 
 
 def test_a_circle_through_a_row_and_its_model_is_found(bench: Bench) -> None:
