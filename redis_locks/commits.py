@@ -46,6 +46,8 @@ async def commands_of(
         for word in (*str(name).split(), *words):
             if codec and type(word) is str:
                 command.append(word.encode(*codec))
+            elif codec and type(word) is int:
+                command.append(b"%d" % word)
             else:
                 command.append(encode(word))
         if command[0].upper().startswith(_SCRIPTS) or len(command) > MAX_WORDS:

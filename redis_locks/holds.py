@@ -46,9 +46,9 @@ class Hold(Movable):
         self._require_committable()
         queued = commits.queue_of(pipe)
         commands = await commits.commands_of(queued, driver, tenure.lease.keys)
-        if self.is_lost:
-            raise self._lost()
         lease = tenure.lease
+        if lease.is_over():
+            raise self._lost()
         if lease.line is not None:
             await self._restate(driver)
             lease = tenure.lease

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from redis_locks.beside import require_beside
@@ -90,8 +91,12 @@ def packed_reads(commands: Iterable[Command]) -> tuple[bytes, ...]:
             and command[0] in READ_ONLY
         )
         words: Sequence[Any] = command if usual else _words(command)
-        packed.append(pack_command(*words))
+        packed.append(_packed(*words))
     return tuple(packed)
+
+
+_packed: Final = lru_cache(maxsize=256)(pack_command)
+"""For hot data the same is read again and again."""
 
 
 def _words(command: object) -> list[bytes | str]:
