@@ -31,6 +31,7 @@ BURIAL = 0.25
 """Seconds between two looks at a holder that is to lose the lock when its process is gone."""
 
 _EXPIRY_SLACK = 0.005
+_LATE = 0.1
 _TRIES = 5
 _BACKOFF = 0.25
 _SNAG = 0.25
@@ -149,7 +150,12 @@ class Attempt:
         self, link: Link, message: bytes | None, reply: Refused, sent: float
     ) -> Won | Refused | None:
         """Go on after `message`, or None, was heard after `reply` to what was sent then; see `_stand`."""
-        if message is None and self._long_at <= monotonic() < self._ask_at:
+        # Not if it stood still meanwhile, as its connection may have been gone then.
+        if (
+            message is None
+            and 0 <= monotonic() - self._long_at < _LATE
+            and monotonic() < self._ask_at
+        ):
             await self._tell(reply)
             message = await link.receive(self.token, max(0.0, self._ask_at - monotonic()))
         won = None

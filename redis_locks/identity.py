@@ -15,11 +15,12 @@ from collections import deque
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 from asgiref.sync import SyncToAsync
 
 from redis_locks.claims import Claim, write_who
+from redis_locks.held import Held
 
 LISTENER = 11
 """Letters and digits that name a connection: 65 random bits."""
@@ -47,19 +48,10 @@ class Session:
         """What they end with."""
         self.thread = threading.current_thread()
         """In which it was first seen; that of a task may be any."""
-        self.held: dict[Any, Any] = {}
+        self.held = Held()
         """What it holds now; see `tenure`."""
         self.call = call
         """Which ``sync_to_async`` call it is of, if any."""
-
-    def still_holds(self) -> bool:
-        """Return whether it holds anything. Forgets what has ended elsewhere: see `_Process.session_of`."""
-        for place, reference in self.held.copy().items():
-            tenure = reference()
-            # A signal's handler may have taken the lock meanwhile.
-            if (tenure is None or not tenure.is_held) and self.held.get(place) is reference:
-                del self.held[place]
-        return bool(self.held)
 
 
 class _Process:
@@ -92,9 +84,8 @@ class _Process:
         if its is None or its.call is not call:
             before = its or getattr(self.of_threads, "session", None)
             its = self.new_session(call)
-            for place, reference in before.held.copy().items() if before else ():
-                if (tenure := reference()) is not None and tenure.is_held:
-                    its.held[place] = reference
+            if before:
+                before.held.copy_to(its.held)
             self.of_calls.set(its)
         return its
 
@@ -147,7 +138,7 @@ def session(*, task: bool) -> Session:
 def holds_nothing(token: str, *, task: bool) -> bool:
     """Return whether the thread or task that waits with `token`, which is to be the caller, holds no lock."""
     its = session(task=task)
-    return not its.still_holds() and token.startswith(f"{its.name}.")
+    return not its.held.has_any() and token.startswith(f"{its.name}.")
 
 
 def new_session() -> Session:

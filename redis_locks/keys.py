@@ -121,6 +121,11 @@ def index_key(prefix: str, partition: int) -> bytes:
     return f"{prefix}{{{partition}}}:index".encode()
 
 
+def turn_key(index: bytes, token: str) -> bytes:
+    """Return the key of the list that says that it is the turn of `token`, given its partition's index."""
+    return b"%bturn:%b" % (index.removesuffix(b"index"), token.encode())
+
+
 def operation_key(prefix: str, watched: str, operation_id: str) -> str:
     """Return the key that remembers an operation, in the Cluster slot of the key `watched`.
 

@@ -21,8 +21,9 @@ from django.core.signals import setting_changed
 
 from redis_locks import modes, tenure
 from redis_locks.conf import get_settings
+from redis_locks.held import Held
 from redis_locks.identity import caller
-from redis_locks.tenure import Held, Tenure
+from redis_locks.tenure import Tenure
 
 logger = logging.getLogger("redis_locks")
 

@@ -9,11 +9,12 @@ for a moment, whatever the reason, the question is asked again as ever, by token
 from __future__ import annotations
 
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
-from redis_locks import observing, scripts, store
+from redis_locks import observing, parked, scripts, store
 from redis_locks.attempts import Attempt, Step, Won
 from redis_locks.drivers.base import (
+    PARKED,
     Answered,
     LinkBroken,
     PromptDriver,
@@ -42,7 +43,9 @@ def is_due(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> bool:
     """Whether to ask silently; if so, we wait on `link`."""
     request, wait = attempt.request, attempt.wait
     return (
-        link.quick_keys == request.keys
+        link.quick_keys is not None
+        # A set may be asked for in another order next time.
+        and link.quick_keys.issuperset(request.keys)
         and request.mode == "exclusive"
         and request.lease_ms >= LEAST_LEASE_MS
         and (wait is None or wait > SILENCE)
@@ -54,7 +57,7 @@ def is_due(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> bool:
 def note(link: PromptLink, request: Request, won: Won) -> None:
     """Remember a lock that was waited for briefly, and of which nobody wants to know who was in the way."""
     if won.waited < BRIEF and link.hears_itself():
-        link.quick_keys = request.keys
+        link.quick_keys = frozenset(request.keys)
 
 
 def ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Step:
@@ -64,13 +67,17 @@ def ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Step:
     between the silence and the next question.
     """
     request, sent = attempt.request, attempt.started
-    call = store.acquire_call(
-        request, link.listener, attempt.wait_ms(sent), first=True, silent=True
-    )
-    question = SKIP_REPLY + pack_call(scripts.ACQUIRE, call)
-    attempt.sent = True
+    read: list[Any] | None = None
     try:
-        message = link.message_after(question, attempt.token, SILENCE)
+        parks = parked.is_due(driver, link, attempt, SILENCE)
+        listener = link.listener + PARKED if parks else link.listener
+        call = store.acquire_call(request, listener, attempt.wait_ms(sent), first=True, silent=True)
+        question = SKIP_REPLY + pack_call(scripts.ACQUIRE, call)
+        attempt.sent = True
+        if parks:
+            message, read = parked.ask(driver, link, attempt, question, SILENCE)
+        else:
+            message = link.message_after(question, attempt.token, SILENCE)
     except LinkBroken as error:
         _broken(driver, attempt, error)
         raise
@@ -95,8 +102,9 @@ def ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Step:
     if fencing_token <= 0 or deadline <= monotonic():
         attempt.keep(link)
         return attempt.heard(link, message, Refused(int(at_ms), 0, ""), sent)
-    reads = request.reads
-    read = link.exchange(b"".join(reads), len(reads)) if reads else []
+    if read is None:
+        reads = request.reads
+        read = link.exchange(b"".join(reads), len(reads)) if reads else []
     # As `Side.blocking` makes a Side.
     return tuple.__new__(
         Won,

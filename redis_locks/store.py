@@ -242,7 +242,7 @@ async def ask_and_detect(
     """Take the locks or join the queue, as `acquire`, and then look for a deadlock, in the same round trip.
 
     Returns the circle that this wait was ended for; None if it goes on.
-    `detection`, from `detect_call`, has the line of code that waits, and the tokens, with spaces between, that hold
+    `detection` is what `detect_call` returned: it has the line of code that waits, and the tokens, with spaces between, that hold
     but that nobody uses any more.
     """
     call = acquire_call(request, link.listener, wait_ms, first=first)

@@ -6,8 +6,10 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from redis_locks import modes
+from redis_locks.held import Held
 from redis_locks.leases import Lease
 from redis_locks.renewal.base import Renewer
 
@@ -33,7 +35,7 @@ class Tenure:
         """Who renews the lease, or at least watches it end."""
         self._open: set[int] = set()
         self._server: object = None
-        self._held: Held = {}
+        self._held = _NOBODY
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -60,17 +62,28 @@ class Tenure:
         self._held, self._server = held, server
         reference = weakref.ref(self)
         for name in self.lease.request.names:
-            held[server, name] = reference
+            place = server, name
+            if place in held:
+                held.cover(place)
+            held[place] = reference
 
     def find_in(self, held: Held) -> None:
         """Let acquires of the thread or task that has `held` find it, and no others."""
         if held is self._held:
             return
         self.forget()
+        self._held.discard(self)
         self._held = held
         reference = weakref.ref(self)
         for name in self.lease.request.names:
-            held[self._server, name] = reference
+            place = self._server, name
+            if place in held:
+                held.cover(place)
+            held[place] = reference
+
+    def has(self, server: object, name: str) -> bool:
+        """Whether it has that lock of that server, and is to be found there."""
+        return self._server is server and name in self.lease.request.names
 
     def join(self, hold: object) -> bool:
         """Add a hold; False if the last one has left already, in another thread perhaps."""
@@ -91,6 +104,8 @@ class Tenure:
             reference = held.get((server, name))
             if reference is not None and reference() in (self, None):
                 held.pop((server, name), None)
+                if held.others:
+                    held.uncover((server, name))
         return True
 
     def leave(self, hold: object) -> bool:
@@ -119,11 +134,12 @@ class Tenure:
             reference = held.get((server, name))
             if reference is not None and reference() in (self, None):
                 held.pop((server, name), None)
+                if held.others:
+                    held.uncover((server, name))
 
 
-Held = dict[tuple[object, str], "weakref.ref[Tenure]"]
-"""What one thread or task has, by server and name."""
-
+_NOBODY: Final = Held()
+"""Who has what no acquire is to find."""
 
 watch: Callable[[Tenure, Held, object], None] | None = None
 """Told of each new tenure, what its thread or task had before, and the server; None: nobody looks."""

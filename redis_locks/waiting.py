@@ -2,7 +2,7 @@
 
 The server is not polled. Whoever releases makes the first living waiter the holder and
 tells it so. A waiter speaks up by itself only to take over from a holder that died, and
-every `RECHECK` seconds in case a message was lost or the server forgot the queue.
+at least every `RECHECK` seconds in case a message was lost or the server forgot the queue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ async def acquire(
 ) -> Won | Refused:
     """Acquire, waiting up to `wait` seconds (0: not at all, None: for ever).
 
-    After `patience` seconds it looks for a deadlock (None: never), and again now and then. `since`:
+    After `patience` seconds it looks for a deadlock if its thread or task holds something (None: only when it is told to), and again now and then. `since`:
     when the wait began, on the monotonic clock, if that was before, and told as contention.
 
     Returns `Refused` when somebody else still held the lock at the end. Whatever goes wrong,

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any
@@ -19,7 +19,6 @@ from django.views import View
 from redis_locks.calls import Names, NamesRenderer, signature_of
 from redis_locks.conf import UNSET
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.holds import Hold
 from redis_locks.locks import Lock
 from redis_locks.responses import anote_queue, label_of, note_queue, request_of
 from redis_locks.transactions import RequestTransaction, leave_to, refuse_async_transaction
@@ -103,7 +102,9 @@ class LockedFunction:
             hold.__exit__(type(error), error, error.__traceback__)
             raise
         if lasts:
-            return hold_until_done(result, hold)
+            held = ExitStack()  # which releases once
+            held.push(hold)
+            return hold_until_done(result, held)
         hold.__exit__(None, None, None)
         return result
 
@@ -147,25 +148,25 @@ def _not_awaitable(outcome: Any) -> Any:
     return outcome
 
 
-def hold_until_done(result: Awaitable[Any], hold: Hold) -> Awaitable[Any]:
+def hold_until_done(result: Awaitable[Any], held: ExitStack) -> Awaitable[Any]:
     """What a sync function returned instead of a value, with its lock held until it is done."""
     if isinstance(result, asyncio.Future):
         # A task runs by itself; its caller may want to cancel the very object.
-        result.add_done_callback(lambda task: _release_elsewhere(task, hold))
+        result.add_done_callback(lambda task: _release_elsewhere(task, held))
         return result
-    awaiting = _await_and_release(result, hold)
+    awaiting = _await_and_release(result, held)
     # A coroutine that nobody awaits never gets to its end.
-    weakref.finalize(awaiting, hold.__exit__, None, None, None)
+    weakref.finalize(awaiting, held.close)
     return awaiting
 
 
-def _release_elsewhere(task: asyncio.Future[Any], hold: Hold) -> None:
-    task.get_loop().run_in_executor(None, hold.__exit__, None, None, None)
+def _release_elsewhere(task: asyncio.Future[Any], held: ExitStack) -> None:
+    task.get_loop().run_in_executor(None, held.close)
 
 
-async def _await_and_release(result: Awaitable[Any], hold: Hold) -> Any:
+async def _await_and_release(result: Awaitable[Any], held: ExitStack) -> Any:
     # Releasing blocks for a round trip: not in the event loop's thread.
-    leave = sync_to_async(hold.__exit__, thread_sensitive=False)
+    leave = sync_to_async(held.__exit__, thread_sensitive=False)
     try:
         value = await result
     except BaseException as error:

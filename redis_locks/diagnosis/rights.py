@@ -69,7 +69,7 @@ def further_commands() -> dict[str, list[str]]:
         "statistics": sorted(_called(STATISTICS) - locks),
         "optimistic": sorted(_TRANSACTIONS - locks),
         "replicas": ["WAIT"],
-        "quick hand-offs": ["CLIENT|REPLY", "PING"],
+        "quick hand-offs": ["BLPOP", "CLIENT|REPLY", "PING"],
     }
 
 

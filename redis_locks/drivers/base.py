@@ -83,14 +83,21 @@ class Link(Protocol):
         """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
 
 
+PARKED: Final = "+"
+"""At the end of the listener that scripts know: it waits for its turn in a list as well; see `parked`."""
+
+
 class PromptLink(Link, Protocol):
     """A link that one thread uses, which it blocks: nothing needs to be awaited. See `express`."""
 
-    quick_keys: Sequence[bytes] | None
+    quick_keys: frozenset[bytes] | None
     """Keys of the locks that we waited for briefly, on this link, last; see `silent`."""
 
     def hears_itself(self) -> bool:
         """Whether it hears what a script tells it that it runs itself, also without a reply."""
+
+    def listens_parked(self) -> bool:
+        """Whether it listens, from now on, as `PARKED` says; False if it may not. Raises LinkBroken."""
 
     def exchange(self, commands: bytes, number: int = 1) -> list[Any]:
         """Send `number` packed commands at once and return their replies as they come. Raises LinkBroken."""
@@ -196,6 +203,9 @@ class Driver(Protocol):
 
 class PromptDriver(Driver, Protocol):
     """A driver that has links of which nothing needs to be awaited; see `express`."""
+
+    parks: bool
+    """Whether it may wait for its turn with what it reads then behind that, as far as it is known; see `parked`."""
 
     skips_replies: bool | None
     """Whether the server sends no reply if it is told so; None: not known yet."""

@@ -51,6 +51,7 @@ class BlockingDriver:
 
     suspends = False
     skips_replies: bool | None = None
+    parks = True
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import socket
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, cast
 
 from redis import exceptions as redis_errors
 
-from redis_locks.drivers.base import Answered, LinkBroken, run_blocking
+from redis_locks.drivers.base import PARKED, Answered, LinkBroken, run_blocking
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connection_error, reply_error
 from redis_locks.drivers.inheritance import not_inherited
@@ -41,6 +41,7 @@ class BlockingLink(ServerLink):
         "_connection",
         "_endpoint",
         "_message",
+        "_parks",
         "_parser",
         "_socket",
         "_timeout",
@@ -62,7 +63,8 @@ class BlockingLink(ServerLink):
         self.channels: set[str] = set()
         self.listener = listener
         self.broken = False
-        self.quick_keys: Sequence[bytes] | None = None
+        self.quick_keys: frozenset[bytes] | None = None
+        self._parks = False
         self.seats: set[int] | None = None
         """Of the driver: has our id while a thread waits on it with us."""
         self._endpoint = endpoint
@@ -176,6 +178,13 @@ class BlockingLink(ServerLink):
             _text(hello.get(key.encode(), hello.get(key))) for key in ("server", "version")
         )
         return not (server == "redis" and re.fullmatch(r"7\.0\.\d", version))
+
+    def listens_parked(self) -> bool:
+        """Whether it listens, from now on, where it is told of its turn; see `PromptLink`."""
+        if not self._parks:
+            (reply,) = self.exchange(pack_command("SUBSCRIBE", f"{self.channel}{PARKED}"))
+            self._parks = isinstance(reply, Push)
+        return self._parks
 
     def message_after(self, commands: bytes, token: str, timeout: float) -> bytes | None:
         """Send packed commands, and wait for a message in place of replies; see `PromptLink`."""

@@ -118,6 +118,8 @@ class Job(NamedTuple):
             attempt = Attempt(
                 side.backend, lease, begun, side.renewer, request, self.terms, self.events
             )
+            # No acquire is to find it, but it may be waited for in a deadlock.
+            side.session.held.add(attempt._tenure)  # noqa: SLF001 - one package
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
             if begun.attempt > 1:
                 last_error = begun.last_error or None

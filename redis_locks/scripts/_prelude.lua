@@ -9,6 +9,7 @@
 --                              in it; "capacity" -> see `capacity_beside`
 --   P{n}:fence:NAME    STRING  the last fencing token given out, or reserved with it
 --   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
+--   P{n}:turn:TOKEN    LIST    there for a moment, as the connection of TOKEN waits for that: see `tell`
 --   P{n}:done:TOKEN    STRING  says for a minute what a commit, force-release or cancellation did
 --   P{n}:waits         HASH    session -> what it waits for, of those that hold something and wait for long: see detect
 --   P{n}:index         ZSET    name of a held or waited-for lock -> end of its last lease (ms)
@@ -94,9 +95,18 @@ end
 -- Tell `listener`, and return how many heard it. Not to the listeners of replicas: one
 -- that still listens to a server which was the primary before would believe in a grant that
 -- nobody heard here, and that somebody else got then.
+--
+-- A listener with a plus at its end waits for the list of its turn, too, with what it wants to read then
+-- behind that in its connection: so the server goes on there by itself, once this script has ended.
 local function tell(listener, message)
   redis.set_repl(redis.REPL_NONE)
   local heard = call("PUBLISH", channel_of(listener), message)
+  if string.sub(listener, -1) == "+" then
+    local turn = tag .. "turn:" .. string.match(message, "^%S+")
+    -- Nothing depends on it: without, the waiter reads by itself a moment later.
+    redis.pcall("RPUSH", turn, "1")
+    redis.pcall("PEXPIRE", turn, 100)
+  end
   redis.set_repl(redis.REPL_ALL)
   return heard
 end

@@ -5,5 +5,9 @@ if heir and tail then
   local channel = string.gsub(index, "{%d+}:index$", ":grants:") .. listener
   redis.set_repl(redis.REPL_NONE)
   heard = call("PUBLISH", channel, heir .. " " .. granted .. tail)
+  if string.sub(listener, -1) == "+" then
+    redis.pcall("RPUSH", tag .. "turn:" .. heir, "1")
+    redis.pcall("PEXPIRE", tag .. "turn:" .. heir, "100")
+  end
   redis.set_repl(redis.REPL_ALL)
 end

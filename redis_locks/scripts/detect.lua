@@ -5,7 +5,7 @@
 -- queue. Each session (thread or task) that holds something, and has waited for a while, looks, and so
 -- writes down here what it waits for; so the last of them to come sees the whole circle. Who holds nothing is in a circle
 -- only if it stands before somebody: there its claim says what it waits for. It is told to look when it is in a
--- circle, as nobody else knows its line of code.
+-- circle, as nobody else knows its line of code. Who is told, and does not, cannot be ended: then another is.
 -- Who holds in a mode that leaves room for the wait is not in its way. A wait for a permit is a dead
 -- end only if so many of those who have one never go on that none will ever be to spare.
 --
@@ -19,6 +19,8 @@
 --        "token 1 circle"   its wait is over; JSON list of {names, mode, who, where}, caller first
 
 local WAITS_KEPT_MS = 10000
+-- How long who is told to look may take.
+local ANSWER_MS = 1000
 local mode, who, where = ARGV[2], ARGV[3], ARGV[4]
 local forsaken = {}
 for each in string.gmatch(ARGV[5], "%S+") do
@@ -34,7 +36,6 @@ end
 local function since(wait)
   return tonumber(string.match(claim_in_queue(wait), "^0 (%d+) "))
 end
-
 
 local plain = mode_at(mode, #all)
 local me = { token = token, names = all, mode = plain, asked = mode, who = who, where = where }
@@ -73,10 +74,17 @@ local function wait_in_queue(name, waiter, claim)
     return wait
   end
   if unwritten[waiter] == nil then
-    local began, asked, size = string.match(claim, "^0 (%d+) (%S+) %d+ %S+ %d+ (%d+) ")
-    local names = asked and wanted(name, waiter, tonumber(size))
+    local fence, began, asked, _, _, _, size, its_who = string.match(claim, CLAIM)
+    local names = fence == "0" and wanted(name, waiter, tonumber(size))
     unwritten[waiter] = names
-        and { token = waiter, names = names, mode = mode_at(asked, #names), asked = asked, since = tonumber(began) }
+        and {
+          token = waiter,
+          names = names,
+          mode = mode_at(asked, #names),
+          asked = asked,
+          who = its_who,
+          since = tonumber(began),
+        }
       or false
   end
   return unwritten[waiter] or nil
@@ -249,7 +257,7 @@ if not back then
   return token .. " 0"
 end
 
-local circle, youngest = {}, me
+local circle = {}
 local step = back
 while step.from do
   -- Who stands in a queue only between two others of the circle is not needed to close it.
@@ -258,27 +266,49 @@ while step.from do
   while queue and step.queue == queue do
     step = step.from
   end
-  local wait = step.wait
-  table.insert(circle, 1, wait)
-  if wait.since > youngest.since or (wait.since == youngest.since and wait.token > youngest.token) then
-    youngest = wait
-  end
+  table.insert(circle, 1, step.wait)
 end
-local to_look = {}
+
+-- Whether a wait has not looked though it was told to for long: its process stands still, or cannot be reached.
+local function is_mute(wait)
+  return wait.told and clock() - wait.told > ANSWER_MS
+end
+
+local to_look, youngest = {}, me
 for _, wait in ipairs(circle) do
-  if not wait.where then
-    to_look[#to_look + 1] = wait
+  if not is_mute(wait) then
+    local later = wait.since > youngest.since or (wait.since == youngest.since and wait.token > youngest.token)
+    youngest = later and wait or youngest
+    to_look[#to_look + 1] = not wait.where and wait or nil
   end
 end
 if youngest ~= me and youngest.where then
   -- It looked before the circle was complete.
   to_look[#to_look + 1] = youngest
 end
+
+-- Tell a wait to look; false if nobody hears it.
+local function told_to_look(wait)
+  local _, _, _, _, listener = string.match(claim_in_queue(wait), CLAIM)
+  -- No fencing token, no grant.
+  if not listener or tell(listener, wait.token .. " 0 " .. text(clock())) == 0 then
+    return false
+  end
+  if not wait.told then
+    -- Until it writes this anew, which it does when it looks.
+    local note = { told = clock(), since = wait.since }
+    for _, field in ipairs({ "token", "names", "mode", "asked", "who", "where" }) do
+      note[field] = wait[field]
+    end
+    call("HSET", WAITS, session(wait.token), cjson.encode(note))
+  end
+  return true
+end
+
 local _, _, _, _, my_listener = string.match(claim_in_queue(me), CLAIM)
 for _, wait in ipairs(to_look) do
-  local _, _, _, _, listener = string.match(claim_in_queue(wait), CLAIM)
-  -- No fencing token, no grant. If nobody listens, it is dead, and its place goes, as when it is to be granted something.
-  if tell(listener, wait.token .. " 0 " .. text(clock())) == 0 then
+  if not told_to_look(wait) then
+    -- It is dead: its place goes, as when it is to be granted something.
     leave(wait.names, wait.token)
     local fence = settle(wait.names)
     if fence then
@@ -295,6 +325,6 @@ leave(all, token)
 settle(all)
 local told = {}
 for place, wait in ipairs(circle) do
-  told[place] = { names = wait.names, mode = wait.mode, who = wait.who, where = wait.where }
+  told[place] = { names = wait.names, mode = wait.mode, who = wait.who, where = wait.where or "an unknown line" }
 end
 return token .. " 1 " .. cjson.encode(told)

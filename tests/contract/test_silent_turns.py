@@ -2,91 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from time import monotonic
-from typing import Any
 
 import pytest
-import redis
 
 from redis_locks import Lock, LockBackendError, Semaphore, silent
 from redis_locks.backends import backend_for
-from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
-from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.drivers.wire import pack_command
 from redis_locks.observing import LockEvent
 from redis_locks.silent import SKIP_REPLY
 from redis_locks.telling import Teller
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.stage import deaf
-from tests.contract.world import PATIENCE, Observer, Tasks, Threads
-
-
-class Turns:
-    """A lock that a task holds, and for which we wait with the only connection that threads have."""
-
-    def __init__(self, driver: BlockingDriver, client: redis.Redis, lock: Lock) -> None:
-        self.driver = driver
-        self.client = client
-        self.lock = lock
-        self.asked: list[bytes] = []
-        self.read: list[list[Any]] = []
-        self.began = 0.0
-        """When the last one that was waited for began, in seconds after it was released."""
-        self._tasks = Tasks()
-
-    def wait(self, lock: Any = None, *, wait: float = PATIENCE) -> int:
-        """Wait for a lock that is handed on, and release it; return how often that was asked for silently."""
-        lock = lock or self.lock
-        before = len(self.asked)
-        held = self._tasks.acquire(lock)
-        assert held
-        waiting = Threads().start(lock.acquire, wait=wait)
-        Observer(self.client).until_waiters(lock.name, 1)
-        released = monotonic()
-        self._tasks.release(held)
-        hold = waiting.result(PATIENCE)
-        self.read.append(hold.read)
-        self.began = hold._lease.since - released
-        hold.release()
-        return len(self.asked) - before
-
-    def take(self) -> int:
-        """Take the lock, which is free, as `wait` does."""
-        before = len(self.asked)
-        with self.lock as hold:
-            self.read.append(hold.read)
-        return len(self.asked) - before
-
-    def close(self) -> None:
-        self._tasks.close()
-        self.driver.skips_replies = None
-
-
-@pytest.fixture
-def turns(
-    own_server: EmbeddedServer, name: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Turns]:
-    driver = backend_for(own_server.url).prompt
-    assert isinstance(driver, BlockingDriver)
-    driver.drop_idle()
-    driver.checkin(run_blocking(driver.checkout()))
-    with own_server.client() as client:
-        made = Turns(driver, client, Lock(name, using=own_server.url))
-        plain = BlockingLink.message_after
-
-        def message_after(link: BlockingLink, commands: bytes, *args: Any) -> bytes | None:
-            assert commands.startswith(silent.SKIP_REPLY)
-            made.asked.append(commands)
-            return plain(link, commands, *args)
-
-        monkeypatch.setattr(BlockingLink, "message_after", message_after)
-        monkeypatch.setattr(silent, "BRIEF", PATIENCE)
-        monkeypatch.setattr(silent, "SILENCE", 1.0)
-        monkeypatch.setattr(Teller, "count", lambda *_: False)
-        yield made
-        made.close()
+from tests.contract.turns import Turns
+from tests.contract.world import PATIENCE
 
 
 def test_after_a_short_wait_the_same_lock_is_asked_for_silently_until_it_is_free(
@@ -164,14 +94,6 @@ def test_of_contention_as_much_is_counted(turns: Turns, monkeypatch: pytest.Monk
     assert 1 == counted.count("contended")
 
 
-def test_what_is_read_along_is_read_when_it_is_held(turns: Turns) -> None:
-    key = f"data:{turns.lock.name}"
-    turns.client.set(key, "7", px=60_000)
-    turns.lock = Lock(turns.lock.name, using=turns.lock._using, read=[("GET", key)])
-    assert [0, 1, 1] == [turns.wait(), turns.wait(), turns.take()]
-    assert [[b"7"]] * 3 == turns.read
-
-
 def test_a_server_that_answers_all_the_same_is_asked_again_and_never_silently_any_more(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +152,7 @@ def test_a_server_that_is_gone_is_an_error_as_soon_as_ever(name: str) -> None:
         driver = backend_for(server.url).prompt
         assert isinstance(driver, BlockingDriver)
         for link in driver._idle:
-            link.quick_keys = backend_for(server.url).keys(name)
+            link.quick_keys = frozenset(backend_for(server.url).keys(name))
     started = monotonic()
     with pytest.raises(LockBackendError):
         lock.acquire(wait=PATIENCE)

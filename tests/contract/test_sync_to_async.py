@@ -92,10 +92,10 @@ def test_sync_code_called_from_async_code_called_from_it_takes_it_again(name: st
     for _ in range(2):
         outer()
         # What this thread held came back as another's.
-        assert not session(task=False).still_holds()
+        assert not session(task=False).held.has_any()
         assert not session(task=False).held
     asyncio.run(sync_to_async(outer)())
-    assert not session(task=False).still_holds()
+    assert not session(task=False).held.has_any()
 
 
 def test_a_call_waits_and_holds_as_one_so_that_its_deadlocks_are_seen() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from redis_locks import DeadlockDetected
-from redis_locks.attempts import RECHECK
+from redis_locks.attempts import LOOK_AGAIN
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import Observer, until
 from tests.faults import circles
@@ -93,7 +93,7 @@ def one_gives_way(
     assert isinstance(error, DeadlockDetected)
     sys.stdout.write(f"{len(parties)} parties: found in {ended - seen:.3f} s\n")
     # At its first look, which is due after DEADLOCK_TIMEOUT, and not at one of the others' next looks.
-    assert ended - seen < 1.0 + RECHECK * 0.9
+    assert ended - seen < 1.0 + LOOK_AGAIN * 0.9
     assert error.circle[0].names == own[-1].wants.names
     assert f"pid {hosts.pids[own[-1].host]} " in error.circle[0].who
     lines = {f"{circles.__file__}:{line}" for line in circles.LINES}

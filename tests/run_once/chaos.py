@@ -73,7 +73,7 @@ class Worker:
                 raise Settled
             return
         lucky = self.luck(number, attempt)
-        time.sleep(random.uniform(0, 0.01))  # the work itself
+        time.sleep(random.uniform(0, 0.03))  # the work itself
         if lucky:
             attempt.done(attempt.number)
             self.note(number, f"done {attempt.number}")
@@ -88,7 +88,7 @@ class Worker:
                 raise Settled
             return
         lucky = self.luck(number, attempt)
-        await asyncio.sleep(random.uniform(0, 0.01))
+        await asyncio.sleep(random.uniform(0, 0.03))
         if lucky:
             await attempt.adone(attempt.number)
             self.note(number, f"done {attempt.number}")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from redis_locks import scripts
+from redis_locks.keys import lock_keys
 from tests.scripts.bench import WHO, Bench
 from tests.scripts.test_detect import X, Y, detect
 
@@ -83,6 +84,63 @@ def test_a_dead_waiters_place_closes_no_circle(bench: Bench, size: int) -> None:
     assert {"B.2", "C.1"} == set(bench.holders("x"))
     assert "0" == look(bench, "C.2")
     assert bench.heard(heard["C.2"]) is None
+
+
+def test_who_hears_but_does_not_look_is_passed_over(bench: Bench) -> None:
+    """A, who came last, is stopped, and it alone would do: C, who came before it, is ended in its stead."""
+    bench.acquire("C.1", names=X, mode="shared")
+    bench.acquire("B.1", names=Y)
+    heard = {}
+    for token in ("C.2", "A.2", "B.2"):
+        names, mode = WANTED[token]
+        heard[token] = stand(bench, token, names, mode)
+        sleep(0.002)
+    assert "0" == look(bench, "B.2")
+    assert "0" == look(bench, "C.2")
+    assert {"A.2", "B.2"} == told_to_look(bench, heard)
+    assert "0" == look(bench, "C.2")  # they may yet
+    assert {"A.2", "B.2"} == told_to_look(bench, heard)
+    age_what_was_told(bench)
+    where = [wait["where"] for wait in circle(bench, "C.2", Y)]
+    assert ["C.2:1", "bank.py:7", "an unknown line"] == where
+    assert "0" == look(bench, "B.2")
+
+
+def age_what_was_told(bench: Bench) -> None:
+    """Have it be told more than a second ago."""
+    (key,) = (key for key in bench.all_keys() if key.endswith(b":waits"))
+    for session, noted in bench.client.hgetall(key).items():
+        wait = json.loads(noted)
+        if "told" in wait:
+            bench.client.hset(key, session, json.dumps(wait | {"told": wait["told"] - 1001}))
+
+
+def test_who_looks_when_it_is_told_is_not_passed_over_later(bench: Bench) -> None:
+    bench.acquire("C.1", names=X, mode="shared")
+    bench.acquire("B.1", names=Y)
+    for token in ("C.2", "A.2", "B.2"):
+        names, mode = WANTED[token]
+        stand(bench, token, names, mode)
+        sleep(0.002)
+    assert "0" == look(bench, "B.2")
+    assert "0" == look(bench, "C.2")
+    assert "0" == look(bench, "A.2")  # as B came later
+    age_what_was_told(bench)
+    assert "0" == look(bench, "C.2")
+    assert "1" == look(bench, "A.2")
+
+
+def test_a_claim_that_somebody_deleted_ends_the_place_and_nothing_else(bench: Bench) -> None:
+    bench.acquire("C.1", names=X, mode="shared")
+    bench.acquire("B.1", names=Y)
+    stand(bench, "A.2", (*X, "z"))
+    heard = {token: stand(bench, token, *WANTED[token]) for token in ("B.2", "C.2")}
+    bench.client.delete(lock_keys(bench.prefix, 0, "z").claims)
+    assert "0" == look(bench, "C.2")
+    assert "0" == look(bench, "B.2")
+    message = bench.heard(heard["B.2"])
+    assert message is not None
+    assert ["B.2", "C.1"] == sorted(bench.holders("x"))
 
 
 def test_what_a_set_waits_for_is_known_by_its_claim(bench: Bench) -> None:

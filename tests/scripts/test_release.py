@@ -3,13 +3,28 @@ from __future__ import annotations
 import pytest
 from redis.exceptions import ResponseError
 
-from tests.scripts.bench import WHO, Bench
+from redis_locks.keys import turn_key
+from tests.scripts.bench import FOR_EVER, WHO, Bench
 
 
 def test_release_frees_the_lock_and_leaves_only_the_fencing_token(bench: Bench) -> None:
     bench.acquire("a")
     assert bench.release("a")
     assert {bench.keys.fence} == bench.all_keys()
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+def test_who_waits_for_its_turn_in_a_list_gets_it_there_as_well(bench: Bench, mode: str) -> None:
+    heard = bench.listen("b+")
+    bench.acquire("a")
+    assert "0" == bench.acquire("b", wait=FOR_EVER, listener="b+", mode=mode)[0]
+    assert bench.release("a")
+    message = bench.heard(heard)
+    assert message is not None
+    assert "b" == message[0]
+    turn = turn_key(bench.index_key, "b")
+    assert 0 < bench.client.pttl(turn) <= 100
+    assert 1 == bench.client.llen(turn)
 
 
 def test_release_of_a_free_lock_does_nothing(bench: Bench) -> None:

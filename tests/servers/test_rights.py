@@ -234,12 +234,15 @@ def test_wrong_credentials_are_told_from_an_absent_server(
     assert "guess" not in str(caught.value)
 
 
-@pytest.mark.parametrize("right", ["ping", "client|reply"])
+@pytest.mark.parametrize("right", ["blpop", "ping", "client|reply"])
 def test_without_the_rights_to_what_makes_it_quick_a_lock_is_handed_on_all_the_same(
     own_server: EmbeddedServer, name: str, right: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rule = rights.rule("redis_locks").replace(f" +{right}", "")
-    lock = Lock(name, using=user_url(own_server, rule, name="quiet"))
+    # What is read along asks for its turn as well.
+    lock = Lock(
+        name, using=user_url(own_server, rule, name="quiet"), read=[("GET", "redis_locks:none")]
+    )
     monkeypatch.setattr(Teller, "count", lambda *_: False)  # nobody wants to know who holds it
     monkeypatch.setattr(silent, "BRIEF", 20)
 

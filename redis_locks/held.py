@@ -1,0 +1,75 @@
+"""What one thread or task has: where later acquires find it, and whether there is anything."""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import suppress
+from typing import Any
+
+Place = tuple[object, str]
+"""A server and the name of a lock."""
+
+
+class Held(dict[Place, "weakref.ref[Any]"]):
+    """The tenures of one thread or task by place; of several at one place the latest.
+
+    The others count when it is asked whether there is anything: who holds something can be part of a deadlock.
+    """
+
+    __slots__ = ("others",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: list[weakref.ref[Any]] = []
+        """Those that are covered somewhere by a later one, or that are found nowhere."""
+
+    def add(self, tenure: Any) -> None:
+        """Take in what no acquire is to find."""
+        self.others = [*self._other_living(), weakref.ref(tenure)]
+
+    def cover(self, place: Place) -> None:
+        """Keep what is found at `place`: a later one will be."""
+        tenure = self[place]()
+        if tenure is not None and tenure.is_held:
+            self.add(tenure)
+
+    def uncover(self, place: Place) -> None:
+        """Let what was covered last at `place` be found there again, if it is held still."""
+        server, name = place
+        for reference in reversed(self._other_living()):
+            if (tenure := reference()) is not None and tenure.has(server, name):
+                self[place] = reference
+                return
+
+    def discard(self, tenure: Any) -> None:
+        """Forget what is covered, or found nowhere."""
+        while True:
+            try:
+                self.others.remove(weakref.ref(tenure))
+            except ValueError:
+                return
+
+    def has_any(self) -> bool:
+        """Whether anything is held still. Forgets what has ended elsewhere: see `_Process.session_of`."""
+        for place, reference in self.copy().items():
+            tenure = reference()
+            # A signal's handler may have taken the lock meanwhile.
+            if (tenure is None or not tenure.is_held) and self.get(place) is reference:
+                with suppress(KeyError):
+                    del self[place]
+        return bool(self) or bool(self.others and self._other_living())
+
+    def copy_to(self, other: Held) -> None:
+        """Let `other` have what is held still, too."""
+        other.update(
+            (place, reference) for place, reference in self.copy().items() if _lives(reference)
+        )
+        other.others.extend(self._other_living())
+
+    def _other_living(self) -> list[weakref.ref[Any]]:
+        return [reference for reference in self.others if _lives(reference)]
+
+
+def _lives(reference: weakref.ref[Any]) -> bool:
+    tenure = reference()
+    return tenure is not None and bool(tenure.is_held)

@@ -1,0 +1,149 @@
+"""What is read along with a silent question is read by the server as soon as the lock is ours, and not before."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from redis_locks import Lock, parked, silent
+from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.drivers.wire import pack_command
+from redis_locks.keys import turn_key
+from tests.contract.stage import nothing, once
+from tests.contract.turns import Turns
+from tests.contract.world import PATIENCE, Threads, until
+
+
+@pytest.fixture
+def key(turns: Turns) -> str:
+    """Of a counter that whoever holds the lock of `turns` counts up just before it hands it on."""
+    key = f"data:{turns.lock.name}"
+    turns.before_release = lambda: turns.client.incr(key)
+    turns.client.expire(key, 60) if turns.client.incr(key) else None
+    turns.lock = Lock(
+        turns.lock.name, using=turns.lock._using, read=[("GET", key), ("STRLEN", key)]
+    )
+    return key
+
+
+def test_it_is_read_without_a_round_trip_of_its_own(turns: Turns, key: str) -> None:
+    # Two waits, as the first proves that the server keeps silent, the second listens for its turn, too.
+    assert [0, 1, 1] == [turns.wait() for _ in range(3)]
+    turns.trips = 0
+    assert [1, 1] == [turns.wait(), turns.wait()]
+    assert 4 == turns.trips  # two of them releases
+    assert [[str(number).encode(), 1] for number in range(2, 7)] == turns.read
+
+
+def test_nor_does_it_if_the_lock_is_free(turns: Turns, key: str) -> None:
+    for _ in range(3):
+        turns.wait()
+    turns.trips = 0
+    assert 1 == turns.take()
+    assert 2 == turns.trips
+    assert [b"4", 1] == turns.read[-1]
+
+
+def test_what_was_read_before_the_lock_was_held_is_not_believed(
+    turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        turns.wait()
+    monkeypatch.setattr(silent, "SILENCE", 0.02)
+    before = turns.before_release
+    asked_again = Threads().start(until, lambda: turns.trips >= 2)
+
+    def late() -> None:
+        asked_again.result(PATIENCE)
+        before()
+
+    turns.trips, turns.before_release = 0, late
+    assert 1 == turns.wait()
+    assert [b"5", 1] == turns.read[-1]
+
+
+def test_a_message_that_comes_just_after_the_server_gave_up_is_believed_and_nothing_else(
+    turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        turns.wait()
+    exchange = BlockingLink.exchange
+
+    def late(link: BlockingLink, commands: bytes, number: int = 1) -> list[Any]:
+        replies = exchange(link, commands, number)
+        if commands.startswith(silent.SKIP_REPLY):
+            assert replies[0] is not None
+            replies = [None, b"0", 1]
+        return replies
+
+    monkeypatch.setattr(BlockingLink, "exchange", late)
+    assert 1 == turns.wait()
+    assert [b"5", 1] == turns.read[-1]
+
+
+@pytest.mark.parametrize("refused", ["turn", "silence"])
+def test_a_refusal_ends_the_connection_and_this_way(
+    turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    """After it, replies may come of which nobody knows to what."""
+    for _ in range(3):
+        turns.wait()
+    (link,) = turns.driver._idle
+    with monkeypatch.context() as patched:
+        if refused == "turn":
+            patched.setattr(parked, "turn_key", lambda *_: turns.lock.name.encode())
+            turns.client.set(turns.lock.name, "of another type", px=60_000)
+        else:
+            wrong = pack_command("CLIENT", "REPLY", "SKIPPED")
+            patched.setattr(silent, "SKIP_REPLY", wrong)
+        assert turns.take() >= (refused == "turn")
+    assert link.broken
+    assert not turns.driver.parks
+    assert [b"4", 1] == turns.read[-1]
+    assert 0 == turns.wait()
+    assert [[b"5", 1], [b"6", 1]] == [turns.read[-1], (turns.wait(), turns.read[-1])[1]]
+
+
+def test_who_is_interrupted_meanwhile_leaves_nothing_behind(turns: Turns, key: str) -> None:
+    for _ in range(3):
+        turns.wait()
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    def is_it(commands: bytes, *_: object) -> bool:
+        return commands.startswith(silent.SKIP_REPLY)
+
+    with (
+        once(BlockingLink, "exchange", is_it, nothing, interrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        turns.lock.acquire()
+    turns.wait()
+    assert [b"5", 1] == turns.read[-1]
+
+
+def test_a_connection_that_breaks_meanwhile_is_replaced(turns: Turns, key: str) -> None:
+    for _ in range(3):
+        turns.wait()
+    done = count()
+
+    def kill_once() -> None:
+        turns.client.incr(key)
+        if next(done) == 0:
+            turns.client.client_kill_filter(_type="pubsub", skipme=True)
+
+    turns.before_release = kill_once
+    assert 1 == turns.wait()
+    assert [b"5", 1] == turns.read[-1]
+
+
+def test_a_turn_that_nobody_waits_for_is_forgotten_at_once(turns: Turns, key: str) -> None:
+    for _ in range(3):
+        turns.wait()
+    with patch.object(parked, "turn_key", lambda *_: turn_key(b"elsewhere:index", "x")):
+        turns.wait()
+    until(lambda: not [*turns.client.scan_iter(match="*:turn:*")])

@@ -1,0 +1,98 @@
+"""A lock that is waited for again and again, so that the next question may be a silent one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import Any
+
+import pytest
+import redis
+
+from redis_locks import Lock, silent
+from redis_locks.backends import backend_for
+from redis_locks.drivers.base import run_blocking
+from redis_locks.drivers.blocking import BlockingDriver
+from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.telling import Teller
+from redis_locks.testing.server import EmbeddedServer
+from tests.contract.world import PATIENCE, Observer, Tasks, Threads
+
+
+class Turns:
+    """A lock that a task holds, and for which we wait with the only connection that threads have."""
+
+    def __init__(self, driver: BlockingDriver, client: redis.Redis, lock: Lock) -> None:
+        self.driver = driver
+        self.client = client
+        self.lock = lock
+        self.asked: list[bytes] = []
+        self.trips = 0
+        """Round trips of threads."""
+        self.before_release: Callable[[], object] = int
+        self.read: list[list[Any]] = []
+        self.began = 0.0
+        """When the last one that was waited for began, in seconds after it was released."""
+        self._tasks = Tasks()
+
+    def wait(self, lock: Any = None, *, wait: float = PATIENCE) -> int:
+        """Wait for a lock that is handed on, and release it; return how often that was asked for silently."""
+        lock = lock or self.lock
+        before = len(self.asked)
+        held = self._tasks.acquire(lock)
+        assert held
+        waiting = Threads().start(lock.acquire, wait=wait)
+        Observer(self.client).until_waiters(lock.name, 1)
+        self.before_release()
+        released = monotonic()
+        self._tasks.release(held)
+        hold = waiting.result(PATIENCE)
+        self.read.append(hold.read)
+        self.began = hold._lease.since - released
+        hold.release()
+        return len(self.asked) - before
+
+    def take(self) -> int:
+        """Take the lock, which is free, as `wait` does."""
+        before = len(self.asked)
+        with self.lock as hold:
+            self.read.append(hold.read)
+        return len(self.asked) - before
+
+    def close(self) -> None:
+        self._tasks.close()
+        self.driver.skips_replies, self.driver.parks = None, True
+
+
+@pytest.fixture
+def turns(
+    own_server: EmbeddedServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Turns]:
+    driver = backend_for(own_server.url).prompt
+    assert isinstance(driver, BlockingDriver)
+    driver.drop_idle()
+    driver.checkin(run_blocking(driver.checkout()))
+    with own_server.client() as client:
+        made = Turns(driver, client, Lock(name, using=own_server.url))
+        plain = BlockingLink.message_after
+
+        def message_after(link: BlockingLink, commands: bytes, *args: Any) -> bytes | None:
+            assert commands.startswith(silent.SKIP_REPLY)
+            made.asked.append(commands)
+            return plain(link, commands, *args)
+
+        trip = BlockingLink.exchange
+
+        def exchange(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
+            made.trips += 1
+            if commands.startswith(silent.SKIP_REPLY):
+                made.asked.append(commands)
+            return trip(link, commands, *args)
+
+        monkeypatch.setattr(BlockingLink, "message_after", message_after)
+        monkeypatch.setattr(BlockingLink, "exchange", exchange)
+        monkeypatch.setattr(silent, "BRIEF", PATIENCE)
+        monkeypatch.setattr(silent, "SILENCE", 1.0)
+        monkeypatch.setattr(Teller, "count", lambda *_: False)
+        yield made
+        made.close()
