@@ -112,7 +112,7 @@ class Acquirable(Beginnable):
             self._groups = side.backend.layout, groups
         if (
             len(groups) > 1
-            or (side.session.held and side.session.held.has_any())
+            or ((side.session.held or side.session.held.others) and side.session.held.has_any())
             or self._crash_release
             or settings.local_batch
             or (settings.replicas if self._replicas is UNSET else self._replicas)

@@ -21,7 +21,7 @@ class Held(dict[Place, "weakref.ref[Any]"]):
     def __init__(self) -> None:
         super().__init__()
         self.others: list[weakref.ref[Any]] = []
-        """Those that are covered somewhere by a later one, or that are found nowhere."""
+        """Those that were covered by a later one somewhere, or that are found nowhere."""
 
     def add(self, tenure: Any) -> None:
         """Take in what no acquire is to find."""
@@ -29,7 +29,8 @@ class Held(dict[Place, "weakref.ref[Any]"]):
 
     def cover(self, place: Place) -> None:
         """Keep what is found at `place`: a later one will be."""
-        tenure = self[place]()
+        reference = self.get(place)  # which another thread may have released just now
+        tenure = reference() if reference is not None else None
         if tenure is not None and tenure.is_held:
             self.add(tenure)
 
@@ -38,7 +39,7 @@ class Held(dict[Place, "weakref.ref[Any]"]):
         server, name = place
         for reference in reversed(self._other_living()):
             if (tenure := reference()) is not None and tenure.has(server, name):
-                self[place] = reference
+                self.setdefault(place, reference)  # the thread or task may have taken it anew
                 return
 
     def discard(self, tenure: Any) -> None:
@@ -57,6 +58,7 @@ class Held(dict[Place, "weakref.ref[Any]"]):
             if (tenure is None or not tenure.is_held) and self.get(place) is reference:
                 with suppress(KeyError):
                     del self[place]
+                self.uncover(place)
         return bool(self) or bool(self.others and self._other_living())
 
     def copy_to(self, other: Held) -> None:

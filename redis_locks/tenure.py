@@ -71,8 +71,8 @@ class Tenure:
         """Let acquires of the thread or task that has `held` find it, and no others."""
         if held is self._held:
             return
-        self.forget()
         self._held.discard(self)
+        self.forget()
         self._held = held
         reference = weakref.ref(self)
         for name in self.lease.request.names:

@@ -97,14 +97,13 @@ class LockedFunction:
             else:
                 with RequestTransaction(request, self.owner, functools.partial(lock.guard, hold)):
                     result = self.function(*args, **kwargs)
-            lasts = isawaitable(result)
+            if isawaitable(result):
+                held = ExitStack()  # which releases once
+                held.push(hold)
+                return hold_until_done(result, held)
         except BaseException as error:
             hold.__exit__(type(error), error, error.__traceback__)
             raise
-        if lasts:
-            held = ExitStack()  # which releases once
-            held.push(hold)
-            return hold_until_done(result, held)
         hold.__exit__(None, None, None)
         return result
 

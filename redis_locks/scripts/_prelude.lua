@@ -9,9 +9,9 @@
 --                              in it; "capacity" -> see `capacity_beside`
 --   P{n}:fence:NAME    STRING  the last fencing token given out, or reserved with it
 --   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
---   P{n}:turn:TOKEN    LIST    there for a moment, as the connection of TOKEN waits for that: see `tell`
+--   P{n}:turn:TOKEN    LIST    for a moment, what TOKEN was told, as its connection waits for that: see `tell`
 --   P{n}:done:TOKEN    STRING  says for a minute what a commit, force-release or cancellation did
---   P{n}:waits         HASH    session -> what it waits for, of those that hold something and wait for long: see detect
+--   P{n}:waits         HASH    session -> what it waits for, of those that look for deadlocks, or were told to: see detect
 --   P{n}:index         ZSET    name of a held or waited-for lock -> end of its last lease (ms)
 -- ARGV, always first: token.
 --
@@ -102,9 +102,10 @@ local function tell(listener, message)
   redis.set_repl(redis.REPL_NONE)
   local heard = call("PUBLISH", channel_of(listener), message)
   if string.sub(listener, -1) == "+" then
-    local turn = tag .. "turn:" .. string.match(message, "^%S+")
+    local waiter, fence = string.match(message, "^(%S+) (%S+)")
+    local turn = tag .. "turn:" .. waiter
     -- Nothing depends on it: without, the waiter reads by itself a moment later.
-    redis.pcall("RPUSH", turn, "1")
+    redis.pcall("RPUSH", turn, fence)
     redis.pcall("PEXPIRE", turn, 100)
   end
   redis.set_repl(redis.REPL_ALL)

@@ -6,7 +6,7 @@ if heir and tail then
   redis.set_repl(redis.REPL_NONE)
   heard = call("PUBLISH", channel, heir .. " " .. granted .. tail)
   if string.sub(listener, -1) == "+" then
-    redis.pcall("RPUSH", tag .. "turn:" .. heir, "1")
+    redis.pcall("RPUSH", tag .. "turn:" .. heir, fence)
     redis.pcall("PEXPIRE", tag .. "turn:" .. heir, "100")
   end
   redis.set_repl(redis.REPL_ALL)

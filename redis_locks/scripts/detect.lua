@@ -274,9 +274,11 @@ local function is_mute(wait)
   return wait.told and clock() - wait.told > ANSWER_MS
 end
 
-local to_look, youngest = {}, me
+local to_look, mute, youngest = {}, {}, me
 for _, wait in ipairs(circle) do
-  if not is_mute(wait) then
+  if is_mute(wait) then
+    mute[#mute + 1] = wait
+  else
     local later = wait.since > youngest.since or (wait.since == youngest.since and wait.token > youngest.token)
     youngest = later and wait or youngest
     to_look[#to_look + 1] = not wait.where and wait or nil
@@ -305,20 +307,24 @@ local function told_to_look(wait)
   return true
 end
 
-local _, _, _, _, my_listener = string.match(claim_in_queue(me), CLAIM)
-for _, wait in ipairs(to_look) do
-  if not told_to_look(wait) then
-    -- It is dead: its place goes, as when it is to be granted something.
-    leave(wait.names, wait.token)
-    local fence = settle(wait.names)
-    if fence then
-      -- The caller had waited for that place only. It reads no grant in this reply.
-      tell(my_listener, token .. " " .. fence .. " " .. text(now))
+-- Tell all these; false if one of them is dead. Its place goes, as when it is to be granted something.
+local function told_to_look_all(waits)
+  local _, _, _, _, my_listener = string.match(claim_in_queue(me), CLAIM)
+  for _, wait in ipairs(waits) do
+    if not told_to_look(wait) then
+      leave(wait.names, wait.token)
+      local fence = settle(wait.names)
+      if fence then
+        -- The caller had waited for that place only. It reads no grant in this reply.
+        tell(my_listener, token .. " " .. fence .. " " .. text(now))
+      end
+      return false
     end
-    break -- the circle is open
   end
+  return true
 end
-if #to_look > 0 then
+
+if not told_to_look_all(mute) or not told_to_look_all(to_look) or #to_look > 0 then
   return token .. " 0"
 end
 leave(all, token)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from redis_locks import DeadlockDetected, Lock, Semaphore, run_once
+from redis_locks import DeadlockDetected, Lock, LockLost, Semaphore, run_once
 from redis_locks.identity import session
-from tests.contract.world import PATIENCE
+from tests.contract.world import PATIENCE, until
 
 Taking = Callable[[str], AbstractContextManager[Any]]
 
@@ -64,6 +64,19 @@ def test_what_an_inner_hold_covered_is_found_again_when_that_has_ended(name: str
     shared = Lock(name, mode="shared", wait=0)
     with shared as outer, share_of_a_set(name), shared as nested:
         assert outer.fencing_token == nested.fencing_token
+
+
+def test_and_when_it_was_lost_before(name: str) -> None:
+    shared = Lock(name, mode="shared", wait=0)
+    inner = Lock(name, f"{name}:more", mode="shared", lease=0.05, renew=False)
+    with shared as outer:
+        lost = inner.acquire()
+        assert lost
+        until(lambda: lost.is_lost)
+        with Lock(f"{name}:other"), suppress(LockLost):
+            lost.release()
+        with shared as nested:
+            assert outer.fencing_token == nested.fencing_token
 
 
 @pytest.mark.parametrize("first", [0, 1, 2])

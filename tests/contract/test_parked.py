@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from threading import Event
 from typing import Any
 from unittest.mock import patch
 
@@ -14,7 +15,7 @@ from redis_locks.drivers.wire import pack_command
 from redis_locks.keys import turn_key
 from tests.contract.stage import nothing, once
 from tests.contract.turns import Turns
-from tests.contract.world import PATIENCE, Threads, until
+from tests.contract.world import PATIENCE, Tasks, Threads, until
 
 
 @pytest.fixture
@@ -82,6 +83,78 @@ def test_a_message_that_comes_just_after_the_server_gave_up_is_believed_and_noth
     monkeypatch.setattr(BlockingLink, "exchange", late)
     assert 1 == turns.wait()
     assert [b"5", 1] == turns.read[-1]
+
+
+def test_what_was_read_when_something_else_was_told_is_not_believed(
+    turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told to look for a deadlock, which ends the wait for its turn, and is handed the lock before it wakes up."""
+    for _ in range(3):
+        turns.wait()
+    hand_on = turns.before_release
+    handed_on = Event()
+
+    def tell_first() -> None:
+        (claims,) = turns.client.scan_iter(match=f"*:claims:{turns.lock.name}")
+        ((token, claim),) = turns.client.hgetall(claims).items()
+        (channel,) = turns.client.pubsub_channels("*:grants:" + claim.split()[4].decode())
+        assert turns.client.publish(channel, token + b" 0 1")
+        turn = claims.replace(b"claims", b"turn").replace(turns.lock.name.encode(), token)
+        assert turns.client.rpush(turn, "0")
+        hand_on()
+        handed_on.set()
+
+    exchange = BlockingLink.exchange
+
+    def slow(link: BlockingLink, commands: bytes, number: int = 1) -> list[Any]:
+        if not commands.startswith(silent.SKIP_REPLY):
+            return exchange(link, commands, number)
+        link._socket.sendall(commands)
+        handed_on.wait(PATIENCE)
+        until(lambda: turns.client.get(f"{turns.lock.name}:over"))
+        return exchange(link, b"", number)
+
+    turns.before_release = tell_first
+    monkeypatch.setattr(BlockingLink, "exchange", slow)
+    release = Tasks.release
+
+    def released(tasks: Tasks, hold: Any) -> None:
+        release(tasks, hold)
+        turns.client.set(f"{turns.lock.name}:over", 1, px=10_000)
+
+    monkeypatch.setattr(Tasks, "release", released)
+    turns.wait()
+    assert [b"5", 1] == turns.read[-1]
+
+
+def test_an_answer_that_was_not_to_come_ends_the_connection(
+    turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        turns.wait()
+    (link,) = turns.driver._idle
+    with monkeypatch.context() as patched:
+        patched.setattr(silent, "SKIP_REPLY", pack_command("ECHO", "no silence"))
+        turns.take()
+    assert link.broken
+    assert not turns.driver.skips_replies
+    assert [b"4", 1] == turns.read[-1]
+
+
+def test_one_that_was_woken_up_by_an_operator_waits_so_again(turns: Turns, key: str) -> None:
+    for _ in range(3):
+        turns.wait()
+    hand_on = turns.before_release
+
+    def unblock() -> None:
+        (client,) = [each for each in turns.client.client_list() if each["cmd"] == "blpop"]
+        assert turns.client.client_unblock(client["id"], error=True)
+        hand_on()
+
+    turns.before_release = unblock
+    turns.wait()
+    assert [b"5", 1] == turns.read[-1]
+    assert turns.driver.parks
 
 
 @pytest.mark.parametrize("refused", ["turn", "silence"])

@@ -106,6 +106,21 @@ def test_who_hears_but_does_not_look_is_passed_over(bench: Bench) -> None:
     assert "0" == look(bench, "B.2")
 
 
+@pytest.mark.parametrize("looks", ["B.2", "C.2"])
+def test_who_dies_after_it_was_told_to_look_is_not_passed_over(bench: Bench, looks: str) -> None:
+    """Without A, B shares x with C at once: nobody is to be ended."""
+    bench.acquire("C.1", names=X, mode="shared")
+    bench.acquire("B.1", names=Y)
+    heard = {token: stand(bench, token, *WANTED[token]) for token in ("A.2", "B.2", "C.2")}
+    assert "0" == look(bench, "B.2")
+    assert "0" == look(bench, "C.2")
+    heard["A.2"].unsubscribe()
+    assert heard["A.2"].get_message(timeout=5)
+    age_what_was_told(bench)
+    assert "0" == look(bench, looks)
+    assert ["B.2", "C.1"] == sorted(bench.holders("x"))
+
+
 def age_what_was_told(bench: Bench) -> None:
     """Have it be told more than a second ago."""
     (key,) = (key for key in bench.all_keys() if key.endswith(b":waits"))

@@ -24,7 +24,7 @@ def test_who_waits_for_its_turn_in_a_list_gets_it_there_as_well(bench: Bench, mo
     assert "b" == message[0]
     turn = turn_key(bench.index_key, "b")
     assert 0 < bench.client.pttl(turn) <= 100
-    assert 1 == bench.client.llen(turn)
+    assert [message[1].encode()] == bench.client.lrange(turn, 0, -1)
 
 
 def test_release_of_a_free_lock_does_nothing(bench: Bench) -> None:
