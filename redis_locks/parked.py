@@ -17,11 +17,9 @@ from redis_locks.drivers.wire import pack_command
 from redis_locks.keys import turn_key
 
 
-def is_due(driver: PromptDriver, link: PromptLink, attempt: Attempt, seconds: float) -> bool:
-    """Whether to wait so for `seconds`. Raises LinkBroken."""
-    if not (attempt.request.reads and driver.parks and driver.skips_replies):
-        return False
-    if driver.reply_timeout <= 2 * seconds:
+def is_due(driver: PromptDriver, link: PromptLink, seconds: float) -> bool:
+    """Whether who has something to read is to wait so for `seconds`. Raises LinkBroken."""
+    if not (driver.parks and driver.skips_replies and driver.reply_timeout > 2 * seconds):
         return False
     driver.parks = link.listens_parked()
     return driver.parks

@@ -66,7 +66,11 @@ class Prompt(Convertible):
         """Note, and let the observer count, that it was released; return the seconds held if that is to be told."""
         self._released = True
         observer = observing.observer
-        if observer is None or not lease.first_told():
+        if observer is None:
+            return None
+        try:
+            lease.untold.pop()  # as `first_told`
+        except IndexError:
             return None
         held = monotonic() - lease.since
         server = self._backend.description

@@ -69,7 +69,7 @@ def ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Step:
     request, sent = attempt.request, attempt.started
     read: list[Any] | None = None
     try:
-        parks = parked.is_due(driver, link, attempt, SILENCE)
+        parks = bool(request.reads) and parked.is_due(driver, link, SILENCE)
         listener = link.listener + PARKED if parks else link.listener
         call = store.acquire_call(request, listener, attempt.wait_ms(sent), first=True, silent=True)
         question = SKIP_REPLY + pack_call(scripts.ACQUIRE, call)

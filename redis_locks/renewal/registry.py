@@ -21,23 +21,24 @@ class Registry:
     """Seconds the renewal thread or task stays when there is nothing to renew."""
 
     def __init__(self, on_lost: Callable[[Lease], object]) -> None:
-        self._leases: dict[str, weakref.ref[Lease]] = {}
+        self.leases: dict[str, weakref.ref[Lease]] = {}
+        """By token."""
         self._on_lost = on_lost
         self.oldest = inf
         """Since when the oldest of them is held, as of the last look."""
 
     def add(self, lease: Lease) -> None:
         """Look after `lease`, without keeping it alive."""
-        self._leases[lease.token] = weakref.ref(lease)
+        self.leases[lease.token] = weakref.ref(lease)
 
     def discard(self, lease: Lease) -> bool:
         """Forget a lease, under both its tokens; return whether it was there."""
         own, there = lease.own, False
         for token in (lease.token,) if own is None else (own.token, lease.token):
-            reference = self._leases.get(token)
+            reference = self.leases.get(token)
             # Else the token is that of another lease by now, to which the hold has passed on.
             if reference is not None and reference() is lease:
-                found = self._leases.pop(token, None)
+                found = self.leases.pop(token, None)
                 there = found is reference or self._put_back(token, found) or there
         return there
 
@@ -47,10 +48,10 @@ class Registry:
         due: list[Lease] = []
         next_due = now + self.IDLE
         oldest = inf
-        for token, reference in self._leases.copy().items():
+        for token, reference in self.leases.copy().items():
             lease = reference()
             if lease is None or lease.ended or token not in {lease.token, lease.asker}:
-                found = self._leases.pop(token, None)
+                found = self.leases.pop(token, None)
                 if found is not reference:
                     self._put_back(token, found)
             elif lease.is_over():
@@ -65,7 +66,7 @@ class Registry:
 
     def _put_back(self, token: str, found: weakref.ref[Lease] | None) -> bool:
         if found is not None:
-            self._leases[token] = found  # it has just passed on, with its token
+            self.leases[token] = found  # it has just passed on, with its token
         return False
 
     def _renews(self, lease: Lease, reference: weakref.ref[Lease]) -> bool:
@@ -73,12 +74,12 @@ class Registry:
         own = lease.own
         if own is None:
             return True
-        self._leases[own.token] = reference
+        self.leases[own.token] = reference
         return lease.restates()
 
     def revoke(self, token: str) -> None:
         """Note that an operator ended the hold of `token`."""
-        reference = self._leases.get(token)
+        reference = self.leases.get(token)
         lease = reference() if reference is not None else None
         if lease is not None and not lease.ended:
             lease.revoke()
@@ -86,7 +87,7 @@ class Registry:
 
     def renew_all(self) -> None:
         """Let all be due, those that are not renewed to be looked at."""
-        for reference in self._leases.copy().values():
+        for reference in self.leases.copy().values():
             lease = reference()
             if lease is not None:
                 lease.due = 0.0
@@ -103,4 +104,4 @@ class Registry:
             self._on_lost(lease)
 
     def __len__(self) -> int:
-        return len(self._leases)
+        return len(self.leases)

@@ -47,6 +47,7 @@ class ThreadRenewer:
         """Start empty; after a fork the holds and the thread are the parent's."""
         self._registry = Registry(self._tell_lost)
         self.discard = self._registry.discard
+        self._leases = self._registry.leases
         self._ear = Ear(self._driver.open_ear, self._registry.revoke, self._was_deaf)
         self._added = False
         self._changed = threading.Condition()
@@ -56,7 +57,7 @@ class ThreadRenewer:
 
     def add(self, lease: Lease) -> None:
         """Renew `lease`, or watch it end, until it is discarded, lost or garbage."""
-        self._registry.add(lease)
+        self._leases[lease.token] = weakref.ref(lease)  # as `Registry.add`
         self._added = True
         # Most leases come after the thread looks anyway: no mutex, no wake-up for them.
         by = min(lease.due, lease.since + YOUNG)

@@ -94,7 +94,7 @@ def test_a_waiter_asks_once_for_each_sign_of_life(
     assert min(pauses) >= 0.05
 
 
-@pytest.mark.parametrize("batch", [0, MOST_PASSED])
+@pytest.mark.parametrize("batch", [pytest.param(0, marks=pytest.mark.ci), MOST_PASSED])
 @pytest.mark.parametrize(
     ("count", "threads", "times"),
     [

@@ -85,6 +85,7 @@ def test_demo_once_prints_table_and_login_and_ends_well(environment: dict[str, s
     assert "Open http" not in result.stdout
 
 
+@pytest.mark.ci
 def test_demo_serves_the_site_on_a_free_port_when_its_own_is_taken(
     environment: dict[str, str],
 ) -> None:

@@ -58,8 +58,13 @@ def test_a_refusal_of_a_free_lock_is_named_as_such_and_leaves_nothing_half_writt
 
 
 def test_a_server_without_memory_refuses_a_waiter_and_nothing_is_half_written(
-    world: World, name: str, private_server: EmbeddedServer, server_side: Observer
+    world: World,
+    name: str,
+    private_server: EmbeddedServer,
+    server_side: Observer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(attempts, "RECHECK", 0.1)  # the server may notice only then
     lock = Lock(name, using=private_server.url, wait=PATIENCE)
     hold = held(world, lock)
     before = set(server_side.client.keys("*"))
