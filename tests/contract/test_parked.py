@@ -5,14 +5,12 @@ from __future__ import annotations
 from itertools import count
 from threading import Event
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 from redis_locks import Lock, parked, silent
 from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.drivers.wire import pack_command
-from redis_locks.keys import turn_key
 from tests.contract.stage import nothing, once
 from tests.contract.turns import Turns
 from tests.contract.world import PATIENCE, Tasks, Threads, until
@@ -23,11 +21,18 @@ def key(turns: Turns) -> str:
     """Of a counter that whoever holds the lock of `turns` counts up just before it hands it on."""
     key = f"data:{turns.lock.name}"
     turns.before_release = lambda: turns.client.incr(key)
-    turns.client.expire(key, 60) if turns.client.incr(key) else None
+    turns.client.set(key, 1, ex=60)
     turns.lock = Lock(
         turns.lock.name, using=turns.lock._using, read=[("GET", key), ("STRLEN", key)]
     )
     return key
+
+
+@pytest.fixture
+def practised(turns: Turns, key: str) -> None:
+    """Let the server be known to keep silent, and the connection to listen for its turn."""
+    for _ in range(3):
+        turns.wait()
 
 
 def test_it_is_read_without_a_round_trip_of_its_own(turns: Turns, key: str) -> None:
@@ -39,20 +44,18 @@ def test_it_is_read_without_a_round_trip_of_its_own(turns: Turns, key: str) -> N
     assert [[str(number).encode(), 1] for number in range(2, 7)] == turns.read
 
 
-def test_nor_does_it_if_the_lock_is_free(turns: Turns, key: str) -> None:
-    for _ in range(3):
-        turns.wait()
+@pytest.mark.usefixtures("practised")
+def test_nor_if_the_lock_is_free(turns: Turns, key: str) -> None:
     turns.trips = 0
     assert 1 == turns.take()
     assert 2 == turns.trips
     assert [b"4", 1] == turns.read[-1]
 
 
+@pytest.mark.usefixtures("practised")
 def test_what_was_read_before_the_lock_was_held_is_not_believed(
     turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for _ in range(3):
-        turns.wait()
     monkeypatch.setattr(silent, "SILENCE", 0.02)
     before = turns.before_release
     asked_again = Threads().start(until, lambda: turns.trips >= 2)
@@ -66,11 +69,10 @@ def test_what_was_read_before_the_lock_was_held_is_not_believed(
     assert [b"5", 1] == turns.read[-1]
 
 
+@pytest.mark.usefixtures("practised")
 def test_a_message_that_comes_just_after_the_server_gave_up_is_believed_and_nothing_else(
     turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for _ in range(3):
-        turns.wait()
     exchange = BlockingLink.exchange
 
     def late(link: BlockingLink, commands: bytes, number: int = 1) -> list[Any]:
@@ -85,12 +87,11 @@ def test_a_message_that_comes_just_after_the_server_gave_up_is_believed_and_noth
     assert [b"5", 1] == turns.read[-1]
 
 
+@pytest.mark.usefixtures("practised")
 def test_what_was_read_when_something_else_was_told_is_not_believed(
     turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is told to look for a deadlock, which ends the wait for its turn, and is handed the lock before it wakes up."""
-    for _ in range(3):
-        turns.wait()
     hand_on = turns.before_release
     handed_on = Event()
 
@@ -127,11 +128,10 @@ def test_what_was_read_when_something_else_was_told_is_not_believed(
     assert [b"5", 1] == turns.read[-1]
 
 
+@pytest.mark.usefixtures("practised")
 def test_an_answer_that_was_not_to_come_ends_the_connection(
     turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for _ in range(3):
-        turns.wait()
     (link,) = turns.driver._idle
     with monkeypatch.context() as patched:
         patched.setattr(silent, "SKIP_REPLY", pack_command("ECHO", "no silence"))
@@ -141,9 +141,8 @@ def test_an_answer_that_was_not_to_come_ends_the_connection(
     assert [b"4", 1] == turns.read[-1]
 
 
+@pytest.mark.usefixtures("practised")
 def test_one_that_was_woken_up_by_an_operator_waits_so_again(turns: Turns, key: str) -> None:
-    for _ in range(3):
-        turns.wait()
     hand_on = turns.before_release
 
     def unblock() -> None:
@@ -157,13 +156,12 @@ def test_one_that_was_woken_up_by_an_operator_waits_so_again(turns: Turns, key: 
     assert turns.driver.parks
 
 
+@pytest.mark.usefixtures("practised")
 @pytest.mark.parametrize("refused", ["turn", "silence"])
 def test_a_refusal_ends_the_connection_and_this_way(
     turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
     """After it, replies may come of which nobody knows to what."""
-    for _ in range(3):
-        turns.wait()
     (link,) = turns.driver._idle
     with monkeypatch.context() as patched:
         if refused == "turn":
@@ -180,10 +178,8 @@ def test_a_refusal_ends_the_connection_and_this_way(
     assert [[b"5", 1], [b"6", 1]] == [turns.read[-1], (turns.wait(), turns.read[-1])[1]]
 
 
+@pytest.mark.usefixtures("practised")
 def test_who_is_interrupted_meanwhile_leaves_nothing_behind(turns: Turns, key: str) -> None:
-    for _ in range(3):
-        turns.wait()
-
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
@@ -199,9 +195,8 @@ def test_who_is_interrupted_meanwhile_leaves_nothing_behind(turns: Turns, key: s
     assert [b"5", 1] == turns.read[-1]
 
 
+@pytest.mark.usefixtures("practised")
 def test_a_connection_that_breaks_meanwhile_is_replaced(turns: Turns, key: str) -> None:
-    for _ in range(3):
-        turns.wait()
     done = count()
 
     def kill_once() -> None:
@@ -212,11 +207,3 @@ def test_a_connection_that_breaks_meanwhile_is_replaced(turns: Turns, key: str) 
     turns.before_release = kill_once
     assert 1 == turns.wait()
     assert [b"5", 1] == turns.read[-1]
-
-
-def test_a_turn_that_nobody_waits_for_is_forgotten_at_once(turns: Turns, key: str) -> None:
-    for _ in range(3):
-        turns.wait()
-    with patch.object(parked, "turn_key", lambda *_: turn_key(b"elsewhere:index", "x")):
-        turns.wait()
-    until(lambda: not [*turns.client.scan_iter(match="*:turn:*")])
