@@ -6,7 +6,7 @@ from typing import Any
 
 from redis_locks import express, identity, lines, observing, replication, spread, waiting
 from redis_locks.attempts import Won
-from redis_locks.backends import Layout
+from redis_locks.backends import Backend
 from redis_locks.beginning import Beginnable, take_back, tell_begun
 from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
@@ -15,6 +15,7 @@ from redis_locks.holds import Hold
 from redis_locks.identity import task_unit
 from redis_locks.kept import Taken
 from redis_locks.keys import Group
+from redis_locks.plans import Plan
 from redis_locks.reads import require_slot
 from redis_locks.reentry import reenter
 from redis_locks.scopes import Scope
@@ -35,11 +36,15 @@ class Acquirable(Beginnable):
     _scope: Scope
     _reentrant: bool
     _crash_release = False
-    _groups: tuple[Layout, list[Group]] | None = None
-    """The names as they are grouped in that layout, once somebody asked."""
+    _plan: Plan | None = None
+    """That of the last acquire."""
     _replicas: int | Unset = UNSET
     _template: str | None = None
     """What the names were made from; see `LockEvent.template`."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy, or who unpickles it, may have other settings; and connections stay where they are.
+        return {**vars(self), "_plan": None}
 
     @property
     def mode(self) -> str:
@@ -62,23 +67,21 @@ class Acquirable(Beginnable):
 
     def _acquire_at_once(self, side: Side, wait: float | None) -> Hold | Refused:
         """Acquire in the shortest way, unless there is more to it."""
-        prompt = side.backend.prompt
-        renew = get_settings().renew if self._renew is UNSET else self._renew
-        request = self._only_request(side)
-        won = None
-        if request is not None and prompt is not None:
-            won = express.acquire(prompt, request, wait, get_settings().deadlock_timeout)
-        if request is None or won is None:
+        plan, won = self._planned(side), None
+        if plan is not None and plan.prompt is not None:
+            request = self._request(side, plan)
+            won = express.acquire(plan.prompt, request, wait, plan.settings.deadlock_timeout)
+        if plan is None or won is None:
             return run_blocking(self._acquire(side, wait))
         if isinstance(won, Refused):
             return won
         # As `_holding`, without what is out of the ordinary.
         hold: Hold | None = None
         try:
-            hold = self._begin(side, request, won, side.renewer, renew=renew)
+            hold = self._begin(side, request, won, side.renewer, renew=plan.renews)
             observer = observing.observer
             if observer is not None and observer.count(
-                "acquired", request.names, side.driver.description, won.waited
+                "acquired", plan.names, side.backend.description, won.waited
             ):
                 run_blocking(tell_begun(side, hold, wait, won.waited))
         except BaseException:
@@ -89,36 +92,43 @@ class Acquirable(Beginnable):
     async def _acquire_async(self, wait: float | None) -> Hold | Refused:
         self._scope.refuse_async()
         side = await Side.of_loop(self._using)
-        renew = get_settings().renew if self._renew is UNSET else self._renew
-        request = self._only_request(side)
-        won = None
-        if request is not None:
+        plan, won = self._planned(side), None
+        if plan is not None and plan.prompt is not None:
+            request = self._request(side, plan)
             driver: Any = side.driver  # that of one server
-            won = await express.aacquire(driver, request, wait, get_settings().deadlock_timeout)
-        if request is None or won is None:
+            won = await express.aacquire(driver, request, wait, plan.settings.deadlock_timeout)
+        if plan is None or won is None:
             return await self._acquire(side, wait)
         if isinstance(won, Refused):
             return won
-        return await self._holding(side, request, won, wait, renew=renew)
+        return await self._holding(side, request, won, wait, renew=plan.renews)
 
-    def _only_request(self, side: Side) -> Request | None:
-        """Return all that there is to ask, of one server; None if there is more to it."""
+    def _planned(self, side: Side) -> Plan | None:
+        """Return how to acquire; None if it holds some already."""
+        held = side.session.held
+        if (held or held.others) and held.has_any():
+            return None
+        plan, backend = self._plan, side.backend
+        if plan is None or plan.settings is not get_settings() or plan.backend is not backend:
+            plan = self._plan = self._plan_for(backend, *backend.groups(self._names))
+        return plan
+
+    def _plan_for(self, backend: Backend, group: Group, *others: Group) -> Plan:
+        """Return how to ask for the locks of `group`."""
+        names, keys = group
         settings = get_settings()
-        if side.backend.prompt is None:
-            return None
-        layout, groups = self._groups or (None, [])
-        if layout != side.backend.layout:
-            groups = side.backend.groups(self._names)
-            self._groups = side.backend.layout, groups
-        if (
-            len(groups) > 1
-            or ((side.session.held or side.session.held.others) and side.session.held.has_any())
-            or self._crash_release
-            or settings.local_batch
-            or (settings.replicas if self._replicas is UNSET else self._replicas)
-        ):
-            return None
-        return self._request(side, groups[0])
+        replicas = settings.replicas if self._replicas is UNSET else self._replicas
+        long = others or self._crash_release or settings.local_batch or replicas
+        return Plan(
+            settings,
+            backend,
+            None if long else backend.prompt,
+            names,
+            keys,
+            settings.lease_ms if self._lease_ms is UNSET else self._lease_ms,
+            settings.renew if self._renew is UNSET else self._renew,
+            replicas,
+        )
 
     async def _acquire(self, side: Side, wait: float | None) -> Hold | Refused:
         renew = self._renews
@@ -169,9 +179,9 @@ class Acquirable(Beginnable):
     async def _acquire_new(
         self, side: Side, group: Group, wait: float | None, *, renew: bool
     ) -> Hold | Refused:
-        request = self._request(side, group)
-        settings = get_settings()
-        patience, most = settings.deadlock_timeout, settings.local_batch
+        plan = self._plan_for(side.backend, group)
+        request = self._request(side, plan)
+        patience, most = plan.settings.deadlock_timeout, plan.settings.local_batch
         line = before = None
         won: Won | Refused
         if most and wait != 0 and not request.replicas and self._may_pass:
@@ -201,18 +211,16 @@ class Acquirable(Beginnable):
     def _renews(self) -> bool:
         return get_settings().renew if self._renew is UNSET else self._renew
 
-    def _request(self, side: Side, group: Group) -> Request:
-        names, keys = group
-        settings = get_settings()
-        replicas = settings.replicas if self._replicas is UNSET else self._replicas
-        lease = settings.lease_ms if self._lease_ms is UNSET else self._lease_ms
-        # The token is chosen before the first byte is sent, so that it can be taken back.
-        ear = side.backend.own_channel if self._crash_release else None
-        unit = task_unit() if side.task else f"thread {side.session.thread.name}"
+    def _request(self, side: Side, plan: Plan) -> Request:
+        _, backend, _, names, keys, lease_ms, _, replicas = plan
+        session = side.session
+        ear = backend.own_channel if self._crash_release else None
+        unit = task_unit() if side.task else f"thread {session.thread.name}"
         who = identity.written(identity.process.pid, unit, self._label, ear)
-        token = f"{side.session.name}.{next(side.session.counter):x}"  # as `new_token`
+        # Chosen before the first byte is sent, so that it can be taken back; as `new_token`.
+        token = f"{session.name}.{next(session.counter):x}"
         # As `Side.blocking` makes a Side.
         return tuple.__new__(
             Request,
-            (keys, token, lease, self._mode, who, self._reads, names, self._template, replicas),
+            (keys, token, lease_ms, self._mode, who, self._reads, names, self._template, replicas),
         )

@@ -72,9 +72,12 @@ class Attempt:
 
     link: Link | None = None
     sent = queued = False
+    uncontended = True
     _told = False
     _failures = 0
     _ask_at = 0.0
+    _suspicious_at = _long_at = inf
+    _recheck = RECHECK
 
     def __init__(
         self,
@@ -88,14 +91,12 @@ class Attempt:
         self.request = request
         self.token = request.token
         self.wait = wait
-        self._wait_for_ever = wait is None
-        self._nowait = wait == 0
-        self.started = monotonic() if since is None else since
-        self._until = self.started + (wait or 0.0)
-        self._suspicious_at = inf if patience is None else self.started + patience
-        self._long_at = self._suspicious_at
-        self._recheck = RECHECK
-        self.uncontended = since is None
+        if since is None:
+            self.started = monotonic()
+        else:
+            self.started, self.uncontended = since, False
+        if patience is not None:
+            self._suspicious_at = self._long_at = self.started + patience
 
     async def run(self, step: Step) -> Won | Refused:
         """Do `step`, which is to `ask` at first, and ask again until granted or out of time."""
@@ -117,7 +118,8 @@ class Attempt:
         sent = monotonic()
         first, self.sent = not self.sent, True
         wait_ms = self.wait_ms(sent)
-        if sent >= self._suspicious_at and not self._nowait:
+        nowait = self.wait == 0
+        if sent >= self._suspicious_at and not nowait:
             reply = await self._ask_and_look(link, wait_ms, first=first)
         else:
             reply = await store.acquire(link, request, wait_ms, first=first)
@@ -125,12 +127,12 @@ class Attempt:
             deadline = sent + request.lease_ms / 1000
             waited = self.waited() if self.queued or not self.uncontended else 0.0
             return Won(reply.fencing_token, deadline, reply.read or [], waited)
-        self.queued = not self._nowait
+        self.queued = not nowait
         self._recheck = RECHECK
         if store.may_be_buried(reply.claim) and await self._buried(link):
             return None
         await self._tell(reply)
-        if self._nowait:
+        if nowait:
             return reply
         self._failures = 0
         return await self._stand(link, reply, sent)
@@ -205,13 +207,14 @@ class Attempt:
         return link
 
     def _left(self, now: float) -> float:
-        return inf if self._wait_for_ever else self._until - now
+        return inf if self.wait is None else self.started + self.wait - now
 
     def wait_ms(self, now: float) -> int:
         """Return for how long to stand in the queue from `now` on, as `store.acquire` takes it."""
-        if self._nowait:
-            return 0
-        return -1 if self._wait_for_ever else max(1, int((self._until - now) * 1000))
+        wait = self.wait
+        if wait is None:
+            return -1
+        return max(1, int((self.started - now + wait) * 1000)) if wait else 0
 
     def pause(self, reply: Refused) -> float:
         """Return for how many seconds to listen, after `reply`, until it is time to ask again, or to tell of a long wait."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redis_locks import identity, observing, replication, waiting
+from redis_locks import observing, replication, waiting
 from redis_locks.attempts import Won
 from redis_locks.drivers.base import Driver
 from redis_locks.holds import Hold
@@ -67,29 +67,27 @@ class Beginnable:
         renew: bool,
     ) -> Hold:
         """Return the hold of what was won, which is not told yet. Interrupted, there is none."""
+        fencing_token, deadline, read, waited, since = won
+        mode = self._shown_mode
         held = Lease(
-            request,
-            won.deadline,
-            won.fencing_token,
-            name=self._name,
-            mode=self._shown_mode,
-            renews=renew,
-            since=won.since,
+            request, deadline, fencing_token, name=self._name, mode=mode, renews=renew, since=since
         )
         try:
-            if won.read:
-                checked(won.read)
-            held.awaited, held.line = won.waited > 0, line
+            if read:
+                checked(read)
+            if waited:
+                held.awaited = True
+            if line is not None:
+                held.line = line
             if before is not None:
                 held.takes_over(before.token)
             renewer.add(held)
             if not renew and before is None:
                 note_unconfirmed(held.token)  # it ends by itself: no dead end for whoever waits
             tenure = Tenure(held, renewer)
-            hold = self._hold_type(side.backend, tenure, read=won.read)
+            hold = self._hold_type(side.backend, tenure, read)
             whose = side.session
-            calls = getattr(identity.calls, "task_context", None)
-            if whose.call is not None or calls is not None:
+            if waited or line is not None or whose.call is not None:
                 # Whoever was told of contention may have had asgiref change whose call this is.
                 whose = session(task=side.task)
             tenure.begin(hold, whose.held, side.backend)

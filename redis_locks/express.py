@@ -35,6 +35,8 @@ A server sends at the end of a round of its loop what it has for each client, in
 which it first had something for them. So it has something for us first. Elsewhere than in Redis and Valkey it may be in vain, and does no harm.
 """
 
+_GRANTED = store.GRANTED.encode()
+
 
 def acquire(
     driver: PromptDriver, request: Request, wait: float | None, patience: float | None
@@ -142,21 +144,21 @@ def _question(link: Link, attempt: Attempt) -> bytes:
     attempt.sent = True
     request = attempt.request
     call = store.acquire_call(request, link.listener, attempt.wait_ms(attempt.started), first=True)
-    return b"".join((pack_call(scripts.ACQUIRE, call), *request.reads))
+    question = pack_call(scripts.ACQUIRE, call)
+    return b"".join((question, *request.reads)) if request.reads else question
 
 
 def _outcome(link: Link, attempt: Attempt, answer: object, read: list[Any]) -> Won | Refused | None:
     """Return what came of the question; None if it is to be asked in the longer way. Raises LinkBroken."""
-    request = attempt.request
-    verified = _verified(link, answer, request.token)
+    verified = _verified(link, answer, attempt.token)
     if verified is None:
         return None  # the server does not know the script, or will say again what is wrong
-    words = verified.decode(errors="replace").split(" ", 4)
-    if words[1] == store.GRANTED:
+    words = verified.split(b" ", 3)
+    if words[1] == _GRANTED:
         # As `Side.blocking` makes a Side.
-        deadline = attempt.started + request.lease_ms / 1000
+        deadline = attempt.started + attempt.request.lease_ms / 1000
         return tuple.__new__(Won, (int(words[2]), deadline, read, 0.0, None))
-    reply = store.refused(words)
+    reply = store.refused(verified.decode(errors="replace").split(" ", 4))
     attempt.queued = attempt.wait != 0
     if store.may_be_buried(reply.claim):
         return None

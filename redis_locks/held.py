@@ -10,7 +10,7 @@ Place = tuple[object, str]
 """A server and the name of a lock."""
 
 
-class Held(dict[Place, "weakref.ref[Any]"]):
+class Held(dict[Place, Any]):
     """The tenures of one thread or task by place; of several at one place the latest.
 
     The others count when it is asked whether there is anything: who holds something can be part of a deadlock.
@@ -29,8 +29,7 @@ class Held(dict[Place, "weakref.ref[Any]"]):
 
     def cover(self, place: Place) -> None:
         """Keep what is found at `place`: a later one will be."""
-        reference = self.get(place)  # which another thread may have released just now
-        tenure = reference() if reference is not None else None
+        tenure = self.get(place)  # which another thread may have released just now
         if tenure is not None and tenure.is_held:
             self.add(tenure)
 
@@ -39,7 +38,7 @@ class Held(dict[Place, "weakref.ref[Any]"]):
         server, name = place
         for reference in reversed(self._other_living()):
             if (tenure := reference()) is not None and tenure.has(server, name):
-                self.setdefault(place, reference)  # the thread or task may have taken it anew
+                self.setdefault(place, tenure)  # the thread or task may have taken it anew
                 return
 
     def discard(self, tenure: Any) -> None:
@@ -52,10 +51,9 @@ class Held(dict[Place, "weakref.ref[Any]"]):
 
     def has_any(self) -> bool:
         """Whether anything is held still. Forgets what has ended elsewhere: see `_Process.session_of`."""
-        for place, reference in self.copy().items():
-            tenure = reference()
+        for place, tenure in self.copy().items():
             # A signal's handler may have taken the lock meanwhile.
-            if (tenure is None or not tenure.is_held) and self.get(place) is reference:
+            if not tenure.is_held and self.get(place) is tenure:
                 with suppress(KeyError):
                     del self[place]
                 self.uncover(place)
@@ -63,9 +61,7 @@ class Held(dict[Place, "weakref.ref[Any]"]):
 
     def copy_to(self, other: Held) -> None:
         """Let `other` have what is held still, too."""
-        other.update(
-            (place, reference) for place, reference in self.copy().items() if _lives(reference)
-        )
+        other.update((place, tenure) for place, tenure in self.copy().items() if tenure.is_held)
         other.others.extend(self._other_living())
 
     def _other_living(self) -> list[weakref.ref[Any]]:

@@ -45,34 +45,33 @@ _DECIDED: list[bool] = []
 class Lease:
     """The lease of one hold, on this process's monotonic clock."""
 
-    __slots__ = (
-        "__weakref__",
-        "awaited",
-        "deadline",
-        "due",
-        "ended",
-        "fencing_token",
-        "heir",
-        "keys",
-        "lease_ms",
-        "line",
-        "lost",
-        "mode",
-        "name",
-        "on_lost",
-        "own",
-        "passed",
-        "renews",
-        "request",
-        "restating",
-        "revoked",
-        "script",
-        "since",
-        "token",
-        "undecided",
-        "untold",
-        "upgrading",
-    )
+    # What nearly all leases have in common is of the class: to set it for each takes long.
+
+    script = scripts.EXTEND
+    """What extends it: takes the arguments of `extend.lua` and replies as it does."""
+    awaited = False
+    """Whether it was waited for: then somebody waits for its end, most likely."""
+    lost = False
+    revoked = False
+    """Whether it was told that it is lost because somebody force-released its hold."""
+    upgrading = -inf
+    """Until when it was being turned into another lease, inf while it is: "not held" may mean just that."""
+    ended = False
+    """Whether its hold was released or dropped: a renewal under way no longer tells anything."""
+    on_lost: Callable[[], None] | None = None
+    """Is called once when it is found lost by whoever renews or hears, in their thread."""
+    line: Line | None = None
+    """Where it may pass on, if it may."""
+    heir: Heir | None = None
+    """To whom it is passing on; None again when that one has been told."""
+    passed = False
+    """Whether it has passed on: what its token holds is another one's from then on."""
+    own: Request | None = None
+    """Of a hold that passed to us, until Redis knows: our request; `token` is still that of another one."""
+    undecided = _DECIDED
+    """Of a hold that passed to us: empty once it is passed on, or told to Redis."""
+    restating = False
+    """Whether it is the latter."""
 
     def __init__(
         self,
@@ -95,39 +94,17 @@ class Lease:
         self.lease_ms = request.lease_ms
         self.fencing_token = fencing_token
         self.mode = mode or request.mode
-        self.script = script or (scripts.CONFIRM if request.replicas else scripts.EXTEND)
-        """What extends it: takes the arguments of `extend.lua` and replies as it does."""
-        self.awaited = False
-        """Whether it was waited for: then somebody waits for its end, most likely."""
-        self.lost = False
-        self.revoked = False
-        """Whether it was told that it is lost because somebody force-released its hold."""
-        self.upgrading = -inf
-        """Until when it was being turned into another lease, inf while it is: "not held" may mean just that."""
-        self.ended = False
-        """Whether its hold was released or dropped: a renewal under way no longer tells anything."""
-        self.since = deadline - request.lease_ms / 1000 if since is None else since
+        if script or request.replicas:
+            self.script = script or scripts.CONFIRM
+        began = deadline - request.lease_ms / 1000
+        self.since = began if since is None else since
         self.renews = renews
         """Whether it is renewed; else it ends at its deadline."""
-        self.on_lost: Callable[[], None] | None = None
-        """Is called once when it is found lost by whoever renews or hears, in their thread."""
         self.untold = [True]
         """Empty once somebody was told how the hold ended. Shared by the leases of one hold."""
-        self.line: Line | None = None
-        """Where it may pass on, if it may."""
-        self.heir: Heir | None = None
-        """To whom it is passing on; None again when that one has been told."""
-        self.passed = False
-        """Whether it has passed on: what its token holds is another one's from then on."""
-        self.own: Request | None = None
-        """Of a hold that passed to us, until Redis knows: our request; `token` is still that of another one."""
-        self.undecided = _DECIDED
-        """Of a hold that passed to us: empty once it is passed on, or told to Redis."""
-        self.restating = False
-        """Whether it is the latter."""
         self.deadline = deadline
         """When it ends; see `renewed_until`, as which this does."""
-        self.due = deadline - request.lease_ms / 1000 * 2 / 3 if renews else deadline
+        self.due = began + (deadline - began) / 3 if renews else deadline
         """When to renew it, or to look at it, next."""
 
     def takes_over(self, token: str) -> None:

@@ -99,7 +99,7 @@ class Lock(Acquirable):
         )
 
     def _set_names(self, names: Iterable[object]) -> None:
-        self._names, self._groups = validate_names(names), None
+        self._names, self._plan = validate_names(names), None
         self._name = self._names[0] if len(self._names) == 1 else ", ".join(self._names)
 
     def _set_options(self, *options: Any) -> None:
@@ -129,7 +129,7 @@ class Lock(Acquirable):
         vars(lock).update(vars(self))
         lock._names = names
         lock._name = names[0] if len(names) == 1 else ", ".join(names)
-        lock._label, lock._groups = label, None
+        lock._label, lock._plan = label, None
         return lock
 
     def acquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:

@@ -110,9 +110,8 @@ def _opposites(outer: _One, inner: _One) -> Iterator[tuple[_One, ...]]:
 def _pairs(new: Tenure, held: Held, server: object) -> Iterator[tuple[tuple[Tenure, _One], _One]]:
     if new.mode.startswith("permit"):  # which waits for any of several to end
         return
-    for (its_server, name), reference in list(held.items()):
-        outer = reference()
-        if outer is None or not outer.is_held or outer.mode.startswith("permit"):
+    for (its_server, name), outer in list(held.items()):
+        if not outer.is_held or outer.mode.startswith("permit"):
             continue
         for wanted in new.names:
             first, second = _named(outer, name), _named(new, wanted)

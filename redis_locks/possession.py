@@ -27,7 +27,7 @@ class Possession:
 
     __slots__ = ("_backend", "_pid", "_released", "_tenure", "kept", "read")
 
-    def __init__(self, backend: Backend, tenure: Tenure, *, read: Sequence[Any] = ()) -> None:
+    def __init__(self, backend: Backend, tenure: Tenure, read: Sequence[Any] = ()) -> None:
         self._backend = backend
         self._pid = identity.process.pid
         self._released = False

@@ -46,13 +46,12 @@ class Prompt(Convertible):
         lease = tenure.lease
         if (
             not self._simple
-            or self._backend.prompt is None
-            or self._released
             or self.kept
             or lease.ended
-            or lease.line is not None
-            or self._pid != identity.process.pid
             or lease.lost
+            or lease.line is not None
+            or self._backend.prompt is None
+            or self._pid != identity.process.pid
             or monotonic() >= lease.deadline
             or not tenure.leave_alone(self)
             or lease.ended  # by another thread meanwhile

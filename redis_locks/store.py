@@ -90,7 +90,7 @@ def acquire_call(
     request: Request, listener: str, wait_ms: int, *, first: bool, silent: bool = False
 ) -> Call:
     """Return the call that takes the locks or joins the queue; see `acquire`. `silent`: for a caller that reads no reply."""
-    keys, token, lease_ms, mode, who, *_ = request
+    keys, token, lease_ms, mode, who = request[:5]
     return keys, (token, lease_ms, mode, who, listener, wait_ms, 2 if silent else 1 if first else 0)
 
 

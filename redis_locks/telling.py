@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from redis_locks import logs, observing
 from redis_locks.conf import get_settings
+from redis_locks.logs import LEVELS
 from redis_locks.observing import Kind, LockEvent
 from redis_locks.signals import LOCK_SIGNALS
 
@@ -21,7 +22,7 @@ _levels: dict[int, bool] = {} if _special else getattr(logger, "_cache", {})
 FREQUENT: Final = frozenset({"acquired", "contended"})
 """The kinds of which a process may have thousands a second."""
 
-_NOTED: Final = FREQUENT | {"lost", "timed_out", "deadlock"}
+_NOTED: Final = frozenset({"lost", "timed_out", "deadlock"})
 
 
 class Statistics(Protocol):
@@ -58,8 +59,8 @@ class Teller:
 
     def _told(self, kind: Kind) -> bool:
         if kind == "waiting":  # for the log only
-            return get_settings().log_lock_waits and logger.isEnabledFor(logs.LEVELS[kind])
-        return bool(LOCK_SIGNALS[kind].receivers) or logger.isEnabledFor(logs.LEVELS[kind])
+            return get_settings().log_lock_waits and logger.isEnabledFor(LEVELS[kind])
+        return bool(LOCK_SIGNALS[kind].receivers) or logger.isEnabledFor(LEVELS[kind])
 
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
         """Have it counted, and return whether somebody wants the whole event."""
@@ -67,18 +68,20 @@ class Teller:
         signal = LOCK_SIGNALS.get(kind)
         if signal is None:
             return self._told(kind)
-        level = logs.LEVELS[kind]
-        known = _levels.get(level)
-        logged = logger.isEnabledFor(level) if known is None else known and not logger.disabled
-        wanted = logged or bool(signal.receivers)
+        level = LEVELS[kind]
+        wanted = bool(signal.receivers) or (
+            _levels.get(level) is not False and logger.isEnabledFor(level)
+        )
         its = self.statistics
-        if its is not None and get_settings().statistics:
-            its.pending.append((server, kind, names, seconds))
-            if len(its.pending) >= its.most:
-                its.catch_up()
-            if kind in _NOTED and not (kind in FREQUENT and (server, names[0]) in its.full):
-                wanted = True
-        return wanted
+        if its is None or not get_settings().statistics:
+            return wanted
+        pending = its.pending
+        pending.append((server, kind, names, seconds))
+        if len(pending) >= its.most:
+            its.catch_up()
+        if kind in FREQUENT:
+            return wanted or (server, names[0]) not in its.full
+        return wanted or kind in _NOTED
 
     async def tell(self, event: LockEvent, *, task: bool) -> None:
         """Log the event and send its signal. Suspends only if `task`; raises no Exception."""

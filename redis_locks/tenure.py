@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -33,7 +32,7 @@ class Tenure:
         self.lease = lease
         self.renewer = renewer
         """Who renews the lease, or at least watches it end."""
-        self._open: set[int] = set()
+        self._open: list[int] = []
         self._server: object = None
         self._held = _NOBODY
 
@@ -54,18 +53,17 @@ class Tenure:
 
     def begin(self, hold: object, held: Held | None = None, server: object = None) -> None:
         """Add the first hold; let later acquires of the thread or task that has `held`, if given, find it."""
-        self._open.add(id(hold))
+        self._open = [id(hold)]
         if held is None:
             return
         if watch is not None:
             watch(self, held, server)
         self._held, self._server = held, server
-        reference = weakref.ref(self)
         for name in self.lease.request.names:
             place = server, name
             if place in held:
                 held.cover(place)
-            held[place] = reference
+            held[place] = self
 
     def find_in(self, held: Held) -> None:
         """Let acquires of the thread or task that has `held` find it, and no others."""
@@ -74,12 +72,11 @@ class Tenure:
         self._held.discard(self)
         self.forget()
         self._held = held
-        reference = weakref.ref(self)
         for name in self.lease.request.names:
             place = self._server, name
             if place in held:
                 held.cover(place)
-            held[place] = reference
+            held[place] = self
 
     def has(self, server: object, name: str) -> bool:
         """Whether it has that lock of that server, and is to be found there."""
@@ -89,29 +86,30 @@ class Tenure:
         """Add a hold; False if the last one has left already, in another thread perhaps."""
         with _mutex:
             if self._open:
-                self._open.add(id(hold))
+                self._open.append(id(hold))
             return bool(self._open)
 
     def leave_alone(self, hold: object) -> bool:
         """Take a hold out, if it is in and no other is; whether that was done."""
         with _mutex:
-            if len(self._open) != 1 or id(hold) not in self._open:
+            if self._open != [id(hold)]:
                 return False
             self._open.clear()
         # As `forget`.
         held, server = self._held, self._server
         for name in self.lease.request.names:
-            reference = held.get((server, name))
-            if reference is not None and reference() in (self, None):
-                held.pop((server, name), None)
+            place = server, name
+            if held.get(place) is self:
+                held.pop(place, None)  # another thread may do the same
                 if held.others:
-                    held.uncover((server, name))
+                    held.uncover(place)
         return True
 
     def leave(self, hold: object) -> bool:
         """Take a hold out, if it is in; True if no other is."""
         with _mutex:
-            self._open.discard(id(hold))
+            if id(hold) in self._open:
+                self._open.remove(id(hold))
             last = not self._open
         if last:
             self.forget()
@@ -131,11 +129,11 @@ class Tenure:
         """Let no later acquire find it."""
         held, server = self._held, self._server
         for name in self.lease.request.names:
-            reference = held.get((server, name))
-            if reference is not None and reference() in (self, None):
-                held.pop((server, name), None)
+            place = server, name
+            if held.get(place) is self:
+                held.pop(place, None)  # another thread may do the same
                 if held.others:
-                    held.uncover((server, name))
+                    held.uncover(place)
 
 
 _NOBODY: Final = Held()
@@ -149,8 +147,7 @@ def find(held: Held, server: object, names: Iterable[str]) -> set[Tenure]:
     """Return what holds any of these locks."""
     found = set()
     for name in names:
-        reference = held.get((server, name))
-        tenure = reference() if reference is not None else None
+        tenure = held.get((server, name))
         if tenure is not None and tenure.is_held:
             found.add(tenure)
     return found

@@ -118,15 +118,21 @@ class BlockingLink(ServerLink):
     def exchange(self, commands: bytes, number: int = 1) -> list[Any]:
         """Send packed commands at once and return their replies as they come; see `PromptLink`."""
         # Not divided further: each function of a round trip, of which every lock needs two, counts.
-        replies: list[Any] = []
         try:
             self._socket.sendall(commands)
-            while len(replies) < number:
-                for reply in self._parser.feed(self._socket.recv(_READ_SIZE)):
+            came = self._parser.feed(self._socket.recv(_READ_SIZE))
+            if len(came) == number and Push not in map(type, came):
+                return came
+            replies: list[Any] = []
+            while True:
+                for reply in came:
                     if isinstance(reply, Push) and reply[0] not in CONFIRMATIONS:
                         self._keep(reply)
                     else:
                         replies.append(reply)
+                if len(replies) >= number:
+                    break
+                came = self._parser.feed(self._socket.recv(_READ_SIZE))
         except BaseException as error:
             self._close_for(error)
             raise

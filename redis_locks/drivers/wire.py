@@ -14,11 +14,12 @@ def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
     """Return EVALSHA of the script in RESP, or EVAL with its text if `whole`."""
     keys, argv = call
     # The first argument is the token, new each time.
-    token = argv[0] if isinstance(argv[0], bytes) else str(argv[0]).encode()
-    return b"*%d\r\n%b%b$%d\r\n%b\r\n%b" % (
-        3 + len(keys) + len(argv),
-        _packed_start(script, whole),
-        _packed_keys(keys) if len(keys) <= MOST_KEPT else _pack_keys(keys),
+    token = argv[0]
+    if not isinstance(token, bytes):
+        token = str(token).encode()
+    start = _pack_start if whole or len(keys) > MOST_KEPT else _packed_start
+    return b"%b$%d\r\n%b\r\n%b" % (
+        start(script, whole, keys, len(argv)),
         len(token),
         token,
         _packed_again(argv[1:]) if script.repeats else _packed(argv[1:]),
@@ -46,13 +47,10 @@ def _packed(parts: Iterable[Arg]) -> bytes:
 _packed_again = lru_cache(maxsize=256)(_packed)
 
 
-@lru_cache(maxsize=64)
-def _packed_start(script: Script, whole: bool) -> bytes:  # noqa: FBT001 - private
-    return _packed((b"EVAL", script.text) if whole else (b"EVALSHA", script.sha))
+def _pack_start(script: Script, whole: bool, keys: Sequence[bytes], arguments: int) -> bytes:  # noqa: FBT001 - private
+    """Return all that comes before the arguments."""
+    call = (b"EVAL", script.text) if whole else (b"EVALSHA", script.sha)
+    return b"*%d\r\n%b" % (3 + len(keys) + arguments, _packed((*call, len(keys), *keys)))
 
 
-def _pack_keys(keys: Sequence[bytes]) -> bytes:
-    return _packed((b"%d" % len(keys), *keys))
-
-
-_packed_keys = lru_cache(maxsize=4096)(_pack_keys)
+_packed_start = lru_cache(maxsize=4096)(_pack_start)

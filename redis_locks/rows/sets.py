@@ -121,7 +121,7 @@ class RowSet(Lock):
                 'partitions: leave it out, give of=("self",), or set REDIS_LOCKS["PARTITIONS"] to 1'
             )
             raise ValueError(msg)
-        request = self._request(side, own)
+        request = self._request(side, self._plan_for(side.backend, own))
         places = {name: place for place, name in enumerate(self._names)}
         wanted = [sorted({places[name] for row in group for name in row}) for group in groups]
         won, found = await _take(side.driver, request, wanted, most)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from redis_locks.observing import Kind
-from redis_locks.statistics.histogram import LAST, bucket_of
+from redis_locks.statistics.histogram import LAST
 from redis_locks.telling import FREQUENT
 
 MOST_NAMES_KEPT = 2000
@@ -58,24 +58,24 @@ class Tally:
         self._counts: dict[str, dict[str, int]] = {}
         self._notes: dict[str, tuple[deque[Note], deque[Note]]] = {}
 
-    def count(self, kind: Kind, names: tuple[str, ...], seconds: float) -> None:
+    def count(self, kind: Kind, names: tuple[str, ...], bucket: int | None, times: int = 1) -> None:
         """Count what has happened to locks.
 
-        `seconds` is how long the wait or the hold was that ended with it.
+        `bucket` is that of how long the wait or the hold was that ended with it; None if there was none.
         """
         metric, spent = METRICS.get(kind), ""
         if kind in _ENDS:
-            spent = HOLDS[bucket_of(seconds)]
-        elif seconds:
-            spent = WAITS[bucket_of(seconds)]
+            spent = HOLDS[bucket or 0]
+        elif bucket is not None:
+            spent = WAITS[bucket]
         for name in names:
             counts = self._counts.get(name)
             if counts is None:
                 counts = self._begin(name)
             if metric:
-                counts[metric] = counts.get(metric, 0) + 1
+                counts[metric] = counts.get(metric, 0) + times
             if spent:
-                counts[spent] = counts.get(spent, 0) + 1
+                counts[spent] = counts.get(spent, 0) + times
 
     def note(self, name: str, note: Note) -> bool:
         """Keep a note among the latest of its name, unless there are too many names.

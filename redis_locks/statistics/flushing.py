@@ -20,6 +20,7 @@ from redis_locks.drivers.base import run_blocking
 from redis_locks.observing import Kind, LockEvent
 from redis_locks.statistics import store
 from redis_locks.statistics.counting import Note, Tally
+from redis_locks.statistics.histogram import bucket_of
 
 logger = logging.getLogger("redis_locks")
 
@@ -69,13 +70,19 @@ class Flusher:
     def catch_up(self) -> None:
         """Count what is pending. Does not block."""
         pending = self.pending
+        # Most are alike.
+        alike: dict[tuple[str, Kind, tuple[str, ...], int | None], int] = {}
         with self._guard:
-            while True:
-                try:
+            try:
+                while True:
                     server, kind, names, seconds = pending.popleft()
-                except IndexError:  # not asked before: a signal's handler may empty it in between
-                    return
-                self._tally(server).count(kind, names, seconds)
+                    event = server, kind, names, bucket_of(seconds) if seconds else None
+                    alike[event] = alike.get(event, 0) + 1
+            except IndexError:  # not asked before: a signal's handler may empty it in between
+                pass
+            finally:
+                for (server, kind, names, bucket), times in alike.items():
+                    self._tally(server).count(kind, names, bucket, times)
 
     def note(self, server: str, names: Iterable[str], note: Note) -> None:
         """Note what has happened to locks, to be sent some seconds later. Does not block."""

@@ -6,20 +6,19 @@ hours, so that what is read from the middle of a bucket is at most a fifth off.
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_left
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 _SHORTEST = 1e-4
 LAST: Final = 60
 """The number of the last bucket, which has no end."""
 
+_ENDS = [_SHORTEST * 2.0 ** (bucket / 2) for bucket in range(LAST)]
 
-def bucket_of(seconds: float) -> int:
-    """Return the number of the bucket of a duration, 0 to `LAST`."""
-    if seconds <= _SHORTEST:
-        return 0
-    return min(math.ceil(2 * math.log2(seconds / _SHORTEST)), LAST)
+bucket_of = partial(bisect_left, _ENDS)
+"""Returns the number of the bucket of a duration in seconds, 0 to `LAST`."""
 
 
 def quantile(buckets: Mapping[int, int], share: float, zeros: int = 0) -> float | None:

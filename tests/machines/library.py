@@ -48,10 +48,10 @@ class KnownAttempt(Attempt):
     @property
     def lasts(self) -> bool:
         """Whether it waits for long."""
-        return self._until > time.monotonic() + AN_HOUR / 2
+        return self._left(time.monotonic()) > AN_HOUR / 2
 
     def out_of_time(self) -> None:
-        self._until = time.monotonic()
+        self.wait = time.monotonic() - self.started
 
     async def heard(self, *args: Any) -> Any:
         if self.dead:

@@ -11,7 +11,7 @@ import pytest
 
 from redis_locks import run_once
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import until
+from tests.contract.world import PATIENCE, until
 from tests.run_once.world import Records
 
 MANY = int(os.environ.get("REDIS_LOCKS_CHAOS_JOBS", "500"))
@@ -56,7 +56,8 @@ def test_every_job_is_done_once_or_exhausted_after_exactly_its_attempts(
     assert killed >= (1 if kills == FEW else min(WORKERS, jobs // 6))
     checked = [_check(records, name, number) for number in range(jobs)]
     assert {"done", "exhausted"} == {state for state, _ in checked}
-    assert kills == FEW or any(died for _, died in checked), (
+    # Of a dozen jobs it may happen to none.
+    assert jobs <= 12 or any(died for _, died in checked), (
         "no worker was killed while it was at a job"
     )
     records.client.delete(*(f"{name}:log:{number}" for number in range(jobs)))
@@ -85,6 +86,6 @@ def _check(records: Records, name: str, number: int) -> tuple[str, int]:
         assert "exhausted" == status.state, log
         assert MOST == status.attempts, log
         assert [] == done, log
-    # The places of waiters that were killed, with nobody behind them, go by themselves.
-    until(lambda: not records.left(job) - {"index"})
+    # The places of waiters that were killed, with nobody behind them, go by themselves, in 22 seconds.
+    until(lambda: not records.left(job) - {"index"}, within=2 * PATIENCE)
     return status.state, status.attempts - sum(word in ("done", "failed") for word, *_ in log)

@@ -16,8 +16,7 @@ from redis_locks.telling import Teller
 
 def counted(tally: Tally, name: str, **kinds: int) -> None:
     for kind, times in kinds.items():
-        for _ in range(times):
-            tally.count(kind, (name,), 0.0)  # type: ignore[arg-type]
+        tally.count(kind, (name,), None, times)  # type: ignore[arg-type]
 
 
 def test_the_most_contended_names_are_sent_by_name_and_the_others_as_one(
@@ -68,7 +67,7 @@ def test_a_signals_handler_may_count_in_the_middle_of_counting(
 
 def test_a_set_counts_for_each_of_its_locks() -> None:
     tally = Tally()
-    tally.count("released", ("a", "b"), 0.5)
+    tally.count("released", ("a", "b"), 5)
     assert {figure.split(" ")[1] for figure in tally.figures()} == {"a", "b"}
 
 
@@ -96,7 +95,7 @@ def test_of_what_is_frequent_few_are_to_be_noted_and_of_the_rest_more() -> None:
 def test_nothing_is_sent_of_the_locks_of_a_benchmark() -> None:
     tally = Tally()
     for name in (f"{BENCHMARK}:redis_locks", "account:17"):
-        tally.count("acquired", (name,), 0.0)
+        tally.count("acquired", (name,), None)
         tally.note(name, Note(0.0, "acquired", "somebody"))
     assert {"a account:17": 1} == tally.figures()
     assert ["account:17"] == [name for name, _, _ in tally.notes()]
