@@ -12,7 +12,7 @@ from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
-from redis_locks.identity import task_unit
+from redis_locks.identity import Session, task_unit
 from redis_locks.kept import Taken
 from redis_locks.keys import Group
 from redis_locks.plans import Plan
@@ -38,13 +38,15 @@ class Acquirable(Beginnable):
     _crash_release = False
     _plan: Plan | None = None
     """That of the last acquire."""
+    _known: tuple[Session, str, str] | None = None
+    """Whose that was: the session, the name of its thread, and what people read of them."""
     _replicas: int | Unset = UNSET
     _template: str | None = None
     """What the names were made from; see `LockEvent.template`."""
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy, or who unpickles it, may have other settings; and connections stay where they are.
-        return {**vars(self), "_plan": None}
+        return {**vars(self), "_plan": None, "_known": None}
 
     @property
     def mode(self) -> str:
@@ -212,15 +214,30 @@ class Acquirable(Beginnable):
         return get_settings().renew if self._renew is UNSET else self._renew
 
     def _request(self, side: Side, plan: Plan) -> Request:
-        _, backend, _, names, keys, lease_ms, _, replicas = plan
         session = side.session
-        ear = backend.own_channel if self._crash_release else None
-        unit = task_unit() if side.task else f"thread {session.thread.name}"
-        who = identity.written(identity.process.pid, unit, self._label, ear)
+        thread = session.thread.name
+        known = self._known
+        if side.task or known is None or known[0] is not session or known[1] is not thread:
+            ear = plan.backend.own_channel if self._crash_release else None
+            unit = task_unit() if side.task else f"thread {thread}"
+            who = identity.written(identity.process.pid, unit, self._label, ear)
+            self._known = session, thread, who
+        else:
+            who = known[2]
         # Chosen before the first byte is sent, so that it can be taken back; as `new_token`.
-        token = f"{session.name}.{next(session.counter):x}"
+        token = f"{session.name}.{next(session.counter)}"
         # As `Side.blocking` makes a Side.
         return tuple.__new__(
             Request,
-            (keys, token, lease_ms, self._mode, who, self._reads, names, self._template, replicas),
+            (
+                plan.keys,
+                token,
+                plan.lease_ms,
+                self._mode,
+                who,
+                self._reads,
+                plan.names,
+                self._template,
+                plan.replicas,
+            ),
         )

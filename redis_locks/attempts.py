@@ -68,6 +68,7 @@ class Attempt:
         sent: Whether anything was sent.
         queued: Whether it may stand in the queue.
         uncontended: Whether nobody was told yet that somebody else has the lock.
+        wait_ms: For how long to stand in the queue when it asks first, as `store.acquire` takes it.
     """
 
     link: Link | None = None
@@ -97,6 +98,7 @@ class Attempt:
             self.started, self.uncontended = since, False
         if patience is not None:
             self._suspicious_at = self._long_at = self.started + patience
+        self.wait_ms = (int(wait * 1000) or 1) if wait else -1 if wait is None else 0
 
     async def run(self, step: Step) -> Won | Refused:
         """Do `step`, which is to `ask` at first, and ask again until granted or out of time."""
@@ -117,7 +119,7 @@ class Attempt:
             await link.tune_in(request.keys)
         sent = monotonic()
         first, self.sent = not self.sent, True
-        wait_ms = self.wait_ms(sent)
+        wait_ms = max(1, int(self._left(sent) * 1000)) if self.wait else self.wait_ms
         nowait = self.wait == 0
         if sent >= self._suspicious_at and not nowait:
             reply = await self._ask_and_look(link, wait_ms, first=first)
@@ -208,13 +210,6 @@ class Attempt:
 
     def _left(self, now: float) -> float:
         return inf if self.wait is None else self.started + self.wait - now
-
-    def wait_ms(self, now: float) -> int:
-        """Return for how long to stand in the queue from `now` on, as `store.acquire` takes it."""
-        wait = self.wait
-        if wait is None:
-            return -1
-        return max(1, int((self.started - now + wait) * 1000)) if wait else 0
 
     def pause(self, reply: Refused) -> float:
         """Return for how many seconds to listen, after `reply`, until it is time to ask again, or to tell of a long wait."""

@@ -143,21 +143,22 @@ def _question(link: Link, attempt: Attempt) -> bytes:
     """Return what asks for the locks, and reads along."""
     attempt.sent = True
     request = attempt.request
-    call = store.acquire_call(request, link.listener, attempt.wait_ms(attempt.started), first=True)
+    call = store.acquire_call(request, link.listener, attempt.wait_ms, first=True)
     question = pack_call(scripts.ACQUIRE, call)
     return b"".join((question, *request.reads)) if request.reads else question
 
 
 def _outcome(link: Link, attempt: Attempt, answer: object, read: list[Any]) -> Won | Refused | None:
     """Return what came of the question; None if it is to be asked in the longer way. Raises LinkBroken."""
+    if isinstance(answer, bytes):
+        words = answer.split(b" ", 3)
+        if words[:2] == [attempt.token.encode(), _GRANTED]:
+            # As `Side.blocking` makes a Side.
+            deadline = attempt.started + attempt.request.lease_ms / 1000
+            return tuple.__new__(Won, (int(words[2]), deadline, read, 0.0, None))
     verified = _verified(link, answer, attempt.token)
     if verified is None:
         return None  # the server does not know the script, or will say again what is wrong
-    words = verified.split(b" ", 3)
-    if words[1] == _GRANTED:
-        # As `Side.blocking` makes a Side.
-        deadline = attempt.started + attempt.request.lease_ms / 1000
-        return tuple.__new__(Won, (int(words[2]), deadline, read, 0.0, None))
     reply = store.refused(verified.decode(errors="replace").split(" ", 4))
     attempt.queued = attempt.wait != 0
     if store.may_be_buried(reply.claim):
@@ -227,8 +228,9 @@ def _reply_to(driver: PromptDriver, script: Script, call: Call, lease: Lease) ->
     That is so if no link is idle, or the server does not know the script, or refuses it. Raises
     LinkBroken if it may have run.
     """
-    link = driver.idle_link()
-    if link is None:
+    try:
+        link = driver.pop_idle()
+    except IndexError:
         return None
     try:
         if lease.awaited:

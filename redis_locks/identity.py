@@ -149,7 +149,7 @@ def new_session() -> Session:
 def new_token(of: Session | None = None) -> str:
     """Return a token nobody else has: its session (None: this thread), which has 95 random bits, and a counter."""
     its = session(task=False) if of is None else of
-    return f"{its.name}.{next(its.counter):x}"
+    return f"{its.name}.{next(its.counter)}"
 
 
 def note_unconfirmed(token: str) -> None:

@@ -85,18 +85,19 @@ class Lease:
         renews: bool = True,
         since: float | None = None,
     ) -> None:
+        keys, token, lease_ms, its_mode, _, _, _, _, replicas = request
         self.request = request
         """What it was granted to."""
         self.name = name or request.name
         """The name of the hold's locks; `request` may be for those of one partition only."""
-        self.keys = request.keys
-        self.token = request.token
-        self.lease_ms = request.lease_ms
+        self.keys = keys
+        self.token = token
+        self.lease_ms = lease_ms
         self.fencing_token = fencing_token
-        self.mode = mode or request.mode
-        if script or request.replicas:
+        self.mode = mode or its_mode
+        if script or replicas:
             self.script = script or scripts.CONFIRM
-        began = deadline - request.lease_ms / 1000
+        began = deadline - lease_ms / 1000
         self.since = began if since is None else since
         self.renews = renews
         """Whether it is renewed; else it ends at its deadline."""

@@ -129,7 +129,7 @@ class Lock(Acquirable):
         vars(lock).update(vars(self))
         lock._names = names
         lock._name = names[0] if len(names) == 1 else ", ".join(names)
-        lock._label, lock._plan = label, None
+        lock._label, lock._plan, lock._known = label, None, None
         return lock
 
     def acquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:

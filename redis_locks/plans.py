@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from redis_locks.backends import Backend
 from redis_locks.conf import Settings
@@ -10,7 +10,8 @@ from redis_locks.drivers.base import PromptDriver
 from redis_locks.keys import Keys
 
 
-class Plan(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Plan:
     """How the locks of one partition are asked for on one server, as the settings are now.
 
     Like a prepared statement of a database.

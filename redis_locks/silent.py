@@ -71,7 +71,7 @@ def ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Step:
     try:
         parks = bool(request.reads) and parked.is_due(driver, link, SILENCE)
         listener = link.listener + PARKED if parks else link.listener
-        call = store.acquire_call(request, listener, attempt.wait_ms(sent), first=True, silent=True)
+        call = store.acquire_call(request, listener, attempt.wait_ms, first=True, silent=True)
         question = SKIP_REPLY + pack_call(scripts.ACQUIRE, call)
         attempt.sent = True
         if parks:

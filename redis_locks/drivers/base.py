@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
 
@@ -210,8 +210,9 @@ class PromptDriver(Driver, Protocol):
     skips_replies: bool | None
     """Whether the server sends no reply if it is told so; None: not known yet."""
 
-    def idle_link(self) -> PromptLink | None:
-        """Return a link that is idle now, if there is one."""
+    @property
+    def pop_idle(self) -> Callable[[], PromptLink]:
+        """Returns a link that is idle now, or raises IndexError."""
 
     def idle_link_to_wait(self) -> PromptLink | None:
         """Return a link that is idle now for somebody who may have to wait, if there is one for that."""

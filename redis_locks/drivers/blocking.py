@@ -64,6 +64,7 @@ class BlockingDriver:
     def forget(self) -> None:
         """Start empty: after a fork the links are the parent's."""
         self._idle: deque[BlockingLink] = deque()
+        self.pop_idle = self._idle.pop
         self._open: WeakSet[BlockingLink] = WeakSet()
         self._alone: set[int] = set()
         self._wanting: deque[_Place] = deque()
@@ -157,13 +158,6 @@ class BlockingDriver:
                 self._grown_at = now
                 self._opening.append(None)
         return grows
-
-    def idle_link(self) -> BlockingLink | None:
-        """Return an idle link; see `PromptDriver`."""
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return None
 
     def idle_link_to_wait(self) -> BlockingLink | None:
         """Return an idle link for one of the first few that wait; see `PromptDriver`."""

@@ -60,9 +60,10 @@ class ThreadRenewer:
         self._leases[lease.token] = weakref.ref(lease)  # as `Registry.add`
         self._added = True
         # Most leases come after the thread looks anyway: no mutex, no wake-up for them.
-        by = min(lease.due, lease.since + YOUNG)
+        due, young_until = lease.due, lease.since + YOUNG
+        by = due if due < young_until else young_until  # noqa: FURB136 - `min` takes as long as all else here
         if by < self._wakes_at and self._ear.is_open:
-            by = lease.due
+            by = due
         if by < self._wakes_at:
             with self._changed:
                 if not self._running:
