@@ -204,9 +204,11 @@ def test_a_cancelled_transaction_leaves_no_reply_for_the_next_one(
         task = asyncio.ensure_future(optimistic.arun(body, name))
         blocked = lambda: client.info("clients")["blocked_clients"]  # noqa: E731
         await asyncio.to_thread(until, blocked)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        while not task.done():
+            # Until Python 3.12, `asyncio.wait_for` loses a cancellation at the moment at which redis-py has sent.
+            task.cancel()
+            await asyncio.wait({task}, timeout=0.1)
+        assert task.cancelled()
         for _ in range(3):
             assert b"right" == await optimistic.arun(read, name)
 
