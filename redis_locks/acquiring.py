@@ -70,9 +70,16 @@ class Acquirable(Beginnable):
     def _acquire_at_once(self, side: Side, wait: float | None) -> Hold | Refused:
         """Acquire in the shortest way, unless there is more to it."""
         plan, won = self._planned(side), None
+        unbegun: Hold | None = None
         if plan is not None and plan.prompt is not None:
-            request = self._request(side, plan)
-            won = express.acquire(plan.prompt, request, wait, plan.settings.deadlock_timeout)
+            request, renews = self._request(side, plan), plan.renews
+
+            def prepare() -> None:
+                nonlocal unbegun
+                unbegun = self._unbegun(side, request, side.renewer, renew=renews)
+
+            patience = plan.settings.deadlock_timeout
+            won = express.acquire(plan.prompt, request, wait, patience, prepare)
         if plan is None or won is None:
             return run_blocking(self._acquire(side, wait))
         if isinstance(won, Refused):
@@ -80,7 +87,8 @@ class Acquirable(Beginnable):
         # As `_holding`, without what is out of the ordinary.
         hold: Hold | None = None
         try:
-            hold = self._begin(side, request, won, side.renewer, renew=plan.renews)
+            made = unbegun or self._unbegun(side, request, side.renewer, renew=renews)
+            hold = self._begin(side, made, won)
             observer = observing.observer
             if observer is not None and observer.count(
                 "acquired", plan.names, side.backend.description, won.waited

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from math import inf
 from time import monotonic
 from typing import Any, NamedTuple
@@ -69,11 +69,13 @@ class Attempt:
         queued: Whether it may stand in the queue.
         uncontended: Whether nobody was told yet that somebody else has the lock.
         wait_ms: For how long to stand in the queue when it asks first, as `store.acquire` takes it.
+        meanwhile: What to do while the server is at work, in blocking code.
     """
 
     link: Link | None = None
     sent = queued = False
     uncontended = True
+    meanwhile: Callable[[], object] | None = None
     _told = False
     _failures = 0
     _ask_at = 0.0

@@ -44,7 +44,8 @@ class Beginnable:
                 lease = Lease(request, won.deadline, won.fencing_token, name=self._name)
                 read = await replication.confirm(driver, lease, won.read)
                 won = won._replace(deadline=lease.deadline, read=read, since=lease.since)
-            hold = self._begin(side, request, won, renewer, line, before, renew=renew)
+            unbegun = self._unbegun(side, request, renewer, renew=renew)
+            hold = self._begin(side, unbegun, won, line, before)
             observer = observing.observer
             if observer is not None and observer.count(
                 "acquired", request.names, driver.description, won.waited
@@ -55,37 +56,40 @@ class Beginnable:
             raise
         return hold
 
+    def _unbegun(self, side: Side, request: Request, renewer: Renewer, *, renew: bool) -> Hold:
+        """Return the hold of what may be won yet."""
+        lease = Lease(request, 0.0, 0, name=self._name, mode=self._shown_mode, renews=renew)
+        lease.ended = True  # not begun: nobody misses it
+        return self._hold_type(side.backend, Tenure(lease, renewer))
+
     def _begin(
         self,
         side: Side,
-        request: Request,
+        hold: Hold,
         won: Won,
-        renewer: Renewer,
         line: Line | None = None,
         before: Lease | None = None,
-        *,
-        renew: bool,
     ) -> Hold:
-        """Return the hold of what was won, which is not told yet. Interrupted, there is none."""
+        """Return the `hold`, unbegun so far, of what was won; it is not told yet. Interrupted, there is none."""
         fencing_token, deadline, read, waited, since = won
-        mode = self._shown_mode
-        held = Lease(
-            request, deadline, fencing_token, name=self._name, mode=mode, renews=renew, since=since
-        )
+        tenure = hold._tenure  # noqa: SLF001 - one package
+        held, renewer = tenure.lease, tenure.renewer
+        held.fencing_token = fencing_token
+        held.since = deadline - held.lease_ms / 1000 if since is None else since
+        held.renewed_until(deadline)
         try:
             if read:
-                checked(read)
+                hold.read = checked(read)
             if waited:
                 held.awaited = True
             if line is not None:
                 held.line = line
             if before is not None:
                 held.takes_over(before.token)
+            held.ended = False
             renewer.add(held)
-            if not renew and before is None:
+            if not held.renews and before is None:
                 note_unconfirmed(held.token)  # it ends by itself: no dead end for whoever waits
-            tenure = Tenure(held, renewer)
-            hold = self._hold_type(side.backend, tenure, read)
             whose = side.session
             if waited or line is not None or whose.call is not None:
                 # Whoever was told of contention may have had asgiref change whose call this is.

@@ -8,7 +8,7 @@ anything out of the ordinary on, those layers go on. `aacquire` and `arelease` d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from redis_locks import observing, scripts, silent, store, waiting
@@ -39,14 +39,21 @@ _GRANTED = store.GRANTED.encode()
 
 
 def acquire(
-    driver: PromptDriver, request: Request, wait: float | None, patience: float | None
+    driver: PromptDriver,
+    request: Request,
+    wait: float | None,
+    patience: float | None,
+    meanwhile: Callable[[], object],
 ) -> Won | Refused | None:
-    """Acquire one group of locks as `waiting.acquire` does; None if that is to be asked, as nothing was done."""
+    """Acquire one group of locks as `waiting.acquire` does; None if that is to be asked, as nothing was done.
+
+    `meanwhile` may be called while the server is at work.
+    """
     link = driver.idle_link_to_wait()
     if link is None:
         return None
     attempt = Attempt(driver, request, wait, patience)
-    attempt.link = link
+    attempt.link, attempt.meanwhile = link, meanwhile
     try:
         try:
             silently = link.quick_keys is not None and silent.is_due(driver, link, attempt)
@@ -91,7 +98,8 @@ def _ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Refu
     """Ask, and stand in the queue once; return the outcome, or how to go on."""
     request = attempt.request
     link.listen(attempt.token)
-    answer, *read = link.exchange(_question(link, attempt), 1 + len(request.reads))
+    replies = 1 + len(request.reads)
+    answer, *read = link.exchange(_question(link, attempt), replies, attempt.meanwhile)
     outcome = _outcome(link, attempt, answer, read)
     if not isinstance(outcome, Refused):
         return outcome or attempt.ask()
@@ -175,14 +183,15 @@ def _won_by(attempt: Attempt, message: bytes | None, reply: Refused) -> Won | No
     return attempt.won_by(granted, reply, attempt.started)
 
 
-def release(driver: PromptDriver, lease: Lease) -> bool:
+def release(driver: PromptDriver, lease: Lease, meanwhile: Callable[[], object]) -> bool:
     """Release the hold of `lease`, which is not over; whether that is done.
 
+    `meanwhile` is called as soon as the release is sent; if it is not, that is left to the caller.
     If not, the lease says what is known: it is lost, or has `ended` if its release may have been
     applied.
     """
     try:
-        answer = _reply_to(driver, scripts.RELEASE, (lease.keys, (lease.token,)), lease)
+        answer = _reply_to(driver, scripts.RELEASE, (lease.keys, (lease.token,)), lease, meanwhile)
     except LinkBroken:
         return False
     return (answer is not None and answer.endswith(b" 1")) or _released(lease, answer)
@@ -222,7 +231,13 @@ def commit(driver: PromptDriver, lease: Lease, commands: Sequence[Sequence[bytes
     return None if answer is None else store.commit_reply(answer, token)
 
 
-def _reply_to(driver: PromptDriver, script: Script, call: Call, lease: Lease) -> bytes | None:
+def _reply_to(
+    driver: PromptDriver,
+    script: Script,
+    call: Call,
+    lease: Lease,
+    meanwhile: Callable[[], object] | None = None,
+) -> bytes | None:
     """Run a script that ends the hold of `lease`, and return its reply; None if it did not run.
 
     That is so if no link is idle, or the server does not know the script, or refuses it. Raises
@@ -234,9 +249,9 @@ def _reply_to(driver: PromptDriver, script: Script, call: Call, lease: Lease) ->
         return None
     try:
         if lease.awaited:
-            _, answer = link.exchange(HEIR_FIRST + pack_call(script, call), 2)
+            _, answer = link.exchange(HEIR_FIRST + pack_call(script, call), 2, meanwhile)
         else:
-            (answer,) = link.exchange(pack_call(script, call))
+            (answer,) = link.exchange(pack_call(script, call), 1, meanwhile)
         if isinstance(answer, bytes) and answer.startswith(lease.token.encode() + b" "):
             return answer  # as `_verified`, which nearly all are
         return _verified(link, answer, lease.token)

@@ -36,7 +36,8 @@ def ask(
     key = turn_key(request.keys[0], request.token)
     turn = pack_command("BLPOP", key, f"{seconds:.3f}")
     link.listen(request.token)
-    came, *read = link.exchange(b"".join((question, turn, *request.reads)), 1 + len(request.reads))
+    question = b"".join((question, turn, *request.reads))
+    came, *read = link.exchange(question, 1 + len(request.reads), attempt.meanwhile)
     if came is not None and not (isinstance(came, list) and came[0] == key):
         # We may not wait so, or our question was answered; then there are more replies than we know of.
         link.forsake()

@@ -21,9 +21,9 @@ class Prompt(Convertible):
 
     def _release_promptly(self) -> bool:
         """Release as `_release` does, if nothing is out of the ordinary; whether it is done."""
-        prompt = self._backend.prompt
+        prompt, tenure = self._backend.prompt, self._tenure
         lease = self._leave_promptly()
-        if prompt is None or lease is None or not express.release(prompt, lease):
+        if prompt is None or lease is None or not express.release(prompt, lease, tenure.end):
             return False
         held = self._told_released(lease)
         if held is not None:
@@ -33,7 +33,10 @@ class Prompt(Convertible):
     async def _arelease_promptly(self, driver: Any) -> bool:
         """Release as `_release_promptly` does. Cancelled, it may have been released or not."""
         lease = self._leave_promptly()
-        if lease is None or not await express.arelease(driver, lease):
+        if lease is None:
+            return False
+        self._tenure.end()
+        if not await express.arelease(driver, lease):
             return False
         held = self._told_released(lease)
         if held is not None:
@@ -41,7 +44,7 @@ class Prompt(Convertible):
         return True
 
     def _leave_promptly(self) -> Lease | None:
-        """Return the lease to be released now, and renew it no more; None if anything is out of the ordinary."""
+        """Return the lease to be released now, as the last that holds it; None if anything is out of the ordinary."""
         tenure = self._tenure
         lease = tenure.lease
         if (
@@ -58,7 +61,6 @@ class Prompt(Convertible):
         ):
             return None
         lease.ended = True
-        tenure.renewer.discard(lease)
         return lease
 
     def _told_released(self, lease: Lease) -> float | None:

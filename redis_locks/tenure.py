@@ -90,20 +90,17 @@ class Tenure:
             return bool(self._open)
 
     def leave_alone(self, hold: object) -> bool:
-        """Take a hold out, if it is in and no other is; whether that was done."""
+        """Take a hold out, if it is in and no other is; whether that was done. Then it is to `end`."""
         with _mutex:
             if self._open != [id(hold)]:
                 return False
             self._open.clear()
-        # As `forget`.
-        held, server = self._held, self._server
-        for name in self.lease.request.names:
-            place = server, name
-            if held.get(place) is self:
-                held.pop(place, None)  # another thread may do the same
-                if held.others:
-                    held.uncover(place)
         return True
+
+    def end(self) -> None:
+        """Let no later acquire find it, and nobody renew its lease."""
+        self.forget()
+        self.renewer.discard(self.lease)
 
     def leave(self, hold: object) -> bool:
         """Take a hold out, if it is in; True if no other is."""

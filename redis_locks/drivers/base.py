@@ -99,16 +99,27 @@ class PromptLink(Link, Protocol):
     def listens_parked(self) -> bool:
         """Whether it listens, from now on, as `PARKED` says; False if it may not. Raises LinkBroken."""
 
-    def exchange(self, commands: bytes, number: int = 1) -> list[Any]:
-        """Send `number` packed commands at once and return their replies as they come. Raises LinkBroken."""
+    def exchange(
+        self, commands: bytes, number: int = 1, meanwhile: Callable[[], object] | None = None
+    ) -> list[Any]:
+        """Send `number` packed commands at once and return their replies as they come. Raises LinkBroken.
+
+        `meanwhile` is called as soon as they are sent: what it does takes no time while the server is at work.
+        """
 
     def message_for(self, token: str, timeout: float) -> bytes | None:
         """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
 
-    def message_after(self, commands: bytes, token: str, timeout: float) -> bytes | None:
+    def message_after(
+        self,
+        commands: bytes,
+        token: str,
+        timeout: float,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> bytes | None:
         """Send packed commands that the server replies to by a message for `token`, if at all; wait so long for that.
 
-        Raises LinkBroken, and Answered.
+        `meanwhile` is as for `exchange`. Raises LinkBroken, and Answered.
         """
 
 

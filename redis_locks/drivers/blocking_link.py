@@ -115,11 +115,15 @@ class BlockingLink(ServerLink):
     async def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
         return self.exchange(b"".join(commands), len(commands))
 
-    def exchange(self, commands: bytes, number: int = 1) -> list[Any]:
+    def exchange(
+        self, commands: bytes, number: int = 1, meanwhile: Callable[[], object] | None = None
+    ) -> list[Any]:
         """Send packed commands at once and return their replies as they come; see `PromptLink`."""
         # Not divided further: each function of a round trip, of which every lock needs two, counts.
         try:
             self._socket.sendall(commands)
+            if meanwhile is not None:
+                meanwhile()
             came = self._parser.feed(self._socket.recv(_READ_SIZE))
             if len(came) == number and Push not in map(type, came):
                 return came
@@ -192,12 +196,20 @@ class BlockingLink(ServerLink):
             self._parks = isinstance(reply, Push)
         return self._parks
 
-    def message_after(self, commands: bytes, token: str, timeout: float) -> bytes | None:
+    def message_after(
+        self,
+        commands: bytes,
+        token: str,
+        timeout: float,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> bytes | None:
         """Send packed commands, and wait for a message in place of replies; see `PromptLink`."""
         start = b"%b " % token.encode()
         left, until = timeout, time.monotonic() + timeout
         try:
             self._socket.sendall(commands)
+            if meanwhile is not None:
+                meanwhile()
             while left > 0:
                 self._socket.settimeout(left)
                 try:

@@ -117,8 +117,8 @@ def deaf() -> AbstractContextManager[object]:
     """Nobody hears the message that a silent question is answered by."""
     plain = BlockingLink.message_after
 
-    def message_after(link: BlockingLink, sent: bytes, token: str, timeout: float) -> bytes | None:
-        return plain(link, sent, f"another than {token}", timeout)
+    def message_after(link: BlockingLink, sent: bytes, token: str, *args: Any) -> bytes | None:
+        return plain(link, sent, f"another than {token}", *args)
 
     return patch.object(BlockingLink, "message_after", message_after)
 
@@ -163,14 +163,14 @@ def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
         if link._endpoint is driver._endpoint:
             ran.extend(each for each in COUNTED if each.sha in sent or each.text in sent)
 
-    def exchange(link: BlockingLink, sent: bytes, number: int = 1) -> list[Any]:
-        replies = plain(link, sent, number)
+    def exchange(link: BlockingLink, sent: bytes, *args: Any) -> list[Any]:
+        replies = plain(link, sent, *args)
         record(link, sent)
         return replies
 
-    def message_after(link: BlockingLink, sent: bytes, token: str, timeout: float) -> bytes | None:
+    def message_after(link: BlockingLink, sent: bytes, *args: Any) -> bytes | None:
         record(link, sent)
-        return plain_after(link, sent, token, timeout)
+        return plain_after(link, sent, *args)
 
     def ask(link: AsyncLink, sent: bytes, number: int = 1) -> list[asyncio.Future[Any]]:
         replies = plain_ask(link, sent, number)

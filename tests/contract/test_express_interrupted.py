@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from redis_locks import Hold, scripts
 from redis_locks.drivers.blocking import BlockingDriver
+from redis_locks.tenure import Tenure
 from tests.contract import ways
 from tests.contract.stage import Stage, interrupt, nothing, once
 from tests.contract.ways import BothWays, Case
@@ -23,6 +24,12 @@ def when_granted(stage: Stage) -> None:
 def when_it_gives_its_connection_back(stage: Stage) -> None:
     """It was granted, and nobody has the hold yet."""
     with once(BlockingDriver, "checkin", lambda *_: True, nothing, interrupt), stage.lock:
+        pass
+
+
+def when_its_hold_is_made(stage: Stage) -> None:
+    """In the shortest way the server is at work meanwhile."""
+    with once(Tenure, "__init__", lambda *_: True, nothing, interrupt), stage.lock:
         pass
 
 
@@ -59,6 +66,12 @@ def before_it_releases(stage: Stage) -> None:
         pass
 
 
+def when_nobody_finds_it_any_more(stage: Stage) -> None:
+    """In the shortest way the server is at work meanwhile."""
+    with once(Tenure, "forget", lambda *_: True, nothing, interrupt), acquired(stage):
+        pass
+
+
 def when_released(stage: Stage) -> None:
     with stage.asking(scripts.RELEASE, after=interrupt), acquired(stage):
         pass
@@ -87,11 +100,13 @@ def when_it_gives_the_connection_of_a_release_back(stage: Stage) -> None:
         before_it_asks: 0,
         when_granted: 0,
         when_it_gives_its_connection_back: 0,
+        when_its_hold_is_made: -1,  # the reply to its question is not read
         when_refused: 0,
         when_it_stands_in_line: 0,
         before_it_listens: 0,
         when_handed_on: 0,
         before_it_releases: 0,
+        when_nobody_finds_it_any_more: 0,
         when_released: 0,
         before_it_releases_early: 0,
         when_released_early: 0,

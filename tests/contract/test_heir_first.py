@@ -61,10 +61,10 @@ def test_one_that_was_waited_for_is_released_so_and_one_that_was_free_by_one_com
     sent: list[bytes] = []
     plain = BlockingLink.exchange
 
-    def exchange(link: BlockingLink, commands: bytes, number: int = 1) -> list[Any]:
+    def exchange(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
         if script.sha in commands:
             sent.append(commands)
-        return plain(link, commands, number)
+        return plain(link, commands, *args)
 
     def wait() -> None:
         with Lock(name).hold(wait=PATIENCE) as hold:

@@ -75,8 +75,8 @@ def test_a_message_that_comes_just_after_the_server_gave_up_is_believed_and_noth
 ) -> None:
     exchange = BlockingLink.exchange
 
-    def late(link: BlockingLink, commands: bytes, number: int = 1) -> list[Any]:
-        replies = exchange(link, commands, number)
+    def late(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
+        replies = exchange(link, commands, *args)
         if commands.startswith(silent.SKIP_REPLY):
             assert replies[0] is not None
             replies = [None, b"0", 1]
@@ -107,13 +107,13 @@ def test_what_was_read_when_something_else_was_told_is_not_believed(
 
     exchange = BlockingLink.exchange
 
-    def slow(link: BlockingLink, commands: bytes, number: int = 1) -> list[Any]:
+    def slow(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
         if not commands.startswith(silent.SKIP_REPLY):
-            return exchange(link, commands, number)
+            return exchange(link, commands, *args)
         link._socket.sendall(commands)
         handed_on.wait(PATIENCE)
         until(lambda: turns.client.get(f"{turns.lock.name}:over"))
-        return exchange(link, b"", number)
+        return exchange(link, b"", *args)
 
     turns.before_release = tell_first
     monkeypatch.setattr(BlockingLink, "exchange", slow)

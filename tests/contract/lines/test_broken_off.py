@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, beginning, express, store
+from redis_locks import Lock, express, store
 from redis_locks.lines import Line
+from redis_locks.tenure import Tenure
 from tests.contract.lines.places import in_line, one_behind, some_behind, tasks_behind, write_down
 from tests.contract.world import PATIENCE, Observer, Tasks, Threads, held, until
 
@@ -132,11 +133,11 @@ def test_an_heir_interrupted_when_its_hold_was_written_down_gives_it_back(
 ) -> None:
     hold, waiter = one_behind(Threads(), Lock(name))
 
-    def interrupted(lease: Any, _renewer: Any) -> Any:
-        write_down(lease, server_side)
+    def interrupted(tenure: Tenure, *_: Any) -> None:
+        write_down(tenure.lease, server_side)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(beginning, "Tenure", interrupted)
+    monkeypatch.setattr(Tenure, "begin", interrupted)
     hold.release()
     with pytest.raises(KeyboardInterrupt):
         waiter.result(PATIENCE)
