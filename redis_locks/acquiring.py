@@ -12,10 +12,10 @@ from redis_locks.conf import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
-from redis_locks.identity import Session, task_unit
+from redis_locks.identity import task_unit
 from redis_locks.kept import Taken
 from redis_locks.keys import Group
-from redis_locks.plans import Plan
+from redis_locks.plans import Plan, Terms
 from redis_locks.reads import require_slot
 from redis_locks.reentry import reenter
 from redis_locks.scopes import Scope
@@ -36,17 +36,17 @@ class Acquirable(Beginnable):
     _scope: Scope
     _reentrant: bool
     _crash_release = False
+    _terms: list[Terms]
+    """Those of the last acquire, if there was one. Shared with those that are `renamed` from it."""
     _plan: Plan | None = None
     """That of the last acquire."""
-    _known: tuple[Session, str, str] | None = None
-    """Whose that was: the session, the name of its thread, and what people read of them."""
     _replicas: int | Unset = UNSET
     _template: str | None = None
     """What the names were made from; see `LockEvent.template`."""
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy, or who unpickles it, may have other settings; and connections stay where they are.
-        return {**vars(self), "_plan": None, "_known": None}
+        return {**vars(self), "_terms": [], "_plan": None}
 
     @property
     def mode(self) -> str:
@@ -72,13 +72,13 @@ class Acquirable(Beginnable):
         plan, won = self._planned(side), None
         unbegun: Hold | None = None
         if plan is not None and plan.prompt is not None:
-            request, renews = self._request(side, plan), plan.renews
+            request, terms = self._request(side, plan), plan.terms
 
             def prepare() -> None:
                 nonlocal unbegun
-                unbegun = self._unbegun(side, request, side.renewer, renew=renews)
+                unbegun = self._unbegun(side, request, side.renewer, renew=terms.renews)
 
-            patience = plan.settings.deadlock_timeout
+            patience = terms.settings.deadlock_timeout
             won = express.acquire(plan.prompt, request, wait, patience, prepare)
         if plan is None or won is None:
             return run_blocking(self._acquire(side, wait))
@@ -87,7 +87,7 @@ class Acquirable(Beginnable):
         # As `_holding`, without what is out of the ordinary.
         hold: Hold | None = None
         try:
-            made = unbegun or self._unbegun(side, request, side.renewer, renew=renews)
+            made = unbegun or self._unbegun(side, request, side.renewer, renew=terms.renews)
             hold = self._begin(side, made, won)
             observer = observing.observer
             if observer is not None and observer.count(
@@ -106,12 +106,13 @@ class Acquirable(Beginnable):
         if plan is not None and plan.prompt is not None:
             request = self._request(side, plan)
             driver: Any = side.driver  # that of one server
-            won = await express.aacquire(driver, request, wait, plan.settings.deadlock_timeout)
+            patience = plan.terms.settings.deadlock_timeout
+            won = await express.aacquire(driver, request, wait, patience)
         if plan is None or won is None:
             return await self._acquire(side, wait)
         if isinstance(won, Refused):
             return won
-        return await self._holding(side, request, won, wait, renew=plan.renews)
+        return await self._holding(side, request, won, wait, renew=plan.terms.renews)
 
     def _planned(self, side: Side) -> Plan | None:
         """Return how to acquire; None if it holds some already."""
@@ -119,26 +120,31 @@ class Acquirable(Beginnable):
         if (held or held.others) and held.has_any():
             return None
         plan, backend = self._plan, side.backend
-        if plan is None or plan.settings is not get_settings() or plan.backend is not backend:
+        if (
+            plan is None
+            or plan.terms.settings is not get_settings()
+            or plan.terms.backend is not backend
+        ):
             plan = self._plan = self._plan_for(backend, *backend.groups(self._names))
         return plan
 
     def _plan_for(self, backend: Backend, group: Group, *others: Group) -> Plan:
         """Return how to ask for the locks of `group`."""
-        names, keys = group
         settings = get_settings()
-        replicas = settings.replicas if self._replicas is UNSET else self._replicas
-        long = others or self._crash_release or settings.local_batch or replicas
-        return Plan(
-            settings,
-            backend,
-            None if long else backend.prompt,
-            names,
-            keys,
-            settings.lease_ms if self._lease_ms is UNSET else self._lease_ms,
-            settings.renew if self._renew is UNSET else self._renew,
-            replicas,
-        )
+        terms = self._terms[0] if self._terms else None
+        if terms is None or terms.settings is not settings or terms.backend is not backend:
+            replicas = settings.replicas if self._replicas is UNSET else self._replicas
+            more = self._crash_release or settings.local_batch or replicas
+            terms = Terms(
+                settings,
+                backend,
+                None if more else backend.prompt,
+                settings.lease_ms if self._lease_ms is UNSET else self._lease_ms,
+                settings.renew if self._renew is UNSET else self._renew,
+                replicas,
+            )
+            self._terms[:] = [terms]
+        return Plan(terms, None if others else terms.prompt, *group)
 
     async def _acquire(self, side: Side, wait: float | None) -> Hold | Refused:
         renew = self._renews
@@ -191,7 +197,8 @@ class Acquirable(Beginnable):
     ) -> Hold | Refused:
         plan = self._plan_for(side.backend, group)
         request = self._request(side, plan)
-        patience, most = plan.settings.deadlock_timeout, plan.settings.local_batch
+        settings = plan.terms.settings
+        patience, most = settings.deadlock_timeout, settings.local_batch
         line = before = None
         won: Won | Refused
         if most and wait != 0 and not request.replicas and self._may_pass:
@@ -222,16 +229,22 @@ class Acquirable(Beginnable):
         return get_settings().renew if self._renew is UNSET else self._renew
 
     def _request(self, side: Side, plan: Plan) -> Request:
-        session = side.session
+        terms, session, label = plan.terms, side.session, self._label
         thread = session.thread.name
-        known = self._known
-        if side.task or known is None or known[0] is not session or known[1] is not thread:
-            ear = plan.backend.own_channel if self._crash_release else None
-            unit = task_unit() if side.task else f"thread {thread}"
-            who = identity.written(identity.process.pid, unit, self._label, ear)
-            self._known = session, thread, who
+        asker = terms.asker
+        if (
+            asker is not None
+            and asker[0] is session
+            and asker[1] is thread
+            and asker[2] is label
+            and not side.task
+        ):
+            who = asker[3]
         else:
-            who = known[2]
+            ear = terms.backend.own_channel if self._crash_release else None
+            unit = task_unit() if side.task else f"thread {thread}"
+            who = identity.written(identity.process.pid, unit, label, ear)
+            terms.asker = session, thread, label, who
         # Chosen before the first byte is sent, so that it can be taken back; as `new_token`.
         token = f"{session.name}.{next(session.counter)}"
         # As `Side.blocking` makes a Side.
@@ -240,12 +253,12 @@ class Acquirable(Beginnable):
             (
                 plan.keys,
                 token,
-                plan.lease_ms,
+                terms.lease_ms,
                 self._mode,
                 who,
                 self._reads,
                 plan.names,
                 self._template,
-                plan.replicas,
+                terms.replicas,
             ),
         )

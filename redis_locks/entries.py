@@ -146,7 +146,7 @@ ENTRIES: Mapping[str, Entry] = {
     "DEADLOCK_TIMEOUT": Entry(
         "deadlock_timeout",
         _deadlock_timeout,
-        "Give the seconds after which a wait looks for a deadlock, or None to never look.",
+        "Give the seconds after which a wait looks for a deadlock, or None to look only when told to.",
     ),
     "LOG_LOCK_WAITS": Entry(
         "log_lock_waits",

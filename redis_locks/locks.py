@@ -105,7 +105,7 @@ class Lock(Acquirable):
     def _set_options(self, *options: Any) -> None:
         """Take the options that `options.checked` takes. Raises TypeError, ValueError."""
         vars(self).update(checked(*options))
-        self._blocks = OpenBlocks()
+        self._blocks, self._terms = OpenBlocks(), []
 
     @property
     def name(self) -> str:
@@ -129,7 +129,7 @@ class Lock(Acquirable):
         vars(lock).update(vars(self))
         lock._names = names
         lock._name = names[0] if len(names) == 1 else ", ".join(names)
-        lock._label, lock._plan, lock._known = label, None, None
+        lock._label, lock._plan = label, None
         return lock
 
     def acquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:

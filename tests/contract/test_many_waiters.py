@@ -72,6 +72,7 @@ def test_many_tasks_wait_on_one_connection_and_are_served_in_order_without_a_her
         assert set() == server_side.left_of(name)
 
 
+@pytest.mark.ci
 def test_a_waiter_asks_once_for_each_sign_of_life(
     world: World, name: str, private_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

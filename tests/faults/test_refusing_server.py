@@ -122,6 +122,7 @@ def test_a_primary_that_is_a_replica_for_a_while_keeps_what_it_has(
     assert set() == server_side.left_of(name)
 
 
+@pytest.mark.ci
 def test_a_place_that_could_not_be_given_up_is_not_granted_for_nobody(
     world: World,
     name: str,
