@@ -82,10 +82,14 @@ def measure(
         raise LockBackendError(msg) from error
 
 
-def client_pool(size: int, check: Callable[[], None] = lambda: None) -> WorkerPool:
-    """Return a pool of clients; for `check` see `WorkerPool`."""
+def client_pool(
+    size: int,
+    check: Callable[[], None] = lambda: None,
+    module: str = "redis_locks.benchmark.worker",
+) -> WorkerPool:
+    """Return a pool of clients; for `check` and `module` see `WorkerPool`."""
     # The last acquire of a client may begin just in time, and then wait.
-    return WorkerPool("redis_locks.benchmark.worker", size, grace=WAIT + 15.0, check=check)
+    return WorkerPool(module, size, grace=WAIT + 15.0, check=check)
 
 
 def prepare(pool: Workers, jobs: Sequence[Job]) -> None:

@@ -12,6 +12,7 @@ from redis_locks.benchmark.pool import Workers
 from redis_locks.benchmark.subjects import NAME, OURS, SLEEPLESS, SUBJECTS
 from redis_locks.benchmark.worker import Job
 from redis_locks.testing.server import EmbeddedServer
+from tests.benchmarks import bare
 from tests.benchmarks.apart import apart_pool
 from tests.benchmarks.sections import Figures, Measure, Place, Section, Wanted, ratio
 
@@ -107,7 +108,7 @@ SECTIONS = (
     Section(
         "alone",
         f"{ALONE}, a free lock",
-        _installed(OURS, "redis-py", "lua", "python-redis-lock", "walrus", "sherlock"),
+        _installed(OURS, "redis-py", "lua", "python-redis-lock", "walrus", "sherlock", bare.KEY),
         opener(1),
         (
             ahead(ALONE, "redis-py", 1.4),
@@ -124,7 +125,7 @@ SECTIONS = (
     Section(
         "one",
         ONE,
-        _installed(OURS, "redis-py", SLEEPLESS, "python-redis-lock"),
+        _installed(OURS, "redis-py", SLEEPLESS, "python-redis-lock", bare.KEY),
         opener(10),
         (
             ahead(ONE, "redis-py", 1.6),
@@ -147,7 +148,7 @@ SECTIONS = (
     Section(
         "held",
         HELD,
-        _installed(OURS, "redis-py", SLEEPLESS, "python-redis-lock"),
+        _installed(OURS, "redis-py", SLEEPLESS, "python-redis-lock", bare.KEY),
         opener(10, hold=HOLD),
         (
             Wanted(f"{HELD}: time in use", lambda round_: round_[US][USED], 85, form="{:.1f} %"),

@@ -98,7 +98,7 @@ class Place:
     @cached_property
     def pool(self) -> WorkerPool:
         """Client processes of `redis_locks.benchmark`."""
-        return self._stack.enter_context(client_pool(CLIENTS))
+        return self._stack.enter_context(client_pool(CLIENTS, module="tests.benchmarks.bare"))
 
 
 class Section(NamedTuple):
