@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from redis_locks import express, identity, lines, observing, replication, spread, waiting
@@ -37,9 +38,9 @@ class Acquirable(Beginnable):
     _reentrant: bool
     _crash_release = False
     _terms: list[Terms]
-    """Those of the last acquire, if there was one. Shared with those that are `renamed` from it."""
+    """Those on which it was asked for last, if it was. Shared with those that are `renamed` from it."""
     _plan: Plan | None = None
-    """That of the last acquire."""
+    """How it was asked for last by somebody who held nothing."""
     _replicas: int | Unset = UNSET
     _template: str | None = None
     """What the names were made from; see `LockEvent.template`."""
@@ -69,26 +70,25 @@ class Acquirable(Beginnable):
 
     def _acquire_at_once(self, side: Side, wait: float | None) -> Hold | Refused:
         """Acquire in the shortest way, unless there is more to it."""
-        plan, won = self._planned(side), None
-        unbegun: Hold | None = None
-        if plan is not None and plan.prompt is not None:
+        plan, prompt, won = self._planned(side), side.backend.prompt, None
+        hold: Hold | None = None
+        if plan is not None and plan.in_short and prompt is not None:
             request, terms = self._request(side, plan), plan.terms
 
             def prepare() -> None:
-                nonlocal unbegun
-                unbegun = self._unbegun(side, request, side.renewer, renew=terms.renews)
+                nonlocal hold
+                hold = self._unbegun(side, request, side.renewer, renew=terms.renews)
 
             patience = terms.settings.deadlock_timeout
-            won = express.acquire(plan.prompt, request, wait, patience, prepare)
+            won = express.acquire(prompt, request, wait, patience, prepare)
         if plan is None or won is None:
             return run_blocking(self._acquire(side, wait))
         if isinstance(won, Refused):
             return won
         # As `_holding`, without what is out of the ordinary.
-        hold: Hold | None = None
         try:
-            made = unbegun or self._unbegun(side, request, side.renewer, renew=terms.renews)
-            hold = self._begin(side, made, won)
+            hold = hold or self._unbegun(side, request, side.renewer, renew=terms.renews)
+            self._begin(side, hold, won)
             observer = observing.observer
             if observer is not None and observer.count(
                 "acquired", plan.names, side.backend.description, won.waited
@@ -103,7 +103,7 @@ class Acquirable(Beginnable):
         self._scope.refuse_async()
         side = await Side.of_loop(self._using)
         plan, won = self._planned(side), None
-        if plan is not None and plan.prompt is not None:
+        if plan is not None and plan.in_short and side.backend.prompt is not None:
             request = self._request(side, plan)
             driver: Any = side.driver  # that of one server
             patience = plan.terms.settings.deadlock_timeout
@@ -123,7 +123,7 @@ class Acquirable(Beginnable):
         if (
             plan is None
             or plan.terms.settings is not get_settings()
-            or plan.terms.backend is not backend
+            or plan.terms.backend() is not backend
         ):
             plan = self._plan = self._plan_for(backend, *backend.groups(self._names))
         return plan
@@ -132,19 +132,19 @@ class Acquirable(Beginnable):
         """Return how to ask for the locks of `group`."""
         settings = get_settings()
         terms = self._terms[0] if self._terms else None
-        if terms is None or terms.settings is not settings or terms.backend is not backend:
+        if terms is None or terms.settings is not settings or terms.backend() is not backend:
             replicas = settings.replicas if self._replicas is UNSET else self._replicas
             more = self._crash_release or settings.local_batch or replicas
             terms = Terms(
                 settings,
-                backend,
-                None if more else backend.prompt,
+                weakref.ref(backend),
+                not more,
                 settings.lease_ms if self._lease_ms is UNSET else self._lease_ms,
                 settings.renew if self._renew is UNSET else self._renew,
                 replicas,
             )
             self._terms[:] = [terms]
-        return Plan(terms, None if others else terms.prompt, *group)
+        return Plan(terms, terms.in_short and not others, *group)
 
     async def _acquire(self, side: Side, wait: float | None) -> Hold | Refused:
         renew = self._renews
@@ -234,17 +234,18 @@ class Acquirable(Beginnable):
         asker = terms.asker
         if (
             asker is not None
-            and asker[0] is session
+            and asker[0] is session.name
             and asker[1] is thread
             and asker[2] is label
             and not side.task
         ):
             who = asker[3]
         else:
-            ear = terms.backend.own_channel if self._crash_release else None
+            ear = side.backend.own_channel if self._crash_release else None
             unit = task_unit() if side.task else f"thread {thread}"
             who = identity.written(identity.process.pid, unit, label, ear)
-            terms.asker = session, thread, label, who
+            if not side.task:
+                terms.asker = session.name, thread, label, who
         # Chosen before the first byte is sent, so that it can be taken back; as `new_token`.
         token = f"{session.name}.{next(session.counter)}"
         # As `Side.blocking` makes a Side.

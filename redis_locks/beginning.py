@@ -44,8 +44,8 @@ class Beginnable:
                 lease = Lease(request, won.deadline, won.fencing_token, name=self._name)
                 read = await replication.confirm(driver, lease, won.read)
                 won = won._replace(deadline=lease.deadline, read=read, since=lease.since)
-            unbegun = self._unbegun(side, request, renewer, renew=renew)
-            hold = self._begin(side, unbegun, won, line, before)
+            hold = self._unbegun(side, request, renewer, renew=renew)
+            self._begin(side, hold, won, line, before)
             observer = observing.observer
             if observer is not None and observer.count(
                 "acquired", request.names, driver.description, won.waited
@@ -57,9 +57,9 @@ class Beginnable:
         return hold
 
     def _unbegun(self, side: Side, request: Request, renewer: Renewer, *, renew: bool) -> Hold:
-        """Return the hold of what may be won yet."""
+        """Return the hold of what may be won yet. Until it begins, nobody must ask whether it is over."""
         lease = Lease(request, 0.0, 0, name=self._name, mode=self._shown_mode, renews=renew)
-        lease.ended = True  # not begun: nobody misses it
+        lease.ended = True  # so that nobody misses it if it never does
         return self._hold_type(side.backend, Tenure(lease, renewer))
 
     def _begin(
@@ -69,8 +69,8 @@ class Beginnable:
         won: Won,
         line: Line | None = None,
         before: Lease | None = None,
-    ) -> Hold:
-        """Return the `hold`, unbegun so far, of what was won; it is not told yet. Interrupted, there is none."""
+    ) -> None:
+        """Let the hold of what was won begin; it is not told yet. Interrupted, it does not."""
         fencing_token, deadline, read, waited, since = won
         tenure = hold._tenure  # noqa: SLF001 - one package
         held, renewer = tenure.lease, tenure.renewer
@@ -78,8 +78,7 @@ class Beginnable:
         held.since = deadline - held.lease_ms / 1000 if since is None else since
         held.renewed_until(deadline)
         try:
-            if read:
-                hold.read = checked(read)
+            hold.read = checked(read)
             if waited:
                 held.awaited = True
             if line is not None:
@@ -98,7 +97,6 @@ class Beginnable:
         except BaseException:
             _drop(held, renewer)
             raise
-        return hold
 
 
 def _drop(held: Lease, renewer: Renewer) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 from redis_locks.backends import Backend
 from redis_locks.conf import Settings
-from redis_locks.drivers.base import PromptDriver
-from redis_locks.identity import Session
 from redis_locks.keys import Keys
 
 
@@ -19,14 +18,15 @@ class Terms:
     """
 
     settings: Settings
-    backend: Backend
-    prompt: PromptDriver | None
-    """Whom to ask in the shortest way; None if there is more to it."""
+    backend: weakref.ref[Backend]
+    """Not kept alive: other settings make another one."""
+    in_short: bool
+    """Whether the shortest way will do, if the server and what is held already allow it."""
     lease_ms: int
     renews: bool
     replicas: int
-    asker: tuple[Session, str, str | None, str] | None = None
-    """Who asked last: the session, the name of its thread, the label, and what people read of them."""
+    asker: tuple[str, str, str | None, str] | None = None
+    """The thread that asked last: its session, its name, the label, and what people read of them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +34,7 @@ class Plan:
     """How the locks of one partition are asked for, like a prepared statement of a database."""
 
     terms: Terms
-    prompt: PromptDriver | None
-    """As that of the terms, if there are no locks in other partitions."""
+    in_short: bool
+    """As the terms say, if there are no locks in other partitions."""
     names: tuple[str, ...]
     keys: Keys

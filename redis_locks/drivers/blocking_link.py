@@ -113,7 +113,7 @@ class BlockingLink(ServerLink):
             self.channels.discard(push[1].decode())
 
     async def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
-        return self.exchange(b"".join(commands), len(commands))
+        return self.exchange(b"".join(commands), len(commands)) if commands else []
 
     def exchange(
         self, commands: bytes, number: int = 1, meanwhile: Callable[[], object] | None = None

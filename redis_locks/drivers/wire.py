@@ -53,4 +53,4 @@ def _pack_start(script: Script, whole: bool, keys: Sequence[bytes], arguments: i
     return b"*%d\r\n%b" % (3 + len(keys) + arguments, _packed((*call, len(keys), *keys)))
 
 
-_packed_start = lru_cache(maxsize=4096)(_pack_start)
+_packed_start = lru_cache(maxsize=8192)(_pack_start)  # for each lock: to acquire and to release it

@@ -47,6 +47,8 @@ class Flusher:
         # Re-entrant: a finalizer or a signal handler may release a lock in the middle of this.
         self._guard = threading.RLock()
         self.pending: deque[tuple[str, Kind, tuple[str, ...], float]] = deque()
+        self._alike: dict[tuple[str, Kind, tuple[str, ...], int | None], int] = {}
+        """How often what was pending has happened; kept, should an interrupt come before that is counted."""
         self.most = 1
         """How much may be pending: at first nothing, for somebody has to start the thread."""
         self.full: set[tuple[str, str]] = set()
@@ -69,20 +71,22 @@ class Flusher:
 
     def catch_up(self) -> None:
         """Count what is pending. Does not block."""
-        pending = self.pending
-        # Most are alike.
-        alike: dict[tuple[str, Kind, tuple[str, ...], int | None], int] = {}
+        pending, alike = self.pending, self._alike
         with self._guard:
-            try:
-                while True:
+            # Neither is asked before whether it is empty: a signal's handler may empty it in between.
+            while True:
+                try:
                     server, kind, names, seconds = pending.popleft()
-                    event = server, kind, names, bucket_of(seconds) if seconds else None
-                    alike[event] = alike.get(event, 0) + 1
-            except IndexError:  # not asked before: a signal's handler may empty it in between
-                pass
-            finally:
-                for (server, kind, names, bucket), times in alike.items():
-                    self._tally(server).count(kind, names, bucket, times)
+                except IndexError:
+                    break
+                event = server, kind, names, bucket_of(seconds) if seconds else None
+                alike[event] = alike.get(event, 0) + 1
+            while True:
+                try:
+                    (server, kind, names, bucket), times = alike.popitem()
+                except KeyError:
+                    return
+                self._tally(server).count(kind, names, bucket, times)
 
     def note(self, server: str, names: Iterable[str], note: Note) -> None:
         """Note what has happened to locks, to be sent some seconds later. Does not block."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import time
+import weakref
 from typing import Any
 
 import pytest
 
 from redis_locks import Hold, Lock, LockNotAvailable, LockTimeout
+from redis_locks.backends import backend_for
 from redis_locks.renewal import threads
 from tests.contract.world import PATIENCE, Observer, World, held, keys_of
 
@@ -238,3 +241,14 @@ def test_a_lock_that_was_used_is_copied_pickled_and_used_with_other_settings_as_
     with pytest.raises(LockNotAvailable), Lock(name, wait=0):
         pass  # so it is the same lock as a new one
     world.release(hold)
+
+
+def test_a_lock_keeps_nothing_alive_that_former_settings_were_for(name: str, settings: Any) -> None:
+    lock, before = Lock(name), []
+    for prefix in ("here", "there"):
+        settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "PREFIX": prefix}
+        with lock:
+            before.append(weakref.ref(backend_for(None)))
+    settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "PREFIX": "elsewhere"}
+    gc.collect()
+    assert [None, None] == [backend() for backend in before]

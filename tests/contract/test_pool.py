@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
+from redis_locks import scripts
 from redis_locks.connections import resolve
 from redis_locks.drivers import blocking
 from redis_locks.drivers.base import Link, run_blocking
@@ -101,3 +102,9 @@ def test_a_connection_that_a_waiting_thread_dropped_takes_no_place_of_those_that
         gc.collect()
     driver.checkin(run_blocking(driver.checkout()))
     assert driver.idle_link_to_wait() is not None
+
+
+def test_no_calls_are_no_round_trip(driver: BlockingDriver) -> None:
+    link = run_blocking(driver.checkout())
+    assert [] == run_blocking(link.call_many(scripts.EXTEND, []))
+    driver.checkin(link)

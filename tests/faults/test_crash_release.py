@@ -114,6 +114,19 @@ def test_whose_connection_was_killed_listens_again_at_once(
     world.release(hold)
 
 
+def test_with_another_prefix_it_is_watched_where_it_listens_then(
+    redis_server: EmbeddedServer, name: str, settings: Any
+) -> None:
+    lock = Lock(name, lease=60, crash_release=True)
+    for prefix in (f"{name}:a", f"{name}:b"):
+        settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "PREFIX": prefix}
+        with lock, redis_server.client() as client:
+            (claim,) = (
+                client.get(key) or b"" for key in client.scan_iter(f"{prefix}{{0}}:holder:*")
+            )
+            assert f"{prefix}:holders:" in claim.decode()
+
+
 def test_it_cannot_be_given_away(name: str) -> None:
     with Lock(name, crash_release=True) as hold, pytest.raises(LockError, match="crash_release"):
         hold.detach()

@@ -65,6 +65,29 @@ def test_a_signals_handler_may_count_in_the_middle_of_counting(
     assert {"a a", "l b"} <= set(flusher._tallies["server"].figures())
 
 
+def test_what_an_interrupt_kept_from_being_counted_is_counted_next_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Flusher, "_start", lambda _: None)
+    flusher = Flusher()
+    flusher.most = 5
+    teller = Teller(flusher)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with override_settings(REDIS_LOCKS={"STATISTICS": True}):
+        for name in "abcd":
+            teller.count("acquired", (name,), "server", 0.0)
+        with monkeypatch.context() as patched:
+            patched.setattr(Tally, "count", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                teller.count("acquired", ("e",), "server", 0.0)
+        flusher.catch_up()
+    # But for the one that was being counted.
+    assert 4 == len(flusher._tallies["server"].figures())
+
+
 def test_a_set_counts_for_each_of_its_locks() -> None:
     tally = Tally()
     tally.count("released", ("a", "b"), 5)
