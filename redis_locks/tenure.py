@@ -99,7 +99,14 @@ class Tenure:
 
     def end(self) -> None:
         """Let no later acquire find it, and nobody renew its lease."""
-        self.forget()
+        # As `forget`.
+        held, server = self._held, self._server
+        for name in self.lease.request.names:
+            place = server, name
+            if held.get(place) is self:
+                held.pop(place, None)  # another thread may do the same
+                if held.others:
+                    held.uncover(place)
         self.renewer.discard(self.lease)
 
     def leave(self, hold: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from redis_locks import Hold, scripts
 from redis_locks.drivers.blocking import BlockingDriver
+from redis_locks.held import Held
 from redis_locks.tenure import Tenure
 from tests.contract import ways
 from tests.contract.stage import Stage, interrupt, nothing, once
@@ -68,7 +69,7 @@ def before_it_releases(stage: Stage) -> None:
 
 def when_nobody_finds_it_any_more(stage: Stage) -> None:
     """In the shortest way the server is at work meanwhile."""
-    with once(Tenure, "forget", lambda *_: True, nothing, interrupt), acquired(stage):
+    with once(Held, "pop", lambda *_: True, nothing, interrupt), acquired(stage):
         pass
 
 
