@@ -120,7 +120,7 @@ async def take_back(
     line: Line | None = None,
     before: Lease | None = None,
 ) -> None:
-    """Give up what was won, or had passed to us from `before`, and the `hold` of it that has begun, if any."""
+    """Give up what was won, or had passed to us from `before`, and the `hold` of it, if there is one; it need not have begun."""
     if hold is not None:
         tenure = hold._tenure  # noqa: SLF001 - one package
         if not tenure.leave(hold):
