@@ -16,6 +16,7 @@ from redis_locks.holds import Hold
 from redis_locks.identity import task_unit
 from redis_locks.kept import Taken
 from redis_locks.keys import Group
+from redis_locks.packed import packed
 from redis_locks.plans import Plan, Terms
 from redis_locks.reads import require_slot
 from redis_locks.reentry import reenter
@@ -144,7 +145,8 @@ class Acquirable(Beginnable):
                 replicas,
             )
             self._terms[:] = [terms]
-        return Plan(terms, terms.in_short and not others, *group)
+        names, keys = group
+        return Plan(terms, terms.in_short and not others, names, keys, packed(keys))
 
     async def _acquire(self, side: Side, wait: float | None) -> Hold | Refused:
         renew = self._renews
@@ -261,5 +263,6 @@ class Acquirable(Beginnable):
                 plan.names,
                 self._template,
                 terms.replicas,
+                plan.packed,
             ),
         )

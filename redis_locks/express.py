@@ -14,7 +14,6 @@ from typing import Any, Final
 from redis_locks import observing, scripts, silent, store, waiting
 from redis_locks.attempts import Attempt, Step, Won
 from redis_locks.drivers.base import (
-    Call,
     Link,
     LinkBroken,
     OpenDriver,
@@ -25,7 +24,7 @@ from redis_locks.drivers.base import (
 )
 from redis_locks.drivers.wire import pack_call, pack_command
 from redis_locks.leases import Lease
-from redis_locks.scripts import Script
+from redis_locks.packed import packed
 from redis_locks.store import Refused, Request
 
 HEIR_FIRST: Final = pack_command("PING", "")
@@ -97,12 +96,24 @@ async def aacquire(
 def _ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Refused | Step:
     """Ask, and stand in the queue once; return the outcome, or how to go on."""
     request = attempt.request
-    link.listen(attempt.token)
-    replies = 1 + len(request.reads)
-    answer, *read = link.exchange(_question(link, attempt), replies, attempt.meanwhile)
+    attempt.sent = True
+    token = attempt.token.encode()
+    reads = request.reads
+    question = store.question(request, token, link.listener, attempt.wait_ms, 1)
+    if reads:
+        question = b"".join((question, *reads))
+    answer, *read = link.exchange(question, 1 + len(reads), attempt.meanwhile, token)
     outcome = _outcome(link, attempt, answer, read)
     if not isinstance(outcome, Refused):
         return outcome or attempt.ask()
+    return _stand(driver, link, attempt, outcome)
+
+
+def _stand(
+    driver: PromptDriver, link: PromptLink, attempt: Attempt, outcome: Refused
+) -> Won | Refused | Step:
+    """Stand in the queue, for the first time; return as `_ask`."""
+    request = attempt.request
     observer = observing.observer
     wanted = observer is not None and observer.count(
         "contended", request.names, driver.description, 0.0
@@ -129,7 +140,9 @@ def _ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Refu
 async def _aask(driver: OpenDriver, link: OpenLink, attempt: Attempt) -> Won | Refused | Step:
     """Ask as `_ask` does."""
     request = attempt.request
-    reply, *others = link.ask(_question(link, attempt), 1 + len(request.reads))
+    attempt.sent = True
+    question = store.question(request, attempt.token.encode(), link.listener, attempt.wait_ms, 1)
+    reply, *others = link.ask(b"".join((question, *request.reads)), 1 + len(request.reads))
     outcome = _outcome(link, attempt, await reply, [await other for other in others])
     if not isinstance(outcome, Refused):
         return outcome or attempt.ask()
@@ -145,15 +158,6 @@ async def _aask(driver: OpenDriver, link: OpenLink, attempt: Attempt) -> Won | R
     if reads := request.reads:
         return won._replace(read=await link.read(reads, request.keys))
     return won
-
-
-def _question(link: Link, attempt: Attempt) -> bytes:
-    """Return what asks for the locks, and reads along."""
-    attempt.sent = True
-    request = attempt.request
-    call = store.acquire_call(request, link.listener, attempt.wait_ms, first=True)
-    question = pack_call(scripts.ACQUIRE, call)
-    return b"".join((question, *request.reads)) if request.reads else question
 
 
 def _outcome(link: Link, attempt: Attempt, answer: object, read: list[Any]) -> Won | Refused | None:
@@ -191,7 +195,7 @@ def release(driver: PromptDriver, lease: Lease, meanwhile: Callable[[], object])
     applied.
     """
     try:
-        answer = _reply_to(driver, scripts.RELEASE, (lease.keys, (lease.token,)), lease, meanwhile)
+        answer = _reply_to(driver, _release(lease), lease, meanwhile)
     except LinkBroken:
         return False
     return (answer is not None and answer.endswith(b" 1")) or _released(lease, answer)
@@ -199,14 +203,22 @@ def release(driver: PromptDriver, lease: Lease, meanwhile: Callable[[], object])
 
 async def arelease(driver: OpenDriver, lease: Lease) -> bool:
     """Release as `release` does. Cancelled, the release may have been applied."""
-    link, answer, token = driver.open_link(), None, lease.token
+    link, answer = driver.open_link(), None
     if link is not None:
         try:
-            (reply,) = link.ask(pack_call(scripts.RELEASE, (lease.keys, (token,))))
-            answer = _verified(link, await reply, token)
+            (reply,) = link.ask(_release(lease))
+            answer = _verified(link, await reply, lease.token)
         except LinkBroken:
             return False
     return _released(lease, answer)
+
+
+def _release(lease: Lease) -> bytes:
+    """Return what releases the hold of `lease`."""
+    ready, keys = lease.request.packed, lease.keys
+    if ready is None or ready.keys is not keys:
+        ready = packed(keys)
+    return ready.release(lease.token.encode())
 
 
 def _released(lease: Lease, answer: bytes | None) -> bool:
@@ -225,7 +237,7 @@ def commit(driver: PromptDriver, lease: Lease, commands: Sequence[Sequence[bytes
     token = lease.token
     try:
         call = store.commit_call(lease.keys, token, commands)
-        answer = _reply_to(driver, scripts.COMMIT, call, lease)
+        answer = _reply_to(driver, pack_call(scripts.COMMIT, call), lease)
     except LinkBroken:
         return None
     return None if answer is None else store.commit_reply(answer, token)
@@ -233,12 +245,11 @@ def commit(driver: PromptDriver, lease: Lease, commands: Sequence[Sequence[bytes
 
 def _reply_to(
     driver: PromptDriver,
-    script: Script,
-    call: Call,
+    call: bytes,
     lease: Lease,
     meanwhile: Callable[[], object] | None = None,
 ) -> bytes | None:
-    """Run a script that ends the hold of `lease`, and return its reply; None if it did not run.
+    """Send a call that ends the hold of `lease`, and return its reply; None if it did not run.
 
     That is so if no link is idle, or the server does not know the script, or refuses it. Raises
     LinkBroken if it may have run.
@@ -249,9 +260,9 @@ def _reply_to(
         return None
     try:
         if lease.awaited:
-            _, answer = link.exchange(HEIR_FIRST + pack_call(script, call), 2, meanwhile)
+            _, answer = link.exchange(HEIR_FIRST + call, 2, meanwhile)
         else:
-            (answer,) = link.exchange(pack_call(script, call), 1, meanwhile)
+            (answer,) = link.exchange(call, 1, meanwhile)
         if isinstance(answer, bytes) and answer.startswith(lease.token.encode() + b" "):
             return answer  # as `_verified`, which nearly all are
         return _verified(link, answer, lease.token)

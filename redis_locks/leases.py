@@ -85,7 +85,7 @@ class Lease:
         renews: bool = True,
         since: float | None = None,
     ) -> None:
-        keys, token, lease_ms, its_mode, _, _, _, _, replicas = request
+        keys, token, lease_ms, its_mode, _, _, _, _, replicas, _ = request
         self.request = request
         """What it was granted to."""
         self.name = name or request.name

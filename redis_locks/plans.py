@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from redis_locks.backends import Backend
 from redis_locks.conf import Settings
 from redis_locks.keys import Keys
+from redis_locks.packed import Packed
 
 
 @dataclass(slots=True, eq=False)
@@ -38,3 +39,4 @@ class Plan:
     """As the terms say, if there are no locks in other partitions."""
     names: tuple[str, ...]
     keys: Keys
+    packed: Packed

@@ -11,7 +11,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import Any, Final
 
-from redis_locks import observing, parked, scripts, store
+from redis_locks import observing, parked, store
 from redis_locks.attempts import Attempt, Step, Won
 from redis_locks.drivers.base import (
     PARKED,
@@ -21,7 +21,7 @@ from redis_locks.drivers.base import (
     PromptLink,
     run_blocking,
 )
-from redis_locks.drivers.wire import pack_call, pack_command
+from redis_locks.drivers.wire import pack_command
 from redis_locks.store import Refused, Request
 
 SILENCE: Final = 0.05
@@ -71,8 +71,8 @@ def ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Step:
     try:
         parks = bool(request.reads) and parked.is_due(driver, link, SILENCE)
         listener = link.listener + PARKED if parks else link.listener
-        call = store.acquire_call(request, listener, attempt.wait_ms, first=True, silent=True)
-        question = SKIP_REPLY + pack_call(scripts.ACQUIRE, call)
+        call = store.question(request, request.token.encode(), listener, attempt.wait_ms, 2)
+        question = SKIP_REPLY + call
         attempt.sent = True
         if parks:
             message, read = parked.ask(driver, link, attempt, question, SILENCE)

@@ -11,6 +11,7 @@ from redis_locks.claims import FIELDS
 from redis_locks.drivers.base import Arg, Call, Link, LinkBroken
 from redis_locks.exceptions import LockLost
 from redis_locks.keys import Keys
+from redis_locks.packed import Packed, packed
 from redis_locks.scripts import Script
 
 
@@ -31,6 +32,8 @@ class Request(NamedTuple):
     template: str | None = None
     replicas: int = 0
     """How many replicas have to know of the grant, and of each extend, before it counts."""
+    packed: Packed | None = None
+    """Its calls, unless it was made from another one with other `keys`: whoever uses them looks for that."""
 
     @property
     def name(self) -> str:
@@ -86,12 +89,18 @@ async def acquire(
     return acquire_reply(answer, request.token, read)
 
 
-def acquire_call(
-    request: Request, listener: str, wait_ms: int, *, first: bool, silent: bool = False
-) -> Call:
-    """Return the call that takes the locks or joins the queue; see `acquire`. `silent`: for a caller that reads no reply."""
+def acquire_call(request: Request, listener: str, wait_ms: int, *, first: bool) -> Call:
+    """Return the call that takes the locks or joins the queue; see `acquire`."""
     keys, token, lease_ms, mode, who = request[:5]
-    return keys, (token, lease_ms, mode, who, listener, wait_ms, 2 if silent else 1 if first else 0)
+    return keys, (token, lease_ms, mode, who, listener, wait_ms, int(first))
+
+
+def question(request: Request, token: bytes, listener: str, wait_ms: int, how: int) -> bytes:
+    """Return the same, packed, for who never asked before; `how`: 1, or 2 for a caller that reads no reply."""
+    keys, _, lease_ms, mode, who, *_, ready = request
+    if ready is None or ready.keys is not keys:
+        ready = packed(keys)
+    return ready.acquire(token, (lease_ms, mode, who, listener, wait_ms, how))
 
 
 def acquire_reply(reply: object, token: str, read: list[Any] | None = None) -> Granted | Refused:

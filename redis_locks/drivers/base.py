@@ -100,11 +100,16 @@ class PromptLink(Link, Protocol):
         """Whether it listens, from now on, as `PARKED` says; False if it may not. Raises LinkBroken."""
 
     def exchange(
-        self, commands: bytes, number: int = 1, meanwhile: Callable[[], object] | None = None
+        self,
+        commands: bytes,
+        number: int = 1,
+        meanwhile: Callable[[], object] | None = None,
+        token: bytes | None = None,
     ) -> list[Any]:
         """Send `number` packed commands at once and return their replies as they come. Raises LinkBroken.
 
         `meanwhile` is called as soon as they are sent: what it does takes no time while the server is at work.
+        `token`: keep messages for it, and no others, from now on, as `listen`.
         """
 
     def message_for(self, token: str, timeout: float) -> bytes | None:

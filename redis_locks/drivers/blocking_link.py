@@ -116,10 +116,16 @@ class BlockingLink(ServerLink):
         return self.exchange(b"".join(commands), len(commands)) if commands else []
 
     def exchange(
-        self, commands: bytes, number: int = 1, meanwhile: Callable[[], object] | None = None
+        self,
+        commands: bytes,
+        number: int = 1,
+        meanwhile: Callable[[], object] | None = None,
+        token: bytes | None = None,
     ) -> list[Any]:
         """Send packed commands at once and return their replies as they come; see `PromptLink`."""
         # Not divided further: each function of a round trip, of which every lock needs two, counts.
+        if token is not None:
+            self._token, self._message = token, b""  # as `listen`
         try:
             self._socket.sendall(commands)
             if meanwhile is not None:
@@ -127,20 +133,23 @@ class BlockingLink(ServerLink):
             came = self._parser.feed(self._socket.recv(_READ_SIZE))
             if len(came) == number and Push not in map(type, came):
                 return came
-            replies: list[Any] = []
-            while True:
-                for reply in came:
-                    if isinstance(reply, Push) and reply[0] not in CONFIRMATIONS:
-                        self._keep(reply)
-                    else:
-                        replies.append(reply)
-                if len(replies) >= number:
-                    break
-                came = self._parser.feed(self._socket.recv(_READ_SIZE))
+            return self._replies(came, number)
         except BaseException as error:
             self._close_for(error)
             raise
-        return replies
+
+    def _replies(self, came: list[Any], number: int) -> list[Any]:
+        """Return so many replies, of what came already and what comes yet."""
+        replies: list[Any] = []
+        while True:
+            for reply in came:
+                if isinstance(reply, Push) and reply[0] not in CONFIRMATIONS:
+                    self._keep(reply)
+                else:
+                    replies.append(reply)
+            if len(replies) >= number:
+                return replies
+            came = self._parser.feed(self._socket.recv(_READ_SIZE))
 
     def listen(self, token: str) -> None:
         """Keep messages for `token`, and no others, from now on."""

@@ -17,21 +17,22 @@ def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
     token = argv[0]
     if not isinstance(token, bytes):
         token = str(token).encode()
-    start = _pack_start if whole or len(keys) > MOST_KEPT else _packed_start
+    start = pack_start if whole or len(keys) > MOST_KEPT else _packed_start
     return b"%b$%d\r\n%b\r\n%b" % (
-        start(script, whole, keys, len(argv)),
+        start(script, keys, len(argv), whole),
         len(token),
         token,
-        _packed_again(argv[1:]) if script.repeats else _packed(argv[1:]),
+        _packed_again(argv[1:]) if script.repeats else pack_arguments(argv[1:]),
     )
 
 
 def pack_command(*parts: bytes | str) -> bytes:
     """Return a command in RESP."""
-    return b"*%d\r\n%b" % (len(parts), _packed(parts))
+    return b"*%d\r\n%b" % (len(parts), pack_arguments(parts))
 
 
-def _packed(parts: Iterable[Arg]) -> bytes:
+def pack_arguments(parts: Iterable[Arg]) -> bytes:
+    """Return arguments as they are in a packed call."""
     packed = []
     for part in parts:
         if isinstance(part, str):
@@ -44,13 +45,18 @@ def _packed(parts: Iterable[Arg]) -> bytes:
     return b"".join(packed)
 
 
-_packed_again = lru_cache(maxsize=256)(_packed)
+_packed_again = lru_cache(maxsize=256)(pack_arguments)
 
 
-def _pack_start(script: Script, whole: bool, keys: Sequence[bytes], arguments: int) -> bytes:  # noqa: FBT001 - private
-    """Return all that comes before the arguments."""
+def pack_start(
+    script: Script,
+    keys: Sequence[bytes],
+    arguments: int,
+    whole: bool = False,  # noqa: FBT001, FBT002 - see `pack_call`
+) -> bytes:
+    """Return all of a call that comes before its arguments, of which there are so many; `whole` as in `pack_call`."""
     call = (b"EVAL", script.text) if whole else (b"EVALSHA", script.sha)
-    return b"*%d\r\n%b" % (3 + len(keys) + arguments, _packed((*call, len(keys), *keys)))
+    return b"*%d\r\n%b" % (3 + len(keys) + arguments, pack_arguments((*call, len(keys), *keys)))
 
 
-_packed_start = lru_cache(maxsize=8192)(_pack_start)  # for each lock: to acquire and to release it
+_packed_start = lru_cache(maxsize=8192)(pack_start)

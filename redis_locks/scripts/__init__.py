@@ -39,7 +39,7 @@ class Script:
     @cached_property
     def repeats(self) -> bool:
         """Whether its arguments, but for the first, mostly come again: so they are kept packed, the latest few."""
-        return self.name in {"acquire", "extend", "release"}
+        return self.name in {"acquire", "extend", "release"}  # see also `packed`
 
     @property
     def is_extension(self) -> bool:

@@ -1,0 +1,76 @@
+"""The calls that are kept packed are those that any other way of packing makes."""
+
+from __future__ import annotations
+
+import pytest
+
+from redis_locks import scripts, store
+from redis_locks.drivers.wire import pack_call
+from redis_locks.keys import MOST_KEPT, set_keys
+from redis_locks.packed import _MOST_RESTS, _rests, packed
+from redis_locks.store import Request
+
+NAMES = ("a", "b", "c", "d", "e")
+
+
+def request(number: int) -> Request:
+    keys = set_keys("prefix", 0, NAMES[:number])
+    return Request(keys, "token.1", 10_000, "exclusive", "host\t1\tthread x")
+
+
+@pytest.mark.parametrize("number", [1, MOST_KEPT - 1, MOST_KEPT, len(NAMES)])
+@pytest.mark.parametrize("ready", [False, True])
+def test_a_question_is_the_call_of_acquire(number: int, ready: bool) -> None:
+    asked = request(number)
+    if ready:
+        asked = asked._replace(packed=packed(asked.keys))
+    for token in ("token.1", f"token.{'1' * 99}"):
+        again = asked._replace(token=token)
+        call = store.acquire_call(again, "listener", 5000, first=True)
+        assert pack_call(scripts.ACQUIRE, call) == store.question(
+            again, token.encode(), "listener", 5000, 1
+        )
+
+
+def test_a_question_differs_in_each_argument() -> None:
+    asked = request(1)
+    questions = {
+        store.question(asked, b"token.1", "listener", 5000, 1),
+        store.question(asked, b"token.2", "listener", 5000, 1),
+        store.question(asked, b"token.1", "listener+", 5000, 1),
+        store.question(asked, b"token.1", "listener", 4000, 1),
+        store.question(asked, b"token.1", "listener", 5000, 2),
+        store.question(asked._replace(lease_ms=20_000), b"token.1", "listener", 5000, 1),
+        store.question(asked._replace(mode="shared"), b"token.1", "listener", 5000, 1),
+        store.question(asked._replace(who="host\t2\tthread x"), b"token.1", "listener", 5000, 1),
+    }
+    assert 8 == len(questions)
+
+
+def test_other_keys_get_a_question_of_their_own() -> None:
+    one, two = request(1), request(2)
+    other = one._replace(packed=packed(one.keys))._replace(keys=two.keys)
+    assert [store.question(each, b"token.1", "listener", 0, 1) for each in (two, two)] == [
+        store.question(each, b"token.1", "listener", 0, 1) for each in (other, two)
+    ]
+
+
+@pytest.mark.parametrize("number", [1, len(NAMES)])
+def test_a_release_is_the_call_of_release(number: int) -> None:
+    keys = request(number).keys
+    assert pack_call(scripts.RELEASE, (keys, ("token.1",))) == packed(keys).release(b"token.1")
+
+
+def test_the_keys_of_a_large_set_are_not_kept() -> None:
+    few, many = request(1).keys, request(len(NAMES)).keys
+    assert packed(few) is packed(few)
+    assert packed(many) is not packed(many)
+
+
+def test_arguments_are_kept_up_to_a_number() -> None:
+    asked = request(1)
+    first = store.question(asked, b"token.1", "listener", 0, 1)
+    for wait_ms in range(_MOST_RESTS + 2):
+        store.question(asked, b"token.1", "listener", wait_ms, 1)
+    assert 0 < len(_rests) <= _MOST_RESTS
+    assert first == store.question(asked, b"token.1", "listener", 0, 1)
