@@ -250,19 +250,16 @@ class Acquirable(Beginnable):
                 terms.asker = session.name, thread, label, who
         # Chosen before the first byte is sent, so that it can be taken back; as `new_token`.
         token = f"{session.name}.{next(session.counter)}"
-        # As `Side.blocking` makes a Side.
-        return tuple.__new__(
-            Request,
-            (
-                plan.keys,
-                token,
-                terms.lease_ms,
-                self._mode,
-                who,
-                self._reads,
-                plan.names,
-                self._template,
-                terms.replicas,
-                plan.packed,
-            ),
-        )
+        # As its constructor makes it; see `_unbegun`.
+        request: Request = object.__new__(Request)
+        request.keys = plan.keys
+        request.token = token
+        request.lease_ms = terms.lease_ms
+        request.mode = self._mode
+        request.who = who
+        request.reads = self._reads
+        request.names = plan.names
+        request.template = self._template
+        request.replicas = terms.replicas
+        request.packed = plan.packed
+        return request

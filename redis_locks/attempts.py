@@ -79,7 +79,7 @@ class Attempt:
     _told = False
     _failures = 0
     _ask_at = 0.0
-    _suspicious_at = _long_at = inf
+    suspicious_at = long_at = inf
     _recheck = RECHECK
 
     def __init__(
@@ -99,7 +99,7 @@ class Attempt:
         else:
             self.started, self.uncontended = since, False
         if patience is not None:
-            self._suspicious_at = self._long_at = self.started + patience
+            self.suspicious_at = self.long_at = self.started + patience
         self.wait_ms = (int(wait * 1000) or 1) if wait else -1 if wait is None else 0
 
     async def run(self, step: Step) -> Won | Refused:
@@ -123,7 +123,7 @@ class Attempt:
         first, self.sent = not self.sent, True
         wait_ms = max(1, int(self._left(sent) * 1000)) if self.wait else self.wait_ms
         nowait = self.wait == 0
-        if sent >= self._suspicious_at and not nowait:
+        if sent >= self.suspicious_at and not nowait:
             reply = await self._ask_and_look(link, wait_ms, first=first)
         else:
             reply = await store.acquire(link, request, wait_ms, first=first)
@@ -159,7 +159,7 @@ class Attempt:
         # Not if it stood still meanwhile, as its connection may have been gone then.
         if (
             message is None
-            and 0 <= monotonic() - self._long_at < _LATE
+            and 0 <= monotonic() - self.long_at < _LATE
             and monotonic() < self._ask_at
         ):
             await self._tell(reply)
@@ -169,7 +169,7 @@ class Attempt:
             granted = store.grant_message(message)
             if granted.fencing_token == 0:
                 # Somebody found a deadlock that only we can end.
-                self._suspicious_at, self._told = monotonic(), True
+                self.suspicious_at, self._told = monotonic(), True
             elif granted.fencing_token < 0:
                 msg = "The wait for this lock was cancelled by an operator"
                 raise LockError(msg)
@@ -197,8 +197,8 @@ class Attempt:
         if self.uncontended:
             self.uncontended = False
             await observing.tell_refused(driver, "contended", request, refused, wait=wait)
-        elif monotonic() >= self._long_at:
-            self._long_at = inf
+        elif monotonic() >= self.long_at:
+            self.long_at = inf
             waited = self.waited()
             await observing.tell_refused(
                 driver, "waiting", request, refused, wait=wait, waited=waited
@@ -218,12 +218,12 @@ class Attempt:
         holder_left = max(0.0, (reply.ends_ms - reply.at_ms) / 1000) + _EXPIRY_SLACK
         if not self._told and holds_nothing(self.token, task=self.driver.suspends):
             # It closes no circle; who does sees what it waits for.
-            self._suspicious_at = inf
+            self.suspicious_at = inf
         now = monotonic()
         recheck = min(self._recheck, max(SOONEST, self.request.lease_ms / 1000))
-        left = min(self._left(now), holder_left, recheck, self._suspicious_at - now)
+        left = min(self._left(now), holder_left, recheck, self.suspicious_at - now)
         self._ask_at = now + left
-        return max(0.0, min(left, self._long_at - now))
+        return max(0.0, min(left, self.long_at - now))
 
     def won_by(self, granted: Granted, reply: Refused, sent: float) -> Won | None:
         """Return what was granted by a message heard just now, after `reply` to what was sent then; None if it is over."""
@@ -241,7 +241,7 @@ class Attempt:
 
     async def _ask_and_look(self, link: Link, wait_ms: int, *, first: bool) -> Granted | Refused:
         """Ask, and look for a deadlock in the same round trip. Raises DeadlockDetected."""
-        self._suspicious_at = monotonic() + LOOK_AGAIN
+        self.suspicious_at = monotonic() + LOOK_AGAIN
         self._told = False
         detection = store.detect_call(self.request, caller(), unconfirmed())
         reply, found = await store.ask_and_detect(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from math import inf
 from time import monotonic
 
@@ -81,7 +82,7 @@ class Convertible(Possession):
         shared = self._lease
         mode = f"upgrade:{shared.token}"
         token = new_token(session(task=driver is not self._backend.driver))
-        request = shared.request._replace(token=token, mode=mode, reads=())
+        request = replace(shared.request, token=token, mode=mode, reads=())
         shared.upgrading = inf
         try:
             outcome = await waiting.acquire(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from time import monotonic
 from typing import Any, Final, Literal, Protocol
@@ -72,6 +73,8 @@ class Lease:
     """Of a hold that passed to us: empty once it is passed on, or told to Redis."""
     restating = False
     """Whether it is the latter."""
+    fencing_token = 0
+    since = deadline = due = 0.0
 
     def __init__(
         self,
@@ -85,17 +88,17 @@ class Lease:
         renews: bool = True,
         since: float | None = None,
     ) -> None:
-        keys, token, lease_ms, its_mode, _, _, _, _, replicas, _ = request
+        lease_ms = request.lease_ms
         self.request = request
         """What it was granted to."""
         self.name = name or request.name
         """The name of the hold's locks; `request` may be for those of one partition only."""
-        self.keys = keys
-        self.token = token
+        self.keys = request.keys
+        self.token = request.token
         self.lease_ms = lease_ms
         self.fencing_token = fencing_token
-        self.mode = mode or its_mode
-        if script or replicas:
+        self.mode = mode or request.mode
+        if script or request.replicas:
             self.script = script or scripts.CONFIRM
         began = deadline - lease_ms / 1000
         self.since = began if since is None else since
@@ -154,7 +157,7 @@ class Lease:
         if own is None:
             return self.script, store.extend_call(self.keys, self.token, milliseconds)
         return scripts.ADOPT, store.adopt_call(
-            own._replace(lease_ms=milliseconds), self.token, self.fencing_token
+            replace(own, lease_ms=milliseconds), self.token, self.fencing_token
         )
 
     def leave_line(self) -> None:

@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from math import inf
 from time import monotonic
 from typing import Any, Final, Literal
@@ -245,7 +246,7 @@ async def _stand(
     except BaseException:
         line.forsake(place)
         if place.before is not None:
-            await waiting.take_back(driver, request._replace(token=place.before.token))
+            await waiting.take_back(driver, replace(request, token=place.before.token))
         raise
     if not joined:
         return await acquire(driver, request, wait, patience, renews, most)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -136,7 +137,7 @@ class Possession:
         if own is None or not lease.restates():
             return
         if not lease.renews:
-            own = own._replace(lease_ms=0)  # it ends when it would have
+            own = replace(own, lease_ms=0)  # it ends when it would have
         sent = monotonic()
         adopted, _ = await self._persist(
             driver, lambda link: store.adopt(link, own, token, lease.fencing_token)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Any, Final
 
@@ -46,7 +47,7 @@ def with_confirmation(driver: Driver, request: Request) -> Request:
     call = store.extend_call(request.keys, request.token, request.lease_ms)
     seconds = min(EARLY, patience(driver, request.lease_ms))
     confirmation = (pack_call(scripts.CONFIRM, call), _wait(request.replicas, seconds))
-    return request._replace(reads=(*request.reads, *confirmation))
+    return replace(request, reads=(*request.reads, *confirmation))
 
 
 async def confirm(driver: Driver, lease: Lease, read: list[Any]) -> list[Any]:

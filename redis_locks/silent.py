@@ -105,7 +105,7 @@ def ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Step:
     if read is None:
         reads = request.reads
         read = link.exchange(b"".join(reads), len(reads)) if reads else []
-    # As `Side.blocking` makes a Side.
+    # Not `Won(…)`, a function more.
     return tuple.__new__(
         Won,
         (fencing_token, deadline, read, 0.0, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from redis_locks import scripts
@@ -15,8 +16,9 @@ from redis_locks.packed import Packed, packed
 from redis_locks.scripts import Script
 
 
-class Request(NamedTuple):
-    """What one token asks for: all locks of a set, or none. `mode` as `_prelude.lua` says.
+@dataclass(slots=True)
+class Request:
+    """What one token asks for: all locks of a set, or none. `mode` as `_prelude.lua` says. Never changed.
 
     `names` and the `template` they were made from, if any, are for messages only.
     """
@@ -91,16 +93,17 @@ async def acquire(
 
 def acquire_call(request: Request, listener: str, wait_ms: int, *, first: bool) -> Call:
     """Return the call that takes the locks or joins the queue; see `acquire`."""
-    keys, token, lease_ms, mode, who = request[:5]
-    return keys, (token, lease_ms, mode, who, listener, wait_ms, int(first))
+    token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
+    return request.keys, (token, lease_ms, mode, who, listener, wait_ms, int(first))
 
 
 def question(request: Request, token: bytes, listener: str, wait_ms: int, how: int) -> bytes:
     """Return the same, packed, for who never asked before; `how`: 1, or 2 for a caller that reads no reply."""
-    keys, _, lease_ms, mode, who, *_, ready = request
+    ready, keys = request.packed, request.keys
     if ready is None or ready.keys is not keys:
         ready = packed(keys)
-    return ready.acquire(token, (lease_ms, mode, who, listener, wait_ms, how))
+    rest = request.lease_ms, request.mode, request.who, listener, wait_ms, how
+    return ready.acquire(token, rest)
 
 
 def acquire_reply(reply: object, token: str, read: list[Any] | None = None) -> Granted | Refused:
@@ -132,10 +135,10 @@ async def take(
     A group is the places of its locks in the set, from 0; one without locks counts as free.
     There is no grant if no lock was taken. `first` as in `acquire`.
     """
-    keys, token, lease_ms, mode, who, *_ = request
+    token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
     wanted = " ".join(",".join(str(place + 1) for place in group) or "-" for group in groups)
     argv = (token, lease_ms, mode, who, link.listener, most, wanted, int(first))
-    answer = await link.call(scripts.TAKE, (keys, argv))
+    answer = await link.call(scripts.TAKE, (request.keys, argv))
     _, fence, at_ms, *numbers = echoed(answer, token, len(groups) + 3)
     granted = Granted(int(fence), int(at_ms)) if fence != "0" else None
     return granted, [int(number) - 1 for number in numbers]

@@ -24,6 +24,12 @@ FREQUENT: Final = frozenset({"acquired", "contended"})
 
 _NOTED: Final = frozenset({"lost", "timed_out", "deadlock"})
 
+_KINDS: Final = {
+    kind: (signal, LEVELS[kind], kind in FREQUENT, kind in _NOTED)
+    for kind, signal in LOCK_SIGNALS.items()
+}
+"""Of each kind that has a signal: that, the level of the log, and which of the two above it is."""
+
 
 class Statistics(Protocol):
     """What counts beside the log and the signals, and never blocks."""
@@ -65,23 +71,22 @@ class Teller:
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
         """Have it counted, and return whether somebody wants the whole event."""
         # All in one function, as each lock calls it two or three times.
-        signal = LOCK_SIGNALS.get(kind)
-        if signal is None:
+        known = _KINDS.get(kind)
+        if known is None:
             return self._told(kind)
-        level = LEVELS[kind]
-        wanted = bool(signal.receivers) or (
+        signal, level, frequent, noted = known
+        wanted = signal.receivers or (
             _levels.get(level) is not False and logger.isEnabledFor(level)
         )
         its = self.statistics
-        if its is None or not get_settings().statistics:
-            return wanted
-        pending = its.pending
-        pending.append((server, kind, names, seconds))
-        if len(pending) >= its.most:
-            its.catch_up()
-        if kind in FREQUENT:
-            return wanted or (server, names[0]) not in its.full
-        return wanted or kind in _NOTED
+        if its is not None and get_settings().statistics:
+            pending = its.pending
+            pending.append((server, kind, names, seconds))
+            if len(pending) >= its.most:
+                its.catch_up()
+            if noted or (frequent and (server, names[0]) not in its.full):
+                return True
+        return bool(wanted)
 
     async def tell(self, event: LockEvent, *, task: bool) -> None:
         """Log the event and send its signal. Suspends only if `task`; raises no Exception."""

@@ -12,6 +12,11 @@ from redis_locks.held import Held
 from redis_locks.leases import Lease
 from redis_locks.renewal.base import Renewer
 
+_NOBODY: Final = Held()
+"""Who has what no acquire is to find."""
+
+_NO_HOLDS: Final[list[int]] = []
+
 
 class Tenure:
     """Locks that one thread or task has, by one acquire and the holds nested in it.
@@ -19,22 +24,14 @@ class Tenure:
     The last hold to leave releases the locks.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_held",
-        "_open",
-        "_server",
-        "lease",
-        "renewer",
-    )
+    _open = _NO_HOLDS
+    _server: object = None
+    _held = _NOBODY
 
     def __init__(self, lease: Lease, renewer: Renewer) -> None:
         self.lease = lease
         self.renewer = renewer
         """Who renews the lease, or at least watches it end."""
-        self._open: list[int] = []
-        self._server: object = None
-        self._held = _NOBODY
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -139,9 +136,6 @@ class Tenure:
                 if held.others:
                     held.uncover(place)
 
-
-_NOBODY: Final = Held()
-"""Who has what no acquire is to find."""
 
 watch: Callable[[Tenure, Held, object], None] | None = None
 """Told of each new tenure, what its thread or task had before, and the server; None: nobody looks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from time import monotonic
 from typing import Self
 
@@ -102,7 +103,7 @@ class Movable(Releasable):
         held = self._lease
         milliseconds = held.lease_ms if lease is UNSET else lease_ms(lease)
         # A session of its own: nobody who waits is to be told that this thread is in the way.
-        transit = held.request._replace(token=new_token(new_session()), lease_ms=milliseconds)
+        transit = replace(held.request, token=new_token(new_session()), lease_ms=milliseconds)
         held_ms = round((monotonic() - held.since) * 1000)
         travels = Detached(
             held.request.names,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Any, NoReturn
 
@@ -129,7 +130,7 @@ class RowSet(Lock):
             return None, found
         chosen = RowSet(rows_in(groups[number] for number in found), self.row_mode)
         names, mode = chosen._names, chosen._mode
-        request = request._replace(keys=keys(*names), mode=mode, names=names)
+        request = replace(request, keys=keys(*names), mode=mode, names=names)
         return await chosen._holding(side, request, won, 0, renew=self._renews), found
 
 

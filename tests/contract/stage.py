@@ -135,12 +135,12 @@ def once(
     due = [True]
 
     def disturbed(plain: Callable[..., Any]) -> Callable[..., Any]:
-        def call(its: Any, *args: Any) -> Any:
+        def call(its: Any, *args: Any, **options: Any) -> Any:
             if not due or not applies(*args):
-                return plain(its, *args)
+                return plain(its, *args, **options)
             due.clear()
             before(its)
-            result = plain(its, *args)
+            result = plain(its, *args, **options)
             after(its)
             return result
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from redis_locks import Hold, scripts
+from redis_locks import Hold, Lock, scripts
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.held import Held
-from redis_locks.tenure import Tenure
 from tests.contract import ways
 from tests.contract.stage import Stage, interrupt, nothing, once
 from tests.contract.ways import BothWays, Case
@@ -30,7 +29,7 @@ def when_it_gives_its_connection_back(stage: Stage) -> None:
 
 def when_its_hold_is_made(stage: Stage) -> None:
     """In the shortest way the server is at work meanwhile."""
-    with once(Tenure, "__init__", lambda *_: True, nothing, interrupt), stage.lock:
+    with once(Lock, "_unbegun", lambda *_: True, nothing, interrupt), stage.lock:
         pass
 
 

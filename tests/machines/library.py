@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -37,9 +37,10 @@ class KnownAttempt(Attempt):
     made: list[KnownAttempt] = []
     dead = False
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.made.append(self)
+    def __new__(cls, *_: Any) -> Self:
+        its = super().__new__(cls)
+        cls.made.append(its)
+        return its
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -47,8 +48,8 @@ class KnownAttempt(Attempt):
 
     @property
     def lasts(self) -> bool:
-        """Whether it waits for long."""
-        return self._left(time.monotonic()) > AN_HOUR / 2
+        """Whether it waits for long, if it is known yet what it asks for."""
+        return "wait_ms" in vars(self) and self._left(time.monotonic()) > AN_HOUR / 2
 
     def out_of_time(self) -> None:
         self.wait = time.monotonic() - self.started
@@ -177,7 +178,7 @@ class LibraryMachine(Machine):
         names = {self.name(name) for name in party.names}
         known = [each.token for each in self.attempts.values()]
         for attempt in KnownAttempt.made:
-            if set(attempt.names) == names and attempt.token not in known and attempt.lasts:
+            if attempt.lasts and set(attempt.names) == names and attempt.token not in known:
                 self.attempts[party], party.token = attempt, attempt.token
                 return True
         return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from redis_locks import scripts, store
@@ -23,9 +25,9 @@ def request(number: int) -> Request:
 def test_a_question_is_the_call_of_acquire(number: int, ready: bool) -> None:
     asked = request(number)
     if ready:
-        asked = asked._replace(packed=packed(asked.keys))
+        asked = replace(asked, packed=packed(asked.keys))
     for token in ("token.1", f"token.{'1' * 99}"):
-        again = asked._replace(token=token)
+        again = replace(asked, token=token)
         call = store.acquire_call(again, "listener", 5000, first=True)
         assert pack_call(scripts.ACQUIRE, call) == store.question(
             again, token.encode(), "listener", 5000, 1
@@ -40,16 +42,16 @@ def test_a_question_differs_in_each_argument() -> None:
         store.question(asked, b"token.1", "listener+", 5000, 1),
         store.question(asked, b"token.1", "listener", 4000, 1),
         store.question(asked, b"token.1", "listener", 5000, 2),
-        store.question(asked._replace(lease_ms=20_000), b"token.1", "listener", 5000, 1),
-        store.question(asked._replace(mode="shared"), b"token.1", "listener", 5000, 1),
-        store.question(asked._replace(who="host\t2\tthread x"), b"token.1", "listener", 5000, 1),
+        store.question(replace(asked, lease_ms=20_000), b"token.1", "listener", 5000, 1),
+        store.question(replace(asked, mode="shared"), b"token.1", "listener", 5000, 1),
+        store.question(replace(asked, who="host\t2\tthread x"), b"token.1", "listener", 5000, 1),
     }
     assert 8 == len(questions)
 
 
 def test_other_keys_get_a_question_of_their_own() -> None:
     one, two = request(1), request(2)
-    other = one._replace(packed=packed(one.keys))._replace(keys=two.keys)
+    other = replace(one, packed=packed(one.keys), keys=two.keys)
     assert [store.question(each, b"token.1", "listener", 0, 1) for each in (two, two)] == [
         store.question(each, b"token.1", "listener", 0, 1) for each in (other, two)
     ]
