@@ -33,14 +33,22 @@ class Registry:
 
     def discard(self, lease: Lease) -> bool:
         """Forget a lease, under both its tokens; return whether it was there."""
-        own, there = lease.own, False
-        for token in (lease.token,) if own is None else (own.token, lease.token):
-            reference = self.leases.get(token)
-            # Else the token is that of another lease by now, to which the hold has passed on.
-            if reference is not None and reference() is lease:
-                found = self.leases.pop(token, None)
-                there = found is reference or self._put_back(token, found) or there
-        return there
+        own, token = lease.own, lease.token
+        there = own is not None and self._discard(own.token, lease)
+        # As `_discard`, without a call of it: nearly every release comes here.
+        reference = self.leases.get(token)
+        if reference is None or reference() is not lease:
+            return there
+        found = self.leases.pop(token, None)
+        return found is reference or self._put_back(token, found) or there
+
+    def _discard(self, token: str, lease: Lease) -> bool:
+        reference = self.leases.get(token)
+        # Else the token is that of another lease by now, to which the hold has passed on.
+        if reference is None or reference() is not lease:
+            return False
+        found = self.leases.pop(token, None)
+        return found is reference or self._put_back(token, found)
 
     def take_due(self) -> tuple[list[Lease], float]:
         """Return the leases to renew now, and in how many seconds to look again."""
