@@ -10,14 +10,11 @@ from typing import Final
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Arg
-from redis_locks.drivers.wire import pack_arguments, pack_start
+from redis_locks.drivers.wire import SIZES, pack_arguments, pack_start
 from redis_locks.keys import MOST_KEPT, Keys
 
 Rest = tuple[Arg, ...]
 """The arguments of a call after its token."""
-
-_SIZES: Final = tuple(b"$%d\r\n" % size for size in range(256))
-"""The lines before tokens: bytes that are added up take a fifth of what formatting takes."""
 
 _MOST_RESTS: Final = 1024
 
@@ -43,11 +40,11 @@ class Packed:
             if len(_rests) >= _MOST_RESTS:
                 _rests.clear()
             packed = _rests[rest] = b"\r\n" + pack_arguments(rest)
-        return self._acquire + _SIZES[len(token)] + token + packed
+        return self._acquire + SIZES[len(token)] + token + packed
 
     def release(self, token: bytes) -> bytes:
         """Return the call that releases."""
-        return self._release + _SIZES[len(token)] + token + b"\r\n"
+        return self._release + SIZES[len(token)] + token + b"\r\n"
 
 
 def packed(keys: Keys) -> Packed:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Final
 
 from redis_locks.drivers.base import Arg, Call
 from redis_locks.keys import MOST_KEPT
 from redis_locks.scripts import Script
 
+_SHORT: Final = 256
+SIZES: Final = tuple(b"$%d\r\n" % size for size in range(_SHORT))
+"""The lines before short arguments: to look them up, and to join bytes, takes a fifth of formatting."""
+
 
 def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
     """Return EVALSHA of the script in RESP, or EVAL with its text if `whole`."""
     keys, argv = call
-    # The first argument is the token, new each time.
-    token = argv[0]
-    if not isinstance(token, bytes):
-        token = str(token).encode()
     start = pack_start if whole or len(keys) > MOST_KEPT else _packed_start
-    return b"%b$%d\r\n%b\r\n%b" % (
-        start(script, keys, len(argv), whole),
-        len(token),
-        token,
-        _packed_again(argv[1:]) if script.repeats else pack_arguments(argv[1:]),
-    )
+    # The first argument is the token, new each time.
+    rest = (_packed_again if script.repeats else pack_arguments)(argv[1:])
+    return start(script, keys, len(argv), whole) + pack_arguments(argv[:1]) + rest
 
 
 def pack_command(*parts: bytes | str) -> bytes:
@@ -33,7 +31,7 @@ def pack_command(*parts: bytes | str) -> bytes:
 
 def pack_arguments(parts: Iterable[Arg]) -> bytes:
     """Return arguments as they are in a packed call."""
-    packed = []
+    packed: list[bytes] = []
     for part in parts:
         if isinstance(part, str):
             word = part.encode()
@@ -41,7 +39,8 @@ def pack_arguments(parts: Iterable[Arg]) -> bytes:
             word = b"%d" % part
         else:
             word = part  # or a memoryview, which redis-py leaves as it is
-        packed.append(b"$%d\r\n%b\r\n" % (len(word), word))
+        size = len(word)
+        packed += (SIZES[size] if size < _SHORT else b"$%d\r\n" % size, word, b"\r\n")
     return b"".join(packed)
 
 
