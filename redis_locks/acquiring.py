@@ -16,7 +16,7 @@ from redis_locks.holds import Hold
 from redis_locks.identity import task_unit
 from redis_locks.kept import Taken
 from redis_locks.keys import Group
-from redis_locks.packed import packed
+from redis_locks.packed import kept
 from redis_locks.plans import Plan, Terms
 from redis_locks.reads import require_slot
 from redis_locks.reentry import reenter
@@ -146,7 +146,10 @@ class Acquirable(Beginnable):
             )
             self._terms[:] = [terms]
         names, keys = group
-        return Plan(terms, terms.in_short and not others, names, keys, packed(keys))
+        packed = kept(keys)
+        if packed is not None:
+            keys = packed.keys  # the same tuple, as who uses it looks for
+        return Plan(terms, terms.in_short and not others, names, keys, packed)
 
     async def _acquire(self, side: Side, wait: float | None) -> Hold | Refused:
         renew = self._renews

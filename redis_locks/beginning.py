@@ -28,6 +28,7 @@ class Beginnable:
     _shown_mode: str | None = None
     """What people call its mode, if that is not what scripts call it."""
     _hold_type: type[Hold] = Hold
+    """Without a constructor of its own: see `_unbegun`."""
 
     async def _holding(
         self,

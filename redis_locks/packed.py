@@ -23,33 +23,42 @@ _rests: dict[Rest, bytes] = {}
 
 
 class Packed:
-    """How the calls that acquire and release the locks of `keys` start."""
+    """How the calls that acquire and release the locks of `keys` start: each packed when it is first needed."""
 
     __slots__ = ("_acquire", "_release", "keys")
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
-        # Tokens and six more arguments; see `store.acquire_call`.
-        self._acquire = pack_start(scripts.ACQUIRE, keys, 7)
-        self._release = pack_start(scripts.RELEASE, keys, 1)
+        self._acquire = self._release = b""
 
     def acquire(self, token: bytes, rest: Rest) -> bytes:
         """Return the call that acquires, with these arguments after the token."""
+        start = self._acquire
+        if not start:
+            start = self._acquire = pack_start(scripts.ACQUIRE, self.keys, 1 + len(rest))
         packed = _rests.get(rest)
         if packed is None:
             if len(_rests) >= _MOST_RESTS:
                 _rests.clear()
             packed = _rests[rest] = b"\r\n" + pack_arguments(rest)
-        return self._acquire + SIZES[len(token)] + token + packed
+        return start + SIZES[len(token)] + token + packed
 
     def release(self, token: bytes) -> bytes:
         """Return the call that releases."""
-        return self._release + SIZES[len(token)] + token + b"\r\n"
+        start = self._release
+        if not start:
+            start = self._release = pack_start(scripts.RELEASE, self.keys, 1)
+        return start + SIZES[len(token)] + token + b"\r\n"
+
+
+def kept(keys: Keys) -> Packed | None:
+    """Return the packed calls for the locks of `keys`, which are kept; None for a large set, of which nothing is."""
+    return _kept(keys) if len(keys) <= MOST_KEPT else None
 
 
 def packed(keys: Keys) -> Packed:
     """Return the packed calls for the locks of `keys`."""
-    return Packed(keys) if len(keys) > MOST_KEPT else _kept(keys)
+    return kept(keys) or Packed(keys)
 
 
-_kept = lru_cache(maxsize=8192)(Packed)
+_kept = lru_cache(maxsize=4096)(Packed)

@@ -39,4 +39,5 @@ class Plan:
     """As the terms say, if there are no locks in other partitions."""
     names: tuple[str, ...]
     keys: Keys
-    packed: Packed
+    packed: Packed | None
+    """Their calls, unless they are a large set."""

@@ -38,7 +38,7 @@ def pack_arguments(parts: Iterable[Arg]) -> bytes:
         elif isinstance(part, int):
             word = b"%d" % part
         else:
-            word = part  # or a memoryview, which redis-py leaves as it is
+            word = bytes(part)  # redis-py leaves a memoryview as it is
         size = len(word)
         packed += (SIZES[size] if size < _SHORT else b"$%d\r\n" % size, word, b"\r\n")
     return b"".join(packed)

@@ -9,7 +9,7 @@ import pytest
 from redis_locks import scripts, store
 from redis_locks.drivers.wire import pack_call
 from redis_locks.keys import MOST_KEPT, set_keys
-from redis_locks.packed import _MOST_RESTS, _rests, packed
+from redis_locks.packed import _MOST_RESTS, _rests, kept, packed
 from redis_locks.store import Request
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -67,6 +67,12 @@ def test_the_keys_of_a_large_set_are_not_kept() -> None:
     few, many = request(1).keys, request(len(NAMES)).keys
     assert packed(few) is packed(few)
     assert packed(many) is not packed(many)
+    assert kept(few) is packed(few)
+    assert kept(many) is None
+
+
+def test_the_locks_of_equal_keys_share_their_calls() -> None:
+    assert packed(request(1).keys) is packed(tuple(bytes(key) for key in request(1).keys))
 
 
 def test_arguments_are_kept_up_to_a_number() -> None:
