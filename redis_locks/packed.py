@@ -1,6 +1,6 @@
 """The calls of nearly every acquire and release, packed but for what is new each time.
 
-To pack them anew, with the functions of `store` and `wire` that pack any call, takes a tenth of what a process does for a lock.
+To pack them anew, with the functions of `store` and `wire` that pack any call, takes a twelfth of what Python does for a lock.
 """
 
 from __future__ import annotations
