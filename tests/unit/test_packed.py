@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from redis_locks import scripts, store
+from redis_locks import express, scripts, store
 from redis_locks.drivers.wire import pack_call
 from redis_locks.keys import MOST_KEPT, set_keys
+from redis_locks.leases import Lease
 from redis_locks.packed import _MOST_RESTS, _rests, kept, packed
 from redis_locks.store import Request
 
@@ -49,12 +50,12 @@ def test_a_question_differs_in_each_argument() -> None:
     assert 8 == len(questions)
 
 
-def test_other_keys_get_a_question_of_their_own() -> None:
+def test_a_request_made_from_one_with_other_keys_has_calls_of_its_own() -> None:
     one, two = request(1), request(2)
     other = replace(one, packed=packed(one.keys), keys=two.keys)
-    assert [store.question(each, b"token.1", "listener", 0, 1) for each in (two, two)] == [
-        store.question(each, b"token.1", "listener", 0, 1) for each in (other, two)
-    ]
+    asked, expected = (store.question(each, b"token.1", "a", 0, 1) for each in (other, two))
+    assert asked == expected
+    assert express._release(Lease(other, 1.0, 1)) == packed(two.keys).release(b"token.1")
 
 
 @pytest.mark.parametrize("number", [1, len(NAMES)])
