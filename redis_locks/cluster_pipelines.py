@@ -6,7 +6,7 @@ with a number of keys, or ``STORE``) it asks the server for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from inspect import isawaitable
 from typing import Any, Final
 
@@ -33,6 +33,8 @@ class QueuedOnCluster:
 
     def __init__(self, pipe: Any) -> None:
         self._pipe = pipe
+        self.server = None
+        """It is not one server's."""
         self._is_async = isinstance(pipe, AsyncClusterPipeline)
         # redis-py shows neither of them; what its own pipelines call `command_stack` stays empty here.
         strategy = pipe._execution_strategy  # noqa: SLF001
@@ -40,7 +42,7 @@ class QueuedOnCluster:
         self.watches = bool(getattr(strategy, "_watching", False))
         self.encode: Any = None
         """Turns a word into bytes, as the client would; known once `require` has passed."""
-        self.codec = None
+        self.in_bytes: Mapping[type, Any] = {}
 
     async def require(self, driver: Driver, keys: Keys) -> None:
         """Raise unless the cluster of `driver` has the commands' keys in one slot with a lock's `keys`.
@@ -102,11 +104,10 @@ class QueuedOnCluster:
             raise ValueError(msg)
         return list(found)
 
-    async def empty(self) -> None:
-        """Empty the pipeline."""
+    def empty(self) -> Awaitable[None] | None:
+        """Empty the pipeline, or return what does."""
         answer = self._pipe.reset()
-        if isawaitable(answer):
-            await answer
+        return answer if isawaitable(answer) else None
 
 
 def _as_redis_py_has_them(addresses: Iterable[Address]) -> set[Address]:

@@ -243,22 +243,33 @@ def _released(lease: Lease, answer: bytes | None) -> bool:
     return held
 
 
-def commit(driver: PromptDriver, lease: Lease, commands: Sequence[Sequence[bytes]]) -> str | None:
-    """Run commands and end the hold of `lease`, as `store.commit`; None if that is to be asked, perhaps again."""
+def commit(
+    driver: PromptDriver,
+    lease: Lease,
+    commands: Sequence[Sequence[bytes]],
+    meanwhile: Callable[[], object],
+) -> str | None:
+    """Run commands and end the hold of `lease`, as `store.commit`; None if that is to be asked, perhaps again.
+
+    `meanwhile` as in `release`.
+    """
     token = lease.token
     try:
         call = store.commit_call(lease.keys, token, commands)
-        answer = _reply_to(driver, pack_call(scripts.COMMIT, call), lease)
+        answer = _reply_to(driver, pack_call(scripts.COMMIT, call), lease, meanwhile)
     except LinkBroken:
         return None
-    return None if answer is None else store.commit_reply(answer, token)
+    if answer is None:
+        return None
+    done = answer == b"%b 1" % token.encode()  # as nearly all are
+    return "" if done else store.commit_reply(answer, token)
 
 
 def _reply_to(
     driver: PromptDriver,
     call: bytes,
     lease: Lease,
-    meanwhile: Callable[[], object] | None = None,
+    meanwhile: Callable[[], object],
 ) -> bytes | None:
     """Send a call that ends the hold of `lease`, and return its reply; None if it did not run.
 

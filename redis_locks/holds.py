@@ -7,7 +7,7 @@ from typing import Any
 from redis_locks import commits, express, store
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockError
-from redis_locks.leases import tell, tell_lost
+from redis_locks.leases import Lease, tell, tell_lost
 from redis_locks.transit import Movable
 
 
@@ -34,18 +34,41 @@ class Hold(Movable):
             ValueError: `pipe` belongs to another server, database or cluster, watches keys, or has a
                 command that cannot be part of a script, or is for another slot than the lock's.
         """
-        run_blocking(self._commit(self._backend.driver, pipe))
+        if not self._commit_promptly(pipe):
+            run_blocking(self._commit(self._backend.driver, pipe))
 
     async def acommit(self, pipe: Any) -> None:
         """Apply the commands of a redis.asyncio pipeline and release; see `commit`."""
         driver, _ = await self._backend.of_loop()
         await self._commit(driver, pipe)
 
+    def _commit_promptly(self, pipe: Any) -> bool:
+        """Commit as `_commit` does, if nothing is out of the ordinary; whether it is done."""
+        queued, prompt = commits.queue_of(pipe), self._backend.prompt
+        if prompt is None or queued.watches or queued.server != prompt.description:
+            return False
+        commands = commits.commands_of(queued)
+        lease = self._leave_promptly()
+        if lease is None:
+            return False
+        failure = express.commit(prompt, lease, commands, self._tenure.end)
+        if failure is None:
+            run_blocking(self._apply(self._backend.driver, lease, commands, queued))
+            return True
+        queued.empty()
+        held = self._told_released(lease)
+        if held is not None:
+            run_blocking(tell(prompt, "released", lease, held=held))
+        if failure:
+            raise _command_failed(failure)
+        return True
+
     async def _commit(self, driver: Driver, pipe: Any) -> None:
         tenure = self._tenure
         self._require_committable()
         queued = commits.queue_of(pipe)
-        commands = await commits.commands_of(queued, driver, tenure.lease.keys)
+        await commits.require(queued, driver, tenure.lease.keys)
+        commands = commits.commands_of(queued)
         lease = tenure.lease
         if lease.is_over():
             raise self._lost()
@@ -57,22 +80,25 @@ class Hold(Movable):
         self._require_held()  # another thread may have released it meanwhile
         # From here on a renewal that finds nothing is no loss.
         lease.ended = True
-        failure, prompt = None, self._backend.prompt
-        if prompt is not None and not driver.suspends:
-            failure = express.commit(prompt, lease, commands)
-        if failure is None:
-            failure, _ = await self._persist(
-                driver, lambda link: store.commit(link, lease.keys, lease.token, commands)
-            )
+        await self._apply(driver, lease, commands, queued)
+
+    async def _apply(
+        self, driver: Driver, lease: Lease, commands: commits.Commands, queued: commits.Queued
+    ) -> None:
+        """Run the commands and end the hold, as long as its lease lasts, and tell what came of it."""
+        failure, _ = await self._persist(
+            driver, lambda link: store.commit(link, lease.keys, lease.token, commands)
+        )
         if failure is None:
             lease.lost = True
             await tell_lost(driver, lease)
             raise self._lost()
-        self._released = True
-        tenure.leave(self)
-        tenure.renewer.discard(lease)
-        await queued.empty()
+        self._tenure.leave(self)
+        self._tenure.renewer.discard(lease)
         held = self._told_released(lease)
+        emptied = queued.empty()
+        if emptied is not None:
+            await emptied
         if held is not None:
             await tell(driver, "released", lease, held=held)
         if failure:

@@ -12,6 +12,7 @@ from redis_locks import scripts
 from redis_locks.drivers.base import Arg
 from redis_locks.drivers.wire import SIZES, pack_arguments, pack_start
 from redis_locks.keys import MOST_KEPT, Keys
+from redis_locks.scripts import Script
 
 Rest = tuple[Arg, ...]
 """The arguments of a call after its token."""
@@ -35,20 +36,23 @@ class Packed:
         """Return the call that acquires, with these arguments after the token."""
         start = self._acquire
         if not start:
-            start = self._acquire = pack_start(scripts.ACQUIRE, self.keys, 1 + len(rest))
+            start = self._acquire = self._start(scripts.ACQUIRE, 1 + len(rest))
         packed = _rests.get(rest)
         if packed is None:
             if len(_rests) >= _MOST_RESTS:
                 _rests.clear()
-            packed = _rests[rest] = b"\r\n" + pack_arguments(rest)
-        return start + SIZES[len(token)] + token + packed
+            packed = _rests[rest] = pack_arguments(rest)
+        return b"\r\n".join((start, SIZES[len(token)], token, packed))
 
     def release(self, token: bytes) -> bytes:
         """Return the call that releases."""
         start = self._release
         if not start:
-            start = self._release = pack_start(scripts.RELEASE, self.keys, 1)
-        return start + SIZES[len(token)] + token + b"\r\n"
+            start = self._release = self._start(scripts.RELEASE, 1)
+        return b"\r\n".join((start, SIZES[len(token)], token, b""))
+
+    def _start(self, script: Script, arguments: int) -> bytes:
+        return pack_start(script, self.keys, arguments).removesuffix(b"\r\n")
 
 
 def kept(keys: Keys) -> Packed | None:

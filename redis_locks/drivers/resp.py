@@ -142,31 +142,50 @@ class Parser:
 def _short_replies(words: list[bytes]) -> list[Any] | None:
     """Return the replies whose lines these are; None if they are others than follow, or not whole.
 
-    Bulk strings, numbers and nulls, as scripts and reads bring, and the messages that come in between.
+    Bulk strings, numbers and nulls, as scripts and reads bring, pairs, as a list that was waited for does, and the
+    messages that come in between.
     """
     replies: list[Any] = []
-    lines = iter(words)
-    for line in lines:
-        kind = line[:1]
-        if kind == b"$":
-            data = next(lines, b"")
-            if line != b"$%d" % len(data):
+    at, end = 0, len(words) - 1
+    while at < end:
+        line = words[at]
+        size = _SIZES.get(line)
+        if size is not None:
+            data = words[at + 1]
+            if len(data) != size:
                 return None
             replies.append(data)
-        elif kind == b":" and line[1:].isdigit():
-            replies.append(int(line[1:]))
-        elif line == b"_":
-            replies.append(None)
-        elif line == b">3":
-            push = [next(lines, b"") for _ in range(6)]
-            sizes, parts = push[::2], push[1::2]
-            if sizes != [b"$%d" % len(part) for part in parts]:
+            at += 2
+        elif line in _LISTS:
+            items = _short_list(words, at)
+            if items is None:
                 return None
-            replies.append(Push(parts))
+            replies.append(items)
+            at += 1 + 2 * len(items)
         else:
-            # All that is left is what follows the end of the last one: nothing.
-            return replies if not line and next(lines, None) is None and replies else None
-    return None
+            if line[:1] == b":" and line[1:].isdigit():
+                replies.append(int(line[1:]))
+            elif line == b"_":
+                replies.append(None)
+            else:
+                return None
+            at += 1
+    # What follows the end of the last one is nothing.
+    return replies if replies and at == end and not words[end] else None
+
+
+def _short_list(words: list[bytes], at: int) -> list[Any] | None:
+    """Return the list of short bulk strings that starts at that line; None if it is none, or not whole."""
+    kind, size = _LISTS[words[at]]
+    items = kind(words[at + 2 : at + 2 + 2 * size : 2])
+    if len(items) < size:
+        return None
+    for item in items:
+        at += 1
+        if _SIZES.get(words[at]) != len(item):
+            return None
+        at += 1
+    return items
 
 
 def _not_resp(line: bytes) -> ProtocolError:
@@ -189,6 +208,8 @@ _SIMPLE: Final[dict[bytes, Callable[[bytes], Any]]] = {
 _MESSAGE: Final = [b">3", b"$7", b"message"]
 _SIZES: Final = {b"$%d" % size: size for size in range(512)}
 """The first lines of short bulk strings: to look one up takes a third of writing it."""
+_LISTS: Final[dict[bytes, tuple[type[list[Any]], int]]] = {b"*2": (list, 2), b">3": (Push, 3)}
+"""The first lines of short lists, what they are, and how many items they have."""
 _BLOBS: Final = frozenset({b"$", b"=", b"!"})
 # How many replies one counted item is.
 _AGGREGATES: Final = {b"*": 1, b"~": 1, b">": 1, b"%": 2}

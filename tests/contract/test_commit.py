@@ -186,6 +186,13 @@ def test_a_command_written_as_two_words_is_understood(
     assert 1 == len(client.xinfo_groups(f"data:{name}"))
 
 
+def test_the_name_of_a_command_may_be_bytes(world: World, name: str, client: redis.Redis) -> None:
+    pipe = client.pipeline()
+    pipe.execute_command(b"SET", f"data:{name}", 1)
+    world.do(held(world, Lock(name)), "commit", pipe)
+    assert b"1" == client.get(f"data:{name}")
+
+
 def test_what_a_script_cannot_run_is_refused_before_anything_is_applied(
     world: World, name: str, client: redis.Redis
 ) -> None:
@@ -193,6 +200,7 @@ def test_what_a_script_cannot_run_is_refused_before_anything_is_applied(
     for queue in (
         lambda pipe: pipe.eval("return 1", 0),
         lambda pipe: pipe.sadd("x", *range(9000)),
+        lambda pipe: pipe.execute_command(" "),
     ):
         pipe = client.pipeline()
         queue(pipe)

@@ -91,6 +91,17 @@ def committed_from_memory(stage: Stage) -> Any:
     return stage.client.getdel(data(stage))
 
 
+def committed_twice(stage: Stage) -> None:
+    with stage.lock as hold:
+        commit(stage, hold)
+        commit(stage, hold)
+
+
+def committed_inside_another(stage: Stage) -> None:
+    with stage.lock, stage.lock as nested:
+        commit(stage, nested)
+
+
 def committed_to_a_waiter(stage: Stage) -> None:
     with stage.lock as hold:
         waiting = stage.in_line()
@@ -166,6 +177,8 @@ def over_when_committed(stage: Stage) -> None:
         wrong_type: 0,
         committed: 0,
         committed_from_memory: 0,
+        committed_twice: 0,
+        committed_inside_another: 0,
         committed_to_a_waiter: 0,
         committed_for_a_set: 0,
         failing: 0,

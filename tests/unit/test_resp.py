@@ -29,6 +29,8 @@ WIRE: dict[bytes, Any] = {
     b"*2\r\n$1\r\na\r\n*1\r\n:1\r\n": [b"a", [1]],
     b"~1\r\n+x\r\n": [b"x"],
     b"%1\r\n+k\r\n:1\r\n": [b"k", 1],
+    b"*2\r\n$1\r\na\r\n$0\r\n\r\n": [b"a", b""],
+    b"*2\r\n$4\r\na\r\nb\r\n$1\r\nc\r\n": [b"a\r\nb", b"c"],
     b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n": [b"message", b"c", b"m"],
     b">3\r\n$7\r\nmessage\r\n$3\r\n\r\nc\r\n$1\r\nm\r\n": [b"message", b"\r\nc", b"m"],
     b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\n\r\nm\r\n": [b"message", b"c", b"\r\nm"],
@@ -57,6 +59,33 @@ def test_a_message_behind_a_reply_is_told_when_it_is_whole() -> None:
     parser = Parser()
     assert [b"a"] == parser.feed(b"$1\r\na\r\n>3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$5\r\nm\r\n")
     assert [[b"message", b"c", b"m\r\nab"]] == parser.feed(b"ab\r\n")
+
+
+class Quick(Parser):
+    """Takes only what is parsed in short."""
+
+    def _feed_any(self, data: bytes) -> list[Any]:
+        raise AssertionError(data)
+
+
+@pytest.mark.parametrize(
+    "wires",
+    [
+        [b"$5\r\nhello\r\n"],
+        [b"$0\r\n\r\n", b"$5\r\nhello\r\n"],
+        [b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n"],
+        [b"$5\r\nhello\r\n", b"$1\r\n$\r\n", b"_\r\n"],
+        # The grant that a waiter is told with what it wants to read.
+        [
+            b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n",
+            b"*2\r\n$1\r\na\r\n$0\r\n\r\n",
+            b"$5\r\nhello\r\n",
+            b"_\r\n",
+        ],
+    ],
+)
+def test_what_nearly_every_lock_hears_is_parsed_in_short(wires: list[bytes]) -> None:
+    assert Quick().feed(b"".join(wires)) == [WIRE[wire] for wire in wires]
 
 
 def test_the_end_of_the_bytes_is_no_reply() -> None:
