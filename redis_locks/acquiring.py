@@ -39,7 +39,7 @@ class Acquirable(Beginnable):
     _reentrant: bool
     _crash_release = False
     _terms: list[Terms]
-    """Those on which it was asked for last, if it was. Shared with those that are `renamed` from it."""
+    """Those on which it was asked for last, if it was. Shared by all locks with the same options."""
     _plan: Plan | None = None
     """How it was asked for last by somebody who held nothing."""
     _replicas: int | Unset = UNSET
@@ -126,25 +126,40 @@ class Acquirable(Beginnable):
             or plan.terms.settings is not get_settings()
             or plan.terms.backend() is not backend
         ):
-            plan = self._plan = self._plan_for(backend, *backend.groups(self._names))
+            plan = self._plan = self._kept_plan(backend)
         return plan
+
+    def _kept_plan(self, backend: Backend) -> Plan:
+        """Return how to ask for all locks of these names and options."""
+        terms, names = self._terms_for(backend), self._names
+        plan = terms.plans.get(names)
+        if plan is None:
+            plan = self._plan_for(backend, *backend.groups(names))
+            terms.keep(names, plan)
+        return plan
+
+    def _terms_for(self, backend: Backend) -> Terms:
+        settings = get_settings()
+        if self._terms:
+            terms = self._terms[0]
+            if terms.settings is settings and terms.backend() is backend:
+                return terms
+        replicas = settings.replicas if self._replicas is UNSET else self._replicas
+        more = self._crash_release or settings.local_batch or replicas
+        terms = Terms(
+            settings,
+            weakref.ref(backend),
+            not more,
+            settings.lease_ms if self._lease_ms is UNSET else self._lease_ms,
+            settings.renew if self._renew is UNSET else self._renew,
+            replicas,
+        )
+        self._terms[:] = [terms]
+        return terms
 
     def _plan_for(self, backend: Backend, group: Group, *others: Group) -> Plan:
         """Return how to ask for the locks of `group`."""
-        settings = get_settings()
-        terms = self._terms[0] if self._terms else None
-        if terms is None or terms.settings is not settings or terms.backend() is not backend:
-            replicas = settings.replicas if self._replicas is UNSET else self._replicas
-            more = self._crash_release or settings.local_batch or replicas
-            terms = Terms(
-                settings,
-                weakref.ref(backend),
-                not more,
-                settings.lease_ms if self._lease_ms is UNSET else self._lease_ms,
-                settings.renew if self._renew is UNSET else self._renew,
-                replicas,
-            )
-            self._terms[:] = [terms]
+        terms = self._terms_for(backend)
         names, keys = group
         packed = kept(keys)
         if packed is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from redis_locks.drivers.base import Driver
-from redis_locks.drivers.wire import IN_BYTES
+from redis_locks.drivers.wire import IN_BYTES, to_bytes
 from redis_locks.keys import Keys
 
 if TYPE_CHECKING:
@@ -44,16 +44,14 @@ def commands_of(queued: Queued) -> Commands:
 
     Raises ValueError if one cannot be part of a script.
     """
-    in_bytes, encode = queued.in_bytes, queued.encode
+    in_bytes = queued.in_bytes.get
+
+    def encode(word: object) -> bytes:
+        return to_bytes(queued.encode(word))  # redis-py leaves a memoryview as it is
+
     commands: Commands = []
     for name, *words in queued.arguments:
-        command = [
-            *_named(name),
-            *[
-                word if type(word) is bytes and in_bytes else in_bytes.get(type(word), encode)(word)
-                for word in words
-            ],
-        ]
+        command = [*_named(name), *[in_bytes(type(word), encode)(word) for word in words]]
         if len(command) > MAX_WORDS:
             msg = f"a command of a commit may have {MAX_WORDS} words, not {len(command)}: split it"
             raise ValueError(msg)

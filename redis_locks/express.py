@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, Final
 
-from redis_locks import observing, scripts, silent, store, waiting
+from redis_locks import observing, silent, store, waiting
 from redis_locks.attempts import Attempt, Step, Won
 from redis_locks.drivers.base import (
     Link,
@@ -23,9 +23,9 @@ from redis_locks.drivers.base import (
     PromptLink,
     run_blocking,
 )
-from redis_locks.drivers.wire import pack_call, pack_command
+from redis_locks.drivers.wire import pack_command
 from redis_locks.leases import Lease
-from redis_locks.packed import packed
+from redis_locks.packed import Packed, packed
 from redis_locks.store import Refused, Request
 
 HEIR_FIRST: Final = pack_command("PING", "")
@@ -206,7 +206,8 @@ def release(driver: PromptDriver, lease: Lease, meanwhile: Callable[[], object])
     applied.
     """
     try:
-        answer = _reply_to(driver, _release(lease), lease, meanwhile)
+        call = _calls(lease).release(lease.token.encode())
+        answer = _reply_to(driver, call, lease, meanwhile)
     except LinkBroken:
         return False
     return (answer is not None and answer.endswith(b" 1")) or _released(lease, answer)
@@ -217,19 +218,17 @@ async def arelease(driver: OpenDriver, lease: Lease) -> bool:
     link, answer = driver.open_link(), None
     if link is not None:
         try:
-            (reply,) = link.ask(_release(lease))
+            (reply,) = link.ask(_calls(lease).release(lease.token.encode()))
             answer = _verified(link, await reply, lease.token)
         except LinkBroken:
             return False
     return _released(lease, answer)
 
 
-def _release(lease: Lease) -> bytes:
-    """Return what releases the hold of `lease`."""
+def _calls(lease: Lease) -> Packed:
+    """Return what packs the calls that end the hold of `lease`."""
     ready, keys = lease.request.packed, lease.keys
-    if ready is None or ready.keys is not keys:
-        ready = packed(keys)
-    return ready.release(lease.token.encode())
+    return packed(keys) if ready is None or ready.keys is not keys else ready
 
 
 def _released(lease: Lease, answer: bytes | None) -> bool:
@@ -255,8 +254,8 @@ def commit(
     """
     token = lease.token
     try:
-        call = store.commit_call(lease.keys, token, commands)
-        answer = _reply_to(driver, pack_call(scripts.COMMIT, call), lease, meanwhile)
+        _, words = store.commit_call(lease.keys, token, commands)
+        answer = _reply_to(driver, _calls(lease).commit(words), lease, meanwhile)
     except LinkBroken:
         return None
     if answer is None:

@@ -121,9 +121,9 @@ def index_key(prefix: str, partition: int) -> bytes:
     return f"{prefix}{{{partition}}}:index".encode()
 
 
-def turn_key(index: bytes, token: str) -> bytes:
+def turn_key(index: bytes, token: bytes) -> bytes:
     """Return the key of the list that says that it is the turn of `token`, given its partition's index."""
-    return b"%bturn:%b" % (index.removesuffix(b"index"), token.encode())
+    return index[:-5] + b"turn:" + token  # in place of "index"
 
 
 def operation_key(prefix: str, watched: str, operation_id: str) -> str:

@@ -105,7 +105,7 @@ class Lock(Acquirable):
     def _set_options(self, *options: Any) -> None:
         """Take the options that `options.checked` takes. Raises TypeError, ValueError."""
         vars(self).update(checked(*options))
-        self._blocks, self._terms = OpenBlocks(), []
+        self._blocks = OpenBlocks()
 
     @property
     def name(self) -> str:

@@ -25,7 +25,7 @@ def _checked(
     crash_release: object,
     replicas: object,
 ) -> dict[str, Any]:
-    """Return the attributes of a lock with these options. Raises TypeError, ValueError."""
+    """Return the attributes of a lock with these options, some shared by all that have them. Raises TypeError, ValueError."""
     for argument, value in (("using", using), ("label", label)):
         if value is not None and not isinstance(value, str):
             msg = f"{argument} must be a string or None, not {value!r} ({type(value).__name__})"
@@ -45,6 +45,7 @@ def _checked(
         "_reentrant": checked_flag("reentrant", reentrant),
         "_crash_release": checked_crash_release(crash_release, known),
         "_replicas": checked_replicas(replicas),
+        "_terms": [],
     }
 
 

@@ -5,12 +5,13 @@ To pack them anew, with the functions of `store` and `wire` that pack any call, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Arg
-from redis_locks.drivers.wire import SIZES, pack_arguments, pack_start
+from redis_locks.drivers.wire import SIZES, pack_arguments, pack_start, pack_words
 from redis_locks.keys import MOST_KEPT, Keys
 from redis_locks.scripts import Script
 
@@ -26,11 +27,12 @@ _rests: dict[Rest, bytes] = {}
 class Packed:
     """How the calls that acquire and release the locks of `keys` start: each packed when it is first needed."""
 
-    __slots__ = ("_acquire", "_release", "keys")
+    __slots__ = ("_acquire", "_commit", "_release", "keys")
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
         self._acquire = self._release = b""
+        self._commit = 0, b""
 
     def acquire(self, token: bytes, rest: Rest) -> bytes:
         """Return the call that acquires, with these arguments after the token."""
@@ -50,6 +52,15 @@ class Packed:
         if not start:
             start = self._release = self._start(scripts.RELEASE, 1)
         return b"\r\n".join((start, SIZES[len(token)], token, b""))
+
+    def commit(self, words: Sequence[bytes]) -> bytes:
+        """Return the call that commits, with these arguments."""
+        number, start = self._commit
+        if number != len(words):  # mostly as many as the last time
+            number = len(words)
+            start = pack_start(scripts.COMMIT, self.keys, number)
+            self._commit = number, start
+        return start + pack_words(words)
 
     def _start(self, script: Script, arguments: int) -> bytes:
         return pack_start(script, self.keys, arguments).removesuffix(b"\r\n")

@@ -8,13 +8,15 @@ grant and what it has read together. Nobody reads for anybody else: each needs t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from redis_locks.attempts import Attempt
 from redis_locks.drivers.base import Answered, LinkBroken, PromptDriver, PromptLink
 from redis_locks.drivers.resp import ErrorReply
-from redis_locks.drivers.wire import pack_command
+from redis_locks.drivers.wire import pack_words
 from redis_locks.keys import turn_key
+
+_BLPOP: Final = b"*3\r\n$5\r\nBLPOP\r\n"
 
 
 def is_due(driver: PromptDriver, link: PromptLink, seconds: float) -> bool:
@@ -26,18 +28,22 @@ def is_due(driver: PromptDriver, link: PromptLink, seconds: float) -> bool:
 
 
 def ask(
-    driver: PromptDriver, link: PromptLink, attempt: Attempt, question: bytes, seconds: float
+    driver: PromptDriver,
+    link: PromptLink,
+    attempt: Attempt,
+    token: bytes,
+    question: bytes,
+    seconds: float,
 ) -> tuple[bytes | None, list[Any] | None]:
     """Ask what has no reply, and wait for a message; return that and what was read since it was sent.
 
     No message: none came for `seconds`. Nothing read: that has to be asked for yet. Raises LinkBroken.
     """
     request = attempt.request
-    key = turn_key(request.keys[0], request.token)
-    turn = pack_command("BLPOP", key, f"{seconds:.3f}")
-    link.listen(request.token)
+    key = turn_key(request.keys[0], token)
+    turn = _BLPOP + pack_words((key, b"%.3f" % seconds))
     question = b"".join((question, turn, *request.reads))
-    came, *read = link.exchange(question, 1 + len(request.reads), attempt.meanwhile)
+    came, *read = link.exchange(question, 1 + len(request.reads), attempt.meanwhile, token)
     if came is not None and not (isinstance(came, list) and came[0] == key):
         # We may not wait so, or our question was answered; then there are more replies than we know of.
         link.forsake()

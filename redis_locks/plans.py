@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from redis_locks.backends import Backend
 from redis_locks.conf import Settings
-from redis_locks.keys import Keys
+from redis_locks.keys import MOST_KEPT, Keys
 from redis_locks.packed import Packed
+
+_MOST_PLANS: Final = 1024
 
 
 @dataclass(slots=True, eq=False)
 class Terms:
     """On what terms a lock is asked for on one server, as the settings are now.
 
-    The same for all locks that a decorator makes of one description.
+    The same for all locks that are described alike, but for their names.
     """
 
     settings: Settings
@@ -26,8 +29,17 @@ class Terms:
     lease_ms: int
     renews: bool
     replicas: int
+    plans: dict[tuple[str, ...], Plan] = field(default_factory=dict)
+    """How to ask on these terms, by names: of the locks that were asked for last, but for large sets."""
     asker: tuple[str, str, str | None, str] | None = None
     """The thread that asked last: its session, its name, the label, and what people read of them."""
+
+    def keep(self, names: tuple[str, ...], plan: Plan) -> None:
+        """Keep how to ask for these locks."""
+        if len(names) < MOST_KEPT:
+            if len(self.plans) >= _MOST_PLANS:
+                self.plans.clear()
+            self.plans[names] = plan
 
 
 @dataclass(slots=True, eq=False)

@@ -71,11 +71,11 @@ def ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Step:
     try:
         parks = bool(request.reads) and parked.is_due(driver, link, SILENCE)
         listener = link.listener + PARKED if parks else link.listener
-        call = store.question(request, request.token.encode(), listener, attempt.wait_ms, 2)
-        question = SKIP_REPLY + call
+        token = request.token.encode()
+        question = SKIP_REPLY + store.question(request, token, listener, attempt.wait_ms, 2)
         attempt.sent = True
         if parks:
-            message, read = parked.ask(driver, link, attempt, question, SILENCE)
+            message, read = parked.ask(driver, link, attempt, token, question, SILENCE)
         else:
             message = link.message_after(question, attempt.token, SILENCE, attempt.meanwhile)
     except LinkBroken as error:

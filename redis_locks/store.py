@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.claims import FIELDS
-from redis_locks.drivers.base import Arg, Call, Link, LinkBroken
+from redis_locks.drivers.base import Call, Link, LinkBroken
 from redis_locks.exceptions import LockLost
 from redis_locks.keys import Keys
 from redis_locks.packed import Packed, packed
@@ -225,11 +225,14 @@ async def commit(
     return commit_reply(await link.call(scripts.COMMIT, commit_call(keys, token, commands)), token)
 
 
-def commit_call(keys: Keys, token: str, commands: Sequence[Sequence[bytes]]) -> Call:
+def commit_call(
+    keys: Keys, token: str, commands: Sequence[Sequence[bytes]]
+) -> tuple[Keys, list[bytes]]:
     """Return the call that runs the commands and ends the hold; see `commit`."""
-    argv: list[Arg] = [token]
+    argv = [token.encode()]
     for command in commands:
-        argv += [len(command), *command]
+        argv.append(b"%d" % len(command))
+        argv += command
     return keys, argv
 
 

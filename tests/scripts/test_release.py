@@ -22,7 +22,7 @@ def test_who_waits_for_its_turn_in_a_list_gets_it_there_as_well(bench: Bench, mo
     message = bench.heard(heard)
     assert message is not None
     assert "b" == message[0]
-    turn = turn_key(bench.index_key, "b")
+    turn = turn_key(bench.index_key, b"b")
     assert 0 < bench.client.pttl(turn) <= 100
     assert [message[1].encode()] == bench.client.lrange(turn, 0, -1)
 

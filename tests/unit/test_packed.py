@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from redis_locks import express, scripts, store
-from redis_locks.drivers.wire import pack_call
+from redis_locks.drivers.wire import pack_arguments, pack_call
 from redis_locks.keys import MOST_KEPT, set_keys
 from redis_locks.leases import Lease
 from redis_locks.packed import _MOST_RESTS, _rests, kept, packed
@@ -55,13 +56,43 @@ def test_a_request_made_from_one_with_other_keys_has_calls_of_its_own() -> None:
     other = replace(one, packed=packed(one.keys), keys=two.keys)
     asked, expected = (store.question(each, b"token.1", "a", 0, 1) for each in (other, two))
     assert asked == expected
-    assert express._release(Lease(other, 1.0, 1)) == packed(two.keys).release(b"token.1")
+    assert express._calls(Lease(other, 1.0, 1)).release(b"token.1") == packed(two.keys).release(
+        b"token.1"
+    )
 
 
 @pytest.mark.parametrize("number", [1, len(NAMES)])
 def test_a_release_is_the_call_of_release(number: int) -> None:
     keys = request(number).keys
     assert pack_call(scripts.RELEASE, (keys, ("token.1",))) == packed(keys).release(b"token.1")
+
+
+@pytest.mark.parametrize("number", [1, len(NAMES)])
+def test_a_commit_is_the_call_of_commit(number: int) -> None:
+    ready = packed(request(number).keys)
+    for commands in (
+        [[b"SET", b"a", b"1"]],
+        [[b"SET", b"a", b"x" * 300], [b"INCR", b""]],
+        [[b"GETDEL", b"b", b"2"], [b"INCR", b"c"]],
+        [],
+    ):
+        call = store.commit_call(ready.keys, "token.1", commands)
+        assert pack_call(scripts.COMMIT, call) == ready.commit(call[1])
+
+
+class Name(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "argument",
+    ["é", b"\x00", 7, -1, True, Name("a"), memoryview(b"abcd")[::2], bytearray(b"a"), ""],
+)
+def test_an_argument_of_any_type_is_packed(argument: Any) -> None:
+    text = str(int(argument)) if isinstance(argument, int) else argument
+    expected = text.encode() if isinstance(text, str) else bytes(text)
+    size = str(len(expected)).encode()
+    assert pack_arguments([argument]) == b"$" + size + b"\r\n" + expected + b"\r\n"
 
 
 def test_the_keys_of_a_large_set_are_not_kept() -> None:
