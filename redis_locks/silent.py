@@ -77,7 +77,7 @@ def ask(driver: PromptDriver, link: PromptLink, attempt: Attempt) -> Won | Step:
         if parks:
             message, read = parked.ask(driver, link, attempt, token, question, SILENCE)
         else:
-            message = link.message_after(question, attempt.token, SILENCE, attempt.meanwhile)
+            message = link.message_after(question, token, SILENCE, attempt.meanwhile)
     except LinkBroken as error:
         _broken(driver, attempt, error)
         raise

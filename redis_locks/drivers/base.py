@@ -118,7 +118,7 @@ class PromptLink(Link, Protocol):
     def message_after(
         self,
         commands: bytes,
-        token: str,
+        token: bytes,
         timeout: float,
         meanwhile: Callable[[], object] | None = None,
     ) -> bytes | None:

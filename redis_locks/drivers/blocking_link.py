@@ -143,7 +143,7 @@ class BlockingLink(ServerLink):
         replies: list[Any] = []
         while True:
             for reply in came:
-                if isinstance(reply, Push) and reply[0] not in CONFIRMATIONS:
+                if type(reply) is Push and reply[0] not in CONFIRMATIONS:
                     self._keep(reply)
                 else:
                     replies.append(reply)
@@ -208,12 +208,12 @@ class BlockingLink(ServerLink):
     def message_after(
         self,
         commands: bytes,
-        token: str,
+        token: bytes,
         timeout: float,
         meanwhile: Callable[[], object] | None = None,
     ) -> bytes | None:
         """Send packed commands, and wait for a message in place of replies; see `PromptLink`."""
-        start = b"%b " % token.encode()
+        start = token + b" "
         left, until = timeout, time.monotonic() + timeout
         try:
             self._socket.sendall(commands)

@@ -21,6 +21,7 @@ from redis_locks.benchmark import measuring
 from redis_locks.benchmark.pool import WorkerPool
 from redis_locks.benchmark.subjects import OURS, SUBJECTS, our_keys
 from redis_locks.leases import YOUNG
+from redis_locks.silent import SILENCE
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks.contests import call_out
 from tests.benchmarks.sections import CLIENTS, Figures, Measure, Place, Section, Wanted
@@ -93,6 +94,7 @@ def waiting(
         with Lock(name, using=server.url, lease=60):
             ran = executor.submit(measuring.run, pool, MOMENT)
             until(lambda: client.llen(our_keys(name).queue) == CLIENTS)
+            sleep(2 * SILENCE)  # who asked silently asks once more, and waits from then on
             before = measuring.sent(client, OURS)
             count = RoundTrips(client)
             count.start()

@@ -117,8 +117,8 @@ def deaf() -> AbstractContextManager[object]:
     """Nobody hears the message that a silent question is answered by."""
     plain = BlockingLink.message_after
 
-    def message_after(link: BlockingLink, sent: bytes, token: str, *args: Any) -> bytes | None:
-        return plain(link, sent, f"another than {token}", *args)
+    def message_after(link: BlockingLink, sent: bytes, token: bytes, *args: Any) -> bytes | None:
+        return plain(link, sent, b"another than " + token, *args)
 
     return patch.object(BlockingLink, "message_after", message_after)
 
