@@ -15,7 +15,7 @@ from tests.faults.beliefs import Belief, Span, count_falling, count_overlaps
 
 @dataclass
 class Counts:
-    """Everything but `cycles`, `recovery`, `fenced_off`, `lost` and `errors` must be 0."""
+    """Everything but `cycles`, `recovery`, `fenced_off`, `lost`, `errors` and `said` must be 0."""
 
     cycles: int = 0
     overlaps: int = 0
@@ -37,6 +37,8 @@ class Counts:
     """Keys, or the lock itself, left behind when everybody was gone."""
     unexpected: int = 0
     """Errors of a kind that the scenario does not allow."""
+    said: list[str] = field(default_factory=list)
+    """What the first few of them said, for whoever looks for their cause."""
     fenced_off: int = 0
     lost: int = 0
     """Holders that were told that they had lost the lock."""
@@ -50,6 +52,8 @@ class Counts:
         )  # fmt: skip
         return {name: found for name in must_be_zero if (found := getattr(self, name))}
 
+
+_MOST_SAID = 5
 
 LONG_WAIT = 20.0
 """Seconds that most workers wait for, mostly."""
@@ -193,7 +197,9 @@ class Tally:
             counts.starved += kind == "no" and details[0] >= LONG_WAIT
             if kind == "error":
                 counts.errors[details[0]] += 1
-                counts.unexpected += details[0] not in self._allowed
+                if details[0] not in self._allowed:
+                    counts.unexpected += 1
+                    counts.said += [": ".join(details)] if len(counts.said) < _MOST_SAID else []
 
     def _compare(self, ready: list[Belief]) -> None:
         earlier = self._earlier

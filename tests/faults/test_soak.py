@@ -77,6 +77,7 @@ def test_what_is_counted_does_not_depend_on_when(tmp_path: Path) -> None:
         assert whole == counted(tmp_path / f"parts{seed}", events, reads)
         failures = whole.failures()
         assert all(failures[name] for name in ("overlaps", "falling", "repeated", "unexpected"))
+        assert ["LockBackendError: no"] * 5 == whole.said
 
 
 def test_a_long_wait_in_vain_and_a_balance_that_changed_are_counted(tmp_path: Path) -> None:
