@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from redis_locks import express, identity, lines, observing, replication, spread, waiting
+from redis_locks import express, identity, lines, observing, plans, replication, spread, waiting
 from redis_locks.attempts import Won
 from redis_locks.backends import Backend
 from redis_locks.beginning import Beginnable, take_back, tell_begun
@@ -130,12 +130,12 @@ class Acquirable(Beginnable):
         return plan
 
     def _kept_plan(self, backend: Backend) -> Plan:
-        """Return how to ask for all locks of these names and options."""
-        terms, names = self._terms_for(backend), self._names
-        plan = terms.plans.get(names)
+        """Return how to ask for its locks, as for those of other objects with these names and options."""
+        names = self._names
+        plan = plans.known(self._terms_for(backend), names)
         if plan is None:
             plan = self._plan_for(backend, *backend.groups(names))
-            terms.keep(names, plan)
+            plans.keep(names, plan)
         return plan
 
     def _terms_for(self, backend: Backend) -> Terms:

@@ -51,7 +51,10 @@ def commands_of(queued: Queued) -> Commands:
 
     commands: Commands = []
     for name, *words in queued.arguments:
-        command = [*_named(name), *[in_bytes(type(word), encode)(word) for word in words]]
+        command = [
+            *(_named if type(name) is str else _spelled)(name),
+            *[in_bytes(type(word), encode)(word) for word in words],
+        ]
         if len(command) > MAX_WORDS:
             msg = f"a command of a commit may have {MAX_WORDS} words, not {len(command)}: split it"
             raise ValueError(msg)
@@ -59,10 +62,9 @@ def commands_of(queued: Queued) -> Commands:
     return commands
 
 
-@lru_cache(maxsize=256)
-def _named(name: object) -> list[bytes]:
+def _spelled(name: Any) -> list[bytes]:
     """Return the words of the name of a command: redis-py writes some as one, such as "XGROUP CREATE"."""
-    words = (name if isinstance(name, bytes) else str(name).encode()).split()
+    words = to_bytes(name).split()
     if not words:
         msg = f"a command of a commit needs a name, not {name!r}"
         raise ValueError(msg)
@@ -71,6 +73,9 @@ def _named(name: object) -> list[bytes]:
         msg = f"{shown} cannot be part of a commit, which is a script itself; queue its commands instead"
         raise ValueError(msg)
     return words
+
+
+_named = lru_cache(maxsize=256)(_spelled)
 
 
 def queue_of(pipe: Any) -> Queued:

@@ -246,16 +246,16 @@ def commit(
     driver: PromptDriver,
     lease: Lease,
     commands: Sequence[Sequence[bytes]],
-    meanwhile: Callable[[], object],
+    meanwhile: Callable[[], object] | None = None,
 ) -> str | None:
     """Run commands and end the hold of `lease`, as `store.commit`; None if that is to be asked, perhaps again.
 
-    `meanwhile` as in `release`.
+    `meanwhile` as in `release`, if given.
     """
     token = lease.token
     try:
-        _, words = store.commit_call(lease.keys, token, commands)
-        answer = _reply_to(driver, _calls(lease).commit(words), lease, meanwhile)
+        call = _calls(lease).commit(store.commit_words(token, commands))
+        answer = _reply_to(driver, call, lease, meanwhile)
     except LinkBroken:
         return None
     if answer is None:
@@ -268,7 +268,7 @@ def _reply_to(
     driver: PromptDriver,
     call: bytes,
     lease: Lease,
-    meanwhile: Callable[[], object],
+    meanwhile: Callable[[], object] | None,
 ) -> bytes | None:
     """Send a call that ends the hold of `lease`, and return its reply; None if it did not run.
 

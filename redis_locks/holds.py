@@ -29,7 +29,8 @@ class Hold(Movable):
             LockNotHeld: It was released, or belongs to another process.
             LockBackendError: Redis could not be asked; it may have been applied or not.
             redis.exceptions.ResponseError: A command failed; the lock is released.
-            LockError: A transaction keeps the hold, or it has others nested with it.
+            LockError: A transaction keeps the hold, or it has others nested with it; or a commit of other commands
+                was begun, and nobody knows whether it was applied.
             TypeError: `pipe` is no pipeline.
             ValueError: `pipe` belongs to another server, database or cluster, watches keys, or has a
                 command that cannot be part of a script, or is for another slot than the lock's.
@@ -44,17 +45,26 @@ class Hold(Movable):
 
     def _commit_promptly(self, pipe: Any) -> bool:
         """Commit as `_commit` does, if nothing is out of the ordinary; whether it is done."""
-        queued, prompt = commits.queue_of(pipe), self._backend.prompt
-        if prompt is None or queued.watches or queued.server != prompt.description:
+        prompt = self._backend.prompt
+        if prompt is None or self._tenure.lease.line is not None:
             return False
-        commands = commits.commands_of(queued)
+        try:
+            queued = commits.queue_of(pipe)
+            if queued.watches or queued.server != prompt.description:
+                return False
+            commands = commits.commands_of(queued)
+        except Exception:
+            self._require_committable()  # first what is wrong with the hold
+            raise
         lease = self._leave_promptly()
         if lease is None:
             return False
+        lease.commands = commands
         failure = express.commit(prompt, lease, commands, self._tenure.end)
         if failure is None:
-            run_blocking(self._apply(self._backend.driver, lease, commands, queued))
+            run_blocking(self._apply(self._backend.driver, lease, queued))
             return True
+        self._released = True
         queued.empty()
         held = self._told_released(lease)
         if held is not None:
@@ -70,6 +80,12 @@ class Hold(Movable):
         await commits.require(queued, driver, tenure.lease.keys)
         commands = commits.commands_of(queued)
         lease = tenure.lease
+        if lease.commands not in (None, commands):
+            msg = (
+                f"A commit of lock {self.name!r} was begun already, and may have been applied; commit the same commands "
+                "again to be sure, or others with a new hold"
+            )
+            raise LockError(msg)
         if lease.is_over():
             raise self._lost()
         if lease.line is not None:
@@ -79,26 +95,36 @@ class Hold(Movable):
             lease.leave_line()
         self._require_held()  # another thread may have released it meanwhile
         # From here on a renewal that finds nothing is no loss.
-        lease.ended = True
-        await self._apply(driver, lease, commands, queued)
+        lease.ended, lease.commands = True, commands
+        prompt = self._backend.prompt
+        failure = None
+        if prompt is not None and not driver.suspends:
+            failure = express.commit(prompt, lease, commands)
+        await self._apply(driver, lease, queued, failure)
 
     async def _apply(
-        self, driver: Driver, lease: Lease, commands: commits.Commands, queued: commits.Queued
+        self, driver: Driver, lease: Lease, queued: commits.Queued, failure: str | None = None
     ) -> None:
-        """Run the commands and end the hold, as long as its lease lasts, and tell what came of it."""
-        failure, _ = await self._persist(
-            driver, lambda link: store.commit(link, lease.keys, lease.token, commands)
-        )
+        """Run the lease's commands and end the hold, unless it is known what came of that, and tell it.
+
+        It tries as long as the lease lasts. `failure` as `store.commit` returns it.
+        """
+        if failure is None:
+            commands = lease.commands or ()
+            failure, _ = await self._persist(
+                driver, lambda link: store.commit(link, lease.keys, lease.token, commands)
+            )
         if failure is None:
             lease.lost = True
             await tell_lost(driver, lease)
             raise self._lost()
+        self._released = True
         self._tenure.leave(self)
         self._tenure.renewer.discard(lease)
-        held = self._told_released(lease)
         emptied = queued.empty()
         if emptied is not None:
             await emptied
+        held = self._told_released(lease)
         if held is not None:
             await tell(driver, "released", lease, held=held)
         if failure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 from time import monotonic
@@ -59,6 +59,8 @@ class Lease:
     """Until when it was being turned into another lease, inf while it is: "not held" may mean just that."""
     ended = False
     """Whether its hold was released or dropped: a renewal under way no longer tells anything."""
+    commands: Sequence[Sequence[bytes]] | None = None
+    """What was to be applied with its end, once that was sent."""
     on_lost: Callable[[], None] | None = None
     """Is called once when it is found lost by whoever renews or hears, in their thread."""
     line: Line | None = None

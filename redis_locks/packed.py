@@ -1,4 +1,4 @@
-"""The calls of nearly every acquire and release, packed but for what is new each time.
+"""The calls of nearly every acquire, release and commit, packed but for what is new each time.
 
 To pack them anew, with the functions of `store` and `wire` that pack any call, takes a twelfth of what Python does for a lock.
 """
@@ -25,7 +25,7 @@ _rests: dict[Rest, bytes] = {}
 
 
 class Packed:
-    """How the calls that acquire and release the locks of `keys` start: each packed when it is first needed."""
+    """How the calls that acquire, release and commit for the locks of `keys` start: each packed when it is first needed."""
 
     __slots__ = ("_acquire", "_commit", "_release", "keys")
 
@@ -58,11 +58,12 @@ class Packed:
         number, start = self._commit
         if number != len(words):  # mostly as many as the last time
             number = len(words)
-            start = pack_start(scripts.COMMIT, self.keys, number)
+            start = self._start(scripts.COMMIT, number)
             self._commit = number, start
-        return start + pack_words(words)
+        return b"\r\n".join((start, pack_words(words)))
 
     def _start(self, script: Script, arguments: int) -> bytes:
+        """Return all before so many arguments, but for the last end of a line."""
         return pack_start(script, self.keys, arguments).removesuffix(b"\r\n")
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from redis_locks.backends import Backend
 from redis_locks.conf import Settings
 from redis_locks.keys import MOST_KEPT, Keys
 from redis_locks.packed import Packed
-
-_MOST_PLANS: Final = 1024
 
 
 @dataclass(slots=True, eq=False)
@@ -29,17 +27,8 @@ class Terms:
     lease_ms: int
     renews: bool
     replicas: int
-    plans: dict[tuple[str, ...], Plan] = field(default_factory=dict)
-    """How to ask on these terms, by names: of the locks that were asked for last, but for large sets."""
     asker: tuple[str, str, str | None, str] | None = None
     """The thread that asked last: its session, its name, the label, and what people read of them."""
-
-    def keep(self, names: tuple[str, ...], plan: Plan) -> None:
-        """Keep how to ask for these locks."""
-        if len(names) < MOST_KEPT:
-            if len(self.plans) >= _MOST_PLANS:
-                self.plans.clear()
-            self.plans[names] = plan
 
 
 @dataclass(slots=True, eq=False)
@@ -53,3 +42,25 @@ class Plan:
     keys: Keys
     packed: Packed | None
     """Their calls, unless they are a large set."""
+
+
+_MOST: Final = 4096
+
+_plans: Final[dict[tuple[Terms, tuple[str, ...]], Plan]] = {}
+"""How to ask on some terms for the locks with some names: for those that were asked for lately, but for large sets.
+
+Not kept by the terms, which would keep themselves alive then.
+"""
+
+
+def known(terms: Terms, names: tuple[str, ...]) -> Plan | None:
+    """Return how these locks are asked for on these terms, if that is kept."""
+    return _plans.get((terms, names))
+
+
+def keep(names: tuple[str, ...], plan: Plan) -> None:
+    """Keep how the locks with these names are asked for; a plan has the first of them if they are in several partitions."""
+    if len(names) < MOST_KEPT:
+        if len(_plans) >= _MOST:
+            _plans.clear()
+        _plans[plan.terms, names] = plan

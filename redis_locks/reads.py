@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from redis_locks.beside import require_beside
@@ -81,35 +82,20 @@ def packed_reads(commands: Iterable[Command]) -> tuple[bytes, ...]:
         raise TypeError(msg)
     packed = []
     for command in commands:
-        try:
-            known = _kept.get(command)
-        except TypeError:  # a list, or something is wrong with it
-            known = None
-        packed.append(known or _packed(command))
+        # As `_words`, where there is nothing to be changed or refused.
+        usual = (
+            type(command) is tuple
+            and _TEXT.issuperset(map(type, command))
+            and command[:1]
+            and command[0] in READ_ONLY
+        )
+        words: Sequence[Any] = command if usual else _words(command)
+        packed.append(_packed(*words))
     return tuple(packed)
 
 
-_MOST_KEPT: Final = 256
-
-_kept: Final[dict[Command, bytes]] = {}
-"""Packed commands of nothing but text: for hot data the same is read again and again."""
-
-
-def _packed(command: Command) -> bytes:
-    # Where there is nothing to be changed or refused, `_words` is not asked.
-    usual = (
-        type(command) is tuple
-        and _TEXT.issuperset(map(type, command))
-        and command[:1]
-        and command[0] in READ_ONLY
-    )
-    words: Sequence[Any] = command if usual else _words(command)
-    packed = pack_command(*words)
-    if usual:
-        if len(_kept) >= _MOST_KEPT:
-            _kept.clear()
-        _kept[command] = packed
-    return packed
+_packed: Final = lru_cache(maxsize=256)(pack_command)
+"""For hot data the same is read again and again."""
 
 
 def _words(command: object) -> list[bytes | str]:

@@ -222,18 +222,17 @@ async def commit(
 
     Returns the text of the first error among the commands, or "".
     """
-    return commit_reply(await link.call(scripts.COMMIT, commit_call(keys, token, commands)), token)
+    reply = await link.call(scripts.COMMIT, (keys, commit_words(token, commands)))
+    return commit_reply(reply, token)
 
 
-def commit_call(
-    keys: Keys, token: str, commands: Sequence[Sequence[bytes]]
-) -> tuple[Keys, list[bytes]]:
-    """Return the call that runs the commands and ends the hold; see `commit`."""
-    argv = [token.encode()]
+def commit_words(token: str, commands: Sequence[Sequence[bytes]]) -> list[bytes]:
+    """Return the arguments of the call that runs the commands and ends the hold; see `commit`."""
+    words = [token.encode()]
     for command in commands:
-        argv.append(b"%d" % len(command))
-        argv += command
-    return keys, argv
+        words.append(b"%d" % len(command))
+        words += command
+    return words
 
 
 def commit_reply(reply: object, token: str) -> str | None:

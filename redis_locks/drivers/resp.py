@@ -149,10 +149,9 @@ def _short_replies(words: list[bytes]) -> list[Any] | None:
     at, end = 0, len(words) - 1
     while at < end:
         line = words[at]
-        size = _SIZES.get(line)
-        if size is not None:
+        if line[:1] == b"$":
             data = words[at + 1]
-            if len(data) != size:
+            if _SIZES.get(line) != len(data) and line != b"$%d" % len(data):
                 return None
             replies.append(data)
             at += 2
@@ -163,7 +162,7 @@ def _short_replies(words: list[bytes]) -> list[Any] | None:
             replies.append(items)
             at += 1 + 2 * len(items)
         else:
-            if line[:1] == b":" and line[1:].isdigit():
+            if line[:1] == b":" and len(line) < _DIGITS and line[1:].isdigit():
                 replies.append(int(line[1:]))
             elif line == b"_":
                 replies.append(None)
@@ -208,6 +207,8 @@ _SIMPLE: Final[dict[bytes, Callable[[bytes], Any]]] = {
 _MESSAGE: Final = [b">3", b"$7", b"message"]
 _SIZES: Final = {b"$%d" % size: size for size in range(512)}
 """The first lines of short bulk strings: to look one up takes a third of writing it."""
+_DIGITS: Final = 20
+"""More than any number of the server's has; Python refuses to read one of thousands."""
 _LISTS: Final[dict[bytes, tuple[type[list[Any]], int]]] = {b"*2": (list, 2), b">3": (Push, 3)}
 """The first lines of short lists, what they are, and how many items they have."""
 _BLOBS: Final = frozenset({b"$", b"=", b"!"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -186,9 +187,16 @@ def test_a_command_written_as_two_words_is_understood(
     assert 1 == len(client.xinfo_groups(f"data:{name}"))
 
 
-def test_the_name_of_a_command_may_be_bytes(world: World, name: str, client: redis.Redis) -> None:
+class Command(StrEnum):
+    SET = "SET"
+
+
+@pytest.mark.parametrize("command", ["set", b"SET", bytearray(b"SET"), Command.SET])
+def test_the_name_of_a_command_may_be_text_or_bytes(
+    world: World, name: str, client: redis.Redis, command: Any
+) -> None:
     pipe = client.pipeline()
-    pipe.execute_command(b"SET", f"data:{name}", 1)
+    pipe.execute_command(command, f"data:{name}", 1)
     world.do(held(world, Lock(name)), "commit", pipe)
     assert b"1" == client.get(f"data:{name}")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from redis.exceptions import ResponseError
 
-from redis_locks import Hold, Lock, scripts
+from redis_locks import Hold, Lock, LockError, scripts
 from tests.contract import ways
 from tests.contract.stage import LEASE, Stage, interrupt, lose
 from tests.contract.ways import BothWays, Case
@@ -102,6 +103,45 @@ def committed_inside_another(stage: Stage) -> None:
         commit(stage, nested)
 
 
+def script_when_released(stage: Stage) -> None:
+    """What is wrong with the hold is said first."""
+    with stage.lock as hold:
+        hold.release()
+        hold.commit(stage.client.pipeline().eval("return 1", 0))
+
+
+def script_inside_another(stage: Stage) -> None:
+    with stage.lock, stage.lock as nested:
+        nested.commit(stage.client.pipeline().eval("return 1", 0))
+
+
+def nothing_when_released(stage: Stage) -> None:
+    with stage.lock as hold:
+        hold.release()
+        hold.commit(None)
+
+
+def committed_again_when_interrupted(stage: Stage) -> int:
+    """The same commands are applied once, and it can be known."""
+    with stage.lock as hold:
+        pipe = stage.client.pipeline().incr(data(stage))
+        with stage.asking(scripts.COMMIT, after=interrupt), suppress(KeyboardInterrupt):
+            hold.commit(pipe)
+        hold.commit(pipe)
+    return int(stage.client.getdel(data(stage)))
+
+
+def other_commands_when_interrupted(stage: Stage) -> list[object]:
+    """Nobody is told that they were applied."""
+    with stage.lock as hold:
+        with stage.asking(scripts.COMMIT, after=interrupt), suppress(KeyboardInterrupt):
+            hold.commit(stage.client.pipeline().incr(data(stage)))
+        other = stage.client.pipeline().incrby(data(stage), 100)
+        with pytest.raises(LockError, match="begun already") as caught:
+            hold.commit(other)
+        return [str(caught.value), len(other), stage.client.getdel(data(stage))]
+
+
 def committed_to_a_waiter(stage: Stage) -> None:
     with stage.lock as hold:
         waiting = stage.in_line()
@@ -179,6 +219,11 @@ def over_when_committed(stage: Stage) -> None:
         committed_from_memory: 0,
         committed_twice: 0,
         committed_inside_another: 0,
+        script_when_released: 0,
+        script_inside_another: 0,
+        nothing_when_released: 0,
+        committed_again_when_interrupted: 0,
+        other_commands_when_interrupted: 0,
         committed_to_a_waiter: 0,
         committed_for_a_set: 0,
         failing: 0,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 from typing import Any
 
 import pytest
 
 from redis_locks import Lock, Semaphore, redis_lock
 from redis_locks.keys import MOST_KEPT
-from redis_locks.plans import _MOST_PLANS, Plan
+from redis_locks.plans import _MOST, Plan, Terms, _plans
 from redis_locks.sides import Side
 
 
@@ -41,12 +43,14 @@ def test_locks_described_otherwise_are_not(name: str, other: Any) -> None:
 
 def test_what_is_no_part_of_a_plan_may_differ(name: str) -> None:
     """Semaphores and locks say in each request how they are held."""
-    with Semaphore(name, 2, lease=5) as permit:
-        assert "permit:2" == permit.mode
-        with Semaphore(name, 2, lease=5).hold() as nested:
-            assert "permit:2" == nested.mode
-    with redis_lock(name, lease=5) as hold:
-        assert "exclusive" == hold.mode
+    for lock, mode in (
+        (Semaphore(name, 2, lease=5), "permit:2"),
+        (Semaphore(name, 3, lease=5), "permit:3"),
+        (redis_lock(name, lease=5), "exclusive"),
+    ):
+        with lock as hold:
+            assert mode == hold.mode
+    assert plan_of(Semaphore(name, 3, lease=5)) is plan_of(redis_lock(name, lease=5))
 
 
 def test_other_settings_make_other_plans(name: str, settings: Any) -> None:
@@ -57,9 +61,26 @@ def test_other_settings_make_other_plans(name: str, settings: Any) -> None:
 
 
 def test_few_plans_are_kept_and_none_of_large_sets(name: str) -> None:
-    for number in range(_MOST_PLANS + 10):
-        terms = plan_of(Lock(f"{name}-{number}", lease=5.5)).terms
-    assert 0 < len(terms.plans) <= _MOST_PLANS
-    large = tuple(f"{name}-{number}" for number in range(MOST_KEPT))
-    assert plan_of(Lock(*large, lease=5.5)).terms is terms
-    assert large not in terms.plans
+    for number in range(_MOST + 10):
+        plan_of(Lock(f"{name}-{number}", lease=5.5 + number % 3))
+    assert 0 < len(_plans) <= _MOST
+    large = plan_of(Lock(*(f"{name}-{number}" for number in range(MOST_KEPT)), lease=5.5))
+    assert large not in _plans.values()
+
+
+def terms_alive() -> int:
+    return sum(type(each) is Terms for each in gc.get_objects())
+
+
+def test_what_is_no_more_used_goes_away_at_once(name: str) -> None:
+    """Not when the collector of cycles comes by, as it would if terms and plans kept each other."""
+    gc.collect()
+    before = terms_alive()
+    gc.disable()
+    try:
+        plan_of(copy.copy(Lock(name)))
+        assert before + 1 == terms_alive()
+        _plans.clear()
+        assert terms_alive() <= before
+    finally:
+        gc.enable()

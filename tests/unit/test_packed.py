@@ -76,8 +76,8 @@ def test_a_commit_is_the_call_of_commit(number: int) -> None:
         [[b"GETDEL", b"b", b"2"], [b"INCR", b"c"]],
         [],
     ):
-        call = store.commit_call(ready.keys, "token.1", commands)
-        assert pack_call(scripts.COMMIT, call) == ready.commit(call[1])
+        words = store.commit_words("token.1", commands)
+        assert pack_call(scripts.COMMIT, (ready.keys, words)) == ready.commit(words)
 
 
 class Name(str):

@@ -29,6 +29,7 @@ WIRE: dict[bytes, Any] = {
     b"*2\r\n$1\r\na\r\n*1\r\n:1\r\n": [b"a", [1]],
     b"~1\r\n+x\r\n": [b"x"],
     b"%1\r\n+k\r\n:1\r\n": [b"k", 1],
+    b"$600\r\n%b\r\n" % (b"x" * 600): b"x" * 600,
     b"*2\r\n$1\r\na\r\n$0\r\n\r\n": [b"a", b""],
     b"*2\r\n$4\r\na\r\nb\r\n$1\r\nc\r\n": [b"a\r\nb", b"c"],
     b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n": [b"message", b"c", b"m"],
@@ -75,6 +76,7 @@ class Quick(Parser):
         [b"$0\r\n\r\n", b"$5\r\nhello\r\n"],
         [b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n"],
         [b"$5\r\nhello\r\n", b"$1\r\n$\r\n", b"_\r\n"],
+        [b"$5\r\nhello\r\n", b"$600\r\n%b\r\n" % (b"x" * 600), b"$0\r\n\r\n"],
         # The grant that a waiter is told with what it wants to read.
         [
             b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n",
@@ -110,7 +112,16 @@ def test_an_error_is_told_from_text(wire: bytes) -> None:
     assert reply.text == "NOSCRIPT no such script"
 
 
-@pytest.mark.parametrize("wire", [b"HTTP/1.1 400 Bad Request\r\n", b"\r\n", b"$x\r\n", b":one\r\n"])
+@pytest.mark.parametrize(
+    "wire",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n",
+        b"\r\n",
+        b"$x\r\n",
+        b":one\r\n",
+        b":%b\r\n" % (b"9" * 5000),  # more digits than Python reads
+    ],
+)
 def test_bytes_that_are_not_resp_are_refused(wire: bytes) -> None:
     with pytest.raises(ProtocolError, match="not a RESP3 reply"):
         Parser().feed(wire)

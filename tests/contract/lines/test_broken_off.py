@@ -101,6 +101,17 @@ def test_a_commit_of_which_nobody_knows_whether_it_was_applied_does_not_pass_the
     heir.release()
 
 
+def test_a_commit_goes_the_shortest_way_here_too(
+    name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, waiter = one_behind(Threads(), Lock(name))
+    longer: list[object] = []
+    monkeypatch.setattr(store, "commit", lambda *args: longer.append(args))
+    hold.commit(server_side.client.pipeline().incr(f"{name}:data"))
+    assert [[], b"1"] == [longer, server_side.client.getdel(f"{name}:data")]
+    waiter.result(PATIENCE).release()
+
+
 @pytest.mark.parametrize("method", ["join", "come_out"])
 def test_an_interrupt_of_who_stands_in_line_leaves_nothing_behind(
     name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch, method: str
