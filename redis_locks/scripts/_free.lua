@@ -1,6 +1,8 @@
 -- Of acquire: locks wanted exclusively that are free.
 
-if ARGV[3] == "exclusive" then
+-- Who reads no reply expects the first to be held: then that is looked at first, and nothing else.
+local value = ARGV[7] == "2" and call("GET", KEYS[2])
+if ARGV[3] == "exclusive" and not value then
   local SHARERS, occupied = tag .. "sharers:", 0
   for place = 1, size do
     local name = names[place]

@@ -2,7 +2,7 @@
 
 local answer
 if not heir and ARGV[3] == "exclusive" and ARGV[7] ~= "0" then
-  local value = call("GET", KEYS[2])
+  value = value or call("GET", KEYS[2])
   local space = value and string.find(value, " %d+ %d+ %S+ %d+ %S+ %d+ %d+ ")
   if space and string.sub(value, 1, space - 1) ~= token then
     local wait = tonumber(ARGV[6])
@@ -38,6 +38,7 @@ if not heir and ARGV[3] == "exclusive" and ARGV[7] ~= "0" then
         call("PEXPIREAT", tag .. "set:" .. token, expires)
       end
     end
-    answer = "0 " .. now .. " " .. string.format("%.0f", call("PEXPIRETIME", KEYS[2])) .. string.sub(value, space)
+    answer = ARGV[7] == "2" and "0"
+      or "0 " .. now .. " " .. string.format("%.0f", call("PEXPIRETIME", KEYS[2])) .. string.sub(value, space)
   end
 end

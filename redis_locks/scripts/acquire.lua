@@ -13,7 +13,7 @@
 --        "token 0 now ends claim"   not; when a holder's lease ends in ms, and its claim;
 --                                   "ends/PLACE" if it holds another lock than the first
 --        "token 2"                  an upgrade: the shared hold that it started from is lost
--- To a caller that reads no reply, a grant is told as to those who wait, with " 1" at its end.
+-- To a caller that reads no reply, a grant is told as to those who wait, with " 1" at its end; and it may be "token 0" alone.
 
 local lease, mode, who, listener, wait = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 
