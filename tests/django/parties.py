@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any
 from unittest import mock
 
-from redis_locks import Hold, Lock, LockError, LockLost, identity, inspection, scripts
+from redis_locks import Hold, Lock, LockError, LockLost, identity, inspection, options, scripts
 from redis_locks.backends import backend_for
 from redis_locks.claims import write_who
 from redis_locks.drivers.base import run_blocking
@@ -63,8 +63,13 @@ def on_host(host: str, pid: int | None = None) -> Iterator[None]:
     def who(own: int, unit: str, label: str | None, _ear: str | None) -> str:
         return write_who(host, pid or own, unit, label)
 
-    with mock.patch.object(identity, "written", who):
-        yield
+    # Locks that are described alike remember together who asked last.
+    options._kept.cache_clear()
+    try:
+        with mock.patch.object(identity, "written", who):
+            yield
+    finally:
+        options._kept.cache_clear()
 
 
 @contextmanager
