@@ -18,6 +18,7 @@ from demo_project.bank.accounts import (
     seed_accounts,
 )
 from demo_project.bank.compare import recording
+from demo_project.bank.compare.measuring import RoundTrips
 from demo_project.bank.compare.plan import OVERHEAD_SECONDS, Plan
 from demo_project.bank.compare.progress import progress_of
 from demo_project.bank.compare.recording import AlreadyRunning, run_comparison, start_comparison
@@ -25,6 +26,7 @@ from demo_project.bank.compare.worker import Job, work
 from demo_project.bank.models import Comparison
 from redis_locks import Lock, LockBackendError, inspection
 from redis_locks.benchmark.pool import WorkerError
+from redis_locks.testing.server import EmbeddedServer
 from tests.demo.runs import wait_until_finished
 from tests.elsewhere import held
 
@@ -70,6 +72,21 @@ def test_round_trips_are_those_that_the_strategies_are_known_for() -> None:
     rows = run_comparison(plan).measurements.all()
     found = {row.strategy: round(row.round_trips or 0) for row in rows}
     assert {"unprotected": 4, "redis_lock": 2, "script": 1} == found
+
+
+def test_a_round_trip_is_a_message_and_no_hanging_up() -> None:
+    with (
+        EmbeddedServer(use_environment=False) as server,
+        server.client() as asking,
+        server.client() as talking,
+    ):
+        talking.ping()
+        counter = RoundTrips(asking)
+        counter.start()
+        talking.ping()
+        talking.pipeline(transaction=False).ping().ping().execute()
+        talking.close()
+        assert counter.stop() == 2
 
 
 def test_a_failed_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,13 +88,18 @@ class RoundTrips:
 
     def start(self) -> None:
         """Start to count."""
-        self._before = self._reads()
+        self._before = self._messages()
 
     def stop(self) -> int | None:
         """Messages since `start`, but for the one that asks; None where the server does not count them."""
-        after = self._reads()
+        after = self._messages()
         return None if self._before is None or after is None else after - self._before - 1
 
-    def _reads(self) -> int | None:
-        found = self._conn.info("stats").get("total_reads_processed")
-        return None if found is None else int(found)
+    def _messages(self) -> int | None:
+        found = self._conn.info()
+        reads = found.get("total_reads_processed")
+        if reads is None:
+            return None
+        # That a client hangs up is a read, too, of nothing.
+        ended = found["total_connections_received"] - found["connected_clients"]
+        return int(reads - ended)
