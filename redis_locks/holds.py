@@ -80,12 +80,6 @@ class Hold(Movable):
         await commits.require(queued, driver, tenure.lease.keys)
         commands = commits.commands_of(queued)
         lease = tenure.lease
-        if lease.commands not in (None, commands):
-            msg = (
-                f"A commit of lock {self.name!r} was begun already, and may have been applied; commit the same commands "
-                "again to be sure, or others with a new hold"
-            )
-            raise LockError(msg)
         if lease.is_over():
             raise self._lost()
         if lease.line is not None:
@@ -94,8 +88,7 @@ class Hold(Movable):
             # Before it is sent: once it may have been applied, the hold must not pass on.
             lease.leave_line()
         self._require_held()  # another thread may have released it meanwhile
-        # From here on a renewal that finds nothing is no loss.
-        lease.ended, lease.commands = True, commands
+        self._begin_commit(lease, commands)
         prompt = self._backend.prompt
         failure = None
         if prompt is not None and not driver.suspends:
@@ -129,6 +122,20 @@ class Hold(Movable):
             await tell(driver, "released", lease, held=held)
         if failure:
             raise _command_failed(failure)
+
+    def _begin_commit(self, lease: Lease, commands: commits.Commands) -> None:
+        """Let the hold end with these commands, and no others, from now on."""
+        if lease.commands is None:
+            if not self._tenure.leave_alone(self):
+                raise self._released_already()  # by another thread, which ends it just now
+        elif lease.commands != commands:
+            msg = (
+                f"A commit of lock {self.name!r} was begun already, and may have been applied; commit the same commands "
+                "again to be sure, or others with a new hold"
+            )
+            raise LockError(msg)
+        # From here on a renewal that finds nothing is no loss.
+        lease.ended, lease.commands = True, commands
 
     def _require_committable(self) -> None:
         self._require_held()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from typing import Any
+from unittest import mock
 
 import pytest
 from redis.exceptions import ResponseError
 
-from redis_locks import Hold, Lock, LockError, scripts
+from redis_locks import Hold, Lock, LockError, LockNotHeld, scripts
+from redis_locks.tenure import Tenure
 from tests.contract import ways
 from tests.contract.stage import LEASE, Stage, interrupt, lose
 from tests.contract.ways import BothWays, Case
@@ -142,6 +144,26 @@ def other_commands_when_interrupted(stage: Stage) -> list[object]:
         return [str(caught.value), len(other), stage.client.getdel(data(stage))]
 
 
+def committed_by_two_at_once(stage: Stage) -> list[object]:
+    """Another thread comes just when the first one lets go of the hold: it is not told that its commands were applied."""
+    ours, theirs = (stage.client.pipeline().incrby(data(stage), by) for by in (1, 100))
+    with stage.lock as hold:
+        leave_alone, said = Tenure.leave_alone, []
+
+        def leave(tenure: Tenure, its: object) -> bool:
+            left = leave_alone(tenure, its)
+            if not said:
+                said.append("")
+                with pytest.raises(LockNotHeld) as caught:
+                    hold.commit(theirs)
+                said.append(str(caught.value))
+            return left
+
+        with mock.patch.object(Tenure, "leave_alone", leave):
+            hold.commit(ours)
+    return [*said, len(ours), len(theirs), stage.client.getdel(data(stage))]
+
+
 def committed_to_a_waiter(stage: Stage) -> None:
     with stage.lock as hold:
         waiting = stage.in_line()
@@ -224,6 +246,7 @@ def over_when_committed(stage: Stage) -> None:
         nothing_when_released: 0,
         committed_again_when_interrupted: 0,
         other_commands_when_interrupted: 0,
+        committed_by_two_at_once: 0,
         committed_to_a_waiter: 0,
         committed_for_a_set: 0,
         failing: 0,
