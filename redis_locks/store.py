@@ -46,6 +46,8 @@ class Request:
 GRANTED: Final = "1"
 """The word after the token of a reply to `acquire` that says so."""
 
+_SHARED_IS_LOST: Final = "2"
+
 
 class Granted(NamedTuple):
     """The lock is ours since `at_ms`, server time; `read` are the replies to `Request.reads`."""
@@ -116,10 +118,15 @@ def acquire_reply(reply: object, token: str, read: list[Any] | None = None) -> G
 
 def refused(words: Sequence[str]) -> Refused:
     """Return what the words of a reply say that is no grant. Raises as `acquire`."""
-    if words[1] == "2":
+    _require_shared(words[1])
+    return _refused(words[2], words[3], words[4])
+
+
+def _require_shared(word: str) -> None:
+    """Raise LockLost if the word after the token says that an upgrade has lost the shared hold it started from."""
+    if word == _SHARED_IS_LOST:
         msg = "the shared hold was lost while it waited to become exclusive"
         raise LockLost(msg)
-    return _refused(words[2], words[3], words[4])
 
 
 def _refused(at_ms: str, ends_ms: str, claim: str) -> Refused:
@@ -285,10 +292,15 @@ async def downgrade(link: Link, keys: Keys, token: str) -> bool:
 
 
 async def abandon(link: Link, request: Request) -> Refused:
-    """Leave the queue, and hand on what was granted meanwhile; return who holds the lock now."""
+    """Leave the queue, and hand on what was granted meanwhile; return who holds the lock now.
+
+    Raises LockLost for an upgrade whose shared hold is lost.
+    """
     token = request.token
     reply = await link.call(scripts.ABANDON, (request.keys, (token, request.mode)))
-    return _refused(*echoed(reply, token, 3)[1:])
+    words = echoed(reply, token, 3)
+    _require_shared(words[1])
+    return _refused(*words[1:])
 
 
 def extend_call(keys: Keys, token: str, lease_ms: int) -> Call:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from redis_locks import observing
 from redis_locks.attempts import Attempt, Step, Won
 from redis_locks.drivers.base import Driver, LinkBroken
-from redis_locks.exceptions import DeadlockDetected, LockBackendError
+from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockLost
 from redis_locks.identity import note_unconfirmed
 from redis_locks.store import Refused, Request
 
@@ -79,6 +79,8 @@ async def take_back(driver: Driver, request: Request) -> None:
 async def _abandon(driver: Driver, attempt: Attempt) -> None:
     try:
         await driver.finish(attempt.abandon())
+    except LockLost:
+        return  # an upgrade: it left, and has nothing to go back to
     except (LockBackendError, LinkBroken):
         attempt.forsake()
         note_unconfirmed(attempt.token)  # its lease, or its place's time, ends it

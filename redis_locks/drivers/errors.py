@@ -45,10 +45,8 @@ class Redirected(LockBackendError):
     """Another node of the cluster has the keys; nothing was done."""
 
     def __init__(self, text: str, description: str) -> None:
-        super().__init__(
-            f"{description} is one node of a cluster, and another one has this lock ({text}); "
-            "give CONNECTION as redis+cluster://"
-        )
+        # Both go to Exception so that the error pickles as it is.
+        super().__init__(text, description)
         kind, slot, address = text.split()[:3]
         host, _, port = address.rpartition(":")
         self.for_good = kind == "MOVED"
@@ -57,6 +55,13 @@ class Redirected(LockBackendError):
         self.host = host
         """Empty for that of the node which says so."""
         self.port = int(port)
+
+    def __str__(self) -> str:
+        text, description = self.args
+        return (
+            f"{description} is one node of a cluster, and another one has this lock ({text}); "
+            "give CONNECTION as redis+cluster://"
+        )
 
 
 class Demoted(LinkBroken):

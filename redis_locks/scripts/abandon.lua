@@ -5,6 +5,7 @@
 -- ARGV: token
 --   2 mode, as in acquire
 -- Reply: "token now ends claim"  who holds a lock, as in acquire; ends 0 and no claim: nobody
+--        "token 2"               an upgrade: the shared hold that it started from is lost
 
 local from = upgraded(ARGV[2])
 
@@ -18,4 +19,9 @@ end
 -- After that: a sharer's claim says which mode there is one less of.
 leave(all, token)
 settle(all)
+for _, name in ipairs(all) do
+  if from and not shares(name, from) then
+    return token .. " 2"
+  end
+end
 return token .. " " .. obstacle(all, ARGV[2])

@@ -27,13 +27,23 @@ end
 
 local upgrade = upgraded(mode) ~= nil
 
-if upgrade then
+-- Whether an upgrade has lost a lock of its set: what it started from, or what it got already.
+local function lost()
   for _, name in ipairs(all) do
     if not shares(name, upgraded(mode)) and not held_until(name) then
-      leave(all, token)
-      return token .. " 2"
+      return true
     end
   end
+  return false
+end
+
+if upgrade and lost() then
+  for _, name in ipairs(all) do
+    let_go(name)
+  end
+  leave(all, token)
+  settle(all)
+  return token .. " 2"
 end
 
 local first = ARGV[7] ~= "0"

@@ -18,7 +18,7 @@ from redis_locks import (
     inspection,
     redis_lock,
 )
-from tests.contract.world import PATIENCE, Observer, World, held, until, until_renewed
+from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until, until_renewed
 
 
 def test_shared_holders_hold_together_and_exclude_an_exclusive_one(
@@ -283,6 +283,26 @@ def test_an_upgrade_of_a_hold_that_was_revoked_says_so(world: World, name: str) 
     with pytest.raises(LockLost):
         world.release(hold)
     world.release(other)
+
+
+@pytest.mark.parametrize("gone", ["force-released", "forgotten"])
+def test_an_upgrade_that_waits_until_its_hold_is_gone_says_so(
+    world: World, name: str, server_side: Observer, gone: str
+) -> None:
+    hold, other = (held(world, Lock(name, mode="shared")) for _ in range(2))
+    upgrade = world.start(world.do, hold, "upgrade", wait=0.3)
+    server_side.until_waiters(name, 1)
+    if gone == "forgotten":
+        server_side.client.delete(keys_of(name).sharers, keys_of(name).claims)
+    else:
+        inspection.force_release(name)
+    with pytest.raises(LockLost):
+        upgrade.result(PATIENCE)
+    assert hold.is_lost
+    for each in (hold, other):
+        with pytest.raises(LockLost):
+            world.release(each)
+    assert set() == server_side.left_of(name)
 
 
 def test_an_upgraded_hold_is_renewed(world: World, name: str, server_side: Observer) -> None:

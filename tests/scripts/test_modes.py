@@ -221,6 +221,25 @@ def test_an_upgrade_whose_shared_hold_is_lost_says_so(bench: Bench) -> None:
     assert [] == bench.queued()
 
 
+def test_an_upgrade_that_is_given_up_says_that_its_shared_hold_is_lost(bench: Bench) -> None:
+    for token in "ab":
+        bench.acquire(token, mode="shared")
+    bench.listen("A")
+    bench.queue_up("A", mode="upgrade:a")
+    bench.client.delete(bench.keys.sharers)
+    assert ["2"] == bench.abandon("A", mode="upgrade:a")
+    assert [] == bench.queued()
+
+
+def test_an_upgrade_of_a_set_of_which_a_part_was_taken_away_has_lost_it(bench: Bench) -> None:
+    names = (bench.name, f"{bench.name}:2")
+    bench.acquire("a", mode="shared", names=names)
+    assert "1" == bench.acquire("A", mode="upgrade:a", names=names)[0]
+    bench.client.delete(bench.keys.holder)
+    assert ["2"] == bench.acquire("A", mode="upgrade:a", wait=FOR_EVER, names=names)
+    assert granted(bench, "b", "exclusive", names=names)
+
+
 def test_an_upgrade_in_the_queue_whose_shared_hold_ended_is_passed_over(bench: Bench) -> None:
     for token in "ab":
         bench.acquire(token, mode="shared")

@@ -17,6 +17,7 @@ from redis_locks import (
     LockTimeout,
     TooMuchContention,
 )
+from redis_locks.drivers.errors import Redirected
 from redis_locks.exceptions import Wait
 
 ALL = [
@@ -38,6 +39,14 @@ def test_every_error_pickles(kind: type[LockError], protocol: int) -> None:
     again = pickle.loads(pickle.dumps(kind("what happened"), protocol))  # noqa: S301 - our own
     assert kind is type(again)
     assert "what happened" == str(again)
+
+
+def test_what_a_node_of_a_cluster_answers_keeps_its_details_when_pickled() -> None:
+    error = Redirected("MOVED 3999 127.0.0.1:6381", "redis://node")
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    assert str(error) == str(again)
+    assert str(again).startswith("redis://node is one node of a cluster")
+    assert (True, 3999, "127.0.0.1", 6381) == (again.for_good, again.slot, again.host, again.port)
 
 
 @pytest.mark.parametrize("kind", [LockNotAvailable, LockTimeout])
