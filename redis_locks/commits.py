@@ -68,9 +68,14 @@ def _spelled(name: Any) -> list[bytes]:
     if not words:
         msg = f"a command of a commit needs a name, not {name!r}"
         raise ValueError(msg)
-    if words[0].upper().startswith(_SCRIPTS):
-        shown = words[0].decode(errors="replace").upper()
-        msg = f"{shown} cannot be part of a commit, which is a script itself; queue its commands instead"
+    command = words[0].upper()
+    if command.startswith(_SCRIPTS) or command in _ELSEWHERE:
+        why = (
+            "which ends in the database of the lock; use a lock and a pipeline of the other one"
+            if command in _ELSEWHERE
+            else "which is a script itself; queue its commands instead"
+        )
+        msg = f"{command.decode(errors='replace')} cannot be part of a commit, {why}"
         raise ValueError(msg)
     return words
 
@@ -99,7 +104,7 @@ class QueuedOnServer:
     """The commands of a pipeline of a single server's client."""
 
     def __init__(self, pipe: Any, stack: Any, pool: Any) -> None:
-        self._stack = stack
+        self._pipe = pipe
         self.server, self.encode, self.in_bytes = _pools.get(pool) or _known(pool)
         self.arguments = [arguments for arguments, _ in stack]
         self.watches = bool(getattr(pipe, "watching", False))
@@ -112,7 +117,8 @@ class QueuedOnServer:
 
     def empty(self) -> None:
         """Empty the pipeline."""
-        self._stack.clear()
+        self._pipe.command_stack.clear()
+        self._pipe.explicit_transaction = False  # so that `multi()` may be called again
 
 
 Encode = Callable[[Any], bytes]
@@ -144,3 +150,5 @@ def _known(pool: Any) -> _Known:
 
 
 _SCRIPTS: Final = (b"EVAL", b"FCALL", b"SCRIPT")
+_ELSEWHERE: Final = frozenset((b"SELECT", b"SWAPDB"))
+"""Commands after which the release would look for the lock in another database."""

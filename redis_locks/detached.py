@@ -56,7 +56,7 @@ class Detached(NamedTuple):
             within = f"{lease.total_seconds():g} s"
             msg = f"Lock {', '.join(found.names)!r} was not adopted within its lease of {within}"
             raise LockLost(msg) from None
-        except signing.BadSignature:
+        except (signing.BadSignature, UnicodeEncodeError):
             msg = (
                 "text is not what Hold.detach() returned, or it was signed with another SECRET_KEY "
                 "(SECRET_KEY_FALLBACKS are tried as well)"

@@ -89,8 +89,12 @@ def packed_reads(commands: Iterable[Command]) -> tuple[bytes, ...]:
             and command[:1]
             and command[0] in READ_ONLY
         )
-        words: Sequence[Any] = command if usual else _words(command)
-        packed.append(_packed(*words))
+        try:
+            words: Sequence[Any] = command if usual else _words(command)
+            packed.append(_packed(*words))
+        except UnicodeError:
+            msg = f"read must be a list of commands of UTF-8 text, or bytes, not of {command!r}"
+            raise ValueError(msg) from None
     return tuple(packed)
 
 

@@ -130,7 +130,8 @@ SUBJECTS: Mapping[str, Subject] = {
             "walrus", "walrus", peers.walrus, _walrus_keys, ("evalsha", "blpop"), module="walrus"
         ),
         Subject("sherlock", "sherlock", peers.sherlock, _own_key, ("evalsha",), module="sherlock"),
-        Subject(OURS, "redis_locks", _ours, _our_keys, ("evalsha",)),
+        # With the small ones in the packets of an acquire and a release; see `silent` and `express`.
+        Subject(OURS, "redis_locks", _ours, _our_keys, ("evalsha", "client|reply", "ping")),
     )
 }
 

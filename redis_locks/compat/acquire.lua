@@ -22,7 +22,11 @@ local function take()
   return 0
 end
 
-local holder = redis.call("GET", lock)
+local holder = redis.pcall("GET", lock)
+if type(holder) == "table" then
+  -- Something that is no lock is in the way, as it is for redis-py's.
+  holder = ""
+end
 
 -- Handed to the caller, or the reply to an earlier try was lost. A token of the user's own
 -- may be somebody else's too.

@@ -112,7 +112,8 @@ def _holder(name: str, now_ms: int, token: str, ends_ms: int, text: str) -> Hold
 def _waiter(name: str, now_ms: int, token: str, text: str) -> WaiterInfo:
     claim = _claim(text, now_ms)
     who = claim.who or _UNKNOWN
-    return WaiterInfo(token, _seconds(now_ms - claim.since_ms), claim.mode, *who, name)
+    mode = "upgrade" if claim.mode.startswith("upgrade:") else claim.mode
+    return WaiterInfo(token, _seconds(now_ms - claim.since_ms), mode, *who, name)
 
 
 def _claim(text: str, now_ms: int) -> Claim:

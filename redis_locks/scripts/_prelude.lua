@@ -54,6 +54,7 @@ local INDEX_SLACK_MS = 60000
 -- slack saves setting the expiry anew each time.
 local WAITER_KEPT_MS = 18000
 local WAITER_SLACK_MS = 4000
+local NEXT_ASKS_MS = 1000
 
 local CLAIM = "^(%d+) (%d+) (%S+) (%d+) (%S+) (%d+) (%d+) (.*)$"
 

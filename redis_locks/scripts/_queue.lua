@@ -170,7 +170,9 @@ local function obstacle(locks, mode)
   for place, name in ipairs(locks) do
     local first = call("LINDEX", QUEUE .. name, 0)
     if first and first ~= token then
-      return found(place, clock() + WAITER_KEPT_MS, call("HGET", CLAIMS .. name, first))
+      -- It may have died, which shows when somebody asks again: the one behind it is to do so soon.
+      local kept = call("LINDEX", QUEUE .. name, 1) == token and NEXT_ASKS_MS or WAITER_KEPT_MS
+      return found(place, clock() + kept, call("HGET", CLAIMS .. name, first))
     end
   end
   return text(clock()) .. " 0 "

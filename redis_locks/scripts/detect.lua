@@ -269,6 +269,26 @@ while step.from do
   table.insert(circle, 1, step.wait)
 end
 
+local function listener_of(wait)
+  local _, _, _, _, listener = string.match(claim_in_queue(wait), CLAIM)
+  return listener
+end
+
+-- Who is dead waits for nobody: what it holds ends with its lease. Its place goes, as when it is to be granted something.
+local my_listener = listener_of(me)
+for _, wait in ipairs(circle) do
+  local listener = listener_of(wait)
+  if wait ~= me and not (listener and call("PUBSUB", "NUMSUB", channel_of(listener))[2] > 0) then
+    leave(wait.names, wait.token)
+    local fence = settle(wait.names)
+    if fence then
+      -- The caller had waited for that place only. It reads no grant in this reply.
+      tell(my_listener, token .. " " .. fence .. " " .. text(now))
+    end
+    return token .. " 0"
+  end
+end
+
 -- Whether a wait has not looked though it was told to for long: its process stands still, or cannot be reached.
 local function is_mute(wait)
   return wait.told and clock() - wait.told > ANSWER_MS
@@ -289,13 +309,10 @@ if youngest ~= me and youngest.where then
   to_look[#to_look + 1] = youngest
 end
 
--- Tell a wait to look; false if nobody hears it.
-local function told_to_look(wait)
-  local _, _, _, _, listener = string.match(claim_in_queue(wait), CLAIM)
+-- Tell a wait to look.
+local function tell_to_look(wait)
   -- No fencing token, no grant.
-  if not listener or tell(listener, wait.token .. " 0 " .. text(clock())) == 0 then
-    return false
-  end
+  tell(listener_of(wait), wait.token .. " 0 " .. text(clock()))
   if not wait.told then
     -- Until it writes this anew, which it does when it looks.
     local note = { told = clock(), since = wait.since }
@@ -304,27 +321,15 @@ local function told_to_look(wait)
     end
     call("HSET", WAITS, session(wait.token), cjson.encode(note))
   end
-  return true
 end
 
--- Tell all these; false if one of them is dead. Its place goes, as when it is to be granted something.
-local function told_to_look_all(waits)
-  local _, _, _, _, my_listener = string.match(claim_in_queue(me), CLAIM)
-  for _, wait in ipairs(waits) do
-    if not told_to_look(wait) then
-      leave(wait.names, wait.token)
-      local fence = settle(wait.names)
-      if fence then
-        -- The caller had waited for that place only. It reads no grant in this reply.
-        tell(my_listener, token .. " " .. fence .. " " .. text(now))
-      end
-      return false
-    end
-  end
-  return true
+for _, wait in ipairs(mute) do
+  tell_to_look(wait)
 end
-
-if not told_to_look_all(mute) or not told_to_look_all(to_look) or #to_look > 0 then
+for _, wait in ipairs(to_look) do
+  tell_to_look(wait)
+end
+if #to_look > 0 then
   return token .. " 0"
 end
 leave(all, token)

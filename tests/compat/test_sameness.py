@@ -114,6 +114,16 @@ def test_a_given_token_does_not_make_the_lock_reentrant(world: World, name: str)
     assert first.acquire(token=GIVEN, blocking=False) is False
 
 
+def test_something_that_is_no_lock_is_in_the_way(
+    world: World, server_side: Observer, name: str
+) -> None:
+    server_side.client.rpush(name, "a list")
+    assert world.lock(name).acquire(blocking=False) is False
+    assert world.lock(name, blocking_timeout=0.05).acquire() is False
+    assert [b"a list"] == server_side.client.lrange(name, 0, -1)
+    server_side.client.delete(name)
+
+
 def test_a_token_that_is_neither_text_nor_bytes_is_refused(world: World, name: str) -> None:
     with pytest.raises(DataError):
         world.lock(name).acquire(token=[])

@@ -145,6 +145,12 @@ def test_a_read_that_is_no_command_is_refused(command: Any) -> None:
         Lock("x", read=[command])
 
 
+@pytest.mark.parametrize("command", [("GET", "\udcff"), (b"\xff", b"x")])
+def test_a_read_that_is_no_text_is_refused(command: Any) -> None:
+    with pytest.raises(ValueError, match=r"^read must be .* UTF-8"):
+        Lock("x", read=[command])
+
+
 @pytest.mark.parametrize("command", [("INCR", "x"), ("set", "x", 1), ("EVAL", "", 0)])
 def test_a_read_that_writes_is_refused(command: Any) -> None:
     with pytest.raises(ValueError, match="change nothing"):
@@ -187,6 +193,15 @@ def test_a_command_written_as_two_words_is_understood(
     assert 1 == len(client.xinfo_groups(f"data:{name}"))
 
 
+def test_a_pipeline_may_be_used_again(world: World, name: str, client: redis.Redis) -> None:
+    pipe = client.pipeline()
+    for _ in range(2):
+        pipe.multi()
+        pipe.incr(f"data:{name}")
+        world.do(held(world, Lock(name)), "commit", pipe)
+    assert b"2" == client.get(f"data:{name}")
+
+
 class Command(StrEnum):
     SET = "SET"
 
@@ -209,6 +224,8 @@ def test_what_a_script_cannot_run_is_refused_before_anything_is_applied(
         lambda pipe: pipe.eval("return 1", 0),
         lambda pipe: pipe.sadd("x", *range(9000)),
         lambda pipe: pipe.execute_command(" "),
+        lambda pipe: pipe.execute_command("select", 1),
+        lambda pipe: pipe.swapdb(0, 1),
     ):
         pipe = client.pipeline()
         queue(pipe)

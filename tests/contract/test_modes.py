@@ -17,7 +17,9 @@ from redis_locks import (
     Semaphore,
     inspection,
     redis_lock,
+    scripts,
 )
+from redis_locks.keys import grant_channel, set_keys
 from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until, until_renewed
 
 
@@ -204,6 +206,30 @@ def test_the_only_shared_holder_becomes_exclusive_and_back(
     assert set() == server_side.left_of(name)
 
 
+def test_a_waiter_that_dies_keeps_those_behind_it_from_sharing_for_a_moment_only(
+    world: World, name: str, server_side: Observer
+) -> None:
+    reader = held(world, Lock(name, mode="shared"))
+    keys = set_keys("redis_locks", 0, (name,))
+    dies = ("dies.1", 60_000, "exclusive", "who", "dies", -1, 1)
+    with server_side.client.pubsub() as connection:
+        connection.subscribe(grant_channel("redis_locks", "dies"))
+        assert connection.get_message(timeout=PATIENCE)
+        server_side.client.eval(scripts.ACQUIRE.text, len(keys), *keys, *dies)
+        behind = [
+            world.start(world.acquire, Lock(name, mode="shared"), wait=PATIENCE) for _ in range(3)
+        ]
+        server_side.until_waiters(name, 4)
+    died = monotonic()
+    for each in behind:
+        hold = each.result(PATIENCE)
+        assert hold is not None
+        world.release(hold)
+    assert monotonic() - died < 3
+    world.release(reader)
+    assert set() == server_side.left_of(name)
+
+
 def test_an_upgrade_waits_for_the_others_but_goes_before_the_queue(
     world: World, name: str, server_side: Observer
 ) -> None:
@@ -212,6 +238,9 @@ def test_an_upgrade_waits_for_the_others_but_goes_before_the_queue(
     server_side.until_waiters(name, 1)
     upgrade = world.start(world.do, hold, "upgrade")
     server_side.until_waiters(name, 2)
+    assert ["upgrade", "exclusive"] == [
+        waiter.mode for waiter in inspection.waiters() if waiter.lock == name
+    ]
     world.release(other)
     upgrade.result(PATIENCE)
     assert "exclusive" == hold.mode

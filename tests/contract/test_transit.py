@@ -248,7 +248,7 @@ def test_what_cannot_be_given_away_says_so(name: str, transactional_db: None) ->
 
 
 def test_text_that_is_not_ours_is_refused() -> None:
-    for text in ("", "x", "a:b:c", signing.dumps({"names": ["a"]})):
+    for text in ("", "x", "a:b:c", "\ud800:a:b", signing.dumps({"names": ["a"]})):
         with pytest.raises(ValueError, match=r"not what Hold\.detach"):
             Hold.adopt(text)
 

@@ -85,7 +85,7 @@ def test_errors_escape_the_name_too() -> None:
 
 def test_missing_values_are_empty_cells() -> None:
     report = Report([], ("a", "b"), [{"a": None, "b": 1.5}], lambda _: [])
-    assert ["a\tb", "\t1.500"] == report.lines("plain", None)
+    assert ["a\tb", "\t1.500000"] == report.lines("plain", None)
 
 
 def test_a_terminal_without_unicode_gets_escapes(name: str) -> None:

@@ -86,6 +86,20 @@ def test_a_dead_waiters_place_closes_no_circle(bench: Bench, size: int) -> None:
     assert bench.heard(heard["C.2"]) is None
 
 
+def test_a_dead_waiter_that_looked_closes_no_circle(bench: Bench) -> None:
+    """A, dead, still has x, which B waits for: until A's lease ends. That A waited for B's y is over."""
+    bench.acquire("A.1", names=X)
+    bench.acquire("B.1", names=Y)
+    dying = stand(bench, "A.2", Y)
+    stand(bench, "B.2", X)
+    assert "0" == detect(bench, "A.2", Y)
+    dying.unsubscribe()
+    assert dying.get_message(timeout=5)["type"] == "unsubscribe"
+    for _ in range(2):
+        assert "0" == detect(bench, "B.2", X)
+    assert not bench.client.exists(lock_keys(bench.prefix, 0, "y").queue)
+
+
 def test_who_hears_but_does_not_look_is_passed_over(bench: Bench) -> None:
     """A, who came last, is stopped, and it alone would do: C, who came before it, is ended in its stead."""
     bench.acquire("C.1", names=X, mode="shared")

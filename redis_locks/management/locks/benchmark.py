@@ -62,7 +62,11 @@ class Benchmark(Verb):
             help=f"how many processes; default: {' '.join(map(str, _CLIENTS))}",
         )
         parser.add_argument(
-            "--only", nargs="+", choices=SUBJECTS, help=f"these locks; default: {' '.join(USUAL)}"
+            "--only",
+            nargs="+",
+            choices=SUBJECTS,
+            metavar="LOCK",
+            help=f"these locks, of {', '.join(SUBJECTS)}; default: {' '.join(USUAL)}",
         )
 
     def run(self, console: Console, **options: Any) -> None:

@@ -51,7 +51,7 @@ class Report:
 
 def _cell(value: str | float | None) -> str:
     if isinstance(value, float):
-        return f"{value:.3f}"
+        return f"{value:.6f}"  # seconds, mostly, and some are few microseconds
     return "" if value is None else printable(str(value))
 
 
