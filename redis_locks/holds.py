@@ -6,7 +6,7 @@ from typing import Any
 
 from redis_locks import commits, express, store
 from redis_locks.drivers.base import Driver, run_blocking
-from redis_locks.exceptions import LockError
+from redis_locks.exceptions import LockError, LockNotHeld
 from redis_locks.leases import Lease, tell, tell_lost
 from redis_locks.transit import Movable
 
@@ -127,7 +127,11 @@ class Hold(Movable):
         """Let the hold end with these commands, and no others, from now on."""
         if lease.commands is None:
             if not self._tenure.leave_alone(self):
-                raise self._released_already()  # by another thread, which ends it just now
+                msg = (
+                    f"The end of this hold of lock {self.name!r} has begun already, by another thread or by a release "
+                    "that failed; acquire the lock again"
+                )
+                raise LockNotHeld(msg)
         elif lease.commands != commands:
             msg = (
                 f"A commit of lock {self.name!r} was begun already, and may have been applied; commit the same commands "

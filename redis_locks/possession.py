@@ -153,7 +153,8 @@ class Possession:
         if self._pid != identity.process.pid:
             raise self._of_another_process()
         if self._released or self._tenure.lease.passed:
-            raise self._released_already()
+            msg = f"This hold of lock {self.name!r} was released already; acquire the lock again"
+            raise LockNotHeld(msg)
 
     def _require_alone(self, verb: str) -> None:
         if self._tenure.is_shared:
@@ -178,11 +179,6 @@ class Possession:
     def _of_another_process(self) -> LockNotHeld:
         return LockNotHeld(
             f"The hold of lock {self.name!r} belongs to process {self._pid}, from which this one was forked"
-        )
-
-    def _released_already(self) -> LockNotHeld:
-        return LockNotHeld(
-            f"This hold of lock {self.name!r} was released already; acquire the lock again"
         )
 
     def _lost(self) -> LockLost:

@@ -24,6 +24,9 @@ end
 
 local holder = redis.pcall("GET", lock)
 if type(holder) == "table" then
+  if string.sub(holder.err, 1, 9) ~= "WRONGTYPE" then
+    return holder
+  end
   -- Something that is no lock is in the way, as it is for redis-py's.
   holder = ""
 end

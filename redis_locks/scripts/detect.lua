@@ -33,6 +33,20 @@ local function claim_in_queue(wait)
   return call("HGET", CLAIMS .. wait.names[#wait.names], wait.token) or ""
 end
 
+local function listener_of(wait)
+  local _, _, _, _, listener = string.match(claim_in_queue(wait), CLAIM)
+  return listener
+end
+
+-- Whether nobody listens for a wait: its process has died, or lost its connection.
+local function is_dead(wait)
+  if wait.dead == nil then
+    local listener = listener_of(wait)
+    wait.dead = not (listener and call("PUBSUB", "NUMSUB", channel_of(listener))[2] > 0)
+  end
+  return wait.dead
+end
+
 local function since(wait)
   return tonumber(string.match(claim_in_queue(wait), "^0 (%d+) "))
 end
@@ -90,12 +104,13 @@ local function wait_in_queue(name, waiter, claim)
   return unwritten[waiter] or nil
 end
 
--- Those of `tokens` that wait, and whose going is waited for by whoever else there is.
+-- Those of `tokens` that wait, and whose going is waited for by whoever else there is. What the dead hold ends with
+-- its lease.
 local function waiting(tokens, from)
   local found = {}
   for _, each in ipairs(tokens) do
     local wait = each ~= from and not forsaken[each] and wait_of(each)
-    if wait then
+    if wait and (wait == me or not is_dead(wait)) then
       found[#found + 1] = { wait = wait, token = each }
     end
   end
@@ -269,16 +284,10 @@ while step.from do
   table.insert(circle, 1, step.wait)
 end
 
-local function listener_of(wait)
-  local _, _, _, _, listener = string.match(claim_in_queue(wait), CLAIM)
-  return listener
-end
-
--- Who is dead waits for nobody: what it holds ends with its lease. Its place goes, as when it is to be granted something.
+-- The place of who is dead goes, as when it is to be granted something.
 local my_listener = listener_of(me)
 for _, wait in ipairs(circle) do
-  local listener = listener_of(wait)
-  if wait ~= me and not (listener and call("PUBSUB", "NUMSUB", channel_of(listener))[2] > 0) then
+  if wait ~= me and is_dead(wait) then
     leave(wait.names, wait.token)
     local fence = settle(wait.names)
     if fence then

@@ -95,9 +95,25 @@ def test_a_dead_waiter_that_looked_closes_no_circle(bench: Bench) -> None:
     assert "0" == detect(bench, "A.2", Y)
     dying.unsubscribe()
     assert dying.get_message(timeout=5)["type"] == "unsubscribe"
-    for _ in range(2):
-        assert "0" == detect(bench, "B.2", X)
-    assert not bench.client.exists(lock_keys(bench.prefix, 0, "y").queue)
+    assert "0" == detect(bench, "B.2", X)
+
+
+def test_a_permit_of_the_dead_is_to_be_had_when_its_lease_ends(bench: Bench) -> None:
+    """P and D have the permits and wait for A's x; A wants one of them. D is dead, so A goes on after all."""
+    bench.acquire("A.1", names=X)
+    for token, lease in (("P.1", 60_000), ("D.1", 90_000)):
+        bench.acquire(token, names=S, mode="permit:2", lease=lease)
+    stand(bench, "P.2", X)
+    dying = stand(bench, "D.2", X)
+    sleep(0.002)
+    stand(bench, "A.2", S, "permit:2")
+    for token in ("P.2", "D.2"):
+        assert "0" == detect(bench, token, X)
+    dying.unsubscribe()
+    assert dying.get_message(timeout=5)["type"] == "unsubscribe"
+    assert "0" == detect(bench, "A.2", S, mode="permit:2")
+    bench.release("D.1", names=S)
+    assert "A.2" in bench.holders("s")
 
 
 def test_who_hears_but_does_not_look_is_passed_over(bench: Bench) -> None:
