@@ -11,6 +11,7 @@ import pytest
 import redis
 import redis.asyncio as aioredis
 from redis.asyncio.sentinel import Sentinel as AsyncSentinel
+from redis.exceptions import ResponseError
 from redis.sentinel import Sentinel
 
 from redis_locks.compat import AsyncLock, Lock, signals, waiting
@@ -29,6 +30,20 @@ def user_without_channels(private_server: EmbeddedServer) -> Iterator[dict[str, 
             "ACL", "SETUSER", "app", "on", ">pw", "~app:*", "+@all", "resetchannels"
         )
         yield {"username": "app", "password": "pw"}
+
+
+def test_without_the_right_to_look_at_the_key_it_is_not_said_to_be_in_the_way(
+    private_server: EmbeddedServer,
+) -> None:
+    with private_server.client() as client:
+        rules = ("on", ">pw", "~*", "&*", "+@all", "-get")
+        client.execute_command("ACL", "SETUSER", "app", *rules)
+    user = {"username": "app", "password": "pw"}
+    with (
+        private_server.client(**user) as restricted,
+        pytest.raises(ResponseError, match="executing the script|ACL failure"),
+    ):
+        Lock(restricted, "x").acquire(blocking=False)
 
 
 def test_without_the_right_to_publish_waiters_ask_and_are_served_in_order(
