@@ -41,7 +41,7 @@ def test_without_the_right_to_look_at_the_key_it_is_not_said_to_be_in_the_way(
     user = {"username": "app", "password": "pw"}
     with (
         private_server.client(**user) as restricted,
-        pytest.raises(ResponseError, match="executing the script|ACL failure"),
+        pytest.raises(ResponseError, match=r"executing the script|ACL failure"),
     ):
         Lock(restricted, "x").acquire(blocking=False)
 
