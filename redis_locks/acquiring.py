@@ -109,6 +109,9 @@ class Acquirable(Beginnable):
             driver: Any = side.driver  # that of one server
             patience = plan.terms.settings.deadlock_timeout
             won = await express.aacquire(driver, request, wait, patience)
+        elif plan is not None and plan.terms.settings.local_batch and self._may_pass:
+            # Who holds nothing, and wants one lock only: nothing else is to be looked at.
+            return await self._acquire_planned(side, plan, wait, renew=plan.terms.renews)
         if plan is None or won is None:
             return await self._acquire(side, wait)
         if isinstance(won, Refused):
@@ -216,6 +219,11 @@ class Acquirable(Beginnable):
         self, side: Side, group: Group, wait: float | None, *, renew: bool
     ) -> Hold | Refused:
         plan = self._plan_for(side.backend, group)
+        return await self._acquire_planned(side, plan, wait, renew=renew)
+
+    async def _acquire_planned(
+        self, side: Side, plan: Plan, wait: float | None, *, renew: bool
+    ) -> Hold | Refused:
         request = self._request(side, plan)
         settings = plan.terms.settings
         patience, most = settings.deadlock_timeout, settings.local_batch
