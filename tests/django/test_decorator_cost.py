@@ -14,8 +14,11 @@ from django.test import RequestFactory
 from redis_locks import Lock, redis_lock
 from redis_locks.testing import override_locks
 
+AT_MOST = 15.0
+"""Microseconds that it may add on a machine of one's own."""
+
 MOST = 0.7
-"""Of what an acquire and a release take without a server, which is 15 us where that is 21, as on a machine of one's own."""
+"""On a slower one: so much of what an acquire and a release take without a server, which is 15 us where that is 21."""
 CALLS = 200
 
 
@@ -58,7 +61,7 @@ def test_the_decorator_adds_a_few_microseconds_of_python() -> None:
         alone = min(bare for _, bare in turns)
         added = min(locked for locked, _ in turns) - alone
         print(f"{kind}: {added:.1f} us on top of {alone:.1f} for acquire and release")  # noqa: T201
-        assert added <= MOST * alone
+        assert added <= max(AT_MOST, MOST * alone)
 
 
 def test_the_decorator_asks_the_database_nothing(
