@@ -26,7 +26,7 @@ class Hold(Movable):
 
         Raises:
             LockLost: The hold is lost; nothing was applied.
-            LockNotHeld: It was released, or belongs to another process.
+            LockNotHeld: It was released, or is being ended by another thread, or belongs to another process.
             LockBackendError: Redis could not be asked; it may have been applied or not.
             redis.exceptions.ResponseError: A command failed; the lock is released.
             LockError: A transaction keeps the hold, or it has others nested with it; or a commit of other commands

@@ -11,16 +11,14 @@ import pytest
 from redis_locks import (
     Hold,
     Lock,
-    LockLost,
     LockNotAvailable,
-    LockTimeout,
     Semaphore,
     inspection,
     redis_lock,
     scripts,
 )
 from redis_locks.keys import grant_channel, set_keys
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until, until_renewed
+from tests.contract.world import PATIENCE, Observer, World, held
 
 
 def test_shared_holders_hold_together_and_exclude_an_exclusive_one(
@@ -55,6 +53,30 @@ def test_shared_waiters_are_let_in_together(world: World, name: str, server_side
     for each in holds:
         assert each is not None
         world.release(each)
+
+
+def test_a_waiter_that_dies_keeps_those_behind_it_from_sharing_for_a_moment_only(
+    world: World, name: str, server_side: Observer
+) -> None:
+    reader = held(world, Lock(name, mode="shared"))
+    keys = set_keys("redis_locks", 0, (name,))
+    dies = ("dies.1", 60_000, "exclusive", "who", "dies", -1, 1)
+    with server_side.client.pubsub() as connection:
+        connection.subscribe(grant_channel("redis_locks", "dies"))
+        assert connection.get_message(timeout=PATIENCE)
+        server_side.client.eval(scripts.ACQUIRE.text, len(keys), *keys, *dies)
+        behind = [
+            world.start(world.acquire, Lock(name, mode="shared"), wait=PATIENCE) for _ in range(3)
+        ]
+        server_side.until_waiters(name, 4)
+    died = monotonic()
+    for each in behind:
+        hold = each.result(PATIENCE)
+        assert hold is not None
+        world.release(hold)
+    assert monotonic() - died < 3
+    world.release(reader)
+    assert set() == server_side.left_of(name)
 
 
 def test_a_shared_hold_is_renewed_and_extended(world: World, name: str) -> None:
@@ -181,171 +203,3 @@ def test_a_function_can_hold_a_set(name: str) -> None:
         return sorted(info.name for info in inspection.locks() if info.name.startswith(name))
 
     assert [f"{name}:1", f"{name}:2"] == transfer(2, 1)
-
-
-def test_the_only_shared_holder_becomes_exclusive_and_back(
-    world: World, name: str, server_side: Observer
-) -> None:
-    hold = held(world, Lock(name, mode="shared"))
-    first = hold.fencing_token
-    world.do(hold, "upgrade", wait=0)
-    assert "exclusive" == hold.mode
-    assert hold.fencing_token > first
-    assert world.acquire(Lock(name, mode="shared"), wait=0) is None
-    world.do(hold, "upgrade")
-    reader = world.start(world.acquire, Lock(name, mode="shared"))
-    server_side.until_waiters(name, 1)
-    world.do(hold, "downgrade")
-    other = reader.result(PATIENCE)
-    assert "shared" == hold.mode
-    assert other is not None
-    world.do(hold, "downgrade")
-    world.extend(hold, 60)
-    world.release(hold)
-    world.release(other)
-    assert set() == server_side.left_of(name)
-
-
-def test_a_waiter_that_dies_keeps_those_behind_it_from_sharing_for_a_moment_only(
-    world: World, name: str, server_side: Observer
-) -> None:
-    reader = held(world, Lock(name, mode="shared"))
-    keys = set_keys("redis_locks", 0, (name,))
-    dies = ("dies.1", 60_000, "exclusive", "who", "dies", -1, 1)
-    with server_side.client.pubsub() as connection:
-        connection.subscribe(grant_channel("redis_locks", "dies"))
-        assert connection.get_message(timeout=PATIENCE)
-        server_side.client.eval(scripts.ACQUIRE.text, len(keys), *keys, *dies)
-        behind = [
-            world.start(world.acquire, Lock(name, mode="shared"), wait=PATIENCE) for _ in range(3)
-        ]
-        server_side.until_waiters(name, 4)
-    died = monotonic()
-    for each in behind:
-        hold = each.result(PATIENCE)
-        assert hold is not None
-        world.release(hold)
-    assert monotonic() - died < 3
-    world.release(reader)
-    assert set() == server_side.left_of(name)
-
-
-def test_an_upgrade_waits_for_the_others_but_goes_before_the_queue(
-    world: World, name: str, server_side: Observer
-) -> None:
-    hold, other = (held(world, Lock(name, mode="shared")) for _ in range(2))
-    writer = world.start(world.acquire, Lock(name))
-    server_side.until_waiters(name, 1)
-    upgrade = world.start(world.do, hold, "upgrade")
-    server_side.until_waiters(name, 2)
-    assert ["upgrade", "exclusive"] == [
-        waiter.mode for waiter in inspection.waiters() if waiter.lock == name
-    ]
-    world.release(other)
-    upgrade.result(PATIENCE)
-    assert "exclusive" == hold.mode
-    world.release(hold)
-    written = writer.result(PATIENCE)
-    assert written is not None
-    world.release(written)
-
-
-def test_an_upgrade_that_waited_in_vain_leaves_the_hold_shared(
-    world: World, name: str, server_side: Observer
-) -> None:
-    hold, other = (held(world, Lock(name, mode="shared")) for _ in range(2))
-    with pytest.raises(LockNotAvailable, match="is held by"):
-        world.do(hold, "upgrade", wait=0)
-    with pytest.raises(LockTimeout, match=r"within 0\.05 s"):
-        world.do(hold, "upgrade", wait=0.05)
-    assert "shared" == hold.mode
-    third = held(world, Lock(name, mode="shared"))
-    for each in (hold, other, third):
-        world.release(each)
-    assert set() == server_side.left_of(name)
-
-
-def modes_of(name: str) -> list[tuple[str, str]]:
-    info = inspection.lock(name)
-    return [(holder.mode, holder.token) for holder in info.holders] if info else []
-
-
-@pytest.mark.parametrize("verb", ["discard", "add"])
-def test_interrupted_after_the_grant_of_an_upgrade_the_hold_is_shared(
-    world: World, name: str, verb: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hold = held(world, Lock(name, mode="shared", lease=1.2))
-    token = hold.token
-
-    def interrupted(*_: object) -> None:
-        monkeypatch.undo()
-        raise InterruptedError
-
-    monkeypatch.setattr(hold._tenure.renewer, verb, interrupted)
-    with pytest.raises(InterruptedError):
-        world.do(hold, "upgrade", wait=0)
-    assert [("shared", token)] == modes_of(name)
-    assert ("shared", token) == (hold.mode, hold.token)
-    until_renewed(hold)
-    world.do(hold, "upgrade", wait=0)
-    assert [("exclusive", hold.token)] == modes_of(name)
-    world.release(hold)
-
-
-@pytest.mark.usefixtures("interrupted_downgrade")
-def test_interrupted_on_its_way_a_downgraded_hold_is_shared(world: World, name: str) -> None:
-    hold = held(world, Lock(name))
-    with pytest.raises(InterruptedError):
-        world.do(hold, "downgrade")
-    assert [("shared", hold.token)] == modes_of(name)
-    assert "shared" == hold.mode
-    world.release(hold)
-
-
-def test_an_upgrade_of_a_hold_that_was_revoked_says_so(world: World, name: str) -> None:
-    hold = held(world, Lock(name, mode="shared"))
-    inspection.force_release(name)
-    other = held(world, Lock(name, mode="shared"))
-    with pytest.raises(LockLost):
-        world.do(hold, "upgrade", wait=None)
-    assert hold.is_lost
-    with pytest.raises(LockLost):
-        world.release(hold)
-    world.release(other)
-
-
-@pytest.mark.parametrize("gone", ["force-released", "forgotten"])
-def test_an_upgrade_that_waits_until_its_hold_is_gone_says_so(
-    world: World, name: str, server_side: Observer, gone: str
-) -> None:
-    hold, other = (held(world, Lock(name, mode="shared")) for _ in range(2))
-    upgrade = world.start(world.do, hold, "upgrade", wait=0.3)
-    server_side.until_waiters(name, 1)
-    if gone == "forgotten":
-        server_side.client.delete(keys_of(name).sharers, keys_of(name).claims)
-    else:
-        inspection.force_release(name)
-    with pytest.raises(LockLost):
-        upgrade.result(PATIENCE)
-    assert hold.is_lost
-    for each in (hold, other):
-        with pytest.raises(LockLost):
-            world.release(each)
-    assert set() == server_side.left_of(name)
-
-
-def test_an_upgraded_hold_is_renewed(world: World, name: str, server_side: Observer) -> None:
-    hold = held(world, Lock(name, mode="shared", lease=1.2))
-    world.do(hold, "upgrade")
-    end = monotonic() + hold.remaining
-    until(lambda: monotonic() + hold.remaining > end + 0.1)
-    assert not hold.is_lost
-    world.release(hold)
-
-
-def test_a_permit_is_neither_upgraded_nor_downgraded(world: World, name: str) -> None:
-    hold = held(world, Semaphore(name, 2))
-    for verb in ("upgrade", "downgrade"):
-        with pytest.raises(TypeError, match="permit"):
-            world.do(hold, verb)
-    world.release(hold)

@@ -248,3 +248,8 @@ def test_a_locked_function_may_call_itself(name: str) -> None:
 def test_reentrant_is_true_or_false(reentrant: Any) -> None:
     with pytest.raises(TypeError, match="reentrant must be True or False"):
         Lock("x", reentrant=reentrant)
+
+
+def test_a_nested_hold_has_the_lease_of_the_outer_one(name: str) -> None:
+    with Lock(name, lease=60), Lock(name, lease=1) as nested:
+        assert nested.remaining > 50

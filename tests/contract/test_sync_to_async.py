@@ -79,6 +79,18 @@ def test_one_task_takes_it_again_in_its_next_call(name: str) -> None:
     asyncio.run(twice())
 
 
+def test_the_async_and_the_sync_code_of_a_task_are_two_parties(name: str) -> None:
+    async def task() -> None:
+        async with Lock(name):
+            assert await sync_to_async(take)(name) is None
+        hold = await sync_to_async(take)(name)
+        assert hold is not None
+        assert await Lock(name, wait=0).aacquire() is None
+        await sync_to_async(hold.release)()
+
+    asyncio.run(task())
+
+
 def test_sync_code_called_from_async_code_called_from_it_takes_it_again(name: str) -> None:
     def outer() -> None:
         with Lock(name, wait=0) as hold:

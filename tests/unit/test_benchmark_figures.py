@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 from redis_locks.benchmark.figures import BOOK, Figures, WorkerReport, compare, summarise
+from redis_locks.benchmark.measuring import sent
+from redis_locks.benchmark.subjects import OURS
+from redis_locks.testing.server import EmbeddedServer
 
 BOOKS = {turn: Figures(tries, acquires, 1.0, 0.0, None) for turn, (tries, acquires) in BOOK.items()}
 
@@ -29,6 +32,17 @@ def test_fairness_is_that_of_the_clients_and_waits_are_those_of_all() -> None:
         [WorkerReport(1, [10]), WorkerReport(6, [20, 20, 20])],
     ]
     assert Figures(20, 8, 1.0, 500 / 1e6, 3.0) == summarise(slices, commands=24)
+
+
+def test_commands_in_the_packets_of_others_are_counted_for_our_lock(
+    private_server: EmbeddedServer,
+) -> None:
+    with private_server.client() as client:
+        client.ping()
+        before = sent(client, OURS)
+        client.ping()
+        client.execute_command("CLIENT", "REPLY", "ON")
+        assert 2 == sent(client, OURS) - before
 
 
 def test_without_an_acquire_there_are_no_commands_per_acquire() -> None:

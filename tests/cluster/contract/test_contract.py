@@ -19,6 +19,7 @@ from tests.contract.test_reentry import *
 from tests.contract.test_release import *
 from tests.contract.test_revoked import *
 from tests.contract.test_transit import *
+from tests.contract.test_upgrade import *
 
 pytestmark = pytest.mark.long
 
@@ -29,6 +30,7 @@ for _elsewhere in (
     "test_the_holder_takes_it_again_at_once_and_without_a_round_trip",
     "test_a_holder_is_told_at_once",
     "test_in_transit_it_is_nobodys_and_no_part_of_a_deadlock",
+    "test_a_waiter_that_dies_keeps_those_behind_it_from_sharing_for_a_moment_only",
     "test_reads_of_a_nested_hold_are_answered_now",
     "test_the_connection_may_come_from_a_callable_or_a_url_that_decodes",
 ):
