@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from django.core.signals import setting_changed
 
 from redis_locks.conf import UNSET, Unset, get_settings
-from redis_locks.drivers.base import Driver, PromptDriver
+from redis_locks.drivers.base import Driver
 from redis_locks.identity import process_name, process_of
 from redis_locks.keys import Group, Keys, holder_channel, index_key, partition_of, set_keys
 from redis_locks.loops import PerLoop
@@ -36,8 +36,6 @@ class Backend:
 
     driver: Driver
     renewer: Renewer
-    prompt: PromptDriver | None = None
-    """The driver of threads, if there is one server; so has then that of each event loop one link."""
     in_cluster = False
     """Whether a step reaches only the keys of one slot."""
 
@@ -70,7 +68,7 @@ class Backend:
                 each.nodes, lambda: TaskRenewer(each.for_renewal())
             )
         else:
-            self.driver = self.prompt = blocking = BlockingDriver(endpoint, prefix)
+            self.driver = blocking = BlockingDriver(endpoint, prefix)
             self.renewer = ThreadRenewer(blocking)
             self._patient = ThreadRenewer(blocking)
             self._loop_drivers = LoopDrivers(endpoint, prefix)

@@ -11,7 +11,6 @@ from redis_locks.backends import Backend
 from redis_locks.drivers.base import Link, run_blocking
 from redis_locks.exceptions import LockLost
 from redis_locks.holds import Hold
-from redis_locks.possession import Possession
 
 MARGIN: Final = 1.0
 """Seconds of its lease that a hold must have left for COMMIT; a tenth of a lease below 10 s."""
@@ -26,7 +25,7 @@ def verify(holds: Sequence[Hold]) -> None:
         LockLost: A hold is lost, or its lease ends within the margin.
         LockBackendError: Redis could not be asked.
     """
-    by_backend: dict[Backend, list[Possession]] = {}
+    by_backend: dict[Backend, list[Hold]] = {}
     for hold in holds:
         hold.check()
         by_backend.setdefault(hold._backend, []).extend(hold.parts)  # noqa: SLF001 - the guard is part of a hold
@@ -34,7 +33,7 @@ def verify(holds: Sequence[Hold]) -> None:
         run_blocking(_verify(backend, of_backend))
 
 
-async def _verify(backend: Backend, holds: list[Possession]) -> None:
+async def _verify(backend: Backend, holds: list[Hold]) -> None:
     for hold in holds:
         await hold._restate(backend.driver)  # noqa: SLF001 - as above
     sent = monotonic()
@@ -56,13 +55,13 @@ async def _verify(backend: Backend, holds: list[Possession]) -> None:
         _judge(hold, left, sent)
 
 
-def _left(hold: Possession, reply: object) -> int | None:
+def _left(hold: Hold, reply: object) -> int | None:
     if isinstance(reply, Exception):
         raise reply
     return store.extend_reply(reply, hold.token)
 
 
-def _judge(hold: Possession, left: int | None, sent: float) -> None:
+def _judge(hold: Hold, left: int | None, sent: float) -> None:
     lease = hold._lease  # noqa: SLF001 - as above
     if left is None:
         lease.lost = True

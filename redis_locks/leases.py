@@ -50,8 +50,6 @@ class Lease:
 
     script = scripts.EXTEND
     """What extends it: takes the arguments of `extend.lua` and replies as it does."""
-    awaited = False
-    """Whether it was waited for: then somebody waits for its end, most likely."""
     lost = False
     revoked = False
     """Whether it was told that it is lost because somebody force-released its hold."""

@@ -18,8 +18,9 @@ from math import inf
 from time import monotonic
 from typing import Any, Final, Literal
 
-from redis_locks import observing, waiting
-from redis_locks.attempts import Won
+from redis_locks import acquire as redis
+from redis_locks import observing
+from redis_locks.acquire import Won
 from redis_locks.claims import parse_who
 from redis_locks.drivers.base import Driver
 from redis_locks.drivers.bells import Bell, TaskBell, ThreadBell
@@ -176,10 +177,10 @@ def acquire(
     renews: bool,  # noqa: FBT001 - by place, as all of them: this is in each acquire's way
     most: int,
 ) -> Coroutine[Any, Any, Got]:
-    """Acquire as `waiting.acquire` does, or get the hold of another thread or task of this process.
+    """Acquire as `acquire.acquire` does, or get the hold of another thread or task of this process.
 
     A hold can pass to those who want the same lock with the same lease and renewal, `most` times
-    in a row. Interrupted, it leaves nothing behind, as `waiting.acquire` does.
+    in a row. Interrupted, it leaves nothing behind, as `acquire.acquire` does.
     """
     # Not async itself, which would cost the many that find nobody here more than all of the rest.
     if patience is not None and patience < SOONEST_LOOK:
@@ -204,7 +205,7 @@ async def _ask(
     """Ask Redis, as the one in front of the line, or without a line."""
     outcome: Won | Refused | None = None
     try:
-        outcome = await waiting.acquire(driver, request, wait, patience, since)
+        outcome = await redis.acquire(driver, request, wait, patience, since)
         if isinstance(outcome, Won):
             if line is not None:
                 line.begin(outcome, request, most)
@@ -213,7 +214,7 @@ async def _ask(
         if line is not None:
             line.end(request.token)
         if isinstance(outcome, Won):
-            await waiting.take_back(driver, request)
+            await redis.take_back(driver, request)
         raise
     if line is not None:
         line.end(request.token)
@@ -246,7 +247,7 @@ async def _stand(
     except BaseException:
         line.forsake(place)
         if place.before is not None:
-            await waiting.take_back(driver, replace(request, token=place.before.token))
+            await redis.take_back(driver, replace(request, token=place.before.token))
         raise
     if not joined:
         return await acquire(driver, request, wait, patience, renews, most)

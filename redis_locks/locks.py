@@ -1,27 +1,55 @@
-"""`Lock`, the description of a lock, and `Lock.acquire`, which makes a `Hold` of it."""
+"""`Lock`, the description of a lock, and how it is acquired: in a transaction, nested, by partition, or anew."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Literal
 
-from redis_locks.acquiring import Acquirable
+from redis_locks import acquire, identity, lines, observing, replication, spread
+from redis_locks.acquire import Won
+from redis_locks.backends import Backend
 from redis_locks.blocks import OpenBlocks
-from redis_locks.conf import UNSET, Unset, get_settings
+from redis_locks.conf import UNSET, Settings, Unset, get_settings
 from redis_locks.contention import not_available
-from redis_locks.deadlines import bounded, bounds
+from redis_locks.deadlines import bounded
+from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.durations import wait_seconds
+from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
-from redis_locks.keys import validate_names
+from redis_locks.identity import new_token, note_unconfirmed, session, task_unit
+from redis_locks.kept import Taken
+from redis_locks.keys import Group, Keys, validate_names
+from redis_locks.leases import Lease, tell_acquired
 from redis_locks.options import checked
-from redis_locks.reads import Command, packed_reads
-from redis_locks.scopes import ScopeName
+from redis_locks.reads import Command, packed_reads, require_slot
+from redis_locks.reads import checked as checked_replies
+from redis_locks.reentry import reenter
+from redis_locks.scopes import Scope, ScopeName
+from redis_locks.sides import Side
+from redis_locks.store import Refused, Request
+from redis_locks.tenure import Tenure
 
 Mode = Literal["exclusive", "shared"]
 
 
-class Lock(Acquirable):
+@dataclass(slots=True, eq=False)
+class Plan:
+    """How the locks of one partition are asked for on one server, as the settings are now: worked out once."""
+
+    settings: Settings
+    backend: weakref.ref[Backend]
+    """Not kept alive: other settings make another one."""
+    names: tuple[str, ...]
+    keys: Keys
+    lease_ms: int
+    renews: bool
+    replicas: int
+
+
+class Lock:
     """A lock, or a set of locks, described: safe at import time, shared by threads and tasks.
 
     It holds no token; each `acquire`, `with` or `async with` makes a fresh `Hold`.
@@ -70,8 +98,27 @@ class Lock(Acquirable):
         ValueError: An argument is out of range.
     """
 
+    _names: tuple[str, ...]
+    _name: str
+    _mode: str
     _wait: float | Unset | None
+    _lease_ms: int | Unset
+    _renew: bool | Unset
+    _using: str | None
+    _label: str | None
+    _reads: tuple[bytes, ...]
+    _scope: Scope
+    _reentrant: bool
+    _crash_release: bool
+    _replicas: int | Unset
     _blocks: OpenBlocks
+    _plan: Plan | None
+    """How it was asked for last by somebody who held nothing."""
+    _template: str | None = None
+    """What the names were made from; see `LockEvent.template`."""
+    _shown_mode: str | None = None
+    """What people call its mode, if that is not what scripts call it."""
+    _hold_type: type[Hold] = Hold
 
     def __init__(
         self,
@@ -178,12 +225,7 @@ class Lock(Acquirable):
             DeadlockDetected: Waiting on would never have ended.
             LockBackendError: Redis could not be asked.
         """
-        wait = get_settings().wait if self._wait is UNSET else self._wait
-        wait = bounded(wait) if bounds.get() else wait
-        outcome = self._acquire_blocking(wait)
-        if isinstance(outcome, Hold):
-            return self._blocks.push(outcome)
-        raise not_available(self._name, outcome, wait)
+        return self._blocks.push(self._enter(UNSET))
 
     def __exit__(
         self,
@@ -196,11 +238,8 @@ class Lock(Acquirable):
 
     async def __aenter__(self) -> Hold:
         """Acquire, or raise; see `__enter__`."""
-        seconds = self._effective_wait(UNSET)
-        outcome = await self._acquire_async(seconds)
-        if isinstance(outcome, Hold):
-            return self._blocks.push(await outcome.__aenter__())
-        raise not_available(self._name, outcome, seconds)
+        hold = await self._aenter(UNSET)
+        return self._blocks.push(await hold.__aenter__())
 
     async def __aexit__(
         self,
@@ -210,6 +249,208 @@ class Lock(Acquirable):
     ) -> None:
         """Release; see `__exit__`."""
         await self._blocks.pop().__aexit__(exc_type, exc, traceback)
+
+    def _acquire_blocking(self, wait: float | None) -> Hold | Refused:
+        side = Side.blocking(self._using)
+        transaction = self._scope.transaction()
+        if transaction is None:
+            return run_blocking(self._acquire(side, wait))
+        taken = Taken(side.backend, frozenset(self._names), self._mode)
+        if not self._reads and (kept := transaction.find(lambda its: its.covers(taken))):
+            replication.require(kept._lease, side.backend.replicas(self._replicas))  # noqa: SLF001 - one package
+            return kept
+        outcome = run_blocking(self._acquire(side, wait))
+        if isinstance(outcome, Hold):
+            transaction.keep(outcome, taken)
+        return outcome
+
+    async def _acquire_async(self, wait: float | None) -> Hold | Refused:
+        self._scope.refuse_async()
+        return await self._acquire(await Side.of_loop(self._using), wait)
+
+    async def _acquire(self, side: Side, wait: float | None) -> Hold | Refused:
+        """Acquire in one step, or, if the names are in several partitions, one partition after another."""
+        plan = self._plan
+        if (
+            plan is None
+            or plan.settings is not get_settings()
+            or plan.backend() is not side.backend
+        ):
+            groups = side.backend.groups(self._names)
+            if len(groups) > 1:
+                return await self._acquire_spread(side, groups, wait)
+            plan = self._plan = self._plan_for(side.backend, groups[0])
+        return await self._acquire_group(side, plan, wait, renew=plan.renews)
+
+    async def _acquire_spread(
+        self, side: Side, groups: list[Group], wait: float | None
+    ) -> Hold | Refused:
+        if self._reads:
+            msg = (
+                f"the locks {self._name} are in several partitions and read= reaches only one: "
+                "read when they are held"
+            )
+            raise ValueError(msg)
+
+        async def take(group: Group, left: float | None) -> Hold | Refused:
+            plan = self._plan_for(side.backend, group)
+            return await self._acquire_group(side, plan, left, renew=True)
+
+        return await spread.acquire(side.driver, take, groups, wait, renew=self._renews)
+
+    def _plan_for(self, backend: Backend, group: Group) -> Plan:
+        """Return how to ask for the locks of `group`."""
+        settings = get_settings()
+        return Plan(
+            settings,
+            weakref.ref(backend),
+            *group,
+            settings.lease_ms if self._lease_ms is UNSET else self._lease_ms,
+            settings.renew if self._renew is UNSET else self._renew,
+            settings.replicas if self._replicas is UNSET else self._replicas,
+        )
+
+    async def _acquire_group(
+        self, side: Side, plan: Plan, wait: float | None, *, renew: bool
+    ) -> Hold | Refused:
+        """Acquire the locks of one partition; a hold nested in what the caller has needs no round trip."""
+        if self._reads and side.backend.in_cluster:
+            require_slot(self._reads, plan.keys)
+        if side.session.held:
+            taken = Taken(side.backend, frozenset(plan.names), self._mode)
+            nested = await reenter(
+                taken, side.session, side.driver, wait, self._reads, reentrant=self._reentrant
+            )
+            if isinstance(nested, Hold):
+                await self._require_replicas(side, nested)
+            if nested is not None:
+                return nested
+        if not self._crash_release:
+            return await self._acquire_new(side, plan, wait, renew=renew)
+        renewer = side.backend.patient(side.driver) if plan.replicas else side.renewer
+        with renewer.listening():
+            return await self._acquire_new(side, plan, wait, renew=renew)
+
+    async def _require_replicas(self, side: Side, nested: Hold) -> None:
+        """Release a nested hold and raise LockError if it asks for more replicas than the outer one has."""
+        try:
+            replication.require(nested._lease, side.backend.replicas(self._replicas))  # noqa: SLF001 - one package
+        except LockError:
+            await nested._release_surely(side.driver)  # noqa: SLF001
+            raise
+
+    async def _acquire_new(
+        self, side: Side, plan: Plan, wait: float | None, *, renew: bool
+    ) -> Hold | Refused:
+        """Acquire what the caller has not yet: by local hand-over, if LOCAL_BATCH allows it, or from Redis."""
+        request = self._request(side, plan)
+        patience, most = plan.settings.deadlock_timeout, plan.settings.local_batch
+        line = before = None
+        won: Won | Refused
+        if most and wait != 0 and not request.replicas and self._may_pass:
+            won, line, before = await lines.acquire(
+                side.driver, request, wait, patience, renew, most
+            )
+        else:
+            asked = request
+            if request.replicas:
+                asked = replication.with_confirmation(side.driver, request)
+            won = await acquire.acquire(side.driver, asked, wait, patience)
+        if isinstance(won, Refused):
+            return won
+        return await self._holding(side, request, won, wait, line, before, renew=renew)
+
+    async def _holding(
+        self,
+        side: Side,
+        request: Request,
+        won: Won,
+        wait: float | None,
+        line: lines.Line | None = None,
+        before: Lease | None = None,
+        *,
+        renew: bool,
+    ) -> Hold:
+        """Return the hold of what was won, renewed and found by later acquires; interrupted, it takes that back."""
+        driver, renewer = side.driver, side.renewer
+        hold: Hold | None = None
+        try:
+            if request.replicas:
+                renewer = side.backend.patient(driver)
+                lease = Lease(request, won.deadline, won.fencing_token, name=self._name)
+                read = await replication.confirm(driver, lease, won.read)
+                won = won._replace(deadline=lease.deadline, read=read, since=lease.since)
+            lease = Lease(
+                request,
+                won.deadline,
+                won.fencing_token,
+                name=self._name,
+                mode=self._shown_mode,
+                renews=renew,
+                since=won.since,
+            )
+            read = checked_replies(won.read) if won.read else won.read
+            tenure = Tenure(lease, renewer)
+            hold = self._hold_type(side.backend, tenure, read)
+            if line is not None:
+                lease.line = line
+            if before is not None:
+                lease.takes_over(before.token)
+            renewer.add(lease)
+            if not renew and before is None:
+                note_unconfirmed(lease.token)  # it ends by itself: no dead end for whoever waits
+            whose = side.session
+            if won.waited or line is not None or whose.call is not None:
+                # Whoever was told of contention may have had asgiref change whose call this is.
+                whose = session(task=side.task)
+            tenure.begin(hold, whose.held, side.backend)
+            if observing.counted("acquired", request, driver, won.waited):
+                await tell_acquired(driver, lease, wait=wait, waited=won.waited)
+                # Whoever listened may have had asgiref change whose call this is.
+                tenure.find_in(session(task=side.task).held)
+        except BaseException:
+            await _take_back(driver, request, hold, line, before)
+            raise
+        return hold
+
+    def _request(self, side: Side, plan: Plan) -> Request:
+        unit = task_unit() if side.task else f"thread {side.session.thread.name}"
+        ear = side.backend.own_channel if self._crash_release else None
+        return Request(
+            plan.keys,
+            # Chosen before the first byte is sent, so that it can be taken back.
+            new_token(side.session),
+            plan.lease_ms,
+            self._mode,
+            identity.written(identity.process.pid, unit, self._label, ear),
+            self._reads,
+            plan.names,
+            self._template,
+            plan.replicas,
+        )
+
+    @property
+    def _may_pass(self) -> bool:
+        """Whether a hold of it may pass to another thread or task of this process."""
+        return (
+            self._mode == "exclusive"
+            and len(self._names) == 1
+            and not self._reads
+            and not self._crash_release
+        )
+
+    @property
+    def _renews(self) -> bool:
+        return get_settings().renew if self._renew is UNSET else self._renew
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy, or who unpickles it, may have other settings; and connections stay where they are.
+        return {**vars(self), "_plan": None}
+
+    @property
+    def mode(self) -> str:
+        """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
+        return self._shown_mode or self._mode
 
     def _enter(self, wait: float | Unset | None) -> Hold:
         seconds = self._effective_wait(wait)
@@ -229,6 +470,30 @@ class Lock(Acquirable):
         if wait is not UNSET:
             return bounded(wait_seconds(wait))
         return bounded(get_settings().wait if self._wait is UNSET else self._wait)
+
+
+async def _take_back(
+    driver: Driver,
+    request: Request,
+    hold: Hold | None,
+    line: lines.Line | None,
+    before: Lease | None,
+) -> None:
+    """Give up what was won, or had passed to us from `before`, and the `hold` of it, if there is one; it need not have begun."""
+    if hold is not None:
+        tenure = hold._tenure  # noqa: SLF001 - one package
+        if not tenure.leave(hold):
+            tenure.lease.lost = True  # for who was told, and took it again
+        tenure.lease.ended = True
+        tenure.renewer.discard(tenure.lease)
+    if line is not None:
+        line.end(request.token)
+    try:
+        if before is not None:
+            # First: Redis may be learning this moment that the hold is ours.
+            await acquire.take_back(driver, replace(request, token=before.token))
+    finally:
+        await acquire.take_back(driver, request)
 
 
 class HoldContext:

@@ -45,7 +45,7 @@ def _checked(
         "_reentrant": checked_flag("reentrant", reentrant),
         "_crash_release": checked_crash_release(crash_release, known),
         "_replicas": checked_replicas(replicas),
-        "_terms": [],
+        "_plan": None,
     }
 
 

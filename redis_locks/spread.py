@@ -22,7 +22,6 @@ from redis_locks.exceptions import LockError, LockLost
 from redis_locks.holds import Hold
 from redis_locks.identity import note_unconfirmed
 from redis_locks.keys import Group
-from redis_locks.possession import Possession
 from redis_locks.store import Refused
 from redis_locks.tenure import Tenure
 
@@ -64,15 +63,13 @@ class SpreadHold(Hold):
         self._parts = tuple(parts)
         self._mode = first.mode
 
-    _simple = False
-
     @property
     def mode(self) -> str:
         """How all of its locks are held; the parts may differ when a change of it has failed."""
         return self._mode
 
     @property
-    def parts(self) -> Sequence[Possession]:
+    def parts(self) -> Sequence[Hold]:
         """The holds of its partitions."""
         return self._parts
 

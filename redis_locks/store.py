@@ -12,7 +12,6 @@ from redis_locks.claims import FIELDS
 from redis_locks.drivers.base import Call, Link, LinkBroken
 from redis_locks.exceptions import LockLost
 from redis_locks.keys import Keys
-from redis_locks.packed import Packed, packed
 from redis_locks.scripts import Script
 
 
@@ -34,8 +33,6 @@ class Request:
     template: str | None = None
     replicas: int = 0
     """How many replicas have to know of the grant, and of each extend, before it counts."""
-    packed: Packed | None = None
-    """Its calls, unless it was made from another one with other `keys`: whoever uses them looks for that."""
 
     @property
     def name(self) -> str:
@@ -88,24 +85,18 @@ async def acquire(
     for this request, which saves looking for its place in the queue. Raises LockLost for an upgrade whose
     shared hold is lost.
     """
-    call = acquire_call(request, link.listener, wait_ms, first=first)
+    call = acquire_call(request, link.listener, wait_ms, how=int(first))
     answer, read = await link.call_and_read(scripts.ACQUIRE, call, request.reads)
     return acquire_reply(answer, request.token, read)
 
 
-def acquire_call(request: Request, listener: str, wait_ms: int, *, first: bool) -> Call:
-    """Return the call that takes the locks or joins the queue; see `acquire`."""
+def acquire_call(request: Request, listener: str, wait_ms: int, *, how: int) -> Call:
+    """Return the call that takes the locks or joins the queue; see `acquire`.
+
+    `how`: 0 the token asked before, 1 it asks first, 2 it asks first and reads no reply.
+    """
     token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
-    return request.keys, (token, lease_ms, mode, who, listener, wait_ms, int(first))
-
-
-def question(request: Request, token: bytes, listener: str, wait_ms: int, how: int) -> bytes:
-    """Return the same, packed, for who never asked before; `how`: 1, or 2 for a caller that reads no reply."""
-    ready, keys = request.packed, request.keys
-    if ready is None or ready.keys is not keys:
-        ready = packed(keys)
-    rest = request.lease_ms, request.mode, request.who, listener, wait_ms, how
-    return ready.acquire(token, rest)
+    return request.keys, (token, lease_ms, mode, who, listener, wait_ms, how)
 
 
 def acquire_reply(reply: object, token: str, read: list[Any] | None = None) -> Granted | Refused:
@@ -266,7 +257,7 @@ async def ask_and_detect(
     `detection` is what `detect_call` returned: it has the line of code that waits, and the tokens, with spaces between, that hold
     but that nobody uses any more.
     """
-    call = acquire_call(request, link.listener, wait_ms, first=first)
+    call = acquire_call(request, link.listener, wait_ms, how=int(first))
     then = link.packed(scripts.DETECT, detection)
     answer, (*read, found) = await link.call_and_read(scripts.ACQUIRE, call, (*request.reads, then))
     outcome = acquire_reply(answer, request.token, read)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 from typing import Any, cast
@@ -70,9 +70,8 @@ class AsyncLink(asyncio.Protocol, ServerLink):
             self._take_over(connection)
             # The nodes of a cluster pass on what is sent to the ear, but not grants.
             own = () if self._endpoint.in_cluster else (self.channel.encode(),)
-            subscribed, *_ = await self._round_trip(
-                [pack_command(b"SUBSCRIBE", each) for each in (*own, self._ear)]
-            )
+            subscribe = [pack_command(b"SUBSCRIBE", each) for each in (*own, self._ear)]
+            subscribed, *_ = await self.round_trip(b"".join(subscribe), len(subscribe))
         except (redis_errors.RedisError, OSError, TimeoutError) as error:
             self.close()
             raise connection_error(error, self._endpoint) from error
@@ -151,11 +150,8 @@ class AsyncLink(asyncio.Protocol, ServerLink):
             else:
                 self._overdue = asyncio.get_running_loop().call_later(left, self._watch)
 
-    async def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
-        return [await reply for reply in self.ask(b"".join(commands), len(commands))]
-
-    def ask(self, commands: bytes, number: int = 1) -> list[asyncio.Future[Any]]:
-        """Send `number` packed commands at once and return where their replies come; see `OpenLink`."""
+    async def round_trip(self, commands: bytes, number: int) -> list[Any]:
+        """Send packed commands at once and return their replies as they come; see `Link`."""
         if self.broken or self._transport is None or self._transport.is_closing():
             closed = LinkBroken("the connection was closed")
             self._break(closed)  # so that it is not given out again
@@ -171,7 +167,7 @@ class AsyncLink(asyncio.Protocol, ServerLink):
             self._replies.append((future, now))
         if self._overdue is None:
             self._overdue = loop.call_later(self._endpoint.reply_timeout, self._watch)
-        return futures
+        return [await future for future in futures]
 
     @property
     def is_waiting(self) -> bool:

@@ -17,6 +17,8 @@ class AsyncDriver:
     """The driver of one event loop."""
 
     suspends = True
+    skips_replies: bool | None = False
+    parks = False
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description
@@ -39,14 +41,10 @@ class AsyncDriver:
             self._unshared = UnsharedDriver(self._endpoint, self._prefix)
         return self._unshared
 
-    def open_link(self) -> AsyncLink | None:
-        """Return the loop's link if it is open; see `OpenDriver`."""
-        link = self._link
-        return link if link is not None and not link.broken else None
-
     async def checkout(self) -> Link:
         """Return the loop's link; open it first if it is not there or broken."""
-        if link := self.open_link():
+        link = self._link
+        if link is not None and not link.broken:
             return link
         async with self._opening:
             if self._link is None or self._link.broken:
@@ -58,6 +56,10 @@ class AsyncDriver:
     async def checkout_to_wait(self) -> Link:
         """Return the loop's link: all its tasks share it."""
         return await self.checkout()
+
+    def sits(self, link: Link) -> bool:  # noqa: ARG002 - as `Driver`
+        """Return True: whoever asked over it waits there, too."""
+        return True
 
     async def seat(self, link: Link) -> Link:
         """Return `link`: whoever asked over it waits there, too."""

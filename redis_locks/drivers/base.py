@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
 
@@ -33,6 +33,10 @@ class CutShort(Unreachable):
 
 CUT_SHORT: Final = 5.0
 """Seconds for which a server whose connections are cut short may be there: after that, it is not."""
+
+
+PARKED: Final = "+"
+"""At the end of the listener that scripts know: the waiter waits for its turn in a list as well."""
 
 
 class Link(Protocol):
@@ -82,59 +86,22 @@ class Link(Protocol):
     async def receive(self, token: str, timeout: float) -> bytes | None:
         """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
 
-
-PARKED: Final = "+"
-"""At the end of the listener that scripts know: it waits for its turn in a list as well; see `parked`."""
-
-
-class PromptLink(Link, Protocol):
-    """A link that one thread uses, which it blocks: nothing needs to be awaited. See `express`."""
-
     quick_keys: frozenset[bytes] | None
-    """Keys of the locks that we waited for briefly, on this link, last; see `silent`."""
+    """Keys of the locks that were waited for briefly on this link, last: they are asked for without a reply."""
 
-    def hears_itself(self) -> bool:
-        """Whether it hears what a script tells it that it runs itself, also without a reply."""
+    def can_skip_replies(self) -> bool:
+        """Whether this link hears what its own scripts tell it, also if their replies are skipped."""
 
-    def listens_parked(self) -> bool:
+    async def listens_parked(self) -> bool:
         """Whether it listens, from now on, as `PARKED` says; False if it may not. Raises LinkBroken."""
 
-    def exchange(
-        self,
-        commands: bytes,
-        number: int = 1,
-        meanwhile: Callable[[], object] | None = None,
-        token: bytes | None = None,
-    ) -> list[Any]:
-        """Send `number` packed commands at once and return their replies as they come. Raises LinkBroken.
+    async def round_trip(self, commands: bytes, number: int) -> list[Any]:
+        """Send `number` packed commands at once and return their replies as they come. Raises LinkBroken."""
 
-        `meanwhile` is called as soon as they are sent: what it does takes no time while the server is at work.
-        `token`: keep messages for it, and no others, from now on, as `listen`.
-        """
+    async def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
+        """Send packed commands that have no reply; wait for a message for `token`, at most `timeout` seconds.
 
-    def message_for(self, token: str, timeout: float) -> bytes | None:
-        """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
-
-    def message_after(
-        self,
-        commands: bytes,
-        token: bytes,
-        timeout: float,
-        meanwhile: Callable[[], object] | None = None,
-    ) -> bytes | None:
-        """Send packed commands that the server replies to by a message for `token`, if at all; wait so long for that.
-
-        `meanwhile` is as for `exchange`. Raises LinkBroken, and Answered.
-        """
-
-
-class OpenLink(Link, Protocol):
-    """A link that all tasks of an event loop share. See `express`."""
-
-    def ask(self, commands: bytes, number: int = 1) -> Sequence[Awaitable[Any]]:
-        """Send `number` packed commands at once and return where their replies come, which may raise LinkBroken.
-
-        Raises LinkBroken.
+        Raises LinkBroken, and Answered.
         """
 
 
@@ -144,6 +111,7 @@ class CallingLink:
     __slots__ = ()
 
     tunes_in = False
+    quick_keys: frozenset[bytes] | None = None
 
     async def tune_in(self, keys: Sequence[bytes]) -> None:
         """Nothing to do: one channel serves all locks."""
@@ -161,6 +129,22 @@ class CallingLink:
 
         return pack_call(script, call)
 
+    def can_skip_replies(self) -> bool:
+        """Return False: several tasks or threads share what comes; see `Link`."""
+        return False
+
+    async def listens_parked(self) -> bool:
+        """Return False; see `Link`."""
+        return False
+
+    async def round_trip(self, commands: bytes, number: int) -> list[Any]:
+        """Send packed commands; see `Link`."""
+        raise NotImplementedError
+
+    async def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
+        """Send packed commands that have no reply; see `Link`."""
+        raise NotImplementedError
+
     async def call(self, script: Script, call: Call) -> Any:
         """Run a script; see `Link`."""
         reply, _ = await self.call_and_read(script, call, ())
@@ -176,6 +160,15 @@ class Driver(Protocol):
 
     reply_timeout: float
     """Seconds until an unanswered command counts as failed."""
+
+    skips_replies: bool | None
+    """Whether the server sends no reply if it is told so; None: not known yet."""
+
+    parks: bool
+    """Whether it may wait for its turn in a list, as far as it is known."""
+
+    def sits(self, link: Link) -> bool:
+        """Whether to wait in a queue that was joined over `link` on that very link; see `seat`."""
 
     def unshared(self) -> Driver:
         """Return a driver to the same server whose links have one user at a time.
@@ -215,33 +208,6 @@ class Driver(Protocol):
 
     async def finish(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run clean-up to its end, whatever cancels the caller meanwhile."""
-
-
-class PromptDriver(Driver, Protocol):
-    """A driver that has links of which nothing needs to be awaited; see `express`."""
-
-    parks: bool
-    """Whether it may wait for its turn with what it reads then behind that, as far as it is known; see `parked`."""
-
-    skips_replies: bool | None
-    """Whether the server sends no reply if it is told so; None: not known yet."""
-
-    @property
-    def pop_idle(self) -> Callable[[], PromptLink]:
-        """Returns a link that is idle now, or raises IndexError."""
-
-    def idle_link_to_wait(self) -> PromptLink | None:
-        """Return a link that is idle now for somebody who may have to wait, if there is one for that."""
-
-    def sits(self, link: PromptLink) -> bool:
-        """Whether to wait in a queue that was joined over `link` on that very link; see `seat`."""
-
-
-class OpenDriver(Driver, Protocol):
-    """A driver with one link for all tasks of an event loop; see `express`."""
-
-    def open_link(self) -> OpenLink | None:
-        """Return that link if it is open."""
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:

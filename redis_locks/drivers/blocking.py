@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
-from redis_locks.drivers.base import Link, PromptLink
+from redis_locks.drivers.base import Link
 from redis_locks.drivers.bells import ThreadBell
 from redis_locks.drivers.blocking_link import BlockingLink, EarLink
 from redis_locks.drivers.crowd import Crowd, CrowdLink
@@ -64,7 +64,6 @@ class BlockingDriver:
     def forget(self) -> None:
         """Start empty: after a fork the links are the parent's."""
         self._idle: deque[BlockingLink] = deque()
-        self.pop_idle = self._idle.pop
         self._open: WeakSet[BlockingLink] = WeakSet()
         self._alone: set[int] = set()
         self._wanting: deque[_Place] = deque()
@@ -97,9 +96,7 @@ class BlockingDriver:
         if len(self._alone) >= ALONE and (shares := self._crowd.join(self)) is not None:
             return shares
         try:
-            return (
-                self._idle.pop()
-            )  # nearly always; a call of the next one costs as much as all this
+            return self._idle.pop()
         except IndexError:
             return await self.checkout_for_asking()
 
@@ -159,17 +156,8 @@ class BlockingDriver:
                 self._opening.append(None)
         return grows
 
-    def idle_link_to_wait(self) -> BlockingLink | None:
-        """Return an idle link for one of the first few that wait; see `PromptDriver`."""
-        if len(self._alone) < ALONE:
-            try:
-                return self._idle.pop()
-            except IndexError:
-                pass
-        return None
-
-    def sits(self, link: PromptLink) -> bool:
-        """Whether it is one of the first few that wait; see `PromptDriver`."""
+    def sits(self, link: Link) -> bool:
+        """Whether it is one of the first few that wait; see `Driver`."""
         if len(self._alone) >= ALONE or not isinstance(link, BlockingLink):
             return False
         link.seats = self._alone

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
@@ -83,9 +83,8 @@ class BlockingLink(ServerLink):
         self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
         not_inherited(self)
         if channel:
-            (subscribed,) = run_blocking(
-                self._round_trip((pack_command(b"SUBSCRIBE", channel.encode()),))
-            )
+            subscribe = pack_command(b"SUBSCRIBE", channel.encode())
+            (subscribed,) = run_blocking(self.round_trip(subscribe, 1))
             if isinstance(subscribed, ErrorReply):
                 self.close()
                 raise reply_error(subscribed, endpoint)
@@ -112,24 +111,10 @@ class BlockingLink(ServerLink):
         elif push[0] == b"sunsubscribe":
             self.channels.discard(push[1].decode())
 
-    async def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
-        return self.exchange(b"".join(commands), len(commands)) if commands else []
-
-    def exchange(
-        self,
-        commands: bytes,
-        number: int = 1,
-        meanwhile: Callable[[], object] | None = None,
-        token: bytes | None = None,
-    ) -> list[Any]:
-        """Send packed commands at once and return their replies as they come; see `PromptLink`."""
-        # Not divided further: each function of a round trip, of which every lock needs two, counts.
-        if token is not None:
-            self._token, self._message = token, b""  # as `listen`
+    async def round_trip(self, commands: bytes, number: int) -> list[Any]:
+        """Send packed commands at once and return their replies as they come; see `Link`."""
         try:
             self._socket.sendall(commands)
-            if meanwhile is not None:
-                meanwhile()
             came = self._parser.feed(self._socket.recv(_READ_SIZE))
             if len(came) == number and Push not in map(type, came):
                 return came
@@ -160,12 +145,8 @@ class BlockingLink(ServerLink):
         if token.encode() == self._token:
             self._token = self._message = b""
 
-    async def receive(self, token: str, timeout: float) -> bytes | None:
+    async def receive(self, token: str, timeout: float) -> bytes | None:  # noqa: ARG002 - it listens for one only
         """Wait for a message for `token`; see `Link`."""
-        return self.message_for(token, timeout)
-
-    def message_for(self, token: str, timeout: float) -> bytes | None:  # noqa: ARG002 - it listens for one only
-        """Wait for a message as `receive` does; see `PromptLink`."""
         until = time.monotonic() + timeout
         channels = len(self.channels)
         try:
@@ -187,8 +168,8 @@ class BlockingLink(ServerLink):
         message, self._message = self._message, b""
         return message
 
-    def hears_itself(self) -> bool:
-        """Whether it hears what its own scripts tell it; see `PromptLink`.
+    def can_skip_replies(self) -> bool:
+        """Whether it hears what its own scripts tell it; see `Link`.
 
         Before Redis 7.0.10, `CLIENT REPLY SKIP` held back messages, too (https://github.com/redis/redis/pull/11875).
         """
@@ -198,27 +179,20 @@ class BlockingLink(ServerLink):
         )
         return not (server == "redis" and re.fullmatch(r"7\.0\.\d", version))
 
-    def listens_parked(self) -> bool:
-        """Whether it listens, from now on, where it is told of its turn; see `PromptLink`."""
+    async def listens_parked(self) -> bool:
+        """Whether it listens, from now on, where it is told of its turn; see `Link`."""
         if not self._parks:
-            (reply,) = self.exchange(pack_command("SUBSCRIBE", f"{self.channel}{PARKED}"))
+            subscribe = pack_command("SUBSCRIBE", f"{self.channel}{PARKED}")
+            (reply,) = await self.round_trip(subscribe, 1)
             self._parks = isinstance(reply, Push)
         return self._parks
 
-    def message_after(
-        self,
-        commands: bytes,
-        token: bytes,
-        timeout: float,
-        meanwhile: Callable[[], object] | None = None,
-    ) -> bytes | None:
-        """Send packed commands, and wait for a message in place of replies; see `PromptLink`."""
+    async def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
+        """Send packed commands, and wait for a message in place of replies; see `Link`."""
         start = token + b" "
         left, until = timeout, time.monotonic() + timeout
         try:
             self._socket.sendall(commands)
-            if meanwhile is not None:
-                meanwhile()
             while left > 0:
                 self._socket.settimeout(left)
                 try:

@@ -25,6 +25,8 @@ class ClusterDriver:
     """Hands out links to a cluster, over a driver of each of its nodes."""
 
     suspends = False
+    skips_replies: bool | None = False
+    parks = False
 
     def __init__(self, nodes: Nodes) -> None:
         self.description = nodes.description
@@ -46,6 +48,10 @@ class ClusterDriver:
     async def checkout_to_wait(self) -> Link:
         """Return a link; see `Driver`."""
         return await self.checkout()
+
+    def sits(self, link: Link) -> bool:  # noqa: ARG002 - as `Driver`
+        """Return True: whoever asked over it waits there, too."""
+        return True
 
     async def seat(self, link: Link) -> Link:
         """Return `link`: whoever asked over it waits there, too."""

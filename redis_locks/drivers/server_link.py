@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from redis_locks.drivers.base import Call, CallingLink, LinkBroken
@@ -20,10 +20,6 @@ class ServerLink(CallingLink):
 
     _endpoint: Endpoint
 
-    async def _round_trip(self, commands: Collection[bytes]) -> list[Any]:
-        """Send commands at once, and return their replies as they come. Raises LinkBroken."""
-        raise NotImplementedError
-
     def _break(self, error: LinkBroken) -> None:
         """Be of no more use, because of `error`."""
         raise NotImplementedError
@@ -38,14 +34,17 @@ class ServerLink(CallingLink):
         self, script: Script, call: Call, reads: Sequence[bytes]
     ) -> tuple[Any, list[Any]]:
         """Run a script and commands after it in one round trip; see `Link`."""
-        reply, *rest = await self._round_trip((pack_call(script, call), *reads))
+        packet = pack_call(script, call)
+        if reads:
+            packet = b"".join((packet, *reads))
+        reply, *rest = await self.round_trip(packet, 1 + len(reads))
         if isinstance(reply, ErrorReply):
             reply, *rest = await self._again(reply, script, call, reads)
         return reply, rest
 
     async def call(self, script: Script, call: Call) -> Any:
         """Run a script; see `Link`."""
-        replies = await self._round_trip((pack_call(script, call),))
+        replies = await self.round_trip(pack_call(script, call), 1)
         if isinstance(replies[0], ErrorReply):
             replies = await self._again(replies[0], script, call)
         return replies[0]
@@ -56,21 +55,21 @@ class ServerLink(CallingLink):
         """Ask again with the text of the script, if the server does not know it; raise what else it refused."""
         if not unknown_script(error):
             raise self._refusal(error)
-        replies = await self._round_trip((pack_call(script, call, whole=True), *reads))
+        packet = b"".join((pack_call(script, call, whole=True), *reads))
+        replies = await self.round_trip(packet, 1 + len(reads))
         if isinstance(replies[0], ErrorReply):
             raise self._refusal(replies[0])
         return replies
 
     async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:  # noqa: ARG002 - as `Link`
         """Run commands in one round trip; see `Link`."""
-        return await self._round_trip(reads)
+        return await self.round_trip(b"".join(reads), len(reads)) if reads else []
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         """Run a script many times in one round trip; see `Link`."""
         for whole in (False, True):
-            replies = await self._round_trip(
-                [pack_call(script, call, whole=whole) for call in calls]
-            )
+            packed = [pack_call(script, call, whole=whole) for call in calls]
+            replies = await self.round_trip(b"".join(packed), len(packed)) if packed else []
             if not any(map(unknown_script, replies)):
                 break
         return [

@@ -7,8 +7,8 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any, NoReturn
 
-from redis_locks import spread, store, waiting
-from redis_locks.attempts import Won
+from redis_locks import acquire, spread, store
+from redis_locks.acquire import Won
 from redis_locks.drivers.base import Driver, LinkBroken
 from redis_locks.exceptions import LockBackendError
 from redis_locks.holds import Hold
@@ -87,13 +87,15 @@ class RowSet(Lock):
         """Return a hold of all, or who still held one of them after `wait` seconds."""
         groups = side.backend.groups(self._names)
         if len(groups) == 1:
-            return await self._acquire_new(side, groups[0], wait, renew=self._renews)
+            plan = self._plan_for(side.backend, groups[0])
+            return await self._acquire_new(side, plan, wait, renew=self._renews)
 
         async def take(group: Group, left: float | None) -> Hold | Refused:
             names = set(group[0])
             part = [row for row in self._rows if row.name in names]
             wanted = RowSet(part, self.row_mode, **self._options)
-            outcome = await wanted._acquire_new(side, group, left, renew=True)
+            plan = wanted._plan_for(side.backend, group)
+            outcome = await wanted._acquire_new(side, plan, left, renew=True)
             if isinstance(outcome, Refused):
                 return outcome._replace(place=self._names.index(group[0][outcome.place]))
             return outcome
@@ -157,7 +159,7 @@ async def _take(
         raise LockBackendError(msg) from failure
     except BaseException:
         if sent:
-            await waiting.take_back(driver, request)
+            await acquire.take_back(driver, request)
         raise
 
 

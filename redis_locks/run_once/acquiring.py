@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from redis_locks import observing, waiting
+from redis_locks import acquire, observing
 from redis_locks.conf import UNSET, Unset
 from redis_locks.contention import not_available
 from redis_locks.drivers.base import run_blocking
@@ -129,7 +129,7 @@ class Job(NamedTuple):
             # Interrupted before its caller got to see it, who else would be told that it was
             # dropped without release.
             lease.ended = lease.lost = True
-            await waiting.take_back(side.driver, request)
+            await acquire.take_back(side.driver, request)
             await side.driver.finish(tell_released(side.driver, lease))
             raise
         return attempt

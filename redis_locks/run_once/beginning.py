@@ -7,8 +7,8 @@ from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
-from redis_locks import waiting
-from redis_locks.attempts import Won
+from redis_locks import acquire
+from redis_locks.acquire import Won
 from redis_locks.conf import get_settings
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable
 from redis_locks.exceptions import LockBackendError
@@ -56,7 +56,7 @@ async def begin(
             left = until - monotonic()
             if left <= 0:
                 break
-            granted = await waiting.acquire(
+            granted = await acquire.acquire(
                 driver, request, None if wait is None else left, get_settings().deadlock_timeout
             )
             if not isinstance(granted, Won):
@@ -70,7 +70,7 @@ async def begin(
     except BaseException as error:
         # Unless there is nobody to give anything back to.
         if not isinstance(error.__cause__, Unreachable):
-            await waiting.take_back(driver, request)
+            await acquire.take_back(driver, request)
         raise
     return outcome
 

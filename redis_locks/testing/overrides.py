@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 from django.test.utils import TestContextDecorator
 
-from redis_locks import backends, lines, observing, waiting
-from redis_locks.attempts import Won
+from redis_locks import acquire, backends, lines, observing
+from redis_locks.acquire import Won
 from redis_locks.drivers.base import Driver
 from redis_locks.lines import Got
 from redis_locks.store import Refused, Request
@@ -53,7 +53,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
         with ExitStack() as patches:
             patches.enter_context(patch.object(backends, "known", everywhere))
             # Higher than the driver, because a wait must not take its time here.
-            patches.enter_context(patch.object(waiting, "acquire", _acquire))
+            patches.enter_context(patch.object(acquire, "acquire", _acquire))
             patches.enter_context(patch.object(lines, "acquire", _acquire_in_line))
             self._enabled.append(patches.pop_all())
 

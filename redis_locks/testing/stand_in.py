@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, Literal, TypeVar
 
 from redis_locks import modes, scripts
-from redis_locks.attempts import Won
+from redis_locks.acquire import Won
 from redis_locks.backends import Backend
 from redis_locks.conf import Unset, get_settings
 from redis_locks.drivers.base import Call
@@ -56,7 +56,7 @@ class StandIn(Backend):
         super().__init__(Endpoint.from_url("unix:///no-server"), get_settings().prefix, 1)
         self.description = f"override_locks({outcome!r})"
         self._memory = _Memory(outcome, self.description)
-        self.driver, self.prompt = _BlockingMemory(self._memory), None
+        self.driver = _BlockingMemory(self._memory)
         # Used through its methods only.
         self.renewer = _Renewed(self._memory)  # type: ignore[assignment]
 
@@ -106,7 +106,7 @@ class _Memory:
         }
 
     async def acquire(self, request: Request, wait: float | None) -> Won | Refused:
-        """What `waiting.acquire` returns, at once."""
+        """What `acquire.acquire` returns, at once."""
         if self._outcome == "busy":
             return self._refuse(request, wait)
         if request.reads:

@@ -8,10 +8,10 @@ import redis
 
 from redis_locks import store
 from tests.contract.turns import turns
-from tests.contract.ways import both_ways, one_way, own_server
+from tests.contract.ways import one_way, own_server
 from tests.contract.world import Observer, Tasks, Threads, World
 
-__all__ = ["both_ways", "one_way", "own_server", "turns"]
+__all__ = ["one_way", "own_server", "turns"]
 
 
 @pytest.fixture(params=[Threads, Tasks], ids=["blocking", "async"])

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
+from inspect import iscoroutinefunction
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -96,20 +97,20 @@ class Stage(NamedTuple):
         self, script: Script, *, before: Happening = nothing, after: Happening = nothing
     ) -> AbstractContextManager[None]:
         """Let things happen before the next call of the script is sent, and after its reply."""
-        sent = BlockingLink, ("exchange", "message_after")
+        sent = BlockingLink, ("round_trip", "message_after")
         return once(*sent, lambda commands, *_: script.sha in commands, before, after)
 
     def aasking(
         self, script: Script, *, before: Happening = nothing, after: Happening = nothing
     ) -> AbstractContextManager[None]:
         """Let things happen before a task sends the next call of the script, and before it has its reply."""
-        return once(AsyncLink, "ask", lambda sent, *_: script.sha in sent, before, after)
+        return once(AsyncLink, "round_trip", lambda sent, *_: script.sha in sent, before, after)
 
     def listening(
         self, *, before: Happening = nothing, after: Happening = nothing
     ) -> AbstractContextManager[None]:
         """Let things happen before a waiter listens, and after it has heard something."""
-        heard = BlockingLink, ("message_for", "message_after")
+        heard = BlockingLink, ("receive", "message_after")
         return once(*heard, lambda *_: True, before, after)
 
 
@@ -117,8 +118,10 @@ def deaf() -> AbstractContextManager[object]:
     """Nobody hears the message that a silent question is answered by."""
     plain = BlockingLink.message_after
 
-    def message_after(link: BlockingLink, sent: bytes, token: bytes, *args: Any) -> bytes | None:
-        return plain(link, sent, b"another than " + token, *args)
+    async def message_after(
+        link: BlockingLink, sent: bytes, token: bytes, *args: Any
+    ) -> bytes | None:
+        return await plain(link, sent, b"another than " + token, *args)
 
     return patch.object(BlockingLink, "message_after", message_after)
 
@@ -135,7 +138,7 @@ def once(
     due = [True]
 
     def disturbed(plain: Callable[..., Any]) -> Callable[..., Any]:
-        def call(its: Any, *args: Any, **options: Any) -> Any:
+        def promptly(its: Any, *args: Any, **options: Any) -> Any:
             if not due or not applies(*args):
                 return plain(its, *args, **options)
             due.clear()
@@ -144,7 +147,16 @@ def once(
             after(its)
             return result
 
-        return call
+        async def call(its: Any, *args: Any, **options: Any) -> Any:
+            if not due or not applies(*args):
+                return await plain(its, *args, **options)
+            due.clear()
+            before(its)
+            result = await plain(its, *args, **options)
+            after(its)
+            return result
+
+        return call if iscoroutinefunction(plain) else promptly
 
     names = (methods,) if isinstance(methods, str) else methods
     with patch.multiple(of, **{name: disturbed(getattr(of, name)) for name in names}):
@@ -156,29 +168,24 @@ def once(
 def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
     """The scripts that the server has run for a driver and replied to, in order."""
     ran: list[Script] = []
-    plain, plain_ask = BlockingLink.exchange, AsyncLink.ask
+    plain = {kind: kind.round_trip for kind in (BlockingLink, AsyncLink)}
     plain_after = BlockingLink.message_after
 
     def record(link: BlockingLink | AsyncLink, sent: bytes) -> None:
         if link._endpoint is driver._endpoint:
             ran.extend(each for each in COUNTED if each.sha in sent or each.text in sent)
 
-    def exchange(link: BlockingLink, sent: bytes, *args: Any) -> list[Any]:
-        replies = plain(link, sent, *args)
-        record(link, sent)
-        return replies
-
-    def message_after(link: BlockingLink, sent: bytes, *args: Any) -> bytes | None:
-        record(link, sent)
-        return plain_after(link, sent, *args)
-
-    def ask(link: AsyncLink, sent: bytes, number: int = 1) -> list[asyncio.Future[Any]]:
-        replies = plain_ask(link, sent, number)
-        replies[-1].add_done_callback(
-            lambda reply: reply.cancelled() or reply.exception() or record(link, sent)
+    async def round_trip(link: Any, sent: bytes, number: int) -> list[Any]:
+        replies = await plain[AsyncLink if isinstance(link, AsyncLink) else BlockingLink](
+            link, sent, number
         )
+        record(link, sent)
         return replies
 
-    blocking = patch.multiple(BlockingLink, exchange=exchange, message_after=message_after)
-    with blocking, patch.object(AsyncLink, "ask", ask):
+    async def message_after(link: BlockingLink, sent: bytes, *args: Any) -> bytes | None:
+        record(link, sent)
+        return await plain_after(link, sent, *args)
+
+    blocking = patch.multiple(BlockingLink, round_trip=round_trip, message_after=message_after)
+    with blocking, patch.object(AsyncLink, "round_trip", round_trip):
         yield ran

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, attempts
+from redis_locks import Lock, acquire
 from redis_locks.backends import backend_for
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.blocking_link import BlockingLink
@@ -24,13 +24,13 @@ def driver(redis_server: object, monkeypatch: pytest.MonkeyPatch) -> BlockingDri
     """Of waiters that hear nothing, and for whom it is at once as late as they would listen until."""
     ahead = 0.0
 
-    def hear_nothing(_: BlockingLink, token: str, timeout: float) -> None:
+    async def hear_nothing(_: BlockingLink, token: str, timeout: float) -> None:
         nonlocal ahead
         ahead += timeout
 
-    monkeypatch.setattr(BlockingLink, "message_for", hear_nothing)
-    monkeypatch.setattr(attempts, "monotonic", lambda: monotonic() + ahead)
-    found = backend_for(None).prompt
+    monkeypatch.setattr(BlockingLink, "receive", hear_nothing)
+    monkeypatch.setattr(acquire, "monotonic", lambda: monotonic() + ahead)
+    found = backend_for(None).driver
     assert isinstance(found, BlockingDriver)
     return found
 
@@ -51,17 +51,17 @@ def test_a_waiter_sends_a_known_number_of_commands_a_minute(
     commands: int,
 ) -> None:
     names = [f"{name}:{number}" for number in range(1 + more)]
-    trips, exchange = 0, BlockingLink.exchange
+    trips, exchange = 0, BlockingLink.round_trip
 
-    def counted(link: BlockingLink, *args: Any) -> Any:
+    async def counted(link: BlockingLink, *args: Any) -> Any:
         nonlocal trips
         trips += 1
-        return exchange(link, *args)
+        return await exchange(link, *args)
 
     with ExitStack() as stack, elsewhere.held(Lock(names[0], lease=3600)):
         if holds:
             stack.enter_context(Lock(f"{name}:held", lease=3600))
-        monkeypatch.setattr(BlockingLink, "exchange", counted)
+        monkeypatch.setattr(BlockingLink, "round_trip", counted)
         with recorded(driver) as ran:
             assert Lock(*names, lease=lease).acquire(wait=MINUTES * 60) is None
     sent = Counter(script.name for script in ran)

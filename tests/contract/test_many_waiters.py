@@ -11,7 +11,7 @@ import redis
 from django.conf import settings
 from django.test import override_settings
 
-from redis_locks import Lock, attempts, store
+from redis_locks import Lock, acquire, store
 from redis_locks.lines import MOST_PASSED
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.crowding import crowd, notes, overtaken
@@ -44,7 +44,7 @@ def test_many_tasks_wait_on_one_connection_and_are_served_in_order_without_a_her
     count: int,
 ) -> None:
     # Signs of life depend on how long it takes, not on how many there are.
-    monkeypatch.setattr(attempts, "RECHECK", 10 * PATIENCE)
+    monkeypatch.setattr(acquire, "RECHECK", 10 * PATIENCE)
     lock = Lock(name, using=private_server.url, wait=PATIENCE, lease=2 * PATIENCE)
     served: list[str] = []
 
@@ -76,15 +76,15 @@ def test_many_tasks_wait_on_one_connection_and_are_served_in_order_without_a_her
 def test_a_waiter_asks_once_for_each_sign_of_life(
     world: World, name: str, private_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts, "RECHECK", 0.05)
+    monkeypatch.setattr(acquire, "RECHECK", 0.05)
     lock = Lock(name, using=private_server.url, lease=2 * PATIENCE)
     hold = held(world, lock)
     asked: list[float] = []
-    acquire = store.acquire
+    plain = store.acquire
 
     async def noted(*args: Any, **options: Any) -> Any:
         asked.append(time.monotonic())
-        return await acquire(*args, **options)
+        return await plain(*args, **options)
 
     monkeypatch.setattr(store, "acquire", noted)
     waiting = world.start(world.acquire, lock)

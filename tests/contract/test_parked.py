@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, parked, silent
+from redis_locks import Lock, acquire
 from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.drivers.wire import pack_command
 from tests.contract.stage import nothing, once
@@ -56,7 +56,7 @@ def test_nor_if_the_lock_is_free(turns: Turns, key: str) -> None:
 def test_what_was_read_before_the_lock_was_held_is_not_believed(
     turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(silent, "SILENCE", 0.02)
+    monkeypatch.setattr(acquire, "SILENCE", 0.02)
     before = turns.before_release
     asked_again = Threads().start(until, lambda: turns.trips >= 2)
 
@@ -73,16 +73,16 @@ def test_what_was_read_before_the_lock_was_held_is_not_believed(
 def test_a_message_that_comes_just_after_the_server_gave_up_is_believed_and_nothing_else(
     turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exchange = BlockingLink.exchange
+    round_trip = BlockingLink.round_trip
 
-    def late(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
-        replies = exchange(link, commands, *args)
-        if commands.startswith(silent.SKIP_REPLY):
+    async def late(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
+        replies = await round_trip(link, commands, *args)
+        if commands.startswith(acquire.SKIP_REPLY):
             assert replies[0] is not None
             replies = [None, b"0", 1]
         return replies
 
-    monkeypatch.setattr(BlockingLink, "exchange", late)
+    monkeypatch.setattr(BlockingLink, "round_trip", late)
     assert 1 == turns.wait()
     assert [b"5", 1] == turns.read[-1]
 
@@ -105,18 +105,18 @@ def test_what_was_read_when_something_else_was_told_is_not_believed(
         hand_on()
         handed_on.set()
 
-    exchange = BlockingLink.exchange
+    round_trip = BlockingLink.round_trip
 
-    def slow(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
-        if not commands.startswith(silent.SKIP_REPLY):
-            return exchange(link, commands, *args)
+    async def slow(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
+        if not commands.startswith(acquire.SKIP_REPLY):
+            return await round_trip(link, commands, *args)
         link._socket.sendall(commands)
         handed_on.wait(PATIENCE)
         until(lambda: turns.client.get(f"{turns.lock.name}:over"))
-        return exchange(link, b"", *args)
+        return await round_trip(link, b"", *args)
 
     turns.before_release = tell_first
-    monkeypatch.setattr(BlockingLink, "exchange", slow)
+    monkeypatch.setattr(BlockingLink, "round_trip", slow)
     release = Tasks.release
 
     def released(tasks: Tasks, hold: Any) -> None:
@@ -134,7 +134,7 @@ def test_an_answer_that_was_not_to_come_ends_the_connection(
 ) -> None:
     (link,) = turns.driver._idle
     with monkeypatch.context() as patched:
-        patched.setattr(silent, "SKIP_REPLY", pack_command("ECHO", "no silence"))
+        patched.setattr(acquire, "SKIP_REPLY", pack_command("ECHO", "no silence"))
         turns.take()
     assert link.broken
     assert not turns.driver.skips_replies
@@ -165,11 +165,11 @@ def test_a_refusal_ends_the_connection_and_this_way(
     (link,) = turns.driver._idle
     with monkeypatch.context() as patched:
         if refused == "turn":
-            patched.setattr(parked, "turn_key", lambda *_: turns.lock.name.encode())
+            patched.setattr(acquire, "turn_key", lambda *_: turns.lock.name.encode())
             turns.client.set(turns.lock.name, "of another type", px=60_000)
         else:
             wrong = pack_command("CLIENT", "REPLY", "SKIPPED")
-            patched.setattr(silent, "SKIP_REPLY", wrong)
+            patched.setattr(acquire, "SKIP_REPLY", wrong)
         assert turns.take() >= (refused == "turn")
     assert link.broken
     assert not turns.driver.parks
@@ -184,10 +184,10 @@ def test_who_is_interrupted_meanwhile_leaves_nothing_behind(turns: Turns, key: s
         raise KeyboardInterrupt
 
     def is_it(commands: bytes, *_: object) -> bool:
-        return commands.startswith(silent.SKIP_REPLY)
+        return commands.startswith(acquire.SKIP_REPLY)
 
     with (
-        once(BlockingLink, "exchange", is_it, nothing, interrupt),
+        once(BlockingLink, "round_trip", is_it, nothing, interrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         turns.lock.acquire()

@@ -101,7 +101,7 @@ def test_a_connection_that_a_waiting_thread_dropped_takes_no_place_of_those_that
         link = None  # as an interrupt leaves it that came before it was given back
         gc.collect()
     driver.checkin(run_blocking(driver.checkout()))
-    assert driver.idle_link_to_wait() is not None
+    assert isinstance(run_blocking(driver.checkout_to_wait()), BlockingLink)
 
 
 def test_no_calls_are_no_round_trip(driver: BlockingDriver) -> None:

@@ -8,11 +8,10 @@ from unittest.mock import patch
 
 import pytest
 
-from redis_locks import scripts, silent
+from redis_locks import acquire, scripts
+from redis_locks.acquire import SKIP_REPLY
 from redis_locks.drivers.blocking_link import BlockingLink
-from redis_locks.silent import SKIP_REPLY
-from tests.contract.stage import Stage, deaf, lose
-from tests.contract.test_express_interrupted import (
+from tests.contract.interrupted_cases import (
     before_it_asks,
     before_it_listens,
     when_granted,
@@ -20,7 +19,8 @@ from tests.contract.test_express_interrupted import (
     when_it_gives_its_connection_back,
     when_it_stands_in_line,
 )
-from tests.contract.test_express_waiting import (
+from tests.contract.stage import Stage, deaf, lose
+from tests.contract.waiting_cases import (
     broken_in_line,
     cancelled,
     handed_on,
@@ -126,20 +126,20 @@ def test_asked_silently_it_comes_to_the_same_end(
     asked: list[bytes] = []
     plain = BlockingLink.message_after
 
-    def message_after(link: BlockingLink, commands: bytes, *args: Any) -> bytes | None:
+    async def message_after(link: BlockingLink, commands: bytes, *args: Any) -> bytes | None:
         asked.append(commands)
-        return plain(link, commands, *args)
+        return await plain(link, commands, *args)
 
     def is_so(_: object) -> bool:
         return case in ALONE or current_thread() is not main_thread()
 
-    aloud = one_way(case, prompt=True)
+    aloud = one_way(case)
     monkeypatch.setattr(BlockingLink, "message_after", message_after)
-    monkeypatch.setattr(silent, "LEAST_LEASE_MS", 0)
-    monkeypatch.setattr(silent, "SILENCE", 0.05 if case in ALONE else 1.0)
+    monkeypatch.setattr(acquire, "LEAST_LEASE_MS", 0)
+    monkeypatch.setattr(acquire, "SILENCE", 0.05 if case in ALONE else 1.0)
     always = property(lambda link: AnyKeys() if is_so(link) else None, lambda *_: None)
     with patch.object(BlockingLink, "quick_keys", always):
-        silently = one_way(case, prompt=True)
+        silently = one_way(case)
     assert bool(asked) == (case not in (out_of_time, before_it_asks, before_it_listens))
     assert all(commands.startswith(SKIP_REPLY) for commands in asked)
     assert (aloud.outcome, aloud.notes, aloud.left) == (

@@ -6,12 +6,12 @@ from time import monotonic
 
 import pytest
 
-from redis_locks import Lock, LockBackendError, Semaphore, silent
+from redis_locks import Lock, LockBackendError, Semaphore, acquire
+from redis_locks.acquire import SKIP_REPLY
 from redis_locks.backends import backend_for
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.wire import pack_command
 from redis_locks.observing import LockEvent
-from redis_locks.silent import SKIP_REPLY
 from redis_locks.telling import Teller
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.stage import deaf
@@ -28,12 +28,12 @@ def test_after_a_short_wait_the_same_lock_is_asked_for_silently_until_it_is_free
 
 
 def test_after_a_long_wait_it_is_not(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(silent, "BRIEF", 0.0)
+    monkeypatch.setattr(acquire, "BRIEF", 0.0)
     assert [0, 0] == [turns.wait() for _ in range(2)]
 
 
 def test_who_waits_no_longer_than_the_silence_is_told_at_once(turns: Turns) -> None:
-    assert [0, 0, 1] == [turns.wait(wait=wait) for wait in (PATIENCE, silent.SILENCE, PATIENCE)]
+    assert [0, 0, 1] == [turns.wait(wait=wait) for wait in (PATIENCE, acquire.SILENCE, PATIENCE)]
 
 
 def test_it_is_held_since_it_was_granted_and_not_since_it_was_asked_for(turns: Turns) -> None:
@@ -60,7 +60,7 @@ def test_a_silence_in_which_nothing_is_heard_is_the_last_one(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns.wait()
-    monkeypatch.setattr(silent, "SILENCE", 0.01)
+    monkeypatch.setattr(acquire, "SILENCE", 0.01)
     with deaf():
         assert [1, 0] == [turns.take() for _ in range(2)]
 
@@ -98,10 +98,10 @@ def test_a_server_that_answers_all_the_same_is_asked_again_and_never_silently_an
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns.wait()
-    monkeypatch.setattr(silent, "SKIP_REPLY", pack_command("CLIENT", "REPLY", "SKIPPED"))
+    monkeypatch.setattr(acquire, "SKIP_REPLY", pack_command("CLIENT", "REPLY", "SKIPPED"))
     assert [1, 0] == [turns.take() for _ in range(2)]
     assert not turns.driver.skips_replies
-    monkeypatch.setattr(silent, "SKIP_REPLY", SKIP_REPLY)
+    monkeypatch.setattr(acquire, "SKIP_REPLY", SKIP_REPLY)
     assert [0, 0] == [turns.wait() for _ in range(2)]
 
 
@@ -149,7 +149,7 @@ def test_a_server_that_is_gone_is_an_error_as_soon_as_ever(name: str) -> None:
         lock = Lock(name, using=server.url)
         with lock:
             pass
-        driver = backend_for(server.url).prompt
+        driver = backend_for(server.url).driver
         assert isinstance(driver, BlockingDriver)
         for link in driver._idle:
             link.quick_keys = frozenset(backend_for(server.url).keys(name))

@@ -18,9 +18,9 @@ from redis_locks import (
     LockLost,
     LockNotAvailable,
     LockTimeout,
+    acquire,
     inspection,
     store,
-    waiting,
 )
 from redis_locks.inspection import LockInfo
 from redis_locks.keys import lock_keys, partition_of
@@ -100,14 +100,14 @@ def test_nothing_is_held_when_one_of_them_is_not_free(
 def test_all_its_waits_share_one_deadline(
     world: World, names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain, waits = waiting.acquire, []
+    plain, waits = acquire.acquire, []
 
     async def noted(driver: Any, request: Any, wait: float, patience: float) -> Any:
         waits.append(wait)
         return await plain(driver, request, wait, patience)
 
     first = held(world, Lock(names[0]))
-    monkeypatch.setattr(waiting, "acquire", noted)
+    monkeypatch.setattr(acquire, "acquire", noted)
     waiter = world.start(world.acquire, Lock(*names), wait=PATIENCE)
     until_waiters(names[0])
     time.sleep(0.05)  # this much less is left for the others

@@ -125,7 +125,7 @@ def test_in_transit_it_is_nobodys_and_no_part_of_a_deadlock(
 ) -> None:
     """Who gave it away waits for somebody who waits for it: a third one may release it."""
     if seen_by == "others":  # who look for a deadlock know nothing of this process's tokens
-        monkeypatch.setattr("redis_locks.attempts.unconfirmed", lambda: "")
+        monkeypatch.setattr("redis_locks.acquire.unconfirmed", lambda: "")
     one, other = Lock(f"{name}:1"), Lock(f"{name}:2", wait=PATIENCE)
     texts: list[str] = []
 

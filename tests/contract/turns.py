@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from redis_locks import Lock, silent
+from redis_locks import Lock, acquire
 from redis_locks.backends import backend_for
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
@@ -68,7 +68,7 @@ class Turns:
 def turns(
     own_server: EmbeddedServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Turns]:
-    driver = backend_for(own_server.url).prompt
+    driver = backend_for(own_server.url).driver
     assert isinstance(driver, BlockingDriver)
     driver.drop_idle()
     driver.checkin(run_blocking(driver.checkout()))
@@ -76,23 +76,23 @@ def turns(
         made = Turns(driver, client, Lock(name, using=own_server.url))
         plain = BlockingLink.message_after
 
-        def message_after(link: BlockingLink, commands: bytes, *args: Any) -> bytes | None:
-            assert commands.startswith(silent.SKIP_REPLY)
+        async def message_after(link: BlockingLink, commands: bytes, *args: Any) -> bytes | None:
+            assert commands.startswith(acquire.SKIP_REPLY)
             made.asked.append(commands)
-            return plain(link, commands, *args)
+            return await plain(link, commands, *args)
 
-        trip = BlockingLink.exchange
+        trip = BlockingLink.round_trip
 
-        def exchange(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
+        async def round_trip(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
             made.trips += 1
-            if commands.startswith(silent.SKIP_REPLY):
+            if commands.startswith(acquire.SKIP_REPLY):
                 made.asked.append(commands)
-            return trip(link, commands, *args)
+            return await trip(link, commands, *args)
 
         monkeypatch.setattr(BlockingLink, "message_after", message_after)
-        monkeypatch.setattr(BlockingLink, "exchange", exchange)
-        monkeypatch.setattr(silent, "BRIEF", PATIENCE)
-        monkeypatch.setattr(silent, "SILENCE", 1.0)
+        monkeypatch.setattr(BlockingLink, "round_trip", round_trip)
+        monkeypatch.setattr(acquire, "BRIEF", PATIENCE)
+        monkeypatch.setattr(acquire, "SILENCE", 1.0)
         monkeypatch.setattr(Teller, "count", lambda *_: False)
         yield made
         made.close()

@@ -1,14 +1,14 @@
-"""What comes of a case in the shortest way, and in the longer ones."""
+"""What comes of a case, for its caller, for those who listen, and on the server."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
 
-from redis_locks import Lock, LockError, acquiring, attempts, conf, scripts
+from redis_locks import Lock, LockError, acquire, conf, locks, scripts
 from redis_locks.backends import backend_for
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
@@ -70,7 +70,6 @@ def own_server() -> Iterator[EmbeddedServer]:
 
 
 OneWay = Callable[..., Seen]
-BothWays = Callable[[Case, int | None], tuple[Seen, Seen]]
 
 
 @pytest.fixture
@@ -80,22 +79,20 @@ def one_way(
     redis_server: EmbeddedServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> OneWay:
-    """See a case in the shortest way, or (`prompt` False) in the longer ones."""
-    backend = backend_for(own_server.url)
-    driver = backend.prompt
+    """See what comes of a case."""
+    driver = backend_for(own_server.url).driver
     assert isinstance(driver, BlockingDriver)
     listener = Listener()
     monkeypatch.setattr(Teller, "count", lambda _, *counted: listener.count(*counted))
     monkeypatch.setattr(Teller, "tell", lambda _, event, task: listener.tell(event, task=task))
     # Nobody asks again, or looks for a deadlock or a lost hold, because the machine is slow.
     patient = conf.get_settings()._replace(deadlock_timeout=PATIENCE)
-    monkeypatch.setattr(acquiring, "get_settings", lambda: patient)
-    monkeypatch.setattr(attempts, "RECHECK", PATIENCE)
+    monkeypatch.setattr(locks, "get_settings", lambda: patient)
+    monkeypatch.setattr(acquire, "RECHECK", PATIENCE)
     monkeypatch.setattr(threads, "YOUNG", PATIENCE)
 
-    def see_one(case: Case, *, prompt: bool) -> Seen:
+    def see_one(case: Case) -> Seen:
         with own_server.client() as client, recorded(driver) as ran:
-            monkeypatch.setattr(backend, "prompt", driver if prompt else None)
             driver.drop_idle()
             for link in [run_blocking(driver.checkout()) for _ in range(2)]:
                 driver.checkin(link)
@@ -103,25 +100,3 @@ def one_way(
             return see(case, Stage(lock, client, driver, ran), listener)
 
     return see_one
-
-
-@pytest.fixture
-def both_ways(one_way: OneWay) -> BothWays:
-    """See a case in the shortest way, and in the longer ones, which lack so many commands.
-
-    None: how many they take is a matter of time.
-    """
-
-    def see_both(case: Case, again: int | None) -> tuple[Seen, Seen]:
-        shortest, longer = one_way(case, prompt=True), one_way(case, prompt=False)
-        expected = shortest.commands if again is None else longer.commands + again
-        return shortest, longer._replace(commands=expected)
-
-    return see_both
-
-
-def cases(found: Mapping[Case, int | None]) -> pytest.MarkDecorator:
-    """Run a test with each case, and how many more commands the shortest way takes."""
-    return pytest.mark.parametrize(
-        ("case", "again"), found.items(), ids=[case.__name__ for case in found]
-    )

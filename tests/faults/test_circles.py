@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from redis_locks import DeadlockDetected
-from redis_locks.attempts import LOOK_AGAIN
+from redis_locks.acquire import LOOK_AGAIN
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import Observer, until
 from tests.faults import circles

@@ -132,16 +132,16 @@ def test_an_acquire_takes_one_round_trip_unless_a_queue_is_in_the_way(
     pair: Pair, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packets = []
-    plain = BlockingLink._round_trip
+    plain = BlockingLink.round_trip
 
-    async def counted(link: BlockingLink, commands: Any) -> list[Any]:
-        packets.append(len(commands))
-        return await plain(link, commands)
+    async def counted(link: BlockingLink, commands: bytes, number: int) -> list[Any]:
+        packets.append(number)
+        return await plain(link, commands, number)
 
     lock = lock_on(pair, name, read=[("GET", "x")])
     with lock:  # the server has the scripts, and there is a connection
         pass
-    monkeypatch.setattr(BlockingLink, "_round_trip", counted)
+    monkeypatch.setattr(BlockingLink, "round_trip", counted)
     hold = lock.acquire()
     assert hold is not None
     assert ([4], [None]) == (packets, hold.read)

@@ -9,7 +9,7 @@ from django.test import override_settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from redis_locks import attempts, express, waiting
+from redis_locks import acquire
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.world import PATIENCE, Tasks, Threads
 from tests.faults.proxy import Proxy
@@ -40,9 +40,8 @@ def library_machine(
 ) -> Iterator[type[LibraryMachine]]:
     # Who shows that it is there, or looks for a deadlock, just when a lock becomes free may lose its
     # connection by that, and so its place; see `lock`. On a slow machine there is time for both.
-    monkeypatch.setattr(attempts, "RECHECK", 10 * PATIENCE)
-    monkeypatch.setattr(waiting, "Attempt", KnownAttempt)
-    monkeypatch.setattr(express, "Attempt", KnownAttempt)
+    monkeypatch.setattr(acquire, "RECHECK", 10 * PATIENCE)
+    monkeypatch.setattr(acquire, "Attempt", KnownAttempt)
     world = request.param()
     ours = {"DEADLOCK_TIMEOUT": None, "PREFIX": name, "PARTITIONS": partitions}
     with (

@@ -12,9 +12,10 @@ from typing import Any, Self
 import pytest
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockNotAvailable, Semaphore, inspection
-from redis_locks.attempts import Attempt
+from redis_locks.acquire import Attempt
 from redis_locks.backends import backend_for
 from redis_locks.drivers.base import run_blocking
+from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.exceptions import LockBackendError
 from redis_locks.keys import LockKeys, grant_channel, lock_keys, partition_of
 from redis_locks.store import Refused
@@ -113,10 +114,10 @@ class LibraryMachine(Machine):
         # Each has a connection of its own: waiters whose connection breaks just when a lock becomes free lose their place.
         self.users += 1
         own = f"{self.proxy.url}?client_name=user{self.users}"
-        prompt = backend_for(own).prompt
-        if prompt is not None and self.users % 2:
-            # The shortest way is for those who find a connection.
-            prompt.checkin(run_blocking(prompt.checkout()))
+        driver = backend_for(own).driver
+        if self.users % 2 and isinstance(driver, BlockingDriver):
+            # Some find a connection, others open one.
+            driver.checkin(run_blocking(driver.checkout()))
         if party.is_permit:
             return Semaphore(names[0], party.capacity, using=own, wait=None)
         return Lock(*names, mode=party.mode, using=own, wait=None)  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redis_locks import attempts, scripts
+from redis_locks import acquire, scripts
 from tests.scripts.bench import WHO, Bench
 
 X, Y = ("x",), ("y",)
@@ -62,4 +62,4 @@ def test_what_a_waiter_writes_down_is_kept_until_it_looks_again(bench: Bench) ->
     assert bench.client.hexists(waits, "B")
     ends = bench.client.pexpiretime(waits) / 1000
     # A second to spare, for a waiter that is slow.
-    assert attempts.LOOK_AGAIN + 1 < ends - seconds - microseconds / 1e6
+    assert acquire.LOOK_AGAIN + 1 < ends - seconds - microseconds / 1e6

@@ -20,10 +20,10 @@ from redis_locks import (
     LockLost,
     LockNotAvailable,
     Semaphore,
+    acquire,
     compat,
     inspection,
     run_once,
-    silent,
 )
 from redis_locks.compat import calls
 from redis_locks.diagnosis import rights
@@ -244,7 +244,7 @@ def test_without_the_rights_to_what_makes_it_quick_a_lock_is_handed_on_all_the_s
         name, using=user_url(own_server, rule, name="quiet"), read=[("GET", "redis_locks:none")]
     )
     monkeypatch.setattr(Teller, "count", lambda *_: False)  # nobody wants to know who holds it
-    monkeypatch.setattr(silent, "BRIEF", 20)
+    monkeypatch.setattr(acquire, "BRIEF", 20)
 
     def take() -> None:
         for _ in range(3):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, express, store
+from redis_locks import Lock, store
 from redis_locks.lines import Line
 from redis_locks.tenure import Tenure
 from tests.contract.lines.places import in_line, one_behind, some_behind, tasks_behind, write_down
@@ -92,24 +92,12 @@ def test_a_commit_of_which_nobody_knows_whether_it_was_applied_does_not_pass_the
         raise KeyboardInterrupt
 
     monkeypatch.setattr(store, "commit", interrupted)
-    monkeypatch.setattr(express, "commit", lambda *_: None)
     with pytest.raises(KeyboardInterrupt):
         hold.commit(server_side.client.pipeline().incr(f"{name}:data"))
     hold.release()
     heir = waiter.result(PATIENCE)
     assert hold.token != heir.token == server_side.holder(name)
     heir.release()
-
-
-def test_a_commit_goes_the_shortest_way_here_too(
-    name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hold, waiter = one_behind(Threads(), Lock(name))
-    longer: list[object] = []
-    monkeypatch.setattr(store, "commit", lambda *args: longer.append(args))
-    hold.commit(server_side.client.pipeline().incr(f"{name}:data"))
-    assert [[], b"1"] == [longer, server_side.client.getdel(f"{name}:data")]
-    waiter.result(PATIENCE).release()
 
 
 @pytest.mark.parametrize("method", ["join", "come_out"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, LockLost, attempts, inspection, lines
+from redis_locks import Lock, LockLost, acquire, inspection, lines
 from redis_locks.lines import Line
 from tests.contract.lines.places import one_behind
 from tests.contract.world import PATIENCE, Observer, Threads, World, held, keys_of, let_go, until
@@ -28,7 +28,7 @@ def test_what_was_lost_does_not_pass_and_the_next_in_line_asks(
 def test_a_hold_that_is_dropped_lets_the_next_in_line_ask(
     world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts, "RECHECK", 0.1)
+    monkeypatch.setattr(acquire, "RECHECK", 0.1)
     hold, waiter = one_behind(world, Lock(name, renew=False))
     with pytest.warns(ResourceWarning, match="dropped") as told:  # noqa: PT031 - to be collected inside
         del hold

@@ -5,9 +5,7 @@ from __future__ import annotations
 from redis_locks import Hold, Lock, scripts
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.held import Held
-from tests.contract import ways
 from tests.contract.stage import Stage, interrupt, nothing, once
-from tests.contract.ways import BothWays, Case
 from tests.contract.world import PATIENCE, Threads
 
 
@@ -93,27 +91,3 @@ def when_it_gives_the_connection_of_a_release_back(stage: Stage) -> None:
     hold = acquired(stage)
     with once(BlockingDriver, "checkin", lambda *_: True, nothing, interrupt):
         hold.release()
-
-
-@ways.cases(
-    {
-        before_it_asks: 0,
-        when_granted: 0,
-        when_it_gives_its_connection_back: 0,
-        when_its_hold_is_made: -1,  # the reply to its question is not read
-        when_refused: 0,
-        when_it_stands_in_line: 0,
-        before_it_listens: 0,
-        when_handed_on: 0,
-        before_it_releases: 0,
-        when_nobody_finds_it_any_more: 0,
-        when_released: 0,
-        before_it_releases_early: 0,
-        when_released_early: 0,
-        when_it_gives_the_connection_of_a_release_back: 0,
-    }
-)
-def test_both_ways_come_to_the_same_end(case: Case, again: int | None, both_ways: BothWays) -> None:
-    shortest, longer = both_ways(case, again)
-    assert longer == shortest
-    assert set() == shortest.left

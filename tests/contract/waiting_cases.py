@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 from unittest.mock import patch
 
-from redis_locks import Hold, acquiring, attempts, conf, inspection, observing, scripts, store
+from redis_locks import Hold, acquire, conf, inspection, locks, observing, scripts, store
 from redis_locks.backends import backend_for
 from redis_locks.drivers.base import Unreachable, run_blocking
 from redis_locks.drivers.blocking import ALONE, BlockingDriver
 from redis_locks.identity import new_token, written
 from redis_locks.keys import grant_channel, holder_channel
 from redis_locks.store import Granted, Request
-from tests.contract import ways
 from tests.contract.stage import LEASE, Stage, lose, nothing, once
-from tests.contract.ways import BothWays, Case
 from tests.contract.world import PATIENCE, Threads, keys_of, until
 
 
@@ -57,7 +55,7 @@ def long(stage: Stage) -> None:
         told.append(kind)
 
     with (
-        patch.object(acquiring, "get_settings", lambda: hasty),
+        patch.object(locks, "get_settings", lambda: hasty),
         patch.object(observing, "tell_refused", noted),
         stage.lock,
     ):
@@ -117,7 +115,7 @@ def away_in_line(stage: Stage) -> None:
         raise Unreachable(msg)
 
     connects = once(BlockingDriver, "_connected", lambda: True, nothing, unreachable)
-    hasty = patch.object(attempts, "_SNAG", 0.0)
+    hasty = patch.object(acquire, "_SNAG", 0.0)
     with hasty, stage.lock, stage.listening(before=lose), connects:
         waiting = stage.in_line()
         until(lambda: waiting.done() or (away and Waiter.of(stage) != away[0]))
@@ -184,26 +182,3 @@ def one_too_many(stage: Stage) -> None:
         )
         stage.driver._alone.difference_update(others)
     stage.end(waiting)
-
-
-@ways.cases(
-    {
-        out_of_time: 0,
-        handed_on: 0,
-        cancelled: 0,
-        broken_in_line: 0,
-        away_in_line: 0,
-        long: 0,
-        told_to_look: 0,
-        told_of_an_old_grant: 0,
-        stopped_past_the_grant: 0,
-        behind_one_that_is_gone: 1,
-        behind_one_that_may_be_gone: 1,
-        one_of_many: None,
-        one_too_many: 1,
-    }
-)
-def test_both_ways_come_to_the_same_end(case: Case, again: int | None, both_ways: BothWays) -> None:
-    shortest, longer = both_ways(case, again)
-    assert longer == shortest
-    assert set() == shortest.left
