@@ -205,16 +205,18 @@ class Attempt:
     async def ask(self) -> Won | Refused | None:
         """Ask, and stand in the queue until it is time to ask again."""
         request = self.request
-        link = self.link or self.keep(await self.driver.checkout_to_wait())
+        link = self.link
+        if link is None:
+            self.link = link = await self.driver.checkout_to_wait()
+            link.listen(self.token)
         if link.quick_keys is not None and self._skips_reply(link):
             return await self._ask_without_reply(link)
         if link.tunes_in:
             await link.tune_in(request.keys)
         sent = monotonic()
         first, self.sent = not self.sent, True
-        wait_ms = max(1, int(self._left(sent) * 1000)) if self.wait else self.wait_ms
-        nowait = self.wait == 0
-        if sent >= self.suspicious_at and not nowait:
+        wait_ms = self.wait_ms if first else self._wait_ms_left(sent)
+        if sent >= self.suspicious_at and self.wait != 0:
             reply = await self._ask_and_look(link, wait_ms, first=first)
         else:
             reply = await store.acquire(link, request, wait_ms, first=first)
@@ -222,12 +224,12 @@ class Attempt:
             deadline = sent + request.lease_ms / 1000
             waited = self.waited() if self.queued or not self.uncontended else 0.0
             return Won(reply.fencing_token, deadline, reply.read or [], waited)
-        self.queued = not nowait
+        self.queued = self.wait != 0
         self._recheck = RECHECK
         if store.may_be_buried(reply.claim) and await self._buried(link):
             return None
         await self._tell(reply)
-        if nowait:
+        if self.wait == 0:
             return reply
         self._failures = 0
         return await self._stand(link, reply, sent)
@@ -417,6 +419,9 @@ class Attempt:
         self.link = link
         link.listen(self.request.token)
         return link
+
+    def _wait_ms_left(self, now: float) -> int:
+        return max(1, int(self._left(now) * 1000)) if self.wait else self.wait_ms
 
     def _left(self, now: float) -> float:
         return inf if self.wait is None else self.started + self.wait - now

@@ -13,7 +13,6 @@ from redis_locks.calls import for_calls_of
 from redis_locks.conf import UNSET, Unset
 from redis_locks.entries import ERROR_STATUSES
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.holds import Hold
 from redis_locks.locks import (
     Lock,
     Mode,
@@ -22,7 +21,6 @@ from redis_locks.names import in_block
 from redis_locks.reads import Command, packed_reads
 from redis_locks.responses import conflict_response
 from redis_locks.scopes import ScopeName
-from redis_locks.store import Refused
 from redis_locks.task_queues import (
     DjangoTaskT,
     is_django_task,
@@ -125,6 +123,8 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             _check_conflict(on_conflict, conflict_status)
         self._on_conflict = on_conflict
         self._conflict_status = conflict_status
+        for_functions = on_conflict is not None or conflict_status is not None
+        self._is_unnamed = self._named_by_call or self._braces or for_functions
 
     @overload
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]: ...
@@ -193,15 +193,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             self._set_names(
                 map(in_block, map(str, self._sources))
             )  # the same, should two threads come at once
-            self._braces = False
-
-    def _acquire_blocking(self, wait: float | None) -> Hold | Refused:
-        self._require_name()
-        return super()._acquire_blocking(wait)
-
-    async def _acquire_async(self, wait: float | None) -> Hold | Refused:
-        self._require_name()
-        return await super()._acquire_async(wait)
+            self._braces = self._is_unnamed = False
 
     def _conflict(
         self,

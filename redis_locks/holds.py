@@ -352,27 +352,30 @@ class Hold:
 
     async def leave(self, error: BaseException | None) -> None:
         """Release at the end of a `with` block that ended with `error`."""
-        await self._leave(self._release_surely(self._backend.driver), error)
-
-    async def aleave(self, error: BaseException | None) -> None:
-        """Release at the end of an `async with` block that ended with `error`."""
-        await self._leave(self.arelease(), error)
-
-    async def _leave(
-        self, releasing: Coroutine[Any, Any, None], error: BaseException | None
-    ) -> None:
         if self._pid != identity.process.pid:
-            # A child that leaves its parent's block: the hold is not ours to touch.
-            releasing.close()
-            return
+            return  # a child that leaves its parent's block: the hold is not ours to touch
         try:
-            await releasing
+            await self._release_surely(self._backend.driver)
         except LockError as ours:
             if error is None:
                 raise
-            # The body's error always wins; ours must not be forgotten over it.
-            error.add_note(f"redis_locks: {ours}")
-            logger.warning("%s (the block had raised %s already)", ours, type(error).__name__)
+            self._note_beside(error, ours)
+
+    async def aleave(self, error: BaseException | None) -> None:
+        """Release at the end of an `async with` block that ended with `error`."""
+        if self._pid != identity.process.pid:
+            return
+        try:
+            await self.arelease()
+        except LockError as ours:
+            if error is None:
+                raise
+            self._note_beside(error, ours)
+
+    def _note_beside(self, error: BaseException, ours: LockError) -> None:
+        """Note ours with the error of the block, which wins."""
+        error.add_note(f"redis_locks: {ours}")
+        logger.warning("%s (the block had raised %s already)", ours, type(error).__name__)
 
     async def _extend(self, driver: Driver, milliseconds: int) -> None:
         self._require_held()
@@ -442,12 +445,15 @@ class Hold:
 
     async def _ask_to_release(self, driver: Driver, lease: Lease, *, was_lost: bool) -> bool:
         """Return whether Redis knew the hold, or may have known it when it was asked first."""
+        until = min(lease.deadline, monotonic() + LONGEST)
         try:
-            held, again = await self._persist(driver, self._end)
-        except LockBackendError:
+            held, again = await persist(driver, self._end, until)
+        except (LockBackendError, LinkBroken) as error:
             note_unconfirmed(lease.token)
             if was_lost:
                 raise await self._told_lost(driver, lease) from None
+            if isinstance(error, LinkBroken):
+                raise self._unanswered(error) from error
             raise
         return held or again
 
@@ -775,8 +781,12 @@ class Hold:
         try:
             return await persist(driver, action, until)
         except LinkBroken as error:
-            msg = f"{self._backend.description} does not answer ({error}); lock {self.name!r} ends with its lease"
-            raise LockBackendError(msg) from error
+            raise self._unanswered(error) from error
+
+    def _unanswered(self, error: LinkBroken) -> LockBackendError:
+        return LockBackendError(
+            f"{self._backend.description} does not answer ({error}); lock {self.name!r} ends with its lease"
+        )
 
     async def _restate(self, driver: Driver) -> None:
         """Have Redis know a hold that passed to us inside this process as ours, if it does not yet.

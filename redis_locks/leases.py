@@ -222,7 +222,14 @@ async def tell_moved(driver: Driver, kind: Literal["detached", "adopted"], lease
 async def tell_released(driver: Driver, lease: Lease) -> None:
     """Tell, if somebody listens, that the hold was released."""
     held = monotonic() - lease.since
-    if lease.first_told() and observing.counted("released", lease.request, driver, held):
+    observer = observing.observer
+    try:
+        lease.untold.pop()  # as `first_told`
+    except IndexError:
+        return
+    if observer is not None and observer.count(
+        "released", lease.request.names, driver.description, held
+    ):
         await tell(driver, "released", lease, held=held)
 
 

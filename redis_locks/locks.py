@@ -14,12 +14,12 @@ from redis_locks.backends import Backend
 from redis_locks.blocks import OpenBlocks
 from redis_locks.conf import UNSET, Settings, Unset, get_settings
 from redis_locks.contention import not_available
-from redis_locks.deadlines import bounded
+from redis_locks.deadlines import bounded, bounds
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.durations import wait_seconds
 from redis_locks.exceptions import LockError
 from redis_locks.holds import Hold
-from redis_locks.identity import new_token, note_unconfirmed, session, task_unit
+from redis_locks.identity import note_unconfirmed, session, task_unit
 from redis_locks.kept import Taken
 from redis_locks.keys import Group, Keys, validate_names
 from redis_locks.leases import Lease, tell_acquired
@@ -119,6 +119,8 @@ class Lock:
     _shown_mode: str | None = None
     """What people call its mode, if that is not what scripts call it."""
     _hold_type: type[Hold] = Hold
+    _is_unnamed = False
+    """Whether `_require_name` is to be asked before each block."""
 
     def __init__(
         self,
@@ -225,7 +227,12 @@ class Lock:
             DeadlockDetected: Waiting on would never have ended.
             LockBackendError: Redis could not be asked.
         """
-        return self._blocks.push(self._enter(UNSET))
+        wait = get_settings().wait if self._wait is UNSET else self._wait
+        wait = bounded(wait) if bounds.get() else wait
+        outcome = self._acquire_blocking(wait)
+        if isinstance(outcome, Hold):
+            return self._blocks.push(outcome)
+        raise not_available(self._name, outcome, wait)
 
     def __exit__(
         self,
@@ -251,6 +258,8 @@ class Lock:
         await self._blocks.pop().__aexit__(exc_type, exc, traceback)
 
     def _acquire_blocking(self, wait: float | None) -> Hold | Refused:
+        if self._is_unnamed:
+            self._require_name()
         side = Side.blocking(self._using)
         transaction = self._scope.transaction()
         if transaction is None:
@@ -265,8 +274,13 @@ class Lock:
         return outcome
 
     async def _acquire_async(self, wait: float | None) -> Hold | Refused:
+        if self._is_unnamed:
+            self._require_name()
         self._scope.refuse_async()
         return await self._acquire(await Side.of_loop(self._using), wait)
+
+    def _require_name(self) -> None:
+        """Raise TypeError if there is no name for a block; see `redis_lock`."""
 
     async def _acquire(self, side: Side, wait: float | None) -> Hold | Refused:
         """Acquire in one step, or, if the names are in several partitions, one partition after another."""
@@ -280,7 +294,9 @@ class Lock:
             if len(groups) > 1:
                 return await self._acquire_spread(side, groups, wait)
             plan = self._plan = self._plan_for(side.backend, groups[0])
-        return await self._acquire_group(side, plan, wait, renew=plan.renews)
+        if side.session.held or self._reads or self._crash_release:
+            return await self._acquire_group(side, plan, wait, renew=plan.renews)
+        return await self._acquire_new(side, plan, wait, renew=plan.renews)
 
     async def _acquire_spread(
         self, side: Side, groups: list[Group], wait: float | None
@@ -404,7 +420,10 @@ class Lock:
                 # Whoever was told of contention may have had asgiref change whose call this is.
                 whose = session(task=side.task)
             tenure.begin(hold, whose.held, side.backend)
-            if observing.counted("acquired", request, driver, won.waited):
+            observer = observing.observer
+            if observer is not None and observer.count(
+                "acquired", request.names, driver.description, won.waited
+            ):
                 await tell_acquired(driver, lease, wait=wait, waited=won.waited)
                 # Whoever listened may have had asgiref change whose call this is.
                 tenure.find_in(session(task=side.task).held)
@@ -419,7 +438,7 @@ class Lock:
         return Request(
             plan.keys,
             # Chosen before the first byte is sent, so that it can be taken back.
-            new_token(side.session),
+            f"{side.session.name}.{next(side.session.counter)}",
             plan.lease_ms,
             self._mode,
             identity.written(identity.process.pid, unit, self._label, ear),

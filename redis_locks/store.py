@@ -85,9 +85,10 @@ async def acquire(
     for this request, which saves looking for its place in the queue. Raises LockLost for an upgrade whose
     shared hold is lost.
     """
-    call = acquire_call(request, link.listener, wait_ms, how=int(first))
+    token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
+    call = request.keys, (token, lease_ms, mode, who, link.listener, wait_ms, int(first))
     answer, read = await link.call_and_read(scripts.ACQUIRE, call, request.reads)
-    return acquire_reply(answer, request.token, read)
+    return acquire_reply(answer, token, read)
 
 
 def acquire_call(request: Request, listener: str, wait_ms: int, *, how: int) -> Call:
@@ -144,12 +145,7 @@ async def take(
 
 async def release(link: Link, keys: Keys, token: str) -> bool:
     """End the hold and hand the locks on; False if the token did not hold all of them."""
-    return release_reply(await link.call(scripts.RELEASE, (keys, (token,))), token)
-
-
-def release_reply(reply: object, token: str) -> bool:
-    """Return whether the token held all of the locks that it was to release."""
-    return echoed(reply, token, 1)[1] == "1"
+    return echoed(await link.call(scripts.RELEASE, (keys, (token,))), token, 1)[1] == "1"
 
 
 class Ended(NamedTuple):

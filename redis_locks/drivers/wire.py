@@ -26,13 +26,16 @@ def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
     """Return EVALSHA of the script in RESP, or EVAL with its text if `whole`."""
     keys, argv = call
     start = pack_start if whole or len(keys) > MOST_KEPT else _packed_start
+    if not script.repeats:
+        return start(script, keys, len(argv), whole) + pack_arguments(argv)
     # The first argument is the token, new each time.
-    arguments = (
-        pack_arguments(argv[:1]) + _packed_again(argv[1:])
-        if script.repeats
-        else pack_arguments(argv)
+    token = str(argv[0]).encode()
+    return b"%b$%d\r\n%b\r\n%b" % (
+        start(script, keys, len(argv), whole),
+        len(token),
+        token,
+        _packed_again(argv[1:]),
     )
-    return start(script, keys, len(argv), whole) + arguments
 
 
 def pack_command(*parts: bytes | str) -> bytes:

@@ -201,7 +201,7 @@ def test_an_interrupted_acquire_leaves_no_hold(monkeypatch: pytest.MonkeyPatch) 
     def interrupted(*_args: object, **_kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Lock, "_holding", interrupted)
+    monkeypatch.setattr("redis_locks.locks.Tenure", interrupted)
     with pytest.raises(KeyboardInterrupt):
         Lock("a").acquire()
     assert_released("a")
