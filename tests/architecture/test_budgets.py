@@ -44,7 +44,7 @@ BUDGETS = {
     "layers of the linter": Budget(46, 10),
     "noqa of SLF001": Budget(74, 10),
     "file names that occur twice": Budget(23, 0),
-    "classes that share private state with a base in another file": Budget(9, 0),
+    "classes that share private state with a base in another file": Budget(14, 0),
 }
 
 
