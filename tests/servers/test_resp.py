@@ -34,7 +34,9 @@ def configured(server: EmbeddedServer, protocol: int, backend: str | None) -> An
     if backend == PACKAGE:
         options = {"CONNECTION_POOL_KWARGS": options}  # type: ignore[dict-item]
     cache = {"BACKEND": backend, "LOCATION": server.url, "OPTIONS": options}
-    return override_settings(CACHES={"default": cache}, REDIS_LOCKS={"CONNECTION": "default"} | PATIENT)
+    return override_settings(
+        CACHES={"default": cache}, REDIS_LOCKS={"CONNECTION": "default"} | PATIENT
+    )
 
 
 @pytest.mark.parametrize("backend", [None, DJANGO, PACKAGE])
