@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 nox.needs_version = ">=2025.5.1"
 nox.options.sessions = ["lint", "types", "layers", "tests", "demo", "browser", "wheel"]
@@ -35,9 +37,14 @@ def dependency_group(name: str) -> list[str]:
 def lint(session: nox.Session) -> None:
     """Check style and spelling."""
     session.install(*dependency_group("lint"))
-    session.run("ruff", "check")
-    session.run("ruff", "format", "--check")
-    session.run("codespell")
+    failed = []
+    for command in (["ruff", "check"], ["ruff", "format", "--check"], ["codespell"]):
+        try:
+            session.run(*command)
+        except CommandFailed:
+            failed.append(" ".join(command))
+    if failed:
+        session.error(f"failed: {', '.join(failed)}")
 
 
 @nox.session(python=PYTHON)
@@ -62,6 +69,22 @@ def layers(session: nox.Session) -> None:
 def tests(session: nox.Session, django: str) -> None:
     """Run the tests; arguments after -- go to pytest."""
     session.install("-e", ".[test]", f"django=={django}.*")
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+def floors() -> list[str]:
+    """Return the lowest version that pyproject.toml allows of each dependency, those of the tests included."""
+    project = nox.project.load_toml()["project"]
+    extras = project["optional-dependencies"]
+    ranges = [*project["dependencies"], *extras["demo"], *extras["test"]]
+    found = (re.match(r"([\w.\[\]-]+)>=([\d.]+)", requirement) for requirement in ranges)
+    return [f"{match[1]}=={match[2]}" for match in found if match]
+
+
+@nox.session(python=VERSIONS[0][0])
+def lowest(session: nox.Session) -> None:
+    """Run tests with the lowest versions of all dependencies; arguments after -- go to pytest."""
+    session.install("-e", ".[test]", *floors())
     session.run("python", "-m", "pytest", *session.posargs)
 
 
@@ -100,7 +123,7 @@ def demo(session: nox.Session) -> None:
 def browser(session: nox.Session) -> None:
     """Drive the demo in headless Chromium."""
     session.install("-e", ".[test]", *dependency_group("browser"))
-    session.run("python", "-m", "pytest", "-n0", "-m", "browser", "-rs", *session.posargs)
+    session.run("python", "-m", "pytest", "-n0", "-m", "browser", "-rsfE", *session.posargs)
 
 
 @nox.session(python=PYTHON)

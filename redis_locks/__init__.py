@@ -1,31 +1,41 @@
-"""Database locking semantics on Redis, for Django."""
+"""Database locking semantics on Redis, for Django.
+
+Users import its names from here, and Django imports it at its start. So nothing is imported
+until somebody asks for a name: a process that takes no lock pays for none of it.
+"""
 
 from __future__ import annotations
 
-from redis_locks.beside import key_beside
-from redis_locks.deadlines import lock_deadline, lock_timeout
-from redis_locks.decorators import redis_lock
-from redis_locks.exceptions import (
-    AlreadyDone,
-    AttemptsExhausted,
-    DeadlockDetected,
-    LockBackendError,
-    LockError,
-    LockLost,
-    LockNotAvailable,
-    LockNotHeld,
-    LockTimeout,
-    NotReplicated,
-    StaleHold,
-    TooMuchContention,
-)
-from redis_locks.holds import Hold
-from redis_locks.locks import Lock
-from redis_locks.observing import LockEvent
-from redis_locks.optimistic.decorator import optimistic
-from redis_locks.run_once import Attempt, RunEvent, RunStatus, run_once
-from redis_locks.semaphores import Semaphore
-from redis_locks.views import RedisLockMixin
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from redis_locks.beside import key_beside
+    from redis_locks.deadlines import lock_deadline, lock_timeout
+    from redis_locks.decorators import redis_lock
+    from redis_locks.exceptions import (
+        AlreadyDone,
+        AttemptsExhausted,
+        DeadlockDetected,
+        LockBackendError,
+        LockError,
+        LockLost,
+        LockNotAvailable,
+        LockNotHeld,
+        LockTimeout,
+        NotReplicated,
+        StaleHold,
+        TooMuchContention,
+    )
+    from redis_locks.holds import Hold
+    from redis_locks.locks import Lock
+    from redis_locks.observing import LockEvent
+    from redis_locks.optimistic.decorator import optimistic
+    from redis_locks.run_once import Attempt, RunEvent, RunStatus, run_once
+    from redis_locks.semaphores import Semaphore
+    from redis_locks.views import RedisLockMixin
 
 __version__ = "0.1.0"
 
@@ -57,3 +67,78 @@ __all__ = [
     "redis_lock",
     "run_once",
 ]
+
+_HOMES: Final = {
+    "beside": ("key_beside",),
+    "deadlines": ("lock_deadline", "lock_timeout"),
+    "decorators": ("redis_lock",),
+    "exceptions": (
+        "AlreadyDone",
+        "AttemptsExhausted",
+        "DeadlockDetected",
+        "LockBackendError",
+        "LockError",
+        "LockLost",
+        "LockNotAvailable",
+        "LockNotHeld",
+        "LockTimeout",
+        "NotReplicated",
+        "StaleHold",
+        "TooMuchContention",
+    ),
+    "holds": ("Hold",),
+    "locks": ("Lock",),
+    "observing": ("LockEvent",),
+    "optimistic.decorator": ("optimistic",),
+    "run_once": ("Attempt", "RunEvent", "RunStatus", "run_once"),
+    "semaphores": ("Semaphore",),
+    "views": ("RedisLockMixin",),
+}
+"""The modules that have the public names; `tests/architecture` compares them with `__all__`."""
+
+_MODULES: Final = (
+    "compat",
+    "exceptions",
+    "fencing",
+    "inspection",
+    "middleware",
+    "rows",
+    "signals",
+    "statistics",
+    "testing",
+    "views",
+)
+"""The public modules, so that `import redis_locks` is enough to write `redis_locks.signals`."""
+
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    home = _HOME_OF.get(name)
+    if home is None:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    found = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """This module, with the functions `optimistic` and `run_once`.
+
+    The packages of those names are imported from inside. Python would then put them in the functions' place.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in _HOME_OF or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,9 +1,25 @@
-"""The Django app."""
+"""The Django app: what Django calls once, when a process starts.
+
+Each module that is imported here delays the start of every process. So checks and metrics
+are imported when they are needed.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.apps import AppConfig
 from django.core import checks
+from django.core.exceptions import ImproperlyConfigured
+
+
+def run_checks(**options: Any) -> list[checks.CheckMessage]:
+    """Run all system checks of the app."""
+    from redis_locks.checks import check_rows, check_servers, check_settings, check_views
+    from redis_locks.integrations.celery import check_task_order
+
+    every = (check_settings, check_servers, check_views, check_rows, check_task_order)
+    return [message for check in every for message in check(**options)]
 
 
 class RedisLocksConfig(AppConfig):
@@ -16,14 +32,18 @@ class RedisLocksConfig(AppConfig):
     def ready(self) -> None:
         """Register what can only be imported once Django is set up."""
         from redis_locks import orders, telling
-        from redis_locks.checks import check_rows, check_servers, check_settings, check_views
-        from redis_locks.integrations import telemetry
-        from redis_locks.integrations.celery import check_task_order
+        from redis_locks.conf import get_settings
         from redis_locks.statistics import recording
 
-        for check in (check_settings, check_servers, check_views, check_rows, check_task_order):
-            checks.register(check, "redis_locks")
+        checks.register(run_checks, "redis_locks")
         telling.start()
-        telemetry.start()
         recording.start()
         orders.start()
+        try:
+            metrics = get_settings().telemetry
+        except ImproperlyConfigured:
+            return  # the system checks say why
+        if metrics:
+            from redis_locks.integrations import telemetry
+
+            telemetry.start()

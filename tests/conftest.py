@@ -44,6 +44,16 @@ VERDICTS = (
 """Tests that count what must never happen: they are not run again, not even under `--reruns`."""
 
 
+WORKERS = 4
+"""Locking tests wait more than they compute, so four workers pay off on two cores."""
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Run one file in this process: for each worker to start, and collect, takes longer than most files."""
+    asked = [Path(str(argument).partition("::")[0]) for argument in config.args]
+    return 0 if len(set(asked)) == 1 and asked[0].is_file() else WORKERS
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(item.path.is_relative_to(TESTS / verdict) for verdict in VERDICTS):

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Iterable
 from time import monotonic
 
-from redis_locks import backends
 from redis_locks.conf import get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.observing import Kind, LockEvent
@@ -130,6 +129,9 @@ class Flusher:
             tallies, self._tallies = self._tallies, {}
             self.full.clear()
         for server, tally in tallies.items():
+            # Not above: most processes import this at their start and send nothing for seconds.
+            from redis_locks import backends
+
             backend = backends.described(server)
             if backend is None:  # the settings have changed meanwhile
                 continue

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from redis_locks.backends import Backend
 from redis_locks.drivers.base import Arg, Call, Link
 from redis_locks.keys import Keys
 from redis_locks.scripts import Script
 from redis_locks.statistics import scripts
 from redis_locks.statistics.counting import Tally
 from redis_locks.text import shorten
+
+if TYPE_CHECKING:
+    from redis_locks.backends import Backend
 
 _CHUNK = 1000
 """How many arguments one script call gets, so that none keeps the server for long."""

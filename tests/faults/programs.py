@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from redis_locks.testing.server import find_binary
 
 @contextlib.contextmanager
 def started_by(script: Path, command: str) -> Iterator[None]:
-    """Inside, servers are started by `script`, made to run `command`: {server} is the usual program."""
-    script.write_text(f"#!/bin/sh\n{command.format(server=find_binary())}\n")
+    """Inside, servers are started by `script`, made to run `command`: {server} is the usual program, quoted."""
+    program = shlex.quote(str(find_binary()))
+    script.write_text(f"#!/bin/sh\n{command.format(server=program)}\n")
     script.chmod(0o700)
     usual = os.environ.get("REDIS_LOCKS_SERVER")
     os.environ["REDIS_LOCKS_SERVER"] = str(script)

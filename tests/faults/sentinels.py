@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,7 +88,7 @@ class Watched:
                 down_after=self._down_after_ms,
             )
         )
-        command = f'exec {{server}} {configuration} "$@" --sentinel'
+        command = f'exec {{server}} {shlex.quote(str(configuration))} "$@" --sentinel'
         with started_by(folder / f"{port}.sh", command):
             server = self._server(port)
         client = self._resources.enter_context(server.client())

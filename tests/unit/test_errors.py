@@ -22,7 +22,7 @@ from redis_locks.exceptions import Wait
 
 ALL = [
     each
-    for each in map(redis_locks.__dict__.__getitem__, redis_locks.__all__)
+    for each in (getattr(redis_locks, name) for name in redis_locks.__all__)
     if isinstance(each, type) and issubclass(each, BaseException)
 ]
 

@@ -1,0 +1,255 @@
+"""Count what one warm cycle passes through: `python -m tests.architecture.cycles VERB URL`, run by `test_budgets`.
+
+A process of its own, with the settings a new project has, because fixtures, patched settings and
+a test's database would be counted as well. It prints JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Final
+
+import django
+import redis
+from django.conf import settings
+
+ROOT: Final = Path(__file__).parents[2]
+PACKAGE: Final = ROOT / "redis_locks"
+WARMING: Final = 20
+CYCLES: Final = 200
+CONTENDERS: Final = 4
+_INLINED: Final = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}
+"""Parts of a function that some versions of Python call like functions."""
+
+
+def set_up(url: str) -> None:
+    """Set up Django with this app, a database in memory and nothing that a project need not have."""
+    settings.configure(
+        INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", "redis_locks"],
+        DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+        REDIS_LOCKS={"CONNECTION": url},
+        LOGGING_CONFIG=None,
+    )
+    django.setup()
+
+
+class Passed:
+    """The functions of the package that one cycle called."""
+
+    def __init__(self) -> None:
+        self.codes: set[CodeType] = set()
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
+        """Take what `sys.setprofile` tells."""
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(f"{PACKAGE}{os.sep}"):
+            self.codes.add(code)
+
+    @contextmanager
+    def counting(self) -> Any:
+        """Count in this thread for as long as the block lasts."""
+        sys.setprofile(self)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+    def functions(self) -> dict[str, list[str]]:
+        """Return the names of the functions, by file."""
+        found: dict[str, list[str]] = {}
+        for code in self.codes:
+            if code.co_name not in _INLINED:
+                file = Path(code.co_filename).relative_to(PACKAGE).as_posix()
+                found.setdefault(file, []).append(code.co_qualname)
+        return {file: sorted(found[file]) for file in sorted(found)}
+
+
+def fewest(counted: list[Passed]) -> dict[str, list[str]]:
+    """Return what the shortest of some cycles called: the others collect garbage, or send statistics."""
+    return min(counted, key=lambda passed: len(passed.codes)).functions()
+
+
+def blocking() -> dict[str, list[str]]:
+    """Count a blocking `with Lock(...)`."""
+    from redis_locks import Lock
+
+    lock = Lock("blocking")
+
+    def cycle() -> None:
+        with lock:
+            pass
+
+    return _counted(cycle)
+
+
+def asynchronous() -> dict[str, list[str]]:
+    """Count an `async with Lock(...)`, with what the event loop calls for it."""
+    from redis_locks import Lock
+
+    lock = Lock("asynchronous")
+
+    async def main() -> dict[str, list[str]]:
+        counted = []
+        for _ in range(WARMING):
+            passed = Passed()
+            with passed.counting():
+                async with lock:
+                    pass
+            counted.append(passed)
+        return fewest(counted)
+
+    return asyncio.run(main())
+
+
+def atomic() -> dict[str, list[str]]:
+    """Count a blocking lock inside `atomic()`, until after COMMIT."""
+    from django.db import transaction
+
+    from redis_locks import Lock
+
+    lock = Lock("atomic")
+
+    def cycle() -> None:
+        with transaction.atomic(), lock:
+            pass
+
+    return _counted(cycle)
+
+
+def force_release() -> dict[str, list[str]]:
+    """Count the end of a hold by an operator, in the operator's thread."""
+    from redis_locks import Lock, LockError, inspection
+
+    counted = []
+    for _ in range(WARMING):
+        hold = Lock("forced").acquire()
+        assert hold is not None
+        passed = Passed()
+        with passed.counting():
+            inspection.force_release("forced")
+        counted.append(passed)
+        with suppress(LockError):  # it was ended
+            hold.release()
+    return fewest(counted)
+
+
+def _counted(cycle: Callable[[], None]) -> dict[str, list[str]]:
+    counted = []
+    for _ in range(WARMING):
+        passed = Passed()
+        with passed.counting():
+            cycle()
+        counted.append(passed)
+    return fewest(counted)
+
+
+def commands(url: str) -> dict[str, float]:
+    """Count the commands that the server runs for a free cycle and for a contended one, scripts' own included."""
+    return {"free": _commands_free(url), "contended": _commands_contended(url)}
+
+
+def _commands_free(url: str) -> float:
+    from redis_locks import Lock
+
+    lock = Lock("free")
+    with redis.Redis.from_url(url) as client:
+        figures = []
+        for _ in range(5):  # the least: now and then statistics are sent
+            before = _calls(client)
+            for _ in range(CYCLES):
+                with lock:
+                    pass
+            figures.append((_calls(client) - before) / CYCLES)
+    return min(figures)
+
+
+def _commands_contended(url: str) -> float:
+    command = [sys.executable, "-m", "tests.architecture.cycles", "contend", url]
+    with redis.Redis.from_url(url) as client:
+        contenders = [
+            subprocess.Popen(
+                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            for _ in range(CONTENDERS)
+        ]
+        try:
+            _hear(contenders)
+            figures = []
+            for _ in range(3):
+                before = _calls(client)
+                for contender in contenders:
+                    assert contender.stdin is not None
+                    contender.stdin.write("go\n")
+                    contender.stdin.flush()
+                _hear(contenders)
+                figures.append((_calls(client) - before) / (CONTENDERS * CYCLES))
+            return min(figures)
+        finally:
+            for contender in contenders:
+                contender.kill()
+                contender.communicate()
+
+
+def _hear(contenders: list[subprocess.Popen[str]]) -> None:
+    for contender in contenders:
+        assert contender.stdout is not None
+        assert contender.stdout.readline()
+
+
+def contend() -> None:
+    """Take one lock again and again beside other processes, when told to."""
+    from redis_locks import Lock
+
+    lock = Lock("contended", wait=30)
+    for _ in range(WARMING):
+        with lock:
+            pass
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    # What a process does at its end is no part of a cycle: it waits for a next line until it is killed.
+    for _ in sys.stdin:
+        for _ in range(CYCLES):
+            with lock:
+                pass
+        sys.stdout.write("done\n")
+        sys.stdout.flush()
+
+
+def _calls(client: redis.Redis) -> int:
+    """The calls so far, except those of this question."""
+    stats: Any = client.info("commandstats")
+    return sum(stats[name]["calls"] for name in stats if name != "cmdstat_info")
+
+
+def modules() -> list[str]:
+    """Return the modules of the package that `django.setup()` has imported."""
+    return sorted(name for name in sys.modules if name.partition(".")[0] == "redis_locks")
+
+
+def main(verb: str, url: str) -> None:
+    """Count one thing and print it."""
+    set_up(url)
+    if verb == "contend":
+        contend()
+        return
+    counts: dict[str, Callable[[], Any]] = {
+        "modules": modules,
+        "blocking": blocking,
+        "async": asynchronous,
+        "atomic": atomic,
+        "force-release": force_release,
+        "commands": lambda: commands(url),
+    }
+    sys.stdout.write(json.dumps(counts[verb]()))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

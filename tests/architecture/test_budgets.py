@@ -1,0 +1,127 @@
+"""The reader's budget: how much a reader meets on the way of one lock, and how the package is laid out.
+
+Each figure has a budget. Where the code does not meet it yet, a limit stands beside it, and may only fall.
+`python -m pytest -n0 -s tests/architecture` prints what was counted and where.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from redis_locks.testing.server import EmbeddedServer
+from tests.architecture import cycles, structure
+
+
+class Budget(NamedTuple):
+    """How many there may be."""
+
+    limit: float
+    """What the test allows today."""
+    budget: float
+    """What we want; the limit falls until it is this."""
+
+
+BUDGETS = {
+    # what: the limit, the budget
+    "files of a blocking cycle": Budget(20, 10),
+    "functions of a blocking cycle": Budget(39, 25),
+    "files of an async cycle": Budget(27, 14),
+    "functions of an async cycle": Budget(66, 40),
+    "files of an atomic cycle": Budget(29, 16),
+    "functions of an atomic cycle": Budget(89, 60),
+    "files of a force-release": Budget(22, 12),
+    "functions of a force-release": Budget(59, 45),
+    "server commands of a free cycle": Budget(14, 10),
+    "server commands of a contended cycle": Budget(23, 14),
+    "modules imported by django.setup()": Budget(40, 40),
+    "modules at the top level": Budget(77, 12),
+    "layers of the linter": Budget(46, 10),
+    "noqa of SLF001": Budget(74, 10),
+    "file names that occur twice": Budget(23, 0),
+    "classes that share private state with a base in another file": Budget(14, 0),
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedServer]:
+    """A server that nobody else asks anything, for its commands are counted."""
+    with EmbeddedServer(use_environment=False) as started:
+        yield started
+
+
+def measured(verb: str, server: EmbeddedServer) -> Any:
+    """Count in a process of its own; see `cycles`."""
+    command = [sys.executable, "-m", "tests.architecture.cycles", verb, server.url]
+    result = subprocess.run(
+        command, cwd=cycles.ROOT, check=False, capture_output=True, text=True, timeout=50
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def judge(what: str, count: float, where: str = "") -> None:
+    """Print a count, and fail if there are more than allowed."""
+    limit, budget = BUDGETS[what]
+    sys.stdout.write(f"{what}: {count}; limit {limit}, budget {budget}\n{where}")
+    assert count <= limit, f"{what}: {count} is over the limit of {limit}.\n{where}"
+
+
+@pytest.mark.parametrize(
+    ("verb", "what"),
+    [
+        ("blocking", "a blocking cycle"),
+        ("async", "an async cycle"),
+        ("atomic", "an atomic cycle"),
+        ("force-release", "a force-release"),
+    ],
+)
+def test_a_warm_cycle_passes_through_few_files_and_functions(
+    verb: str, what: str, server: EmbeddedServer
+) -> None:
+    passed: dict[str, list[str]] = measured(verb, server)
+    where = "".join(f"    {file}: {', '.join(passed[file])}\n" for file in passed)
+    judge(f"files of {what}", len(passed), where)
+    judge(f"functions of {what}", sum(map(len, passed.values())))
+
+
+def test_the_server_runs_few_commands_for_a_cycle(server: EmbeddedServer) -> None:
+    counted = measured("commands", server)
+    judge("server commands of a free cycle", round(counted["free"]))
+    # Between processes, now and then one finds the lock free, or asks once more.
+    judge("server commands of a contended cycle", round(counted["contended"]))
+
+
+def test_django_s_start_imports_few_modules(server: EmbeddedServer) -> None:
+    modules: list[str] = measured("modules", server)
+    judge(
+        "modules imported by django.setup()", len(modules), "".join(f"    {m}\n" for m in modules)
+    )
+
+
+@pytest.mark.parametrize(
+    ("what", "count"),
+    [
+        ("modules at the top level", structure.modules_at_the_top),
+        ("layers of the linter", structure.layers),
+        ("noqa of SLF001", structure.private_accesses),
+        ("file names that occur twice", structure.repeated_names),
+        (
+            "classes that share private state with a base in another file",
+            structure.spread_classes,
+        ),
+    ],
+)
+def test_the_layout_keeps_to_its_budget(what: str, count: Callable[[], list[str]]) -> None:
+    found = count()
+    judge(what, len(found), "".join(f"    {line}\n" for line in found))
+
+
+def test_no_limit_is_below_its_budget() -> None:
+    """Once a figure meets its budget, the budget is the limit."""
+    assert {what for what, (limit, budget) in BUDGETS.items() if limit < budget} == set()
