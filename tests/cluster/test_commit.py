@@ -16,7 +16,7 @@ from redis_locks.drivers.base import LinkBroken
 from redis_locks.keys import partition_of
 from tests.cluster.conftest import PARTITIONS
 from tests.cluster.nodes import Nodes
-from tests.contract.world import PATIENCE, Tasks, Threads, World, held, until
+from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
 
 @pytest.fixture

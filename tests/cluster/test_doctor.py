@@ -8,8 +8,8 @@ from django.test import override_settings
 from redis_locks import Lock, diagnosis
 from redis_locks.diagnosis import Finding, Level
 from tests.cluster.nodes import Nodes
-from tests.contract.world import World, held
 from tests.ports import free_ports
+from tests.support.world import World, held
 
 pytestmark = pytest.mark.long
 

@@ -15,7 +15,7 @@ from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import CompatBlocking, auntil
-from tests.contract.world import PATIENCE
+from tests.support.world import PATIENCE
 
 
 class Interrupted(BaseException):

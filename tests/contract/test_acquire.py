@@ -14,7 +14,7 @@ import pytest
 from redis_locks import Hold, Lock, LockNotAvailable, LockTimeout
 from redis_locks.backends import backend_for
 from redis_locks.renewal import threads
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of
+from tests.support.world import PATIENCE, Observer, World, held, keys_of
 
 
 def test_a_free_lock_is_acquired_in_one_round_trip_and_released_in_another(

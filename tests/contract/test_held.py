@@ -12,7 +12,7 @@ import pytest
 
 from redis_locks import DeadlockDetected, Lock, LockLost, Semaphore, run_once
 from redis_locks.identity import session
-from tests.contract.world import PATIENCE, until
+from tests.support.world import PATIENCE, until
 
 Taking = Callable[[str], AbstractContextManager[Any]]
 

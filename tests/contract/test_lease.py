@@ -9,7 +9,7 @@ import redis
 
 from redis_locks import Lock, LockLost
 from redis_locks.leases import YOUNG
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of, let_go, until
+from tests.support.world import PATIENCE, Observer, World, held, keys_of, let_go, until
 
 
 def test_a_lease_that_ended_is_known_without_asking(

@@ -15,8 +15,8 @@ from redis_locks import Lock, attempts, store
 from redis_locks.lines import MOST_PASSED
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.crowding import crowd, notes, overtaken
-from tests.contract.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 from tests.forking import processes
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
 
 def scripts_run(client: redis.Redis) -> int:

@@ -18,7 +18,7 @@ from redis_locks import (
     scripts,
 )
 from redis_locks.keys import grant_channel, set_keys
-from tests.contract.world import PATIENCE, Observer, World, held
+from tests.support.world import PATIENCE, Observer, World, held
 
 
 def test_shared_holders_hold_together_and_exclude_an_exclusive_one(

@@ -13,7 +13,7 @@ import redis
 
 from redis_locks import Hold, Lock, LockLost, Semaphore, inspection
 from redis_locks.leases import YOUNG
-from tests.contract.world import PATIENCE, Tasks, Threads, World, held, until
+from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
 SOON = 2.0
 """Far below the third of a lease after which it is renewed; nearly always it takes milliseconds."""

@@ -24,7 +24,7 @@ from redis_locks import (
 )
 from redis_locks.inspection import LockInfo
 from redis_locks.keys import lock_keys, partition_of
-from tests.contract.world import PATIENCE, Tasks, World, held, let_go, until
+from tests.support.world import PATIENCE, Tasks, World, held, let_go, until
 
 PARTITIONS = 4
 Names = tuple[str, str, str]

@@ -15,7 +15,7 @@ from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockNotHeld, Semaphore, inspection
 from redis_locks.detached import SALT, Detached
-from tests.contract.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
+from tests.support.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
 
 KEY = "SECRET_KEY"
 

@@ -14,7 +14,7 @@ from redis_locks import (
     Semaphore,
     inspection,
 )
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until, until_renewed
+from tests.support.world import PATIENCE, Observer, World, held, keys_of, until, until_renewed
 
 
 def test_the_only_shared_holder_becomes_exclusive_and_back(

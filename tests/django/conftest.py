@@ -9,8 +9,8 @@ from django.db import connections
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockLost
-from tests.contract.world import Observer
 from tests.django.transactions import watched
+from tests.support.world import Observer
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from redis_locks.checks.servers import SHARED_WITH_CACHE
 from redis_locks.connections import resolve
 from redis_locks.diagnosis import Level, client, server
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import until
 from tests.django.diagnoses import as_user, found, levels, running
+from tests.support.world import until
 
 
 def free_port() -> int:

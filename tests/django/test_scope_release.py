@@ -11,9 +11,9 @@ from django.db import InterfaceError, OperationalError, connections, transaction
 from django.db.transaction import atomic
 
 from redis_locks import kept
-from tests.contract.world import PATIENCE, Observer
 from tests.django.transactions import Failed, elsewhere, increment, lock, next_holder, values
 from tests.elsewhere import is_free
+from tests.support.world import PATIENCE, Observer
 
 pytestmark = pytest.mark.usefixtures("nothing_stays_installed")
 

@@ -10,9 +10,9 @@ from redis_locks import Lock, LockBackendError, LockNotAvailable, inspection
 from redis_locks.decorators import redis_lock
 from redis_locks.responses import retry_after
 from tests import elsewhere
-from tests.contract.world import Observer, Threads
 from tests.django import locked_views
 from tests.django.locked_views import LOCKED
+from tests.support.world import Observer, Threads
 
 pytestmark = pytest.mark.urls(locked_views.__name__)
 

@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 from redis_locks import replication
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import Observer, until
 from tests.ports import free_ports
+from tests.support.world import Observer, until
 
 # Without these, the two look once a second how far a full synchronisation is.
 _AT_ONCE = ("--repl-diskless-sync", "no", "--repl-diskless-load", "swapdb")

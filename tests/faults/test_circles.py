@@ -11,9 +11,9 @@ import pytest
 from redis_locks import DeadlockDetected
 from redis_locks.attempts import LOOK_AGAIN
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import Observer, until
 from tests.faults import circles
 from tests.faults.circles import Hosts, Outcome, Party, Want
+from tests.support.world import Observer, until
 
 SHARED = "shared"
 

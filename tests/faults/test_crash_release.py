@@ -11,9 +11,9 @@ import redis
 
 from redis_locks import Lock, LockError, Semaphore
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, Threads, World, held, until
 from tests.elsewhere import in_thread
 from tests.faults.processes import Crew
+from tests.support.world import PATIENCE, Observer, Threads, World, held, until
 
 
 @pytest.mark.parametrize("renew", [pytest.param(True, marks=pytest.mark.long), False])

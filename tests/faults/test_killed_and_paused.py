@@ -13,8 +13,8 @@ import pytest
 from redis_locks import Lock, LockNotHeld
 from redis_locks.identity import new_token
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import Observer, Threads, until
 from tests.faults.processes import Crew
+from tests.support.world import Observer, Threads, until
 
 
 def test_the_lock_of_a_killed_holder_reaches_the_first_waiter_within_its_lease(

@@ -11,8 +11,8 @@ import pytest
 from redis_locks import Lock, LockLost, attempts
 from redis_locks.drivers.async_link import AsyncLink
 from redis_locks.drivers.blocking_link import BlockingLink
-from tests.contract.world import PATIENCE, Observer, World, held, until
 from tests.faults.proxy import Proxy
+from tests.support.world import PATIENCE, Observer, World, held, until
 
 
 def test_a_grant_that_ran_out_while_a_sign_of_life_was_on_its_way_is_not_believed(

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from redis_locks import Lock, LockBackendError, LockLost
-from tests.contract.world import PATIENCE, Observer, World, held, until
 from tests.faults.proxy import Proxy
+from tests.support.world import PATIENCE, Observer, World, held, until
 
 
 @pytest.mark.parametrize("renew", [True, False])

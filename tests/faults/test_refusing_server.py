@@ -10,7 +10,7 @@ import pytest
 
 from redis_locks import Hold, Lock, LockBackendError, attempts
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until_renewed
+from tests.support.world import PATIENCE, Observer, World, held, keys_of, until_renewed
 
 
 @pytest.fixture

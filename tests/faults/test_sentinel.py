@@ -12,9 +12,9 @@ from redis_locks import Hold, Lock, LockBackendError, LockLost
 from redis_locks.connections import resolve
 from redis_locks.drivers.sentinel import Sentinels
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 from tests.faults.sentinels import SERVICE, Watched
 from tests.ports import free_ports
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
 PRIMARY = {"is_master": True, "is_sdown": False, "is_odown": False, "num-other-sentinels": 0}
 

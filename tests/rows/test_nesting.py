@@ -14,9 +14,9 @@ from redis_locks.keys import partition_of
 from redis_locks.modes import RowMode
 from redis_locks.rows import lock_model, lock_rows
 from redis_locks.rows.names import row_of
-from tests.contract.world import Tasks, World
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry, NotedCounter
+from tests.support.world import Tasks, World
 
 Make = Callable[..., Counter]
 MODEL = "ledger.Counter@default"

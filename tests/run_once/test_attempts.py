@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from redis_locks import Lock, LockLost, LockNotHeld, inspection, run_once
-from tests.contract.world import PATIENCE, until
 from tests.run_once.world import Records, Workers, begun, died
+from tests.support.world import PATIENCE, until
 
 
 def test_attempts_are_numbered_and_their_fencing_tokens_grow(

@@ -6,9 +6,9 @@ import pytest
 
 from redis_locks import run_once
 from redis_locks.lines import MOST_PASSED
-from tests.contract.world import PATIENCE, until
 from tests.faults.proxy import Proxy
 from tests.run_once.world import Records, Workers, begun, died
+from tests.support.world import PATIENCE, until
 
 pytestmark = pytest.mark.parametrize("losses", [1, 2])
 

@@ -11,7 +11,7 @@ import redis
 
 from redis_locks import Attempt, RunStatus, run_once
 from redis_locks.keys import LockKeys, index_key, lock_keys
-from tests.contract.world import Tasks, Threads, until
+from tests.support.world import Tasks, Threads, until
 
 
 class BlockingWorkers(Threads):

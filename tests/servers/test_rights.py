@@ -30,9 +30,9 @@ from redis_locks.diagnosis import rights
 from redis_locks.telling import Teller
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.test_deadlock import Meeting, party
-from tests.contract.world import Observer, Threads, World, held, keys_of, until
 from tests.optimistic.sides import Adding, Side
 from tests.run_once.world import Workers, begun
+from tests.support.world import Observer, Threads, World, held, keys_of, until
 
 OWN = ("(~data:* +get +incr +incrby)", "(~data:* ~redis_locks:* +watch)")
 """What the application does itself, in `read=`, `Hold.commit` and `optimistic`."""

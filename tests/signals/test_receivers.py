@@ -12,7 +12,8 @@ from asgiref.sync import async_to_sync, sync_to_async
 
 from redis_locks import Lock, LockLost, observing, redis_lock
 from redis_locks.signals import LockEvent
-from tests.contract.world import (
+from tests.signals.conftest import Connect, Heard
+from tests.support.world import (
     PATIENCE,
     Observer,
     Tasks,
@@ -22,7 +23,6 @@ from tests.contract.world import (
     until,
     until_renewed,
 )
-from tests.signals.conftest import Connect, Heard
 
 
 class Counted:

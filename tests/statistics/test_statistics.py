@@ -21,10 +21,10 @@ from redis_locks.statistics import LockStatistics, flushing, store
 from redis_locks.statistics.flushing import Flusher, flusher
 from redis_locks.telling import Teller
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import until
 from tests.django.parties import held, waited_for
 from tests.elsewhere import in_thread
 from tests.signals.conftest import deadlocked
+from tests.support.world import until
 
 ROOT = Path(__file__).parents[2]
 DOWN = "unix:///nonexistent/server.sock"

@@ -11,8 +11,8 @@ from django.core.signals import setting_changed
 
 from redis_locks import connections
 from tests.cluster.nodes import Nodes
-from tests.contract.conftest import interrupted_downgrade, tasks, world
-from tests.contract.world import Observer
+from tests.support.fixtures import interrupted_downgrade, tasks, world
+from tests.support.world import Observer
 
 __all__ = ["interrupted_downgrade", "tasks", "world"]
 

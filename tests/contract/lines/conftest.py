@@ -10,7 +10,7 @@ from django.test import override_settings
 
 from redis_locks import leases, lines
 from redis_locks.renewal import threads
-from tests.contract.world import PATIENCE
+from tests.support.world import PATIENCE
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from redis_locks import Hold, Lock, lines
 from redis_locks.leases import Lease
-from tests.contract.world import PATIENCE, Observer, World, held, until
+from tests.support.world import PATIENCE, Observer, World, held, until
 
 
 def in_line(lock: Lock) -> list[Any]:

@@ -11,7 +11,7 @@ from redis_locks import Lock, express, store
 from redis_locks.lines import Line
 from redis_locks.tenure import Tenure
 from tests.contract.lines.places import in_line, one_behind, some_behind, tasks_behind, write_down
-from tests.contract.world import PATIENCE, Observer, Tasks, Threads, held, until
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, held, until
 
 
 def test_a_cancelled_task_leaves_the_line_and_who_is_behind_it_is_served(

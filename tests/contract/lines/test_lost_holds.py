@@ -9,7 +9,7 @@ import pytest
 from redis_locks import Lock, LockLost, attempts, inspection, lines
 from redis_locks.lines import Line
 from tests.contract.lines.places import one_behind
-from tests.contract.world import PATIENCE, Observer, Threads, World, held, keys_of, let_go, until
+from tests.support.world import PATIENCE, Observer, Threads, World, held, keys_of, let_go, until
 
 
 def test_what_was_lost_does_not_pass_and_the_next_in_line_asks(

@@ -12,7 +12,7 @@ from redis_locks.drivers.base import run_blocking
 from redis_locks.leases import YOUNG
 from redis_locks.renewal import threads
 from tests.contract.lines.places import in_line, lined_up, one_behind, passed_on, write_down
-from tests.contract.world import PATIENCE, Observer, Threads, World, held, keys_of, until
+from tests.support.world import PATIENCE, Observer, Threads, World, held, keys_of, until
 
 
 @pytest.mark.parametrize("renew", [True, False])

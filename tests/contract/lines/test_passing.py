@@ -13,7 +13,7 @@ from redis_locks import Hold, Lock, LockLost, lines
 from redis_locks.leases import YOUNG
 from redis_locks.lines import MOST_PASSED
 from tests.contract.lines.places import one_behind, some_behind, tasks_behind
-from tests.contract.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of
 
 
 def test_a_hold_passes_to_the_next_in_line_without_asking_the_server(

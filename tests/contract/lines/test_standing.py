@@ -11,7 +11,7 @@ from django.test import override_settings
 from redis_locks import Hold, Lock, lines
 from redis_locks.leases import YOUNG
 from tests.contract.lines.places import in_line, lined_up, one_behind
-from tests.contract.world import PATIENCE, Observer, Threads, World, held
+from tests.support.world import PATIENCE, Observer, Threads, World, held
 
 
 def test_who_has_stood_in_line_for_long_joins_the_queue_and_is_not_overtaken(

@@ -14,9 +14,9 @@ from redis_locks.observing import LockEvent
 from redis_locks.silent import SKIP_REPLY
 from redis_locks.telling import Teller
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.stage import deaf
-from tests.contract.turns import Turns
-from tests.contract.world import PATIENCE
+from tests.internals.express.stage import deaf
+from tests.internals.silent.turns import Turns
+from tests.support.world import PATIENCE
 
 
 def test_after_a_short_wait_the_same_lock_is_asked_for_silently_until_it_is_free(

@@ -11,10 +11,10 @@ from redis.exceptions import ResponseError
 
 from redis_locks import Hold, Lock, LockError, LockNotHeld, scripts
 from redis_locks.tenure import Tenure
-from tests.contract import ways
-from tests.contract.stage import LEASE, Stage, interrupt, lose
-from tests.contract.ways import BothWays, Case
-from tests.contract.world import keys_of
+from tests.internals.express import ways
+from tests.internals.express.stage import LEASE, Stage, interrupt, lose
+from tests.internals.express.ways import BothWays, Case
+from tests.support.world import keys_of
 
 
 def data(stage: Stage) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from redis_locks import Hold, Lock, scripts
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.held import Held
-from tests.contract import ways
-from tests.contract.stage import Stage, interrupt, nothing, once
-from tests.contract.ways import BothWays, Case
-from tests.contract.world import PATIENCE, Threads
+from tests.internals.express import ways
+from tests.internals.express.stage import Stage, interrupt, nothing, once
+from tests.internals.express.ways import BothWays, Case
+from tests.support.world import PATIENCE, Threads
 
 
 def before_it_asks(stage: Stage) -> None:

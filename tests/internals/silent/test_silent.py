@@ -11,8 +11,8 @@ import pytest
 from redis_locks import scripts, silent
 from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.silent import SKIP_REPLY
-from tests.contract.stage import Stage, deaf, lose
-from tests.contract.test_express_interrupted import (
+from tests.internals.express.stage import Stage, deaf, lose
+from tests.internals.express.test_express_interrupted import (
     before_it_asks,
     before_it_listens,
     when_granted,
@@ -20,7 +20,7 @@ from tests.contract.test_express_interrupted import (
     when_it_gives_its_connection_back,
     when_it_stands_in_line,
 )
-from tests.contract.test_express_waiting import (
+from tests.internals.express.test_express_waiting import (
     broken_in_line,
     cancelled,
     handed_on,
@@ -30,8 +30,8 @@ from tests.contract.test_express_waiting import (
     stopped_past_the_grant,
     told_to_look,
 )
-from tests.contract.ways import Case, OneWay, Seen
-from tests.contract.world import keys_of
+from tests.internals.express.ways import Case, OneWay, Seen
+from tests.support.world import keys_of
 
 
 class AnyKeys(frozenset[bytes]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,8 +16,8 @@ from redis_locks.observing import LockEvent
 from redis_locks.renewal import threads
 from redis_locks.telling import Teller
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.stage import LEASE, Stage, recorded
-from tests.contract.world import PATIENCE
+from tests.internals.express.stage import LEASE, Stage, recorded
+from tests.support.world import PATIENCE
 
 Case = Callable[[Stage], Any]
 
@@ -60,13 +60,6 @@ def see(case: Case, stage: Stage, listener: Listener) -> Seen:
         notes = getattr(error, "__notes__", [])
     left = stage.observed.left_of(stage.lock.name)
     return Seen(outcome, notes, sorted(listener.events), len(stage.ran), left)
-
-
-@pytest.fixture(scope="session")
-def own_server() -> Iterator[EmbeddedServer]:
-    """A server whose commands are counted and whose connections are killed."""
-    with EmbeddedServer(use_environment=False) as server:
-        yield server
 
 
 OneWay = Callable[..., Seen]

@@ -10,11 +10,11 @@ import pytest
 from redis_locks import Lock, inspection, scripts
 from redis_locks.drivers.async_link import AsyncLink
 from redis_locks.scripts import Script
-from tests.contract import ways
-from tests.contract.loops import by_somebody_else, end, in_line, link_of, looped
-from tests.contract.stage import Stage, lose, nothing, once
-from tests.contract.ways import BothWays, Case
-from tests.contract.world import Observer, Tasks, keys_of
+from tests.internals.express import ways
+from tests.internals.express.loops import by_somebody_else, end, in_line, link_of, looped
+from tests.internals.express.stage import Stage, lose, nothing, once
+from tests.internals.express.ways import BothWays, Case
+from tests.support.world import Observer, Tasks, keys_of
 
 
 @looped

@@ -14,7 +14,7 @@ from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.drivers.wire import pack_command
 from redis_locks.express import HEIR_FIRST
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, Threads
+from tests.support.world import PATIENCE, Observer, Threads
 
 PING = pack_command("PING", "")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from redis_locks import scripts
 from redis_locks.drivers.async_link import AsyncLink
-from tests.contract import ways
-from tests.contract.loops import by_somebody_else, in_line, looped
-from tests.contract.stage import Stage, cancel, nothing, once
-from tests.contract.ways import BothWays, Case
+from tests.internals.express import ways
+from tests.internals.express.loops import by_somebody_else, in_line, looped
+from tests.internals.express.stage import Stage, cancel, nothing, once
+from tests.internals.express.ways import BothWays, Case
 
 
 @looped

@@ -11,9 +11,9 @@ import pytest
 from redis_locks import Lock, parked, silent
 from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.drivers.wire import pack_command
-from tests.contract.stage import nothing, once
-from tests.contract.turns import Turns
-from tests.contract.world import PATIENCE, Tasks, Threads, until
+from tests.internals.express.stage import nothing, once
+from tests.internals.silent.turns import Turns
+from tests.support.world import PATIENCE, Tasks, Threads, until
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from typing import Any
 from redis_locks import Hold, Lock
 from redis_locks.backends import backend_for
 from redis_locks.drivers.async_link import AsyncLink
-from tests.contract.stage import Stage
-from tests.contract.ways import Case
-from tests.contract.world import PATIENCE, until
+from tests.internals.express.stage import Stage
+from tests.internals.express.ways import Case
+from tests.support.world import PATIENCE, until
 
 
 def looped(case: Callable[[Stage], Coroutine[Any, Any, Any]]) -> Case:

@@ -6,10 +6,10 @@ from typing import Any
 
 from redis_locks import scripts
 from redis_locks.drivers.blocking_link import BlockingLink
-from tests.contract import ways
-from tests.contract.stage import Stage, lose
-from tests.contract.ways import BothWays, Case
-from tests.contract.world import PATIENCE, Threads, keys_of
+from tests.internals.express import ways
+from tests.internals.express.stage import Stage, lose
+from tests.internals.express.ways import BothWays, Case
+from tests.support.world import PATIENCE, Threads, keys_of
 
 
 def free(stage: Stage) -> None:
