@@ -12,10 +12,10 @@ import redis.asyncio as aioredis
 from redis.exceptions import ResponseError
 
 from redis_locks import Hold, Lock, LockLost, inspection, key_beside, store
-from redis_locks.drivers.base import LinkBroken
-from redis_locks.keys import partition_of
 from tests.cluster.conftest import PARTITIONS
 from tests.cluster.nodes import Nodes
+from tests.support.connections import LinkBroken
+from tests.support.keys import partition_of
 from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
 

@@ -24,7 +24,6 @@ from redis_locks import (
     run_once,
     statistics,
 )
-from redis_locks.admin.paths import to_path
 from redis_locks.rows import RedisLockQuerySet, lock_model, lock_rows
 from redis_locks.statistics.flushing import flusher
 from tests.cluster.nodes import Nodes
@@ -38,6 +37,7 @@ from tests.ledger.models import Counter, Entry
 from tests.optimistic.sides import Adding, AsyncSide, BlockingSide, Side
 from tests.run_once.conftest import workers
 from tests.run_once.world import Workers, begun
+from tests.support.admin import to_path
 from tests.support.world import PATIENCE, Tasks, Threads, World, until
 
 __all__ = ["unhurried", "workers"]

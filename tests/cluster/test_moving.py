@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from redis_locks import Hold, Lock, LockBackendError, Semaphore, inspection
-from redis_locks.keys import grant_channel, lock_keys
 from tests.cluster.nodes import Node, Nodes
 from tests.cluster.waiters import until_waiters
+from tests.support.keys import grant_channel, lock_keys
 from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
 pytestmark = pytest.mark.long

@@ -11,10 +11,10 @@ import redis.asyncio as aioredis
 from redis.exceptions import LockError
 
 from redis_locks.compat import AsyncLock, calls
-from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import CompatBlocking, auntil
+from tests.support.connections import BlockingLink
 from tests.support.world import PATIENCE
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import redis
 
-from redis_locks.identity import process_of
+from tests.support.keys import process_of
 from tests.support.world import PATIENCE, keys_of
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from redis_locks import Hold, Lock, LockNotAvailable, LockTimeout
-from redis_locks.backends import backend_for
 from redis_locks.renewal import threads
+from tests.support.connections import backend_for
 from tests.support.world import PATIENCE, Observer, World, held, keys_of
 
 

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from redis_locks import Lock, LockLost
-from redis_locks.leases import YOUNG
+from tests.support.timings import YOUNG
 from tests.support.world import PATIENCE, Observer, World, held, keys_of, let_go, until
 
 

@@ -12,10 +12,10 @@ from django.conf import settings
 from django.test import override_settings
 
 from redis_locks import Lock, attempts, store
-from redis_locks.lines import MOST_PASSED
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.crowding import crowd, notes, overtaken
 from tests.forking import processes
+from tests.support.timings import MOST_PASSED
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
 

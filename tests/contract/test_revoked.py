@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from redis_locks import Hold, Lock, LockLost, Semaphore, inspection
-from redis_locks.leases import YOUNG
+from tests.support.timings import YOUNG
 from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
 SOON = 2.0

@@ -23,7 +23,7 @@ from redis_locks import (
     waiting,
 )
 from redis_locks.inspection import LockInfo
-from redis_locks.keys import lock_keys, partition_of
+from tests.support.keys import lock_keys, partition_of
 from tests.support.world import PATIENCE, Tasks, World, held, let_go, until
 
 PARTITIONS = 4

@@ -12,11 +12,10 @@ from django.urls import reverse
 
 from redis_locks import Lock
 from redis_locks.admin import screens
-from redis_locks.admin.paths import from_path, to_path
-from redis_locks.admin.rows import mode_text
 from tests import elsewhere
 from tests.django.admin_pages import DATA, HOSTILE, LIST, page_of, rows, text_of, viewer
 from tests.django.parties import held, stand_in_a_chain, waited_for
+from tests.support.admin import from_path, mode_text, to_path
 
 __all__ = ["viewer"]
 

@@ -13,10 +13,10 @@ from django.db.transaction import atomic
 from django.test import override_settings
 
 from redis_locks import Lock, LockBackendError, LockLost, inspection, kept
-from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.transactions import increment, values
 from tests.elsewhere import in_thread, is_free
+from tests.support.connections import BlockingLink
 from tests.support.world import Observer, keys_of
 
 pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_installed")

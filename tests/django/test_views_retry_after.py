@@ -6,8 +6,7 @@ import pytest
 from django.http import HttpRequest, HttpResponse
 from django.test import Client, RequestFactory
 
-from redis_locks import Lock, LockBackendError, LockNotAvailable, inspection
-from redis_locks.decorators import redis_lock
+from redis_locks import Lock, LockBackendError, LockNotAvailable, inspection, redis_lock
 from redis_locks.responses import retry_after
 from tests import elsewhere
 from tests.django import locked_views

@@ -110,7 +110,7 @@ class RedisPy:
     def __init__(self, url: str, name: str, *, lease: float | None) -> None:
         import redis
 
-        from redis_locks.drivers.sentinel_url import client_of_url
+        from tests.support.connections import client_of_url
 
         if "+sentinel" in url:
             self._client = client_of_url(f"{url}?socket_timeout=5")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from redis_locks import scripts
-from redis_locks.backends import backend_for
-from redis_locks.drivers.base import LinkBroken
+from tests.support import scripts
+from tests.support.connections import LinkBroken, backend_for
 from tests.support.world import Tasks
 
 

@@ -11,9 +11,9 @@ from statistics import median
 import pytest
 
 from redis_locks import Lock, LockNotHeld
-from redis_locks.identity import new_token
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.processes import Crew
+from tests.support.keys import new_token
 from tests.support.world import Observer, Threads, until
 
 

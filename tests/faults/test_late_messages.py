@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from redis_locks import Lock, LockLost, attempts
-from redis_locks.drivers.async_link import AsyncLink
-from redis_locks.drivers.blocking_link import BlockingLink
 from tests.faults.proxy import Proxy
+from tests.support.connections import AsyncLink, BlockingLink
 from tests.support.world import PATIENCE, Observer, World, held, until
 
 

@@ -12,11 +12,11 @@ import pytest
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockError, LockLost, NotReplicated, Semaphore, replication
-from redis_locks.drivers.blocking import BlockingLink
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.pair import Pair
 from tests.faults.processes import Crew
 from tests.faults.proxy import Proxy
+from tests.support.connections import BlockingLink
 from tests.support.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
 
 ALONE = "replicas=1, but 0 acknowledged it within"

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from redis_locks import Hold, Lock, LockBackendError, LockLost
-from redis_locks.connections import resolve
-from redis_locks.drivers.sentinel import Sentinels
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.sentinels import SERVICE, Watched
 from tests.ports import free_ports
+from tests.support.connections import Sentinels, resolve
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
 PRIMARY = {"is_master": True, "is_sdown": False, "is_odown": False, "num-other-sentinels": 0}

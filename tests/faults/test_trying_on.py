@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from redis_locks import Lock, LockBackendError, LockLost
-from redis_locks.backends import backend_for
-from redis_locks.drivers.base import CutShort, Unreachable, run_blocking
 from tests.faults.proxy import Proxy
+from tests.support.connections import CutShort, Unreachable, backend_for, run_blocking
 from tests.support.world import Observer, Tasks, World, held
 
 LOSSES = 7

@@ -10,12 +10,12 @@ from django.db.models import Model
 from django.db.transaction import atomic
 
 from redis_locks import Hold, Lock, LockError, LockNotAvailable, inspection
-from redis_locks.keys import partition_of
 from redis_locks.modes import RowMode
 from redis_locks.rows import lock_model, lock_rows
 from redis_locks.rows.names import row_of
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry, NotedCounter
+from tests.support.keys import partition_of
 from tests.support.world import Tasks, World
 
 Make = Callable[..., Counter]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from redis_locks import Attempt, LockNotAvailable, LockNotHeld, LockTimeout, run_once
-from redis_locks.lines import MOST_PASSED
 from tests.run_once.world import Records, Workers, begun
+from tests.support.timings import MOST_PASSED
 from tests.support.world import PATIENCE
 
 

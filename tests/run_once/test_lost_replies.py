@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from redis_locks import run_once
-from redis_locks.lines import MOST_PASSED
 from tests.faults.proxy import Proxy
 from tests.run_once.world import Records, Workers, begun, died
+from tests.support.timings import MOST_PASSED
 from tests.support.world import PATIENCE, until
 
 pytestmark = pytest.mark.parametrize("losses", [1, 2])

@@ -10,7 +10,7 @@ from typing import Any
 import redis
 
 from redis_locks import Attempt, RunStatus, run_once
-from redis_locks.keys import LockKeys, index_key, lock_keys
+from tests.support.keys import LockKeys, index_key, lock_keys
 from tests.support.world import Tasks, Threads, until
 
 

@@ -26,12 +26,12 @@ from redis_locks import (
     silent,
 )
 from redis_locks.compat import calls
-from redis_locks.diagnosis import rights
-from redis_locks.telling import Teller
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.test_deadlock import Meeting, party
 from tests.optimistic.sides import Adding, Side
 from tests.run_once.world import Workers, begun
+from tests.support.diagnosis import rights
+from tests.support.events import Teller
 from tests.support.world import Observer, Threads, World, held, keys_of, until
 
 OWN = ("(~data:* +get +incr +incrby)", "(~data:* ~redis_locks:* +watch)")

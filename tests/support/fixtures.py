@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import redis
+from django.test import override_settings
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.support.replies import lose_the_reply
+from tests.support.calls import lose_the_reply
 from tests.support.world import Observer, Tasks, Threads, World
 
 
@@ -51,3 +52,10 @@ def own_server() -> Iterator[EmbeddedServer]:
     """A server where tests count commands and kill connections."""
     with EmbeddedServer(use_environment=False) as server:
         yield server
+
+
+@pytest.fixture
+def own_prefix(name: str) -> Iterator[None]:
+    """No lock, holder or waiter of another test is listed."""
+    with override_settings(REDIS_LOCKS={"PREFIX": name}):
+        yield

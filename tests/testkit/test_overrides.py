@@ -25,10 +25,10 @@ from redis_locks import (
     inspection,
     redis_lock,
 )
-from redis_locks.drivers.base import run_blocking
-from redis_locks.scripts import Script
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from redis_locks.testing.stand_in import Outcome, StandIn
+from tests.support.connections import run_blocking
+from tests.support.scripts import Script
 
 NOBODY = "unix:///nonexistent/nobody-listens.sock"
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from redis_locks import Hold, Lock, LockLost, guard, inspection, leases, spread
-from redis_locks.drivers.base import run_blocking
-from redis_locks.leases import YOUNG
 from redis_locks.renewal import threads
 from tests.contract.lines.places import in_line, lined_up, one_behind, passed_on, write_down
+from tests.support.connections import run_blocking
+from tests.support.timings import YOUNG
 from tests.support.world import PATIENCE, Observer, Threads, World, held, keys_of, until
 
 

@@ -10,9 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from redis_locks import Hold, Lock, LockLost, lines
-from redis_locks.leases import YOUNG
-from redis_locks.lines import MOST_PASSED
 from tests.contract.lines.places import one_behind, some_behind, tasks_behind
+from tests.support.timings import MOST_PASSED, YOUNG
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of
 
 

@@ -9,8 +9,8 @@ from django.conf import settings
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, lines
-from redis_locks.leases import YOUNG
 from tests.contract.lines.places import in_line, lined_up, one_behind
+from tests.support.timings import YOUNG
 from tests.support.world import PATIENCE, Observer, Threads, World, held
 
 

@@ -1,0 +1,41 @@
+"""What a holder believes about its lease."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tests.support.waiting import until
+
+
+def ends_at(hold: Any) -> float:
+    """When the lease of `hold` ends, as the holder believes, by the monotonic clock."""
+    deadline: float = hold._lease.deadline
+    return deadline
+
+
+def until_renewed(hold: Any, *, by: float = 0.0) -> None:
+    """Return once the lease ends more than `by` seconds later than it does now."""
+    before = ends_at(hold)
+    until(lambda: ends_at(hold) > before + by)
+
+
+def tell_lost(hold: Any) -> None:
+    """Run what the product runs when it learns that `hold` is lost."""
+    hold._lease.on_lost()
+
+
+def mark_lost(hold: Any) -> None:
+    """The holder knows that `hold` is lost; nobody told its code yet."""
+    hold._lease.lost = True
+
+
+def abandon(hold: Any) -> None:
+    """Neither renew nor report `hold` from now on, as if its process were dead."""
+    hold._lease.ended = True
+
+
+def run_out(hold: Any) -> None:
+    """Abandon `hold`; the holder believes that its lease is over."""
+    abandon(hold)
+    hold._lease.deadline = time.monotonic()
