@@ -28,7 +28,6 @@ from redis_locks.rows import RedisLockQuerySet, lock_model, lock_rows
 from redis_locks.statistics.flushing import flusher
 from tests.cluster.nodes import Nodes
 from tests.contract.lines.conftest import unhurried
-from tests.contract.lines.places import some_behind
 from tests.django.command_calls import run
 from tests.django.locked_views import LOCKED, aget
 from tests.django.parties import held, on_host, waited_for
@@ -38,6 +37,7 @@ from tests.optimistic.sides import Adding, AsyncSide, BlockingSide, Side
 from tests.run_once.conftest import workers
 from tests.run_once.world import Workers, begun
 from tests.support.admin import to_path
+from tests.support.handover import some_behind
 from tests.support.world import PATIENCE, Tasks, Threads, World, until
 
 __all__ = ["unhurried", "workers"]

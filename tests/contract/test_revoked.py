@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from redis_locks import Hold, Lock, LockLost, Semaphore, inspection
+from tests.support import timings
 from tests.support.timings import YOUNG
 from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
@@ -88,7 +89,7 @@ def test_who_was_deaf_for_a_while_looks(
 def test_it_listens_no_more_when_nothing_is_held(
     name: str, listening: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redis_locks.renewal.registry.Registry.IDLE", 0.25)
+    timings.renewal_ends_after(monkeypatch, 0.25)
     with Lock(name):
         until(listening)
     until(lambda: not listening())
@@ -97,7 +98,7 @@ def test_it_listens_no_more_when_nothing_is_held(
 def test_it_listens_on_while_something_is_held_now_and_then(
     name: str, listening: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redis_locks.renewal.registry.Registry.IDLE", 0.5)
+    timings.renewal_ends_after(monkeypatch, 0.5)
     with Lock(name):
         until(listening)
     for _ in range(30):

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, LockLost, attempts
+from redis_locks import Lock, LockLost
 from tests.faults.proxy import Proxy
+from tests.support import timings
 from tests.support.connections import AsyncLink, BlockingLink
 from tests.support.world import PATIENCE, Observer, World, held, until
 
@@ -21,7 +22,7 @@ def test_a_grant_that_ran_out_while_a_sign_of_life_was_on_its_way_is_not_believe
     server_side: Observer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(attempts, "RECHECK", 0.1)
+    timings.waiters_ask_again_after(monkeypatch, 0.1)
     first = held(world, Lock(name))
     waiter = world.start(world.acquire, Lock(name, using=proxy.url, lease=0.2, wait=PATIENCE))
     server_side.until_waiters(name, 1)
@@ -37,7 +38,7 @@ def test_a_grant_older_than_the_answer_that_somebody_else_holds_is_not_believed(
     world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The waiter stands still between the end of its pause and its next sign of life."""
-    monkeypatch.setattr(attempts, "RECHECK", 0.1)
+    timings.waiters_ask_again_after(monkeypatch, 0.1)
     link = {"blocking": BlockingLink, "async": AsyncLink}[world.kind]
     standing, goes_on = threading.Event(), threading.Event()
     receive = link.receive

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from redis_locks.renewal.extending import note
 from tests.support.waiting import until
 
 
@@ -39,3 +40,22 @@ def run_out(hold: Any) -> None:
     """Abandon `hold`; the holder believes that its lease is over."""
     abandon(hold)
     hold._lease.deadline = time.monotonic()
+
+
+def is_marked_lost(hold: Any) -> bool:
+    return bool(hold._lease.lost)
+
+
+def shorten(hold: Any, seconds: float) -> None:
+    """The holder believes that its lease ends so many seconds earlier."""
+    hold._lease.deadline -= seconds
+
+
+def stop_renewal(hold: Any) -> bool:
+    """Nobody renews `hold` from now on; return whether anybody did."""
+    return bool(hold._tenure.renewer._registry.discard(hold._lease))
+
+
+def hear_of_its_end(hold: Any) -> None:
+    """A renewal learns from the server that `hold` has ended."""
+    note(hold._lease, f"{hold.token} 0".encode(), time.monotonic())

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from redis_locks import Hold, Lock, LockLost, lines
-from tests.contract.lines.places import one_behind, some_behind, tasks_behind
+from redis_locks import Hold, Lock, LockLost
+from tests.support import leases, timings
+from tests.support.handover import one_behind, some_behind, tasks_behind
 from tests.support.timings import MOST_PASSED, YOUNG
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of
 
@@ -90,7 +91,7 @@ def test_a_hold_passes_only_with_the_lease_that_was_asked_for(
     if share > 1:
         world.extend(hold, 10 * share)
     else:
-        hold._lease.deadline -= 10 * (1 - share)
+        leases.shorten(hold, 10 * (1 - share))
     world.release(hold)
     successor = waiter.result(PATIENCE)
     assert hold.token != successor.token == server_side.holder(name)
@@ -130,9 +131,8 @@ def test_a_second_release_at_the_same_time_leaves_the_heir_its_hold(
     hold._released = False  # as the other thread saw it
     world.release(hold)
     assert heir.token == server_side.holder(name)
-    registry = heir._tenure.renewer._registry
-    assert not registry.discard(hold._lease)
-    assert registry.discard(heir._lease)
+    assert not leases.stop_renewal(hold)
+    assert leases.stop_renewal(heir)
     world.release(heir)
     assert set() == server_side.left_of(name)
 
@@ -140,7 +140,7 @@ def test_a_second_release_at_the_same_time_leaves_the_heir_its_hold(
 def test_many_in_a_hurry_never_hold_at_the_same_time(
     world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "YOUNG", YOUNG)
+    timings.lines_last(monkeypatch, YOUNG)
     lock = Lock(name, wait=PATIENCE)
     inside: list[int] = []
     most: list[int] = []
