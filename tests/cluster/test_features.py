@@ -30,7 +30,6 @@ from tests.cluster.nodes import Nodes
 from tests.contract.lines.conftest import unhurried
 from tests.django.command_calls import run
 from tests.django.locked_views import LOCKED, aget
-from tests.django.parties import held, on_host, waited_for
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry
 from tests.optimistic.sides import Adding, AsyncSide, BlockingSide, Side
@@ -38,6 +37,7 @@ from tests.run_once.conftest import workers
 from tests.run_once.world import Workers, begun
 from tests.support.admin import to_path
 from tests.support.handover import some_behind
+from tests.support.parties import held, on_host, waited_for
 from tests.support.world import PATIENCE, Tasks, Threads, World, until
 
 __all__ = ["unhurried", "workers"]

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from redis_locks import Hold, Lock, LockLost, Semaphore, inspection
-from tests.support import timings
+from tests.support import leases, timings
 from tests.support.timings import YOUNG
 from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
@@ -239,7 +239,7 @@ def test_a_loop_that_is_closed_is_nobodys_to_be_cancelled(name: str) -> None:
         return await hold.__aenter__()
 
     hold = asyncio.run(enter())
-    hold._lease.on_lost()  # type: ignore[misc]
+    leases.tell_lost(hold)
     hold.release()
 
 
@@ -260,8 +260,8 @@ def test_a_block_that_ends_by_itself_meanwhile_raises_lock_lost_and_nothing_else
     async def run() -> str:
         async def block() -> None:
             async with Lock(name, lease=60) as hold:
-                hold._lease.lost = True
-                found(hold._lease.on_lost)  # type: ignore[arg-type]
+                leases.mark_lost(hold)
+                found(lambda: leases.tell_lost(hold))
 
         with pytest.raises(LockLost):
             await block()

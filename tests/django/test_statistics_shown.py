@@ -14,10 +14,10 @@ from redis_locks.statistics import LockStatistics
 from redis_locks.statistics.flushing import flusher
 from tests.django.admin_pages import HOSTILE, page_of, staff, text_of
 from tests.django.command_calls import fails, run
-from tests.django.parties import held
 from tests.elsewhere import in_thread
 from tests.statistics.conftest import counted
 from tests.support.commands import latency, stats
+from tests.support.parties import held
 
 __all__ = ["counted"]
 

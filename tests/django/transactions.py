@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from django.db import connections
 
 from redis_locks import Lock
-from redis_locks.kept import ENDS
 from tests.ledger.models import Counter
+from tests.support.transactions import ENDS
 from tests.support.world import PATIENCE, Observer, Threads
 
 T = TypeVar("T")

@@ -12,6 +12,7 @@ from redis_locks import Hold, Lock, LockBackendError, LockLost
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.sentinels import SERVICE, Watched
 from tests.ports import free_ports
+from tests.support import leases
 from tests.support.connections import Sentinels, resolve
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
@@ -158,8 +159,7 @@ def test_a_demoted_primary_is_left_for_its_successor_by_renewal_and_waiters(
     with pair.client() as client:
         Observer(client).until_waiters(name, 1)
     pair.demote()
-    renewed = hold._lease.deadline
-    until(lambda: hold._lease.deadline > renewed)
+    leases.until_renewed(hold)
     world.extend(hold, 60)
     with pair.client() as client:
         world.release(hold)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from gevent import monkey
 
+from tests.support import leases
+
 monkey.patch_all()
 
 import json  # noqa: E402 - only what is imported from here on is patched
@@ -75,8 +77,7 @@ def updates_are_not_lost(name: str) -> None:
 def a_lease_is_renewed_and_its_loss_is_told(name: str) -> None:
     hold = Lock(name, lease=0.6).acquire()
     assert hold is not None
-    ends = hold._lease.deadline
-    until(lambda: hold._lease.deadline > ends)
+    leases.until_renewed(hold)
     inspection.force_release(name)
     until(lambda: hold.is_lost)
     try:

@@ -23,15 +23,14 @@ from redis_locks import (
     compat,
     inspection,
     run_once,
-    silent,
 )
 from redis_locks.compat import calls
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.test_deadlock import Meeting, party
 from tests.optimistic.sides import Adding, Side
 from tests.run_once.world import Workers, begun
+from tests.support import events, timings
 from tests.support.diagnosis import rights
-from tests.support.events import Teller
 from tests.support.world import Observer, Threads, World, held, keys_of, until
 
 OWN = ("(~data:* +get +incr +incrby)", "(~data:* ~redis_locks:* +watch)")
@@ -243,8 +242,8 @@ def test_without_the_rights_to_what_makes_it_quick_a_lock_is_handed_on_all_the_s
     lock = Lock(
         name, using=user_url(own_server, rule, name="quiet"), read=[("GET", "redis_locks:none")]
     )
-    monkeypatch.setattr(Teller, "count", lambda *_: False)  # nobody wants to know who holds it
-    monkeypatch.setattr(silent, "BRIEF", 20)
+    events.nobody_counts(monkeypatch)  # nobody wants to know who holds it
+    timings.waits_are_brief_below(monkeypatch, 20)
 
     def take() -> None:
         for _ in range(3):

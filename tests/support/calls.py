@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks import express, store
+from redis_locks import attempts, express, store, waiting
 
 Handler = Callable[..., Awaitable[Any]]
 
@@ -43,3 +43,31 @@ def lose_the_reply(monkeypatch: pytest.MonkeyPatch, verb: str, error: BaseExcept
 def forbid(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     """Fail the test's code with an unexpected error when it calls `verb`."""
     monkeypatch.delattr(store, verb)
+
+
+def record_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long each acquire from here on may wait, in seconds."""
+    plain, waits = waiting.acquire, []
+
+    async def noted(driver: Any, request: Any, wait: float, patience: float) -> Any:
+        waits.append(wait)
+        return await plain(driver, request, wait, patience)
+
+    monkeypatch.setattr(waiting, "acquire", noted)
+    return waits
+
+
+def count_looks(count: Callable[[], object]) -> None:
+    """Call `count` each time that this process looks for a deadlock; nothing ends this."""
+    detect_call = store.detect_call
+
+    def counted(*args: Any) -> Any:
+        count()
+        return detect_call(*args)
+
+    store.detect_call = counted
+
+
+def look_as_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look for a deadlock knows nothing of what this process holds."""
+    monkeypatch.setattr(attempts, "unconfirmed", lambda: "")

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from redis_locks import connections
 from redis_locks.backends import backend_for
 from redis_locks.connections import resolve
 from redis_locks.drivers.async_link import AsyncLink
@@ -23,4 +29,20 @@ __all__ = [
     "client_of_url",
     "resolve",
     "run_blocking",
+    "server_of",
+    "use_for_default",
 ]
+
+
+def server_of(hold: Any) -> str:
+    """The address of the server that granted `hold`."""
+    description: str = hold._backend.description
+    return description
+
+
+def use_for_default(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """Locks that name no connection go to `url`, once connections are forgotten."""
+    build: Callable[[Any], Any] = connections._build
+    monkeypatch.setattr(
+        connections, "_build", lambda spec: build(url if spec == "default" else spec)
+    )

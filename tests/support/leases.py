@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from redis_locks.renewal.extending import note
 from tests.support.waiting import until
@@ -59,3 +62,30 @@ def stop_renewal(hold: Any) -> bool:
 def hear_of_its_end(hold: Any) -> None:
     """A renewal learns from the server that `hold` has ended."""
     note(hold._lease, f"{hold.token} 0".encode(), time.monotonic())
+
+
+def is_over(hold: Any) -> bool:
+    """Whether the holder finds its lease over; it notes the loss then."""
+    return bool(hold._lease.is_over())
+
+
+def is_renewed(hold: Any) -> bool:
+    """Whether somebody renews `hold`."""
+    return bool(hold._tenure.renewer)
+
+
+def renewed_beside(hold: Any) -> int:
+    """How many leases the renewer of `hold` renews in this process."""
+    return len(hold._tenure.renewer._registry)
+
+
+def replace_renewal(
+    monkeypatch: pytest.MonkeyPatch, hold: Any, verb: str, replacement: Callable[..., Any]
+) -> None:
+    """Have `replacement` do what the renewer of `hold` does at its `verb`."""
+    monkeypatch.setattr(hold._tenure.renewer, verb, replacement)
+
+
+def forget_release(hold: Any) -> None:
+    """The holder has released `hold` and does not know it."""
+    hold._released = False

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from unittest.mock import patch
+
 import pytest
 
-from redis_locks import attempts, leases, lines, replication
+from redis_locks import attempts, leases, lines, replication, silent
 from redis_locks.attempts import LOOK_AGAIN
 from redis_locks.leases import YOUNG
 from redis_locks.lines import MOST_PASSED
@@ -39,6 +42,16 @@ def renewal_ends_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     monkeypatch.setattr(Registry, "IDLE", seconds)
 
 
-def replicas_may_take(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """A grant waits for replicas for at most so many seconds."""
-    monkeypatch.setattr(replication, "LONGEST", seconds)
+def replicas_may_take(seconds: float) -> AbstractContextManager[object]:
+    """Within the block, a grant waits for replicas for at most so many seconds."""
+    return patch.object(replication, "LONGEST", seconds)
+
+
+def replicas_may_outlast_the_lease(seconds: float) -> AbstractContextManager[object]:
+    """Within the block, a grant waits so long for replicas, however short its lease is."""
+    return patch.object(replication, "patience", lambda *_: seconds)
+
+
+def waits_are_brief_below(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """A waiter asks silently if the wait before took no longer than so many seconds."""
+    monkeypatch.setattr(silent, "BRIEF", seconds)

@@ -17,7 +17,7 @@ from redis_locks import Lock, blockers, inspection
 from redis_locks.blockers import Node
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from tests.django.command_calls import run
-from tests.django.parties import stand_in_a_chain
+from tests.support.parties import stand_in_a_chain
 from tests.support.world import until
 
 
