@@ -17,7 +17,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.django.transactions import increment, values
 from tests.elsewhere import in_thread, is_free
 from tests.support import transactions
-from tests.support.connections import BlockingLink
+from tests.support.connections import count_calls_together
 from tests.support.world import Observer, keys_of
 
 pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_installed")
@@ -181,20 +181,13 @@ def test_a_lease_that_is_renewed_is_renewed_for_the_commit(
 def test_all_holds_are_verified_in_one_round_trip(
     database: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trips: list[int] = []
-    call_many = BlockingLink.call_many
-
-    async def noted(self: BlockingLink, script: Any, calls: Any) -> Any:
-        trips.append(len(calls))
-        return await call_many(self, script, calls)
-
     with atomic(using=database):
         for number in range(5):
             with Lock(f"{name}:{number}", database=database):
                 pass
         with Lock(f"{name}:out", database=database, commit_guard=False):
             pass
-        monkeypatch.setattr(BlockingLink, "call_many", noted)
+        trips = count_calls_together(monkeypatch)
     assert [5] == trips
 
 

@@ -11,7 +11,7 @@ import pytest
 from redis_locks import Lock, LockLost
 from tests.faults.proxy import Proxy
 from tests.support import timings
-from tests.support.connections import AsyncLink, BlockingLink
+from tests.support.connections import on_receive
 from tests.support.world import PATIENCE, Observer, World, held, until
 
 
@@ -39,19 +39,17 @@ def test_a_grant_older_than_the_answer_that_somebody_else_holds_is_not_believed(
 ) -> None:
     """The waiter stands still between the end of its pause and its next sign of life."""
     timings.waiters_ask_again_after(monkeypatch, 0.1)
-    link = {"blocking": BlockingLink, "async": AsyncLink}[world.kind]
     standing, goes_on = threading.Event(), threading.Event()
-    receive = link.receive
 
-    async def receive_and_stand_still(self: Any, token: str, timeout: float) -> bytes | None:
-        message = await receive(self, token, timeout)
+    async def receive_and_stand_still(plain: Any, token: str, timeout: float) -> Any:
+        message = await plain()
         if message is None and not standing.is_set():
             standing.set()
             goes_on.wait(PATIENCE)  # the loop stands still as well
         return message
 
     first = Lock(name).acquire()
-    monkeypatch.setattr(link, "receive", receive_and_stand_still)
+    on_receive(monkeypatch, world.kind, receive_and_stand_still)
     waiter = world.start(world.acquire, Lock(name, lease=0.2, wait=PATIENCE))
     server_side.until_waiters(name, 1)
     assert standing.wait(PATIENCE)

@@ -16,7 +16,7 @@ from tests.faults.pair import Pair
 from tests.faults.processes import Crew
 from tests.faults.proxy import Proxy
 from tests.support import leases, timings
-from tests.support.connections import BlockingLink
+from tests.support.connections import count_packets
 from tests.support.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
 
 ALONE = "replicas=1, but 0 acknowledged it within"
@@ -130,17 +130,10 @@ def test_renewal_goes_on_when_replicas_are_back(world: World, pair: Pair, name: 
 def test_an_acquire_takes_one_round_trip_unless_a_queue_is_in_the_way(
     pair: Pair, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packets = []
-    plain = BlockingLink._round_trip
-
-    async def counted(link: BlockingLink, commands: Any) -> list[Any]:
-        packets.append(len(commands))
-        return await plain(link, commands)
-
     lock = lock_on(pair, name, read=[("GET", "x")])
     with lock:  # the server has the scripts, and there is a connection
         pass
-    monkeypatch.setattr(BlockingLink, "_round_trip", counted)
+    packets = count_packets(monkeypatch)
     hold = lock.acquire()
     assert hold is not None
     assert ([4], [None]) == (packets, hold.read)

@@ -13,7 +13,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.faults.sentinels import SERVICE, Watched
 from tests.ports import free_ports
 from tests.support import leases
-from tests.support.connections import Sentinels, resolve
+from tests.support.connections import resolve, sentinels_say
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
 PRIMARY = {"is_master": True, "is_sdown": False, "is_odown": False, "num-other-sentinels": 0}
@@ -108,12 +108,8 @@ def test_a_primary_that_became_read_only_is_not_the_one_that_is_asked_again(
     world: World, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ports = free_ports(2)
-
-    async def ask(*_: object) -> dict[str, dict[str, object]]:
-        return {"bank": {**PRIMARY, "ip": "127.0.0.1", "port": ports[0]}}
-
-    monkeypatch.setattr(Sentinels, "_ask", ask)
-    monkeypatch.setattr(Sentinels, "_ask_in_loop", ask)
+    # The first of `ports` is the primary's, whenever a Sentinel is asked.
+    sentinels_say(monkeypatch, lambda: {"bank": {**PRIMARY, "ip": "127.0.0.1", "port": ports[0]}})
     options = [("--port", str(port), "--bind", "127.0.0.1") for port in ports]
     lock = Lock(name, using="redis+sentinel://127.0.0.1:1/bank", wait=PATIENCE)
     with (

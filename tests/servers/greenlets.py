@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from gevent import monkey
 
-from tests.support import leases
-
 monkey.patch_all()
 
 import json  # noqa: E402 - only what is imported from here on is patched
@@ -30,6 +28,7 @@ django.setup()
 from django.db import transaction  # noqa: E402
 
 from redis_locks import DeadlockDetected, Lock, LockLost, inspection, lock_timeout  # noqa: E402
+from tests.support import leases  # noqa: E402
 
 PATIENCE = 20.0
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from redis_locks import Lock
 from redis_locks.renewal.extending import note
 from tests.support.waiting import until
 
@@ -89,3 +90,12 @@ def replace_renewal(
 def forget_release(hold: Any) -> None:
     """The holder has released `hold` and does not know it."""
     hold._released = False
+
+
+def interrupt_the_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raise KeyboardInterrupt where an acquire makes its hold."""
+
+    def interrupted(*_args: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Lock, "_unbegun", interrupted)
