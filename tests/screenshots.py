@@ -46,8 +46,8 @@ def locks() -> Iterator[None]:
     """Hold some locks, with others waiting, from several hosts."""
     from redis_locks import Lock
     from redis_locks.statistics.flushing import flusher
-    from tests.django.parties import on_host, waited_for
     from tests.elsewhere import held
+    from tests.support.parties import on_host, waited_for
 
     with ExitStack() as stack:
         for name, (host, label) in HELD.items():

@@ -17,7 +17,7 @@ from redis_locks.drivers.wire import pack_call
 from redis_locks.keys import set_keys
 from redis_locks.responses import MAX_LABEL
 from redis_locks.scripts import COMMIT
-from tests.contract.world import Threads
+from tests.support.world import Threads
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "redis_locks").rglob("*.py"))

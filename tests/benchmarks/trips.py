@@ -25,7 +25,7 @@ from redis_locks.leases import YOUNG
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks.contests import call_out
 from tests.benchmarks.sections import CLIENTS, Figures, Measure, Place, Section, Wanted
-from tests.contract.world import until
+from tests.support.world import until
 
 TRIPS, SCRIPTS = "round trips", "scripts called"
 

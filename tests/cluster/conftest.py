@@ -6,7 +6,7 @@ import pytest
 from django.test import override_settings
 
 from tests.cluster.nodes import Nodes
-from tests.contract.world import Tasks, Threads, World
+from tests.support.world import Tasks, Threads, World
 
 PARTITIONS = 12
 

@@ -10,10 +10,10 @@ from typing import Any, Self
 
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
-from redis_locks.keys import index_key, partition_of
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import until
 from tests.ports import free_ports
+from tests.support.keys import index_key, partition_of
+from tests.support.world import until
 
 NODE_TIMEOUT_MS = 1000
 

@@ -11,12 +11,13 @@ import redis
 import redis.asyncio as aioredis
 from redis.exceptions import ResponseError
 
-from redis_locks import Hold, Lock, LockLost, inspection, key_beside, store
-from redis_locks.drivers.base import LinkBroken
-from redis_locks.keys import partition_of
+from redis_locks import Hold, Lock, LockLost, inspection, key_beside
 from tests.cluster.conftest import PARTITIONS
 from tests.cluster.nodes import Nodes
-from tests.contract.world import PATIENCE, Tasks, Threads, World, held, until
+from tests.support import calls
+from tests.support.connections import LinkBroken, server_of
+from tests.support.keys import partition_of
+from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def commit(
 
 
 def _a_port(hold: Hold) -> str:
-    return hold._backend.description.rpartition(":")[2]
+    return server_of(hold).rpartition(":")[2]
 
 
 def neighbours(nodes: Nodes, prefix: str) -> tuple[str, str]:
@@ -266,17 +267,9 @@ def test_a_commit_whose_answer_is_lost_is_applied_once(
     cluster: redis.RedisCluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    apply = store.commit
-
-    async def unanswered(*args: Any) -> Any:
-        monkeypatch.undo()
-        await apply(*args)
-        msg = "the connection was cut"
-        raise LinkBroken(msg)
-
     hold = held(world, Lock(*on_nodes.names_in(6, 1)))
     key = key_beside(hold.name, name)
-    monkeypatch.setattr(store, "commit", unanswered)
+    calls.lose_the_reply(monkeypatch, "commit", LinkBroken("the connection was cut"))
     commit(world, hold, lambda pipe: pipe.incr(key))
     assert b"1" == cluster.get(key)
     assert [] == inspection.locks()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from django.test import override_settings
 
-from redis_locks import Lock, diagnosis
-from redis_locks.diagnosis import Finding, Level
+from redis_locks import Lock
 from tests.cluster.nodes import Nodes
-from tests.contract.world import World, held
 from tests.ports import free_ports
+from tests.support import diagnosis
+from tests.support.diagnosis import Finding, Level
+from tests.support.world import World, held
 
 pytestmark = pytest.mark.long
 

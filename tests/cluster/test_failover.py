@@ -14,15 +14,15 @@ import redis
 from django.test import override_settings
 
 from redis_locks import Lock, LockLost, inspection
-from redis_locks.keys import lock_keys
 from redis_locks.testing.server import EmbeddedServer
 from tests.cluster.nodes import Nodes
 from tests.cluster.waiters import until_waiters
-from tests.contract.world import PATIENCE, World, held, until
 from tests.faults import subjects
 from tests.faults.arena import NAME, Process
 from tests.faults.counts import Counts, Tally
 from tests.faults.ledger import Ledger, new_account
+from tests.support.keys import lock_keys
+from tests.support.world import PATIENCE, World, held, until
 
 pytestmark = pytest.mark.long
 

@@ -24,21 +24,21 @@ from redis_locks import (
     run_once,
     statistics,
 )
-from redis_locks.admin.paths import to_path
 from redis_locks.rows import RedisLockQuerySet, lock_model, lock_rows
 from redis_locks.statistics.flushing import flusher
 from tests.cluster.nodes import Nodes
 from tests.contract.lines.conftest import unhurried
-from tests.contract.lines.places import some_behind
-from tests.contract.world import PATIENCE, Tasks, Threads, World, until
 from tests.django.command_calls import run
 from tests.django.locked_views import LOCKED, aget
-from tests.django.parties import held, on_host, waited_for
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry
 from tests.optimistic.sides import Adding, AsyncSide, BlockingSide, Side
 from tests.run_once.conftest import workers
 from tests.run_once.world import Workers, begun
+from tests.support.admin import to_path
+from tests.support.handover import some_behind
+from tests.support.parties import held, on_host, waited_for
+from tests.support.world import PATIENCE, Tasks, Threads, World, until
 
 __all__ = ["unhurried", "workers"]
 

@@ -14,8 +14,8 @@ from redis_locks import Lock, LockBackendError, inspection, optimistic
 from tests.cluster.conftest import PARTITIONS
 from tests.cluster.nodes import Nodes
 from tests.cluster.waiters import until_waiters
-from tests.contract.world import PATIENCE, World, held, until
 from tests.ports import free_ports
+from tests.support.world import PATIENCE, World, held, until
 
 
 def test_waiters_are_handed_the_lock_in_order(

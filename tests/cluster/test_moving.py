@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from redis_locks import Hold, Lock, LockBackendError, Semaphore, inspection
-from redis_locks.keys import grant_channel, lock_keys
 from tests.cluster.nodes import Node, Nodes
 from tests.cluster.waiters import until_waiters
-from tests.contract.world import PATIENCE, Tasks, Threads, World, held, until
+from tests.support import leases
+from tests.support.keys import grant_channel, lock_keys
+from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
 pytestmark = pytest.mark.long
 
@@ -173,8 +174,7 @@ def test_a_hold_is_renewed_where_its_keys_are_already(
     on_nodes.begin_to_move(slot, source, target)
     on_nodes.carry(source, target, *source.ask("GETKEYSINSLOT", slot, 100))
     for _ in range(3):
-        deadline = hold._lease.deadline
-        until(lambda deadline=deadline: hold._lease.deadline > deadline)  # type: ignore[misc]
+        leases.until_renewed(hold)
     hold.check()
     on_nodes.finish_moving(slot, source, target)
     world.release(hold)

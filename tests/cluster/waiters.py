@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from redis_locks import inspection
-from tests.contract.world import until
+from tests.support.world import until
 
 
 def until_waiters(name: str, count: int) -> None:

@@ -7,8 +7,8 @@ import redis
 
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.worlds import OURS, THEIRS, World
-from tests.contract.world import until
 from tests.faults.proxy import Proxy
+from tests.support.world import until
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import redis.asyncio as aioredis
 from redis.exceptions import LockError
 
 from redis_locks.compat import AsyncLock, calls
-from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import CompatBlocking, auntil
-from tests.contract.world import PATIENCE
+from tests.support.connections import on_receive
+from tests.support.world import PATIENCE
 
 
 class Interrupted(BaseException):
@@ -33,7 +33,7 @@ def test_an_interrupted_wait_leaves_nothing_behind(
 ) -> None:
     client.set(name, "theirs")
 
-    async def receive(self: Any, token: str, timeout: float) -> None:
+    async def interrupted(plain: object, token: str, timeout: float) -> None:
         assert 1 == server_side.waiters()
         if freed:  # and handed to this waiter: taken from the head of the queue
             assert client.lpop(f"{name}:redis_locks:queue")
@@ -41,7 +41,7 @@ def test_an_interrupted_wait_leaves_nothing_behind(
             client.set(name, token, px=2000)
         raise Interrupted
 
-    monkeypatch.setattr(BlockingLink, "receive", receive)
+    on_receive(monkeypatch, "blocking", interrupted)
     lock = CompatBlocking(redis_server.url).lock(name)
     with pytest.raises(Interrupted):
         lock.acquire()

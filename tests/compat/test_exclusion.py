@@ -21,7 +21,7 @@ from redis_locks import compat
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import CompatBlocking, RedisPyBlocking, World
-from tests.contract.world import PATIENCE
+from tests.support.world import PATIENCE
 
 GIVEN = "given"
 Start = Callable[..., "subprocess.Popen[bytes]"]

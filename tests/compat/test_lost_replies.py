@@ -14,8 +14,8 @@ from redis.retry import Retry
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import World
-from tests.contract.world import PATIENCE, until
 from tests.faults.proxy import Proxy
+from tests.support.world import PATIENCE, until
 
 TOKENS = pytest.mark.parametrize("token", [None, "given"])
 

@@ -13,7 +13,7 @@ from redis.exceptions import LockError
 from redis_locks.compat import waiting
 from tests.compat.conftest import Observer
 from tests.compat.worlds import CompatAsync, CompatBlocking, World
-from tests.contract.world import PATIENCE, Threads, until
+from tests.support.world import PATIENCE, Threads, until
 
 GIVEN = "given"
 

@@ -16,7 +16,7 @@ from redis.lock import Lock as RedisLock
 from redis_locks.compat import AsyncLock, Lock
 from tests.compat.conftest import Observer
 from tests.compat.worlds import World
-from tests.contract.world import PATIENCE, Threads
+from tests.support.world import PATIENCE, Threads
 
 GIVEN = "given"
 PAIRS = [(RedisLock, Lock), (AsyncRedisLock, AsyncLock)]

@@ -12,7 +12,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from redis_locks.compat import calls
-from redis_locks.keys import CompatKeys, compat_keys
+from tests.support.keys import CompatKeys, compat_keys
 
 GRANTED, OUT = 0, -1
 CONFIRM_MS = 2_000

@@ -18,8 +18,8 @@ from redis_locks.compat import AsyncLock, Lock, signals, waiting
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import OURS, CompatBlocking, World, auntil
-from tests.contract.world import PATIENCE, until
 from tests.ports import free_ports
+from tests.support.world import PATIENCE, until
 
 
 @pytest.fixture

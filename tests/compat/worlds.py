@@ -13,7 +13,7 @@ from redis.asyncio.lock import Lock as AsyncRedisLock
 from redis.lock import Lock as RedisLock
 
 from redis_locks.compat import AsyncLock, Lock
-from tests.contract.world import PATIENCE, Tasks, Threads
+from tests.support.world import PATIENCE, Tasks, Threads
 
 
 async def auntil(happened: Callable[[], bool]) -> None:

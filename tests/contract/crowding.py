@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import redis
 
-from redis_locks.identity import process_of
-from tests.contract.world import PATIENCE, keys_of
+from tests.support.keys import process_of
+from tests.support.world import PATIENCE, keys_of
 
 
 class Note(NamedTuple):

@@ -25,7 +25,7 @@ from django.conf import settings  # noqa: E402
 from django.test import override_settings  # noqa: E402
 
 from redis_locks import Lock, LockError  # noqa: E402
-from redis_locks.keys import lock_keys  # noqa: E402
+from tests.support.keys import lock_keys  # noqa: E402
 
 
 def interrupt(*_: object) -> None:

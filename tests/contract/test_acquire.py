@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from redis_locks import Hold, Lock, LockNotAvailable, LockTimeout
-from redis_locks.backends import backend_for
-from redis_locks.renewal import threads
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of
+from tests.support import timings
+from tests.support.connections import backend_for
+from tests.support.world import PATIENCE, Observer, World, held, keys_of
 
 
 def test_a_free_lock_is_acquired_in_one_round_trip_and_released_in_another(
     world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However slow this machine: nobody begins to listen whether somebody else ends the hold.
-    monkeypatch.setattr(threads, "YOUNG", 60.0)
+    timings.holders_listen_after(monkeypatch, 60.0)
     lock = Lock(name, renew=False)
     world.release(held(world, lock))  # opens the connection and loads the scripts
     before = server_side.commands()

@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from redis_locks import Lock, LockBackendError, LockLost, LockNotHeld, inspection
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of
+from tests.support.world import PATIENCE, Observer, World, held, keys_of
 
 
 def incr(client: redis.Redis, key: str) -> Any:

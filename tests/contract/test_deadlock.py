@@ -14,7 +14,7 @@ import pytest
 from django.db import OperationalError
 
 from redis_locks import DeadlockDetected, Lock, Semaphore
-from tests.contract.world import PATIENCE, Observer, Tasks, World, held, until
+from tests.support.world import PATIENCE, Observer, Tasks, World, held, until
 
 SOON = 0.3
 

@@ -12,7 +12,7 @@ import redis
 
 from redis_locks import Hold, Lock, LockBackendError, LockLost
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until
+from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
 
 
 @contextmanager

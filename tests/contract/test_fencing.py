@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from redis_locks import Lock
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of
+from tests.support.world import PATIENCE, Observer, World, held, keys_of
 
 
 def test_fencing_tokens_grow_from_hold_to_hold(world: World, name: str) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from redis_locks import DeadlockDetected, Lock, LockLost, Semaphore, run_once
-from redis_locks.identity import session
-from tests.contract.world import PATIENCE, until
+from tests.support import sessions
+from tests.support.world import PATIENCE, until
 
 Taking = Callable[[str], AbstractContextManager[Any]]
 
@@ -81,7 +81,6 @@ def test_and_when_it_was_lost_before(name: str) -> None:
 
 @pytest.mark.parametrize("first", [0, 1, 2])
 def test_in_whatever_order_they_end_the_session_has_what_is_left(name: str, first: int) -> None:
-    mine = session(task=False).held
     permit = Semaphore(name, 3)
     with ExitStack() as stack:
         holds = [permit.acquire() for _ in range(3)]
@@ -90,8 +89,8 @@ def test_in_whatever_order_they_end_the_session_has_what_is_left(name: str, firs
             stack.callback(hold.release)
         order = holds[first:] + holds[:first]
         for hold in order:
-            assert mine.has_any()
+            assert sessions.holds_anything()
             assert hold
             hold.release()
-    assert not mine.has_any()
-    assert not mine
+    assert not sessions.holds_anything()
+    assert sessions.remembers_nothing()

@@ -13,7 +13,7 @@ import pytest
 
 from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, Tasks, held
+from tests.support.world import PATIENCE, Observer, Tasks, held
 
 ROOT = Path(__file__).resolve().parents[2]
 

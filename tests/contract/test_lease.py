@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 import redis
 
 from redis_locks import Lock, LockLost
-from redis_locks.leases import YOUNG
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of, let_go, until
+from tests.support import calls, leases
+from tests.support.timings import YOUNG
+from tests.support.world import PATIENCE, Observer, World, held, keys_of, let_go, until
 
 
 def test_a_lease_that_ended_is_known_without_asking(
@@ -61,8 +63,8 @@ def test_a_hold_handed_over_never_believes_in_its_lease_longer_than_the_server_d
         # Else the one that went was over before the waiter heard of it, which got another one since.
         if hold.fencing_token == granted:
             counted += 1
-            if hold._lease.deadline > gone:
-                too_long.append(hold._lease.deadline - gone)
+            if leases.ends_at(hold) > gone:
+                too_long.append(leases.ends_at(hold) - gone)
         until(lambda hold=hold: hold.is_lost)
     assert [] == too_long
 
@@ -92,10 +94,10 @@ def test_renewal_survives_killed_connections_and_flushed_scripts(
 ) -> None:
     hold = held(world, Lock(name, lease=0.9, renew=True))
     for _ in range(2):
-        deadline = hold._lease.deadline
+        ends = leases.ends_at(hold)
         client.script_flush()
         client.client_kill_filter(_type="pubsub")
-        until(lambda before=deadline: hold._lease.deadline > before)
+        until(lambda ends=ends: leases.ends_at(hold) > ends)
     hold.check()
     world.release(hold)
 
@@ -147,11 +149,9 @@ def test_many_holds_are_renewed_together(world: World, name: str, server_side: O
 def test_a_renewal_that_crosses_the_release_is_no_loss(
     world: World, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from redis_locks.renewal.extending import note
-
     hold = held(world, Lock(name))
     world.release(hold)
-    note(hold._lease, f"{hold.token} 0".encode(), time.monotonic())
+    leases.hear_of_its_end(hold)
     assert not hold.is_lost
     assert [] == [record for record in caplog.records if "lost" in record.getMessage()]
 
@@ -159,16 +159,12 @@ def test_a_renewal_that_crosses_the_release_is_no_loss(
 def test_an_extend_whose_answer_comes_after_the_lease_ended_is_told_as_a_loss(
     world: World, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from redis_locks import store
-
-    original = store.extend
-
-    async def slow(link: object, *arguments: object) -> int | None:
-        left = await original(link, *arguments)
+    async def slow(plain: calls.Handler, *args: Any) -> Any:
+        left = await plain(*args)
         until(lambda: hold.is_lost)
         return left
 
-    monkeypatch.setattr(store, "extend", slow)
+    calls.intercept(monkeypatch, "extend", slow)
     hold = held(world, Lock(name, lease=0.2, renew=False))
     with pytest.raises(LockLost):
         world.extend(hold, 5)

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from redis_locks import Lock, LockNotAvailable, LockTimeout, lock_deadline, lock_timeout
-from tests.contract.world import World, held
+from tests.support.world import World, held
 
 
 @pytest.mark.parametrize("wait", [None, 60])

@@ -12,7 +12,7 @@ import redis
 
 from redis_locks import Hold, Lock
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, keys_of
+from tests.support.world import PATIENCE, Observer, keys_of
 
 KEPT_HERE = 20_000
 KEPT_THERE = 1_000

@@ -11,12 +11,13 @@ import redis
 from django.conf import settings
 from django.test import override_settings
 
-from redis_locks import Lock, acquire, store
-from redis_locks.lines import MOST_PASSED
+from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.crowding import crowd, notes, overtaken
-from tests.contract.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 from tests.forking import processes
+from tests.support import calls, timings
+from tests.support.timings import MOST_PASSED
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
 
 def scripts_run(client: redis.Redis) -> int:
@@ -44,7 +45,7 @@ def test_many_tasks_wait_on_one_connection_and_are_served_in_order_without_a_her
     count: int,
 ) -> None:
     # Signs of life depend on how long it takes, not on how many there are.
-    monkeypatch.setattr(acquire, "RECHECK", 10 * PATIENCE)
+    timings.waiters_ask_again_after(monkeypatch, 10 * PATIENCE)
     lock = Lock(name, using=private_server.url, wait=PATIENCE, lease=2 * PATIENCE)
     served: list[str] = []
 
@@ -76,17 +77,16 @@ def test_many_tasks_wait_on_one_connection_and_are_served_in_order_without_a_her
 def test_a_waiter_asks_once_for_each_sign_of_life(
     world: World, name: str, private_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acquire, "RECHECK", 0.05)
+    timings.waiters_ask_again_after(monkeypatch, 0.05)
     lock = Lock(name, using=private_server.url, lease=2 * PATIENCE)
     hold = held(world, lock)
     asked: list[float] = []
-    plain = store.acquire
 
-    async def noted(*args: Any, **options: Any) -> Any:
+    async def noted(plain: calls.Handler, *args: Any, **options: Any) -> Any:
         asked.append(time.monotonic())
         return await plain(*args, **options)
 
-    monkeypatch.setattr(store, "acquire", noted)
+    calls.intercept(monkeypatch, "acquire", noted)
     waiting = world.start(world.acquire, lock)
     until(lambda: len(asked) == 5)
     world.release(hold)

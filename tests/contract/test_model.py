@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from redis_locks import Hold, Lock, LockLost
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, Tasks, keys_of
+from tests.support.world import PATIENCE, Observer, Tasks, keys_of
 
 
 class LockMachine(RuleBasedStateMachine):

@@ -8,17 +8,10 @@ from typing import Any
 
 import pytest
 
-from redis_locks import (
-    Hold,
-    Lock,
-    LockNotAvailable,
-    Semaphore,
-    inspection,
-    redis_lock,
-    scripts,
-)
-from redis_locks.keys import grant_channel, set_keys
-from tests.contract.world import PATIENCE, Observer, World, held
+from redis_locks import Hold, Lock, LockNotAvailable, Semaphore, inspection, redis_lock
+from tests.support import scripts
+from tests.support.keys import grant_channel, set_keys
+from tests.support.world import PATIENCE, Observer, World, held
 
 
 def test_shared_holders_hold_together_and_exclude_an_exclusive_one(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import redis
 
 from redis_locks import Lock, inspection
-from tests.contract.world import Observer, World, held, keys_of
+from tests.support.world import Observer, World, held, keys_of
 
 HOSTILE = [
     "a}{b", "{0}", "}:holder:x", "*", "?[a-z]", "a b", "a\r\nDEL x\r\n", "%s %d", "$5\r\n", "'; return 1 --",

@@ -13,7 +13,7 @@ import pytest
 from redis_locks import Lock, LockError, LockLost, inspection
 from tests.contract.test_revoked import wait_in
 from tests.contract.test_transit import adopt, of_every_kind
-from tests.contract.world import PATIENCE, Observer, Tasks, World, held, until
+from tests.support.world import PATIENCE, Observer, Tasks, World, held, until
 
 AT_ONCE = 0.2
 TRIES = 5

@@ -11,8 +11,8 @@ import pytest
 import redis
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockTimeout, Semaphore, redis_lock
-from tests.contract.world import PATIENCE, Observer, Tasks, World, held, let_go, until
 from tests.elsewhere import is_free
+from tests.support.world import PATIENCE, Observer, Tasks, World, held, let_go, until
 
 
 def steps(world: World, first: Lock, second: Lock, check: Any) -> Any:

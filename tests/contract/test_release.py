@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockNotHeld, inspection
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until
+from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
 
 
 def overrun(world: World, name: str) -> Hold:

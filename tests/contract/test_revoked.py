@@ -12,8 +12,9 @@ import pytest
 import redis
 
 from redis_locks import Hold, Lock, LockLost, Semaphore, inspection
-from redis_locks.leases import YOUNG
-from tests.contract.world import PATIENCE, Tasks, Threads, World, held, until
+from tests.support import leases, timings
+from tests.support.timings import YOUNG
+from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
 SOON = 2.0
 """Far below the third of a lease after which it is renewed; nearly always it takes milliseconds."""
@@ -88,7 +89,7 @@ def test_who_was_deaf_for_a_while_looks(
 def test_it_listens_no_more_when_nothing_is_held(
     name: str, listening: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redis_locks.renewal.registry.Registry.IDLE", 0.25)
+    timings.renewal_ends_after(monkeypatch, 0.25)
     with Lock(name):
         until(listening)
     until(lambda: not listening())
@@ -97,7 +98,7 @@ def test_it_listens_no_more_when_nothing_is_held(
 def test_it_listens_on_while_something_is_held_now_and_then(
     name: str, listening: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redis_locks.renewal.registry.Registry.IDLE", 0.5)
+    timings.renewal_ends_after(monkeypatch, 0.5)
     with Lock(name):
         until(listening)
     for _ in range(30):
@@ -238,7 +239,7 @@ def test_a_loop_that_is_closed_is_nobodys_to_be_cancelled(name: str) -> None:
         return await hold.__aenter__()
 
     hold = asyncio.run(enter())
-    hold._lease.on_lost()  # type: ignore[misc]
+    leases.tell_lost(hold)
     hold.release()
 
 
@@ -259,8 +260,8 @@ def test_a_block_that_ends_by_itself_meanwhile_raises_lock_lost_and_nothing_else
     async def run() -> str:
         async def block() -> None:
             async with Lock(name, lease=60) as hold:
-                hold._lease.lost = True
-                found(hold._lease.on_lost)  # type: ignore[arg-type]
+                leases.mark_lost(hold)
+                found(lambda: leases.tell_lost(hold))
 
         with pytest.raises(LockLost):
             await block()

@@ -18,13 +18,12 @@ from redis_locks import (
     LockLost,
     LockNotAvailable,
     LockTimeout,
-    acquire,
     inspection,
-    store,
 )
 from redis_locks.inspection import LockInfo
-from redis_locks.keys import lock_keys, partition_of
-from tests.contract.world import PATIENCE, Tasks, World, held, let_go, until
+from tests.support import calls, leases
+from tests.support.keys import lock_keys, partition_of
+from tests.support.world import PATIENCE, Tasks, World, held, let_go, until
 
 PARTITIONS = 4
 Names = tuple[str, str, str]
@@ -100,14 +99,8 @@ def test_nothing_is_held_when_one_of_them_is_not_free(
 def test_all_its_waits_share_one_deadline(
     world: World, names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain, waits = acquire.acquire, []
-
-    async def noted(driver: Any, request: Any, wait: float, patience: float) -> Any:
-        waits.append(wait)
-        return await plain(driver, request, wait, patience)
-
     first = held(world, Lock(names[0]))
-    monkeypatch.setattr(acquire, "acquire", noted)
+    waits = calls.record_waits(monkeypatch)
     waiter = world.start(world.acquire, Lock(*names), wait=PATIENCE)
     until_waiters(names[0])
     time.sleep(0.05)  # this much less is left for the others
@@ -175,17 +168,17 @@ def test_a_cancelled_wait_gives_back_what_was_acquired(tasks: Tasks, names: Name
 def test_an_interrupt_gives_back_what_was_acquired(
     names: Names, monkeypatch: pytest.MonkeyPatch, script: str, when: str
 ) -> None:
-    plain, calls = getattr(store, script), []
+    asked: list[object] = []
 
-    async def interrupted(*args: Any, **options: Any) -> Any:
-        calls.append(args)
-        if len(calls) < 2 or when == "after":
+    async def interrupted(plain: calls.Handler, *args: Any, **options: Any) -> Any:
+        asked.append(args)
+        if len(asked) < 2 or when == "after":
             reply = await plain(*args, **options)
-        if len(calls) == 2:
+        if len(asked) == 2:
             raise KeyboardInterrupt
         return reply
 
-    monkeypatch.setattr(store, script, interrupted)
+    calls.intercept(monkeypatch, script, interrupted)
     with pytest.raises(KeyboardInterrupt):
         Lock(*names).acquire()
     assert [] == in_use()
@@ -245,13 +238,11 @@ def test_it_starts_anew_when_one_is_lost_while_the_rest_is_waited_for(
 def test_it_is_lost_at_once_when_no_time_is_left_to_start_anew(
     world: World, names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = store.raise_fence
-
-    async def after_a_force_release(*args: Any) -> Any:
+    async def after_a_force_release(plain: calls.Handler, *args: Any) -> Any:
         inspection.force_release(names[0])
         return await plain(*args)
 
-    monkeypatch.setattr(store, "raise_fence", after_a_force_release)
+    calls.intercept(monkeypatch, "raise_fence", after_a_force_release)
     with pytest.raises(LockLost, match="lost in part"):
         world.acquire(Lock(*names), wait=0)
     assert [] == in_use()
@@ -338,7 +329,7 @@ def test_an_upgrade_whose_last_step_fails_leaves_all_shared(
         raise LockBackendError(msg)
 
     with monkeypatch.context() as patched:
-        patched.setattr(store, "raise_fence", unreachable)
+        calls.intercept(patched, "raise_fence", unreachable)
         with pytest.raises(LockBackendError, match="no answer"):
             world.do(hold, "upgrade", wait=0)
     assert {"shared"} == {holder.mode for lock in inspection.locks() for holder in lock.holders}
@@ -373,7 +364,7 @@ def test_who_holds_the_set_takes_some_or_all_of_it_again(names: Names, *, renew:
         with Lock(*names, wait=0, renew=renew) as all_again, Lock(names[1], wait=0) as one:
             assert outer.fencing_token == all_again.fencing_token == one.fencing_token
         assert sorted(names) == in_use()
-        assert all(part._tenure.renewer for part in outer.parts)  # type: ignore[attr-defined]
+        assert all(leases.is_renewed(part) for part in outer.parts)  # type: ignore[attr-defined]
         outer.extend(90)
         assert outer.remaining > 80
     assert [] == in_use()

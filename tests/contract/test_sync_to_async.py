@@ -7,7 +7,7 @@ import asyncio
 from asgiref.sync import async_to_sync, sync_to_async
 
 from redis_locks import Hold, Lock
-from redis_locks.identity import session
+from tests.support import sessions
 
 PATIENCE = 20
 
@@ -104,15 +104,15 @@ def test_sync_code_called_from_async_code_called_from_it_takes_it_again(name: st
     for _ in range(2):
         outer()
         # What this thread held came back as another's.
-        assert not session(task=False).held.has_any()
-        assert not session(task=False).held
+        assert not sessions.holds_anything()
+        assert sessions.remembers_nothing()
     asyncio.run(sync_to_async(outer)())
-    assert not session(task=False).held.has_any()
+    assert not sessions.holds_anything()
 
 
 def test_a_call_waits_and_holds_as_one_so_that_its_deadlocks_are_seen() -> None:
     def names() -> set[str]:
-        return {session(task=False).name for _ in range(3)}
+        return {sessions.waits_as() for _ in range(3)}
 
     async def twice() -> list[set[str]]:
         return list(await asyncio.gather(sync_to_async(names)(), sync_to_async(names)()))

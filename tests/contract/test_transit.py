@@ -14,8 +14,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockNotHeld, Semaphore, inspection
-from redis_locks.detached import SALT, Detached
-from tests.contract.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
+from tests.support import calls, leases, transit
+from tests.support.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
 
 KEY = "SECRET_KEY"
 
@@ -92,8 +92,7 @@ def test_lost_on_its_way_it_ends_with_its_lease_and_is_not_renewed(world: World,
 def test_adopted_it_is_renewed(world: World, name: str) -> None:
     text = world.do(held(world, Lock(name, lease=0.9)), "detach", lease=2)
     adopted = adopt(world, text)
-    end = adopted._lease.deadline
-    until(lambda: adopted._lease.deadline > end)
+    leases.until_renewed(adopted)
     world.release(adopted)
 
 
@@ -125,7 +124,7 @@ def test_in_transit_it_is_nobodys_and_no_part_of_a_deadlock(
 ) -> None:
     """Who gave it away waits for somebody who waits for it: a third one may release it."""
     if seen_by == "others":  # who look for a deadlock know nothing of this process's tokens
-        monkeypatch.setattr("redis_locks.acquire.unconfirmed", lambda: "")
+        calls.look_as_others_do(monkeypatch)
     one, other = Lock(f"{name}:1"), Lock(f"{name}:2", wait=PATIENCE)
     texts: list[str] = []
 
@@ -210,7 +209,7 @@ def test_without_a_secret_key_nothing_happens(
     world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold = held(world, Lock(name))
-    monkeypatch.delattr("redis_locks.store.adopt")  # so that asking for it is another error
+    calls.forbid(monkeypatch, "adopt")  # so that asking for it is another error
     with override_settings(**{KEY: ""}), pytest.raises(ImproperlyConfigured, match=KEY):
         world.do(hold, "detach")
     assert hold.token == server_side.holder(name)
@@ -222,12 +221,11 @@ def test_interrupted_while_its_text_is_made_it_is_still_this_hold(
 ) -> None:
     hold = held(world, Lock(name))
 
-    def interrupted(self: Detached) -> str:
+    def interrupted() -> None:
         if server_side.holder(name) != hold.token:
             raise InterruptedError
-        return ""
 
-    monkeypatch.setattr(Detached, "text", interrupted)
+    transit.interrupt_text(monkeypatch, interrupted)
     with pytest.raises(InterruptedError):
         world.do(hold, "detach")
     assert hold.token == server_side.holder(name)
@@ -272,7 +270,7 @@ def test_text_older_than_its_lease_is_refused_unasked(
         Hold.adopt(text)
     monkeypatch.undo()
     Hold.adopt(text).release()
-    assert "token" in signing.loads(text, salt=SALT)
+    assert "token" in signing.loads(text, salt=transit.SALT)
 
 
 @pytest.mark.parametrize(("argument", "error"), [(5, TypeError), (None, TypeError)])

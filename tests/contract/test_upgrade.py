@@ -14,7 +14,8 @@ from redis_locks import (
     Semaphore,
     inspection,
 )
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until, until_renewed
+from tests.support import leases
+from tests.support.world import PATIENCE, Observer, World, held, keys_of, until, until_renewed
 
 
 def test_the_only_shared_holder_becomes_exclusive_and_back(
@@ -91,7 +92,7 @@ def test_interrupted_after_the_grant_of_an_upgrade_the_hold_is_shared(
         monkeypatch.undo()
         raise InterruptedError
 
-    monkeypatch.setattr(hold._tenure.renewer, verb, interrupted)
+    leases.replace_renewal(monkeypatch, hold, verb, interrupted)
     with pytest.raises(InterruptedError):
         world.do(hold, "upgrade", wait=0)
     assert [("shared", token)] == modes_of(name)

@@ -135,7 +135,7 @@ def _set_up(orders: dict[str, Any]) -> None:
     from demo_project.bank import transfers
     from demo_project.bank.strategies import STRATEGIES
     from demo_project.rows import moving
-    from redis_locks.benchmark import book_locks
+    from tests.support.benchmark import book_locks
 
     transfers.WAIT_SECONDS = moving.WAIT_SECONDS = WAIT
     for name, lock in (("book_setnx", book_locks.setnx_lock), ("book_lua", book_locks.lua_lock)):

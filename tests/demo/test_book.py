@@ -20,10 +20,9 @@ from demo_project.bank.compare.recording import Cancelled, cancel_comparison, ru
 from demo_project.bank.models import Comparison
 from demo_project.bank.report import print_report
 from redis_locks import Lock
-from redis_locks.benchmark.figures import Figures, compare
-from redis_locks.benchmark.subjects import NAME, SUBJECTS, our_keys
 from tests.demo.runs import finished_run
 from tests.elsewhere import held
+from tests.support.benchmark import NAME, SUBJECTS, Figures, compare, our_keys
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("demo_project.urls")]
 

@@ -25,10 +25,10 @@ from demo_project.bank.compare.recording import AlreadyRunning, run_comparison, 
 from demo_project.bank.compare.worker import Job, work
 from demo_project.bank.models import Comparison
 from redis_locks import Lock, LockBackendError, inspection
-from redis_locks.benchmark.pool import WorkerError
 from redis_locks.testing.server import EmbeddedServer
 from tests.demo.runs import wait_until_finished
 from tests.elsewhere import held
+from tests.support.benchmark import WorkerError
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from demo_project.bank.compare.plan import DEFAULT_TABLE_SECONDS, Plan
 from demo_project.bank.compare.statistics import WorkerReport, summarise
 from demo_project.bank.strategies import STRATEGIES
-from redis_locks.benchmark.figures import jain_index, percentile
+from tests.support.benchmark import jain_index, percentile
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(0, 1), (50, 50), (99, 99), (100, 100)])

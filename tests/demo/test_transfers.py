@@ -24,9 +24,9 @@ from demo_project.bank.accounts import (
 from demo_project.bank.strategies import STRATEGIES, transfer_funds
 from demo_project.bank.writing import Order, is_due
 from redis_locks import Hold, Lock, LockLost, LockTimeout, inspection
-from redis_locks.benchmark.book_locks import lua_lock, setnx_lock
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from tests.elsewhere import held
+from tests.support.benchmark import lua_lock, setnx_lock
 
 # Strategies over accounts that are kept elsewhere have tests of their own.
 ON_REDIS = [name for name, strategy in STRATEGIES.items() if strategy.books is REDIS_BOOKS]

@@ -9,7 +9,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
-from redis_locks.admin.paths import to_path
+from tests.support.admin import to_path
 
 LIST = "admin:redis_locks_lock_changelist"
 DATA = "admin:redis_locks_lock_data"

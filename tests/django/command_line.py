@@ -19,8 +19,8 @@ from typing import Self
 import django
 from django.core import management
 
-from tests.contract.world import Threads
 from tests.forked import PATIENCE, Forked
+from tests.support.world import Threads
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = [sys.executable, "-m", "django", "locks"]

@@ -4,25 +4,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-import redis
 from django.db import connections
-from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockLost
-from tests.contract.world import Observer
 from tests.django.transactions import watched
+from tests.support.fixtures import own_prefix, server_side
 
-
-@pytest.fixture
-def server_side(client: redis.Redis) -> Observer:
-    return Observer(client)
-
-
-@pytest.fixture
-def own_prefix(name: str) -> Iterator[None]:
-    """No lock, holder or waiter of another test is listed."""
-    with override_settings(REDIS_LOCKS={"PREFIX": name}):
-        yield
+__all__ = ["atomic_requests", "hold", "nothing_stays_installed", "own_prefix", "server_side"]
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from redis_locks import Lock, LockError, LockLost
-from tests.contract.world import until
 from tests.forking import processes
+from tests.support.world import until
 
 
 def work(connection: Connection, host: str, url: str, prefix: str) -> None:

@@ -11,7 +11,7 @@ from django.urls import path
 from django.utils.decorators import method_decorator
 from django.views import View
 
-from redis_locks.decorators import redis_lock
+from redis_locks import redis_lock
 from redis_locks.views import RedisLockMixin
 from tests import elsewhere
 

@@ -9,8 +9,8 @@ from redis_locks import Lock, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.browsing import MARKS
 from tests.django.admin_browsing import LOCKS, Visit, browser, hire, server, site, visit
-from tests.django.parties import MINUTES, ask
 from tests.faults.processes import Worker
+from tests.support.parties import MINUTES, ask
 
 if TYPE_CHECKING:
     from playwright.sync_api import Route

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.browsing import MARKS
-from tests.contract.world import until
 from tests.django.admin_browsing import LOCKS, Visit, browser, hire, server, site, visit
 from tests.faults.processes import Worker
+from tests.support.world import until
 
 pytestmark = MARKS
 __all__ = ["browser", "hire", "server", "site", "visit"]

@@ -12,10 +12,10 @@ from django.urls import reverse
 
 from redis_locks import Hold, LockBackendError, LockError, inspection
 from redis_locks.inspection import WaiterInfo
-from tests.contract.world import until
 from tests.django.admin_pages import staff
-from tests.django.parties import held, waited_for
 from tests.django.test_admin_release import said, url_of
+from tests.support.parties import held, waited_for
+from tests.support.world import until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
 

@@ -11,12 +11,11 @@ from django.test import Client, override_settings
 from django.urls import reverse
 
 from redis_locks import Lock
-from redis_locks.admin import screens
-from redis_locks.admin.paths import from_path, to_path
-from redis_locks.admin.rows import mode_text
 from tests import elsewhere
 from tests.django.admin_pages import DATA, HOSTILE, LIST, page_of, rows, text_of, viewer
-from tests.django.parties import held, stand_in_a_chain, waited_for
+from tests.support import admin
+from tests.support.admin import from_path, mode_text, to_path
+from tests.support.parties import held, stand_in_a_chain, waited_for
 
 __all__ = ["viewer"]
 
@@ -96,7 +95,7 @@ def test_a_free_lock_s_page_waits_for_news(viewer: Client, name: str) -> None:
 
 
 def test_a_long_queue_is_cut(viewer: Client, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screens, "MOST_WAITERS_SHOWN", 1)
+    admin.show_waiters(monkeypatch, 1)
     with held(name), waited_for(name, "second"), waited_for(name, "third"):
         html = text_of(viewer, page_of(name))
     assert "and 1 more" in html
@@ -128,7 +127,7 @@ def test_of_a_long_chain_each_page_shows_the_part_around_its_lock(
 def test_with_too_many_locks_only_the_own_queue_is_in_the_tree(
     viewer: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(screens, "MOST_LOCKS_SEARCHED", 1)
+    admin.search_for_blockers(monkeypatch, 1)
     with held(name), held(f"{name}:other"), waited_for(name, "second"):
         assert "There are too many locks to look for others" in text_of(viewer, page_of(name))
 

@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from redis_locks import listing
 from tests.django.admin_pages import DATA, LIST, page_of, rows, staff, text_of, viewer
-from tests.django.parties import held, waited_for
+from tests.support import admin
+from tests.support.parties import held, waited_for
 
 __all__ = ["viewer"]
 
@@ -100,7 +100,7 @@ def test_a_wrong_address_shows_the_list_all_the_same(viewer: Client, name: str, 
 
 
 def test_the_list_has_pages(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "PAGE_SIZE", 2)
+    admin.list_a_page(monkeypatch, 2)
     with held("a"), held("b"), held("c"):
         first = text_of(viewer, reverse(LIST))
         second = text_of(viewer, f"{reverse(LIST)}?p=2")
@@ -114,6 +114,6 @@ def test_the_list_has_pages(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_list_says_how_many_it_did_not_look_at(
     viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MOST_SEARCHED", 1)
+    admin.search_the_list(monkeypatch, 1)
     with held("a"), held("b"):
         assert "1 were left out" in text_of(viewer, f"{reverse(LIST)}?o=held")

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from redis_locks import Hold, LockBackendError, LockLost, inspection
 from tests.django.admin_pages import page_of, staff
-from tests.django.parties import held
+from tests.support.parties import held
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
 

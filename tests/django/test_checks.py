@@ -15,8 +15,8 @@ from django.core.management.base import SystemCheckError
 from django.test import modify_settings, override_settings
 from redis.sentinel import Sentinel
 
-from redis_locks.checks import check_servers, check_settings
-from redis_locks.connections import resolve
+from tests.support.checks import check_servers, check_settings
+from tests.support.connections import resolve
 
 
 def called_too_early() -> redis.Redis:

@@ -17,8 +17,8 @@ from django.views import View
 from rest_framework.viewsets import ViewSet
 
 from redis_locks import Lock, RedisLockMixin, Semaphore, redis_lock
-from redis_locks.checks import check_views
 from redis_locks.integrations.rest_framework import RedisLockAPIMixin
+from tests.support.checks import check_views
 
 pytestmark = pytest.mark.urls(__name__)
 

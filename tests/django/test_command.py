@@ -13,9 +13,9 @@ import pytest
 from django.core.management import call_command
 
 from redis_locks import Hold, Lock
-from redis_locks.management.locks.report import Report
 from tests.django.command_calls import fails, run
 from tests.django.command_line import LOCKS, Terminal, environment
+from tests.support.commands import Report
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
 

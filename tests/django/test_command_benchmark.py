@@ -14,15 +14,21 @@ import pytest
 import redis
 
 from redis_locks import Lock, inspection
-from redis_locks.benchmark import subjects
-from redis_locks.benchmark.measuring import client_pool
-from redis_locks.benchmark.pool import WorkerError, WorkerPool
-from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, USUAL
-from redis_locks.benchmark.worker import Job
-from tests.contract.world import until
 from tests.django.command_calls import fails
 from tests.django.command_line import Process, Terminal, is_alive, locks
 from tests.elsewhere import held
+from tests.support.benchmark import (
+    NAME,
+    OURS,
+    SUBJECTS,
+    USUAL,
+    Job,
+    WorkerError,
+    WorkerPool,
+    client_pool,
+    subjects,
+)
+from tests.support.world import until
 
 INSTALLED = [key for key in USUAL if SUBJECTS[key].is_installed]
 

@@ -11,7 +11,7 @@ from django.test import override_settings
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_calls import fails, run
 from tests.django.command_line import Terminal
-from tests.django.diagnoses import running
+from tests.support.diagnosis import running
 
 
 def test_the_command_fails_with_1_when_there_is_an_error() -> None:

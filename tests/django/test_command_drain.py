@@ -14,10 +14,10 @@ from django.test import override_settings
 
 from redis_locks import Hold, LockLost, inspection
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import until
 from tests.django.command_calls import answers, fails, run
 from tests.django.command_line import Terminal
-from tests.django.parties import held, on_host, waited_for
+from tests.support.parties import held, on_host, waited_for
+from tests.support.world import until
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
 

@@ -10,10 +10,10 @@ import pytest
 
 from redis_locks import Hold, Lock, inspection
 from redis_locks.inspection import LockInfo
-from redis_locks.management.locks.selection import Selection
 from tests.django.command_calls import Terminal, run
 from tests.django.lock_infos import info
-from tests.django.parties import held
+from tests.support.commands import Selection
+from tests.support.parties import held
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
 

@@ -12,10 +12,10 @@ import pytest
 
 from redis_locks import Hold, Lock, LockError, inspection
 from redis_locks.inspection import LockInfo
-from redis_locks.management.locks import show
-from tests.contract.world import until
 from tests.django.command_calls import answers, fails, run
 from tests.django.lock_infos import info
+from tests.support.commands import show
+from tests.support.world import until
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
 

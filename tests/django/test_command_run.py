@@ -13,8 +13,8 @@ import pytest
 
 from redis_locks import Lock, inspection
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import until
 from tests.django.command_line import Process, Terminal, is_alive, locks
+from tests.support.world import until
 
 # Says what it gets, and does not end before it is told to.
 OBSTINATE = r"""

@@ -16,9 +16,9 @@ from django.core.management import CommandError, call_command
 from redis_locks import inspection, run_once
 from redis_locks.run_once import RunStatus
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import until
 from tests.django.command_line import Process
 from tests.elsewhere import in_thread
+from tests.support.world import until
 
 SAYS_WHICH = "echo $REDIS_LOCKS_ATTEMPT of $REDIS_LOCKS_MAX_ATTEMPTS"
 SLEEPS = ["--", "sh", "-c", "echo ready; sleep 60"]

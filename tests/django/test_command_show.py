@@ -8,9 +8,9 @@ import json
 import pytest
 
 from redis_locks import Hold
-from redis_locks.management.locks import show
 from tests.django.command_calls import fails, run
 from tests.django.lock_infos import info
+from tests.support.commands import show
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
 

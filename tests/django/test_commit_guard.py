@@ -12,12 +12,13 @@ from django.db import connections, transaction
 from django.db.transaction import atomic
 from django.test import override_settings
 
-from redis_locks import Lock, LockBackendError, LockLost, inspection, kept
-from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks import Lock, LockBackendError, LockLost, inspection
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import Observer, keys_of
 from tests.django.transactions import increment, values
 from tests.elsewhere import in_thread, is_free
+from tests.support import transactions
+from tests.support.connections import count_calls_together
+from tests.support.world import Observer, keys_of
 
 pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_installed")
 
@@ -153,13 +154,11 @@ def test_a_lease_that_is_not_renewed_is_not_extended_by_the_guard(
     database: str, name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: list[int] = []
-    verify = kept.verify
 
-    def noted(holds: Any) -> None:
-        verify(holds)
+    def note() -> None:
         left.append(client.pttl(keys_of(name).holder))
 
-    monkeypatch.setattr(kept, "verify", noted)
+    transactions.at_commit(monkeypatch, after=note)
     with atomic(using=database), Lock(name, database=database, lease=30, renew=False):
         client.pexpire(keys_of(name).holder, 20_000)
     assert 0 < left[0] <= 20_000
@@ -169,13 +168,11 @@ def test_a_lease_that_is_renewed_is_renewed_for_the_commit(
     database: str, name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: list[int] = []
-    verify = kept.verify
 
-    def noted(holds: Any) -> None:
-        verify(holds)
+    def note() -> None:
         left.append(client.pttl(keys_of(name).holder))
 
-    monkeypatch.setattr(kept, "verify", noted)
+    transactions.at_commit(monkeypatch, after=note)
     with atomic(using=database), Lock(name, database=database, lease=30):
         client.pexpire(keys_of(name).holder, 500)
     assert left[0] > 20_000
@@ -184,20 +181,13 @@ def test_a_lease_that_is_renewed_is_renewed_for_the_commit(
 def test_all_holds_are_verified_in_one_round_trip(
     database: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trips: list[int] = []
-    call_many = BlockingLink.call_many
-
-    async def noted(self: BlockingLink, script: Any, calls: Any) -> Any:
-        trips.append(len(calls))
-        return await call_many(self, script, calls)
-
     with atomic(using=database):
         for number in range(5):
             with Lock(f"{name}:{number}", database=database):
                 pass
         with Lock(f"{name}:out", database=database, commit_guard=False):
             pass
-        monkeypatch.setattr(BlockingLink, "call_many", noted)
+        trips = count_calls_together(monkeypatch)
     assert [5] == trips
 
 
@@ -216,10 +206,10 @@ def test_if_the_server_does_not_answer_there_is_no_commit(
 def test_an_interrupted_guard_rolls_back(
     database: str, name: str, interrupt: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(holds: Any) -> None:
+    def interrupted() -> None:
         raise interrupt
 
-    monkeypatch.setattr(kept, "verify", interrupted)
+    transactions.at_commit(monkeypatch, before=interrupted)
     with pytest.raises(interrupt), atomic(using=database), Lock(name, database=database):
         increment(database, name)
     assert [] == values(database, name)

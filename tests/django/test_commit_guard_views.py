@@ -17,8 +17,8 @@ from rest_framework.views import APIView
 
 from redis_locks import LockLost, RedisLockMixin, redis_lock
 from redis_locks.integrations.rest_framework import RedisLockAPIMixin
-from tests.contract.world import keys_of
 from tests.django.transactions import increment, values
+from tests.support.world import keys_of
 
 pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_installed")
 

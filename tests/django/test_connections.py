@@ -14,9 +14,8 @@ from django.test import override_settings
 from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.sentinel import Sentinel
 
-from redis_locks.connections import resolve
-from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.testing.server import EmbeddedServer
+from tests.support.connections import Endpoint, resolve
 
 PACKAGE = "django_redis.cache.RedisCache"
 DJANGO = "django.core.cache.backends.redis.RedisCache"

@@ -12,8 +12,7 @@ import pytest
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.csrf import csrf_exempt
 
-from redis_locks import Lock
-from redis_locks.decorators import redis_lock
+from redis_locks import Lock, redis_lock
 from tests.elsewhere import ais_free, is_free
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, LockNotAvailable, LockTimeout
-from redis_locks.decorators import redis_lock
+from redis_locks import Lock, LockNotAvailable, LockTimeout, redis_lock
 from tests import elsewhere
 
 

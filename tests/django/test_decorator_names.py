@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import SynchronousOnlyOperation
 
-from redis_locks import Semaphore
-from redis_locks.decorators import redis_lock
+from redis_locks import Semaphore, redis_lock
 from tests.elsewhere import ais_free, is_free
 
 

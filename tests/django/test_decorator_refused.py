@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks.decorators import redis_lock
+from redis_locks import redis_lock
 
 
 def generator() -> Iterator[int]:

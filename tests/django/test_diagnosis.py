@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from redis_locks import diagnosis
-from redis_locks.checks.servers import SHARED_WITH_CACHE
-from redis_locks.connections import resolve
-from redis_locks.diagnosis import Level, client, server
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import until
-from tests.django.diagnoses import as_user, found, levels, running
+from tests.support import diagnosis
+from tests.support.checks import SHARED_WITH_CACHE
+from tests.support.connections import resolve
+from tests.support.diagnosis import Level, as_user, client, found, levels, running, server
+from tests.support.world import until
 
 
 def free_port() -> int:

@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-from redis_locks import scripts
-from redis_locks.diagnosis import Level, rights
 from redis_locks.testing.server import EmbeddedServer
-from tests.django.diagnoses import as_user, found, levels, running
+from tests.support import scripts
+from tests.support.diagnosis import Level, as_user, found, levels, rights, running
 
 
 def test_a_user_who_lacks_rights_gets_the_rule_that_gives_them() -> None:

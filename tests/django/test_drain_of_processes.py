@@ -6,9 +6,9 @@ import pytest
 
 from redis_locks import inspection
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import until
 from tests.django.hosts import parties
-from tests.django.parties import held
+from tests.support.parties import held
+from tests.support.world import until
 
 pytestmark = [pytest.mark.usefixtures("own_prefix"), pytest.mark.long]
 

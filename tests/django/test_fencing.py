@@ -15,9 +15,9 @@ from django.db.models.signals import post_save
 from django.test.utils import CaptureQueriesContext
 
 from redis_locks import Hold, Lock, LockLost, StaleHold, inspection
-from tests.contract.world import keys_of
 from tests.elsewhere import held
 from tests.ledger.models import Counter, Entry, NotedCounter, TitledCounter
+from tests.support.world import keys_of
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, identity, inspection
+from redis_locks import Lock, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks import sizes
+from tests.support import parties
 
 HOST = "web-5d9c7b7f4-x2k"
 """As long as names of hosts are in clusters; one that is longer, or a longer label, takes more."""
@@ -33,7 +34,7 @@ def test_a_held_lock_and_a_waiter_take_little_of_the_server_s_memory(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: HOST)
-    identity.written.cache_clear()
+    parties.forget_this_host()
     held, waiter = sizes.sizes(server)
     assert held <= 500
     assert waiter <= 250

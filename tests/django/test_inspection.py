@@ -16,8 +16,8 @@ from django.test import override_settings
 from redis_locks import Hold, Lock, LockBackendError, LockLost, inspection
 from redis_locks.inspection import LockInfo, WaiterInfo, reading
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import keys_of
 from tests.django.command_calls import run
+from tests.support.world import keys_of
 
 
 @contextmanager

@@ -12,8 +12,8 @@ import pytest
 
 from redis_locks import Hold, Lock, LockBackendError, LockLost, Semaphore, inspection
 from redis_locks.inspection import ending, reading
-from tests.contract.world import until
-from tests.django.parties import held, on_host, waited_for
+from tests.support.parties import held, on_host, waited_for
+from tests.support.world import until
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
 

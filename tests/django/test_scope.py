@@ -10,9 +10,9 @@ import redis
 from django.db.transaction import TransactionManagementError, atomic
 
 from redis_locks import Lock, LockError, LockNotAvailable, redis_lock
-from tests.contract.world import Observer
 from tests.django.transactions import increment, lock, watched
 from tests.elsewhere import held, is_free
+from tests.support.world import Observer
 
 pytestmark = pytest.mark.usefixtures("nothing_stays_installed")
 

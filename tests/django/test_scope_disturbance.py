@@ -13,9 +13,9 @@ from django.db import connections
 from django.db.transaction import atomic
 
 from redis_locks import LockLost
-from tests.contract.world import Observer, keys_of
 from tests.django.transactions import increment, lock, values
 from tests.elsewhere import is_free
+from tests.support.world import Observer, keys_of
 
 pytestmark = pytest.mark.usefixtures("nothing_stays_installed")
 

@@ -12,10 +12,10 @@ from django.db.transaction import TransactionManagementError, atomic
 from django.test import TestCase
 
 from redis_locks import Lock, LockLost
-from tests.contract.world import keys_of
 from tests.django.transactions import increment, values, watched
 from tests.elsewhere import is_free
 from tests.ledger.models import NotedCounter
+from tests.support.world import keys_of
 
 
 def fresh(name: str, **options: Any) -> Lock:

@@ -10,10 +10,10 @@ import pytest
 from django.db import InterfaceError, OperationalError, connections, transaction
 from django.db.transaction import atomic
 
-from redis_locks import kept
-from tests.contract.world import PATIENCE, Observer
 from tests.django.transactions import Failed, elsewhere, increment, lock, next_holder, values
 from tests.elsewhere import is_free
+from tests.support import transactions
+from tests.support.world import PATIENCE, Observer
 
 pytestmark = pytest.mark.usefixtures("nothing_stays_installed")
 
@@ -117,13 +117,7 @@ def test_the_release_comes_strictly_after_the_database_s_action(
 
     for method in ("_commit", "_rollback", "_savepoint_rollback", "_close"):
         note(method)
-    release = kept._release
-
-    def noted_release(hold: Any) -> None:
-        happened.append("release")
-        release(hold)
-
-    monkeypatch.setattr(kept, "_release", noted_release)
+    transactions.at_release(monkeypatch, lambda: happened.append("release"))
     with suppress(Failed), atomic(using=database):
         happened.clear()
         if block == "transaction":

@@ -7,9 +7,9 @@ from contextlib import suppress
 import pytest
 from django.db.transaction import atomic
 
-from tests.contract.world import Observer
 from tests.django.transactions import Failed, increment, lock, values, watched
 from tests.elsewhere import is_free
+from tests.support.world import Observer
 
 pytestmark = pytest.mark.usefixtures("nothing_stays_installed")
 

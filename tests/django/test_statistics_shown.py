@@ -10,15 +10,14 @@ from django.test import Client, override_settings
 from django.urls import reverse
 
 from redis_locks import Lock, LockLost, inspection, statistics
-from redis_locks.management.locks import stats
 from redis_locks.statistics import LockStatistics
 from redis_locks.statistics.flushing import flusher
-from redis_locks.text import latency
 from tests.django.admin_pages import HOSTILE, page_of, staff, text_of
 from tests.django.command_calls import fails, run
-from tests.django.parties import held
 from tests.elsewhere import in_thread
 from tests.statistics.conftest import counted
+from tests.support.commands import latency, stats
+from tests.support.parties import held
 
 __all__ = ["counted"]
 

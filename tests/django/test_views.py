@@ -9,8 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import AsyncRequestFactory, Client, RequestFactory
 from django.views.decorators.csrf import csrf_exempt
 
-from redis_locks import Lock, LockNotAvailable
-from redis_locks.decorators import redis_lock
+from redis_locks import Lock, LockNotAvailable, redis_lock
 from tests import elsewhere
 from tests.django import locked_views
 from tests.django.locked_views import LOCKED, aget, coroutine, function, state

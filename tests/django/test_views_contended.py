@@ -8,8 +8,7 @@ import pytest
 from django.http import HttpRequest, HttpResponse
 from django.test import Client, RequestFactory, override_settings
 
-from redis_locks import Lock, LockNotAvailable
-from redis_locks.decorators import redis_lock
+from redis_locks import Lock, LockNotAvailable, redis_lock
 from tests import elsewhere
 from tests.django import locked_views
 from tests.django.locked_views import LOCKED, aget, function

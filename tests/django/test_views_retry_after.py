@@ -6,13 +6,12 @@ import pytest
 from django.http import HttpRequest, HttpResponse
 from django.test import Client, RequestFactory
 
-from redis_locks import Lock, LockBackendError, LockNotAvailable, inspection
-from redis_locks.decorators import redis_lock
-from redis_locks.responses import retry_after
+from redis_locks import Lock, LockBackendError, LockNotAvailable, inspection, redis_lock
 from tests import elsewhere
-from tests.contract.world import Observer, Threads
 from tests.django import locked_views
 from tests.django.locked_views import LOCKED
+from tests.support.retries import retry_after
+from tests.support.world import Observer, Threads
 
 pytestmark = pytest.mark.urls(locked_views.__name__)
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from django.db import connections
 
 from redis_locks import Lock
-from redis_locks.kept import ENDS
-from tests.contract.world import PATIENCE, Observer, Threads
 from tests.ledger.models import Counter
+from tests.support.transactions import ENDS
+from tests.support.world import PATIENCE, Observer, Threads
 
 T = TypeVar("T")
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import keys_of, until
 from tests.faults import bank_worker, subjects
 from tests.faults.beliefs import Span
 from tests.faults.clock import Clock, server_with_a_clock
@@ -24,6 +23,7 @@ from tests.faults.ledger import Ledger, new_account
 from tests.faults.proxy import Proxy
 from tests.faults.sentinels import Watched
 from tests.forking import processes
+from tests.support.world import keys_of, until
 
 if TYPE_CHECKING:
     from tests.faults.scenarios import Scenario

@@ -13,9 +13,9 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Self
 
-from redis_locks.drivers.base import run_blocking
-from tests.contract.world import PATIENCE
 from tests.forking import processes
+from tests.support.connections import run_blocking
+from tests.support.world import PATIENCE
 
 
 class Want(NamedTuple):

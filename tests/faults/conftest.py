@@ -6,9 +6,9 @@ import pytest
 import redis
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.conftest import server_side, tasks, world
 from tests.faults.processes import Crew
 from tests.faults.proxy import Proxy
+from tests.support.fixtures import server_side, tasks, world
 
 __all__ = ["crew", "proxy", "server_side", "tasks", "world"]
 

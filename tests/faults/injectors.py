@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from tests.contract.world import keys_of
 from tests.faults.arena import Arena
+from tests.support.world import keys_of
 
 Inject = Callable[[Arena, float], None]
 Fault = Callable[[Arena], object]

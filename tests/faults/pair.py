@@ -7,12 +7,11 @@ import os
 import signal
 from collections.abc import Iterator
 from typing import Self
-from unittest.mock import patch
 
-from redis_locks import replication
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import Observer, until
 from tests.ports import free_ports
+from tests.support import timings
+from tests.support.world import Observer, until
 
 # Without these, the two look once a second how far a full synchronisation is.
 _AT_ONCE = ("--repl-diskless-sync", "no", "--repl-diskless-load", "swapdb")
@@ -59,7 +58,7 @@ class Pair:
         assert self.replica.pid is not None
         os.kill(self.replica.pid, signal.SIGSTOP)
         try:
-            with patch.object(replication, "LONGEST", patience):
+            with timings.replicas_may_take(patience):
                 yield
         finally:
             os.kill(self.replica.pid, signal.SIGCONT)

@@ -14,8 +14,8 @@ from typing import Any
 
 import redis
 
-from tests.contract.world import Observer
 from tests.forked import Forked
+from tests.support.world import Observer
 
 PATIENCE = 30.0
 

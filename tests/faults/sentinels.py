@@ -15,9 +15,9 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import until
 from tests.faults.programs import started_by
 from tests.ports import free_ports
+from tests.support.world import until
 
 SERVICE = "bank"
 # Sentinels break the connections of a server when they change its role.

@@ -8,6 +8,8 @@ import time
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
+from tests.support import leases
+
 OURS = "redis_locks"
 OURS_ASYNC = "redis_locks, asyncio"
 REDIS_PY = "redis-py"
@@ -91,7 +93,7 @@ class _OurHold:
     def believed_until(self) -> float:
         if self._lost_at is None and self._hold.is_lost:
             self._lost_at = time.monotonic()
-        deadline: float = self._hold._lease.deadline
+        deadline: float = leases.ends_at(self._hold)
         return deadline if self._lost_at is None else min(deadline, self._lost_at)
 
     async def release(self) -> str:
@@ -110,18 +112,18 @@ class RedisPy:
     def __init__(self, url: str, name: str, *, lease: float | None) -> None:
         import redis
 
-        from redis_locks.drivers.sentinel_url import client_of_url
+        from tests.support.connections import client_of_url
 
         if "+sentinel" in url:
             self._client = client_of_url(f"{url}?socket_timeout=5")
         else:
             self._client = redis.Redis.from_url(url, socket_timeout=5)
         self._name = name
-        self._lease = lease
+        self._seconds = lease
 
     async def acquire(self, wait: float) -> Held | None:
         lock = self._client.lock(
-            self._name, timeout=self._lease, sleep=0.005, blocking_timeout=wait
+            self._name, timeout=self._seconds, sleep=0.005, blocking_timeout=wait
         )
         return _RedisPyHold(lock) if lock.acquire() else None
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import pytest
 
 from redis_locks import DeadlockDetected
-from redis_locks.acquire import LOOK_AGAIN
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import Observer, until
 from tests.faults import circles
 from tests.faults.circles import Hosts, Outcome, Party, Want
+from tests.support.timings import LOOK_AGAIN
+from tests.support.world import Observer, until
 
 SHARED = "shared"
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from redis_locks import scripts
-from redis_locks.backends import backend_for
-from redis_locks.drivers.base import LinkBroken
-from tests.contract.world import Tasks
+from tests.support import scripts
+from tests.support.connections import LinkBroken, backend_for
+from tests.support.world import Tasks
 
 
 def test_a_link_that_refuses_because_it_is_closing_is_not_given_out_again(tasks: Tasks) -> None:

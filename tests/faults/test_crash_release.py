@@ -11,9 +11,10 @@ import redis
 
 from redis_locks import Lock, LockError, Semaphore
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, Threads, World, held, until
 from tests.elsewhere import in_thread
 from tests.faults.processes import Crew
+from tests.support import timings
+from tests.support.world import PATIENCE, Observer, Threads, World, held, until
 
 
 @pytest.mark.parametrize("renew", [pytest.param(True, marks=pytest.mark.long), False])
@@ -86,7 +87,7 @@ def test_a_holder_that_lives_keeps_it(world: World, name: str, server_side: Obse
 def test_it_listens_before_it_holds_and_while_it_waits(
     name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redis_locks.renewal.registry.Registry.IDLE", 0.1)
+    timings.renewal_ends_after(monkeypatch, 0.1)
     other = in_thread(Lock(name, renew=False, lease=60).acquire)
     assert other
     waiter = Threads().start(Lock(name, lease=60, crash_release=True).acquire, wait=PATIENCE)

@@ -8,8 +8,8 @@ from itertools import count
 import pytest
 
 from redis_locks import Lock, Semaphore
-from tests.contract.world import PATIENCE, Observer, World, held
 from tests.faults.proxy import Proxy
+from tests.support.world import PATIENCE, Observer, World, held
 
 Make = Callable[[], Lock]
 

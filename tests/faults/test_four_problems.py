@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from tests.contract.world import keys_of, until
 from tests.faults.processes import Crew
+from tests.support.world import keys_of, until
 
 SECONDS = float(os.environ.get("REDIS_LOCKS_STRESS_SECONDS", "5"))
 """How long ten processes compete; 20 in CI."""

@@ -11,10 +11,11 @@ from statistics import median
 import pytest
 
 from redis_locks import Lock, LockNotHeld
-from redis_locks.identity import new_token
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import Observer, Threads, until
 from tests.faults.processes import Crew
+from tests.support import leases
+from tests.support.keys import new_token
+from tests.support.world import Observer, Threads
 
 
 def test_the_lock_of_a_killed_holder_reaches_the_first_waiter_within_its_lease(
@@ -124,12 +125,11 @@ def test_a_forked_child_owns_nothing_and_renews_nothing_of_its_parent(
     assert "LockNotHeld" == _in_a_child(lambda: hold.extend(5))
     assert "LockNotHeld" == _in_a_child(hold.check)
     assert "True" == _in_a_child(lambda: hold.is_lost)
-    assert "0" == _in_a_child(lambda: len(hold._tenure.renewer._registry))
+    assert "0" == _in_a_child(lambda: leases.renewed_beside(hold))
     assert "None" == _in_a_child(lambda: Lock(name).acquire(wait=0))
     assert hold.token == server_side.holder(name)
     assert not hold.is_lost
-    deadline = hold._lease.deadline
-    until(lambda: hold._lease.deadline > deadline)
+    leases.until_renewed(hold)
     hold.release()
 
 

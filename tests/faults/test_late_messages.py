@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, LockLost, acquire
-from redis_locks.drivers.async_link import AsyncLink
-from redis_locks.drivers.blocking_link import BlockingLink
-from tests.contract.world import PATIENCE, Observer, World, held, until
+from redis_locks import Lock, LockLost
 from tests.faults.proxy import Proxy
+from tests.support import timings
+from tests.support.connections import on_receive
+from tests.support.world import PATIENCE, Observer, World, held, until
 
 
 def test_a_grant_that_ran_out_while_a_sign_of_life_was_on_its_way_is_not_believed(
@@ -22,7 +22,7 @@ def test_a_grant_that_ran_out_while_a_sign_of_life_was_on_its_way_is_not_believe
     server_side: Observer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(acquire, "RECHECK", 0.1)
+    timings.waiters_ask_again_after(monkeypatch, 0.1)
     first = held(world, Lock(name))
     waiter = world.start(world.acquire, Lock(name, using=proxy.url, lease=0.2, wait=PATIENCE))
     server_side.until_waiters(name, 1)
@@ -38,20 +38,18 @@ def test_a_grant_older_than_the_answer_that_somebody_else_holds_is_not_believed(
     world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The waiter stands still between the end of its pause and its next sign of life."""
-    monkeypatch.setattr(acquire, "RECHECK", 0.1)
-    link = {"blocking": BlockingLink, "async": AsyncLink}[world.kind]
+    timings.waiters_ask_again_after(monkeypatch, 0.1)
     standing, goes_on = threading.Event(), threading.Event()
-    receive = link.receive
 
-    async def receive_and_stand_still(self: Any, token: str, timeout: float) -> bytes | None:
-        message = await receive(self, token, timeout)
+    async def receive_and_stand_still(plain: Any, token: str, timeout: float) -> Any:
+        message = await plain()
         if message is None and not standing.is_set():
             standing.set()
             goes_on.wait(PATIENCE)  # the loop stands still as well
         return message
 
     first = Lock(name).acquire()
-    monkeypatch.setattr(link, "receive", receive_and_stand_still)
+    on_receive(monkeypatch, world.kind, receive_and_stand_still)
     waiter = world.start(world.acquire, Lock(name, lease=0.2, wait=PATIENCE))
     server_side.until_waiters(name, 1)
     assert standing.wait(PATIENCE)

@@ -8,6 +8,7 @@ import pytest
 
 from redis_locks import Lock
 from tests.elsewhere import in_thread
+from tests.support import leases
 
 LEASE = 0.02
 TRIES = 40
@@ -24,8 +25,8 @@ def test_a_lock_is_not_given_on_while_its_holder_may_believe_in_it(
         while (successor := in_thread(Lock(name).acquire, wait=0)) is None:
             pass
         granted = time.monotonic()
-        early.append(hold._lease.deadline - granted)
+        early.append(leases.ends_at(hold) - granted)
         successor.release()
-        hold._lease.is_over()
-        hold._lease.ended = True
+        leases.is_over(hold)
+        leases.abandon(hold)
     assert max(early) <= 0

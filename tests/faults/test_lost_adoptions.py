@@ -6,8 +6,8 @@ import pytest
 
 from redis_locks import Lock, LockBackendError, LockLost
 from tests.contract.test_transit import adopt
-from tests.contract.world import PATIENCE, Observer, World, held
 from tests.faults.proxy import Proxy
+from tests.support.world import PATIENCE, Observer, World, held
 
 
 @pytest.mark.parametrize("losses", [1, 2])

@@ -6,8 +6,8 @@ import pytest
 import redis
 
 from redis_locks import Lock
-from tests.contract.world import Observer, World, held
 from tests.faults.proxy import Proxy
+from tests.support.world import Observer, World, held
 
 
 @pytest.mark.parametrize("losses", [1, 2])

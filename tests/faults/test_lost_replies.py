@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from redis_locks import Lock, LockError, LockTimeout, inspection
-from redis_locks.lines import MOST_PASSED
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until, until_renewed
 from tests.faults.proxy import Proxy
+from tests.support.timings import MOST_PASSED
+from tests.support.world import PATIENCE, Observer, World, held, keys_of, until, until_renewed
 
 pytestmark = pytest.mark.parametrize("losses", [1, 2])
 

@@ -7,8 +7,9 @@ import time
 import pytest
 
 from redis_locks import Lock, LockBackendError, LockLost
-from tests.contract.world import PATIENCE, Observer, World, held, until
 from tests.faults.proxy import Proxy
+from tests.support import leases
+from tests.support.world import PATIENCE, Observer, World, held, until
 
 
 @pytest.mark.parametrize("renew", [True, False])
@@ -22,7 +23,7 @@ def test_a_holder_cut_off_knows_that_it_lost_before_the_server_gives_the_lock_on
     successor = waiter.result(PATIENCE)
     granted_at = time.monotonic()
     assert hold.is_lost
-    assert hold._lease.deadline < granted_at
+    assert leases.ends_at(hold) < granted_at
     proxy.heal()
     # Lost either way; whether Redis could be told as well depends on when the cut is noticed.
     with pytest.raises((LockLost, LockBackendError)):
@@ -64,8 +65,7 @@ def test_a_hold_outlives_a_partition_shorter_than_its_lease(
     proxy.part()
     until(lambda: hold.remaining < 1.8)  # the first renewal, a third through, was swallowed
     proxy.heal()
-    deadline = hold._lease.deadline
-    until(lambda: hold._lease.deadline > deadline)
+    leases.until_renewed(hold)
     world.release(hold)
     assert set() == server_side.left_of(name)
 

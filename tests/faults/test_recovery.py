@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.contract.world import until
 from tests.faults import subjects
 from tests.faults.arena import Arena
 from tests.faults.scenarios import SCENARIOS
+from tests.support.world import until
 
 SOON = 2.0
 """Seconds. It takes a third of one; a quarter is the longest pause between two tries to connect."""

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from redis_locks import Hold, Lock, LockBackendError, acquire
+from redis_locks import Hold, Lock, LockBackendError
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until_renewed
+from tests.support import timings
+from tests.support.world import PATIENCE, Observer, World, held, keys_of, until_renewed
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_a_server_without_memory_refuses_a_waiter_and_nothing_is_half_written(
     server_side: Observer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(acquire, "RECHECK", 0.1)  # the server may notice only then
+    timings.waiters_ask_again_after(monkeypatch, 0.1)  # the server may notice only then
     lock = Lock(name, using=private_server.url, wait=PATIENCE)
     hold = held(world, lock)
     before = set(server_side.client.keys("*"))
@@ -130,7 +131,7 @@ def test_a_place_that_could_not_be_given_up_is_not_granted_for_nobody(
     server_side: Observer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(acquire, "RECHECK", 0.1)
+    timings.waiters_ask_again_after(monkeypatch, 0.1)
     lock = Lock(name, using=private_server.url, wait=PATIENCE, lease=PATIENCE)
     hold = held(world, lock)
     waiter = world.start(world.acquire, lock)

@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Iterator
 from time import monotonic
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from django.test import override_settings
 
-from redis_locks import Hold, Lock, LockError, LockLost, NotReplicated, Semaphore, replication
-from redis_locks.drivers.blocking import BlockingLink
+from redis_locks import Hold, Lock, LockError, LockLost, NotReplicated, Semaphore
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
 from tests.faults.pair import Pair
 from tests.faults.processes import Crew
 from tests.faults.proxy import Proxy
+from tests.support import leases, timings
+from tests.support.connections import count_packets
+from tests.support.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
 
 ALONE = "replicas=1, but 0 acknowledged it within"
 
@@ -100,16 +100,15 @@ def test_a_hold_lasts_no_longer_than_replicas_know(
 ) -> None:
     hold = held(world, lock_on(pair, name))
     beside = held(world, lock_on(pair, f"{name}:beside", replicas=0, lease=0.3))
-    renewed = hold._lease.deadline
-    until(lambda: hold._lease.deadline > renewed)
+    leases.until_renewed(hold)
     with pair.replica_stopped():
         with pytest.raises(NotReplicated, match=ALONE):
             world.extend(hold, 60)
-        believed = hold._lease.deadline
+        believed = leases.ends_at(hold)
         # On the primary it lasts for a minute, and whoever was promoted now would not know.
         assert on_primary.client.pttl(keys_of(name).holder) > 30_000
         until(lambda: hold.is_lost)
-        assert believed >= hold._lease.deadline
+        assert believed >= leases.ends_at(hold)
         beside.check()  # its renewal did not wait for replicas
     with pytest.raises(LockLost):
         world.release(hold)
@@ -120,28 +119,21 @@ def test_a_hold_lasts_no_longer_than_replicas_know(
 @pytest.mark.long
 def test_renewal_goes_on_when_replicas_are_back(world: World, pair: Pair, name: str) -> None:
     hold = held(world, lock_on(pair, name, lease=0.9))
-    due = hold._lease.deadline - 0.6
+    due = leases.ends_at(hold) - 0.6
     with pair.replica_stopped():
         until(lambda: monotonic() > due)
-        assert hold._lease.deadline < due + 0.65
-    until(lambda: hold._lease.deadline > due + 0.65)
+        assert leases.ends_at(hold) < due + 0.65
+    until(lambda: leases.ends_at(hold) > due + 0.65)
     world.release(hold)
 
 
 def test_an_acquire_takes_one_round_trip_unless_a_queue_is_in_the_way(
     pair: Pair, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packets = []
-    plain = BlockingLink.round_trip
-
-    async def counted(link: BlockingLink, commands: bytes, number: int) -> list[Any]:
-        packets.append(number)
-        return await plain(link, commands, number)
-
     lock = lock_on(pair, name, read=[("GET", "x")])
     with lock:  # the server has the scripts, and there is a connection
         pass
-    monkeypatch.setattr(BlockingLink, "round_trip", counted)
+    packets = count_packets(monkeypatch)
     hold = lock.acquire()
     assert hold is not None
     assert ([4], [None]) == (packets, hold.read)
@@ -192,7 +184,7 @@ def test_a_task_that_is_cancelled_while_it_waits_for_replicas_holds_nothing(
 def test_a_lease_that_ends_while_its_holder_waits_for_replicas_is_no_hold(
     world: World, pair: Pair, on_primary: Observer, name: str
 ) -> None:
-    with patch.object(replication, "patience", lambda *_: PATIENCE):
+    with timings.replicas_may_outlast_the_lease(PATIENCE):
         with pair.replica_stopped():
             acquiring = world.start(world.acquire, lock_on(pair, name, lease=0.2))
             until(lambda: on_primary.holder(name))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
-from unittest.mock import patch
 
 import pytest
 
-from redis_locks import Hold, Lock, NotReplicated, replication
+from redis_locks import Hold, Lock, NotReplicated
 from tests.faults.pair import Pair
+from tests.support import leases, timings
 
 
 def fail_over(pair: Pair, name: str, replicas: int, chance: random.Random) -> tuple[int, int]:
@@ -28,7 +28,7 @@ def fail_over(pair: Pair, name: str, replicas: int, chance: random.Random) -> tu
             given.append(_acquired(pair, f"{name}:{len(given)}", replicas))
     parting.join()
     for hold in given:
-        hold._lease.ended = True  # its server is about to go
+        leases.abandon(hold)  # its server is about to go
     pair.fail_over()
     lost = sum(hold.token != pair.on_replica.holder(hold.name) for hold in given)
     pair.mend()
@@ -46,7 +46,7 @@ def _acquired(pair: Pair, name: str, replicas: int) -> Hold:
 )
 def test_no_hold_that_was_given_is_lost_with_the_primary(name: str, times: int) -> None:
     chance = random.Random(times)
-    with Pair() as pair, patch.object(replication, "LONGEST", 0.1):
+    with Pair() as pair, timings.replicas_may_take(0.1):
         safe = [fail_over(pair, f"{name}:{n}", 1, chance) for n in range(times)]
         plain = [fail_over(pair, f"{name}:plain:{n}", 0, chance) for n in range(1 + times // 5)]
     assert 0 == sum(lost for _, lost in safe), (safe, plain)

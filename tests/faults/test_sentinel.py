@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from redis_locks import Hold, Lock, LockBackendError, LockLost
-from redis_locks.connections import resolve
-from redis_locks.drivers.sentinel import Sentinels
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 from tests.faults.sentinels import SERVICE, Watched
 from tests.ports import free_ports
+from tests.support import leases
+from tests.support.connections import resolve, sentinels_say
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
 PRIMARY = {"is_master": True, "is_sdown": False, "is_odown": False, "num-other-sentinels": 0}
 
@@ -108,12 +108,8 @@ def test_a_primary_that_became_read_only_is_not_the_one_that_is_asked_again(
     world: World, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ports = free_ports(2)
-
-    async def ask(*_: object) -> dict[str, dict[str, object]]:
-        return {"bank": {**PRIMARY, "ip": "127.0.0.1", "port": ports[0]}}
-
-    monkeypatch.setattr(Sentinels, "_ask", ask)
-    monkeypatch.setattr(Sentinels, "_ask_in_loop", ask)
+    # The first of `ports` is the primary's, whenever a Sentinel is asked.
+    sentinels_say(monkeypatch, lambda: {"bank": {**PRIMARY, "ip": "127.0.0.1", "port": ports[0]}})
     options = [("--port", str(port), "--bind", "127.0.0.1") for port in ports]
     lock = Lock(name, using="redis+sentinel://127.0.0.1:1/bank", wait=PATIENCE)
     with (
@@ -159,8 +155,7 @@ def test_a_demoted_primary_is_left_for_its_successor_by_renewal_and_waiters(
     with pair.client() as client:
         Observer(client).until_waiters(name, 1)
     pair.demote()
-    renewed = hold._lease.deadline
-    until(lambda: hold._lease.deadline > renewed)
+    leases.until_renewed(hold)
     world.extend(hold, 60)
     with pair.client() as client:
         world.release(hold)

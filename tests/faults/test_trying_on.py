@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from redis_locks import Lock, LockBackendError, LockLost
-from redis_locks.backends import backend_for
-from redis_locks.drivers.base import CutShort, Unreachable, run_blocking
-from tests.contract.world import Observer, Tasks, World, held
 from tests.faults.proxy import Proxy
+from tests.support.connections import CutShort, Unreachable, backend_for, run_blocking
+from tests.support.world import Observer, Tasks, World, held
 
 LOSSES = 7
 """In a row: more than a server that refuses connections is asked."""

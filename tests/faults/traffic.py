@@ -68,15 +68,9 @@ def nest(chance: random.Random, tally: Tally) -> None:
 
 def count_looks(tally: Tally) -> None:
     """Count from here on how often this process looks for a deadlock."""
-    from redis_locks import store
+    from tests.support import calls
 
-    detect_call = store.detect_call
-
-    def counted(*args: Any) -> Any:
-        tally.add("looks")
-        return detect_call(*args)
-
-    store.detect_call = counted
+    calls.count_looks(lambda: tally.add("looks"))
 
 
 def repeat(chance: random.Random, acquires: int, tally: Tally) -> None:

@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.support import leases
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -47,13 +49,13 @@ def stress(url: str, name: str, seconds: float, seed: int) -> None:
             if hold is None:
                 continue
             acquired = time.monotonic()
-            deadline = hold._lease.deadline if overruns else float("inf")
+            deadline = leases.ends_at(hold) if overruns else float("inf")
             if overruns:
                 while not hold.is_lost and chance.random() < 0.999:
                     time.sleep(chance.uniform(0, 0.003))
             else:
                 time.sleep(chance.uniform(0, 0.001))
-            believed_until = min(time.monotonic(), deadline, hold._lease.deadline)
+            believed_until = min(time.monotonic(), deadline, leases.ends_at(hold))
             if believed_until > acquired:
                 beliefs.append((acquired, believed_until, hold.fencing_token))
             hold.release()

@@ -11,10 +11,10 @@ from redis.retry import Retry
 
 from redis_locks import acquire
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Tasks, Threads
 from tests.faults.proxy import Proxy
 from tests.machines.library import KnownAttempt, LibraryMachine
 from tests.machines.scripted import ScriptMachine
+from tests.support.world import PATIENCE, Tasks, Threads
 
 
 @pytest.fixture

@@ -19,10 +19,10 @@ from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.exceptions import LockBackendError
 from redis_locks.keys import LockKeys, grant_channel, lock_keys, partition_of
 from redis_locks.store import Refused
-from tests.contract.world import PATIENCE, Tasks, World, until
 from tests.faults.proxy import Proxy
 from tests.machines.machine import BRIEFLY, NAMES, NO, Machine
 from tests.machines.specification import Party
+from tests.support.world import PATIENCE, Tasks, World, until
 
 BRIEF = 0.005
 AN_HOUR = 3600.0

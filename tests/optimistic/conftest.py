@@ -6,9 +6,9 @@ import pytest
 import redis
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import Observer
 from tests.optimistic.exec_proxy import ExecProxy
 from tests.optimistic.sides import AsyncSide, BlockingSide, Side
+from tests.support.world import Observer
 
 
 @pytest.fixture(params=[BlockingSide, AsyncSide], ids=["run", "arun"])

@@ -7,8 +7,8 @@ from inspect import isawaitable
 from typing import Any, Protocol
 
 from redis_locks import optimistic
-from redis_locks.drivers.base import run_blocking
-from tests.contract.world import Tasks, Threads
+from tests.support.connections import run_blocking
+from tests.support.world import Tasks, Threads
 
 
 class Pipe:

@@ -11,9 +11,9 @@ from redis.exceptions import MovedError
 
 from redis_locks.optimistic import sources
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import until
 from tests.optimistic.sides import Adding, Side
 from tests.ports import free_ports
+from tests.support.world import until
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import redis
 from redis_locks import Lock, LockTimeout, TooMuchContention, inspection
 from redis_locks.optimistic import conflicts
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import Observer
 from tests.elsewhere import held
 from tests.optimistic.sides import Adding, Side
+from tests.support.world import Observer
 
 
 def rate_of(side: Side, key: str, **options: Any) -> tuple[int, int]:

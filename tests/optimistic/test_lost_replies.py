@@ -13,10 +13,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from redis_locks import LockBackendError
-from redis_locks.keys import operation_key
 from redis_locks.optimistic import doubts
 from tests.optimistic.exec_proxy import ExecProxy
 from tests.optimistic.sides import Adding, Pipe, Side
+from tests.support.keys import operation_key
 
 
 def test_redis_pys_own_transaction_applies_twice(

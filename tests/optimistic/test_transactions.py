@@ -12,8 +12,8 @@ import redis
 
 from redis_locks import TooMuchContention, optimistic
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import until
 from tests.optimistic.sides import Adding, AsyncSide, Pipe, Side
+from tests.support.world import until
 
 
 def test_the_value_is_returned_and_what_was_queued_is_applied(

@@ -10,8 +10,8 @@ import redis
 from asgiref.sync import sync_to_async
 from django.db import connections
 
-from tests.contract.world import Observer, Tasks, Threads, World
 from tests.ledger.models import Counter
+from tests.support.world import Observer, Tasks, Threads, World
 
 
 class ReadingThreads(Threads):

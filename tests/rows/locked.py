@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from redis_locks.rows.names import row_of
-from tests.contract.world import World
 from tests.ledger.models import Counter
+from tests.support.world import World
 
 Make = Callable[..., Counter]
 """Makes a row."""

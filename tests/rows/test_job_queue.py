@@ -15,9 +15,9 @@ from django.db.transaction import atomic
 from redis_locks import inspection
 from redis_locks.rows import lock_rows
 from redis_locks.rows.sources import Candidate, QuerySource
-from tests.contract.world import PATIENCE
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry
+from tests.support.world import PATIENCE
 
 JOBS = 48
 WORKERS = 8

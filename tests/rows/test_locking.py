@@ -9,12 +9,12 @@ import pytest
 from django.contrib import admin
 
 from redis_locks import LockBackendError, LockLost, LockNotAvailable, LockTimeout, inspection
-from redis_locks.admin.rows import LockRow
-from redis_locks.management.locks import show
 from redis_locks.rows import lock_model, lock_rows
-from tests.contract.world import PATIENCE, Observer, World
 from tests.ledger.models import Counter
 from tests.rows.locked import Make, lock_of, locked
+from tests.support.admin import LockRow
+from tests.support.commands import show
+from tests.support.world import PATIENCE, Observer, World
 
 ROW_MODES = ["key_share", "shared", "no_key", "exclusive"]
 TABLE = {

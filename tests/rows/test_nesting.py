@@ -10,13 +10,12 @@ from django.db.models import Model
 from django.db.transaction import atomic
 
 from redis_locks import Hold, Lock, LockError, LockNotAvailable, inspection
-from redis_locks.keys import partition_of
-from redis_locks.modes import RowMode
 from redis_locks.rows import lock_model, lock_rows
 from redis_locks.rows.names import row_of
-from tests.contract.world import Tasks, World
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry, NotedCounter
+from tests.support.keys import partition_of
+from tests.support.world import Tasks, World
 
 Make = Callable[..., Counter]
 MODEL = "ledger.Counter@default"
@@ -78,7 +77,7 @@ def test_a_row_is_locked_again_at_once_and_the_last_block_releases(
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])
 @pytest.mark.parametrize("verb", ["detach", "upgrade", "downgrade"])
 def test_a_plain_hold_nested_in_one_of_rows_is_neither_converted_nor_detached(
-    world: World, counter: Make, mode: RowMode, verb: str
+    world: World, counter: Make, mode: Any, verb: str
 ) -> None:
     row = counter()
     lock = Lock(name_of(row), mode=mode)

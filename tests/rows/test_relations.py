@@ -11,9 +11,9 @@ from django.db.models import Model
 
 from redis_locks import inspection
 from redis_locks.rows import lock_model, lock_rows
-from tests.contract.world import PATIENCE, Observer, World
 from tests.ledger.models import Counter, Entry, NotedCounter
 from tests.rows.locked import Make, lock_of, locked
+from tests.support.world import PATIENCE, Observer, World
 
 
 def of_queryset(row: Model) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from redis_locks import Lock, LockLost, LockNotHeld, inspection, run_once
-from tests.contract.world import PATIENCE, until
 from tests.run_once.world import Records, Workers, begun, died
+from tests.support import leases
+from tests.support.world import PATIENCE, until
 
 
 def test_attempts_are_numbered_and_their_fencing_tokens_grow(
@@ -176,8 +177,7 @@ def test_holds_and_attempts_are_renewed_side_by_side(
     attempt = begun(workers, run_once(name, lease=0.6))
     assert hold is not None
     for each in (hold, attempt):
-        deadline = each._lease.deadline
-        until(lambda each=each, deadline=deadline: each._lease.deadline > deadline + 0.6)
+        leases.until_renewed(each, by=0.6)
     workers.release(hold)
     workers.done(attempt)
 

@@ -11,8 +11,8 @@ import pytest
 
 from redis_locks import run_once
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, until
 from tests.run_once.world import Records
+from tests.support.world import PATIENCE, until
 
 MANY = int(os.environ.get("REDIS_LOCKS_CHAOS_JOBS", "500"))
 """How many jobs the long form has."""

@@ -19,8 +19,8 @@ from redis_locks import (
     run_once,
     signals,
 )
-from tests.contract.world import PATIENCE
 from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, Workers, begun, died
+from tests.support.world import PATIENCE
 
 KINDS = ("acquired", "reacquired", "locked", "done", "exhausted", "error")
 

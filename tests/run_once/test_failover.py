@@ -18,8 +18,8 @@
 from __future__ import annotations
 
 from redis_locks import run_once
-from tests.contract.world import PATIENCE, until
 from tests.run_once.world import Records, Workers, begun, died
+from tests.support.world import PATIENCE, until
 
 
 def test_check_1_a_worker_that_is_beaten_while_it_checks_goes_on_waiting(

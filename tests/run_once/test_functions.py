@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from redis_locks import Attempt, LockNotAvailable, LockNotHeld, LockTimeout, run_once
-from redis_locks.lines import MOST_PASSED
-from tests.contract.world import PATIENCE
 from tests.run_once.world import Records, Workers, begun
+from tests.support.timings import MOST_PASSED
+from tests.support.world import PATIENCE
 
 
 def test_a_call_does_the_job_and_later_calls_get_its_result(

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from redis_locks import run_once
-from tests.contract.world import PATIENCE
 from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, begun
+from tests.support.world import PATIENCE
 
 
 @pytest.fixture

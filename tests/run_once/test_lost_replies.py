@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from redis_locks import run_once
-from redis_locks.lines import MOST_PASSED
-from tests.contract.world import PATIENCE, until
 from tests.faults.proxy import Proxy
 from tests.run_once.world import Records, Workers, begun, died
+from tests.support import leases
+from tests.support.timings import MOST_PASSED
+from tests.support.world import PATIENCE
 
 pytestmark = pytest.mark.parametrize("losses", [1, 2])
 
@@ -71,8 +72,7 @@ def test_a_renewal_whose_reply_was_lost_is_repeated(
 ) -> None:
     attempt = begun(workers, run_once(name, using=proxy.url, lease=1.2))
     proxy.lose(1, losses=losses)
-    deadline = attempt._lease.deadline
-    until(lambda: attempt._lease.deadline > deadline)
+    leases.until_renewed(attempt)
     assert losses == proxy.lost
     workers.done(attempt)
 

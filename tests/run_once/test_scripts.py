@@ -9,8 +9,8 @@ import redis
 from redis.exceptions import ResponseError
 
 from redis_locks.run_once import scripts
-from redis_locks.scripts import RELEASE
 from tests.scripts.bench import FOREIGN, WHO, Bench
+from tests.support.scripts import RELEASE
 
 KEPT = 5_000
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
 from typing import Any
 
 import redis
 
 from redis_locks import Attempt, RunStatus, run_once
-from redis_locks.keys import LockKeys, index_key, lock_keys
-from tests.contract.world import Tasks, Threads, until
+from tests.support import leases
+from tests.support.keys import LockKeys, index_key, lock_keys
+from tests.support.world import Tasks, Threads, until
 
 
 class BlockingWorkers(Threads):
@@ -125,7 +125,6 @@ def begun(workers: Workers, job: run_once, **options: Any) -> Attempt:
 def died(workers: Workers, records: Records, job: run_once, name: str) -> Attempt:
     """Acquire an attempt whose process dies at once."""
     attempt = begun(workers, job)
-    attempt._lease.ended = True  # what is dead renews nothing
-    attempt._lease.deadline = time.monotonic()
+    leases.run_out(attempt)  # what is dead renews nothing
     records.let_die(name)
     return attempt

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.conftest import tasks, world
 from tests.optimistic.conftest import side
 from tests.run_once.conftest import workers
+from tests.support.fixtures import tasks, world
 
 __all__ = ["side", "tasks", "workers", "world"]
 

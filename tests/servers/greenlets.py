@@ -28,6 +28,7 @@ django.setup()
 from django.db import transaction  # noqa: E402
 
 from redis_locks import DeadlockDetected, Lock, LockLost, inspection, lock_timeout  # noqa: E402
+from tests.support import leases  # noqa: E402
 
 PATIENCE = 20.0
 
@@ -75,8 +76,7 @@ def updates_are_not_lost(name: str) -> None:
 def a_lease_is_renewed_and_its_loss_is_told(name: str) -> None:
     hold = Lock(name, lease=0.6).acquire()
     assert hold is not None
-    ends = hold._lease.deadline
-    until(lambda: hold._lease.deadline > ends)
+    leases.until_renewed(hold)
     inspection.force_release(name)
     until(lambda: hold.is_lost)
     try:

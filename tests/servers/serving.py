@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
-from tests.contract.world import until
+from tests.support.world import until
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 40.0

@@ -16,8 +16,8 @@ from django.test import override_settings
 
 from redis_locks import Lock, LockBackendError
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import Observer, World, held
 from tests.optimistic.sides import Adding, Side
+from tests.support.world import Observer, World, held
 
 DJANGO = "django.core.cache.backends.redis.RedisCache"
 PACKAGE = "django_redis.cache.RedisCache"

@@ -20,19 +20,18 @@ from redis_locks import (
     LockLost,
     LockNotAvailable,
     Semaphore,
-    acquire,
     compat,
     inspection,
     run_once,
 )
 from redis_locks.compat import calls
-from redis_locks.diagnosis import rights
-from redis_locks.telling import Teller
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.test_deadlock import Meeting, party
-from tests.contract.world import Observer, Threads, World, held, keys_of, until
 from tests.optimistic.sides import Adding, Side
 from tests.run_once.world import Workers, begun
+from tests.support import events, timings
+from tests.support.diagnosis import rights
+from tests.support.world import Observer, Threads, World, held, keys_of, until
 
 OWN = ("(~data:* +get +incr +incrby)", "(~data:* ~redis_locks:* +watch)")
 """What the application does itself, in `read=`, `Hold.commit` and `optimistic`."""
@@ -234,7 +233,7 @@ def test_wrong_credentials_are_told_from_an_absent_server(
     assert "guess" not in str(caught.value)
 
 
-@pytest.mark.parametrize("right", ["blpop", "client|reply"])
+@pytest.mark.parametrize("right", ["blpop", "ping", "client|reply"])
 def test_without_the_rights_to_what_makes_it_quick_a_lock_is_handed_on_all_the_same(
     own_server: EmbeddedServer, name: str, right: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,8 +242,8 @@ def test_without_the_rights_to_what_makes_it_quick_a_lock_is_handed_on_all_the_s
     lock = Lock(
         name, using=user_url(own_server, rule, name="quiet"), read=[("GET", "redis_locks:none")]
     )
-    monkeypatch.setattr(Teller, "count", lambda *_: False)  # nobody wants to know who holds it
-    monkeypatch.setattr(acquire, "BRIEF", 20)
+    events.nobody_counts(monkeypatch)  # nobody wants to know who holds it
+    timings.waits_are_brief_below(monkeypatch, 20)
 
     def take() -> None:
         for _ in range(3):

@@ -10,9 +10,9 @@ import pytest
 from django.test import override_settings
 
 from redis_locks import Lock, LockBackendError
-from tests.contract.world import Observer, Tasks, World, held, keys_of, until
 from tests.optimistic.sides import Adding, Side
 from tests.servers.tls import Certificates, TlsServer, with_own_tls, with_terminator
+from tests.support.world import Observer, Tasks, World, held, keys_of, until
 
 DJANGO = "django.core.cache.backends.redis.RedisCache"
 PACKAGE = "django_redis.cache.RedisCache"

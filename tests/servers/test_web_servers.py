@@ -10,8 +10,8 @@ import redis
 
 from redis_locks import Lock, inspection
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import Observer, keys_of, until
 from tests.servers.serving import GUNICORN, PATIENCE, UVICORN, Serving
+from tests.support.world import Observer, keys_of, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

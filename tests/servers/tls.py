@@ -14,7 +14,7 @@ import redis
 import trustme
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import Tasks
+from tests.support.world import Tasks
 
 HOST = "127.0.0.1"
 

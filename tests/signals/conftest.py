@@ -9,8 +9,8 @@ import pytest
 
 from redis_locks import DeadlockDetected, Lock
 from redis_locks.signals import LOCK_SIGNALS, LockEvent
-from tests.contract.conftest import server_side, tasks, world
-from tests.contract.world import PATIENCE
+from tests.support.fixtures import server_side, tasks, world
+from tests.support.world import PATIENCE
 
 __all__ = [
     "IMPATIENT",

@@ -19,8 +19,8 @@ from redis_locks import Lock, LockNotAvailable, redis_lock
 from redis_locks.integrations import debug_toolbar as panel
 from redis_locks.signals import LOCK_SIGNALS
 from redis_locks.testing import override_locks
-from tests.contract.world import PATIENCE, Observer, keys_of, until
 from tests.elsewhere import held as held_elsewhere
+from tests.support.world import PATIENCE, Observer, keys_of, until
 
 View = Callable[[HttpRequest], Any]
 

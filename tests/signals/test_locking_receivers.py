@@ -12,8 +12,8 @@ from asgiref.sync import async_to_sync, sync_to_async
 
 from redis_locks import Hold, Lock, LockLost
 from redis_locks.signals import LockEvent
-from tests.contract.world import PATIENCE, Observer
 from tests.signals.conftest import Connect
+from tests.support.world import PATIENCE, Observer
 
 
 def test_a_receiver_that_takes_the_lock_that_it_is_told_of_gets_a_nested_hold(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from redis_locks import Lock, LockLost, inspection
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until
 from tests.signals.conftest import IMPATIENT, Heard, deadlocked
+from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from redis_locks import Hold, Lock, LockLost, LockNotHeld, statistics
 from redis_locks.integrations.prometheus import PrometheusMetrics
 from redis_locks.statistics.flushing import flusher
 from tests.contract.test_transit import adopt
-from tests.contract.world import Observer, Tasks, World, held, keys_of, until
 from tests.signals.conftest import Connect, Heard
+from tests.support.world import Observer, Tasks, World, held, keys_of, until
 
 
 def test_it_is_acquired_and_released_once_and_the_ways_of_it_are_told_in_between(

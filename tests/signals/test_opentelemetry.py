@@ -18,8 +18,8 @@ from redis_locks import Lock, LockLost, redis_lock
 from redis_locks.integrations.opentelemetry import OpenTelemetry
 from redis_locks.integrations.telemetry import BUCKETS
 from redis_locks.testing import override_locks
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until
 from tests.signals.conftest import IMPATIENT, deadlocked
+from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
 
 
 class Exported:

@@ -16,8 +16,8 @@ from redis_locks.integrations import telemetry
 from redis_locks.integrations.prometheus import PrometheusMetrics
 from redis_locks.signals import LOCK_SIGNALS
 from redis_locks.testing import override_locks
-from tests.contract.world import PATIENCE, Observer, World, held, keys_of, until
 from tests.signals.conftest import IMPATIENT, deadlocked
+from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
 
 
 class Metrics:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 
-from redis_locks import Lock, LockLost, observing, redis_lock
+from redis_locks import Lock, LockLost, redis_lock
 from redis_locks.signals import LockEvent
-from tests.contract.world import (
+from tests.signals.conftest import Connect, Heard
+from tests.support import events as events_made
+from tests.support.world import (
     PATIENCE,
     Observer,
     Tasks,
@@ -22,7 +24,6 @@ from tests.contract.world import (
     until,
     until_renewed,
 )
-from tests.signals.conftest import Connect, Heard
 
 
 class Counted:
@@ -39,7 +40,7 @@ class Counted:
 @pytest.fixture
 def events(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Counted:
     counted = Counted()
-    monkeypatch.setattr(observing, "LockEvent", counted)
+    events_made.record_events_made(monkeypatch, counted)
     caplog.set_level("CRITICAL", "redis_locks")
     return counted
 
@@ -62,7 +63,7 @@ def test_nothing_is_made_while_nobody_listens(
 def test_nothing_is_told_where_the_app_is_not_installed(
     world: World, name: str, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observing, "observer", None)
+    events_made.nobody_observes(monkeypatch)
     world.release(held(world, Lock(name)))
     assert [] == heard
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from django.test import override_settings
 
-from redis_locks.checks import check_settings
-from redis_locks.entries import TELEMETRY
 from redis_locks.integrations import telemetry
+from tests.support.checks import check_settings
+from tests.support.events import TELEMETRY
 
 ROOT = Path(__file__).parents[2]
 

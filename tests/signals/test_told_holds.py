@@ -20,8 +20,8 @@ from redis_locks import (
     run_once,
 )
 from redis_locks.testing import override_locks
-from tests.contract.world import Observer, World, held
 from tests.signals.conftest import Heard
+from tests.support.world import Observer, World, held
 
 
 def test_a_hold_is_told_as_acquired_and_then_as_released(

@@ -8,8 +8,8 @@ from time import monotonic
 import pytest
 
 from redis_locks import Lock, LockLost
-from tests.contract.world import Observer, World, held, keys_of, until
 from tests.signals.conftest import Heard
+from tests.support.world import Observer, World, held, keys_of, until
 
 
 def test_a_revoked_hold_is_told_as_lost_once_by_renewal(

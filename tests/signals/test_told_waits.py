@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from redis_locks import Lock, LockNotAvailable
-from tests.contract.world import PATIENCE, Observer, World, held, until
 from tests.signals.conftest import IMPATIENT, Heard, deadlocked
+from tests.support.world import PATIENCE, Observer, World, held, until
 
 
 def test_a_wait_tells_who_is_in_the_way_and_how_long_it_took(

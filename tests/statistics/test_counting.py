@@ -11,7 +11,7 @@ from django.test import override_settings
 from redis_locks.statistics import counting
 from redis_locks.statistics.counting import BENCHMARK, REST, Note, Tally
 from redis_locks.statistics.flushing import Flusher
-from redis_locks.telling import Teller
+from tests.support.events import Teller
 
 
 def counted(tally: Tally, name: str, **kinds: int) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import redis
 
-from redis_locks.keys import index_key
-from redis_locks.scripts import Script
 from redis_locks.statistics import scripts
+from tests.support.keys import index_key
+from tests.support.scripts import Script
 
 ALL = [script.name for script in scripts.ALL]
 

@@ -15,16 +15,16 @@ import redis
 from django.test import override_settings
 
 from redis_locks import Lock, LockBackendError, LockLost, inspection, statistics
-from redis_locks.backends import backend_for
-from redis_locks.keys import index_key
 from redis_locks.statistics import LockStatistics, flushing, store
 from redis_locks.statistics.flushing import Flusher, flusher
-from redis_locks.telling import Teller
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import until
-from tests.django.parties import held, waited_for
 from tests.elsewhere import in_thread
 from tests.signals.conftest import deadlocked
+from tests.support.connections import backend_for
+from tests.support.events import Teller
+from tests.support.keys import index_key
+from tests.support.parties import held, waited_for
+from tests.support.world import until
 
 ROOT = Path(__file__).parents[2]
 DOWN = "unix:///nonexistent/server.sock"

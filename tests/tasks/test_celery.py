@@ -13,10 +13,11 @@ import redis
 from celery import Task, shared_task, signals
 from celery.exceptions import Retry
 
-from redis_locks import Lock, LockNotAvailable, LockTimeout, redis_lock, task_queues
+from redis_locks import Lock, LockNotAvailable, LockTimeout, redis_lock
 from redis_locks.run_once import run_once
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from tests.elsewhere import in_thread
+from tests.support.retries import pause, without_celery
 from tests.tasks import celery_app
 from tests.tasks.celery_app import app
 
@@ -270,7 +271,7 @@ def test_a_task_that_is_delivered_again_runs_its_job_once(
 
 @override_locks("busy")
 def test_on_conflict_retry_raises_without_celery(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(task_queues.sys.modules, "celery")
+    without_celery(monkeypatch)
 
     @redis_lock("x", wait=0, on_conflict="retry")
     def function() -> None: ...
@@ -280,4 +281,4 @@ def test_on_conflict_retry_raises_without_celery(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_pause_stays_within_its_limit_however_often_a_task_was_retried() -> None:
-    assert all(30 <= task_queues._pause(retries) <= 60 for retries in (6, 100, 10**6))
+    assert all(30 <= pause(number) <= 60 for number in (6, 100, 10**6))

@@ -21,7 +21,7 @@ from redis_locks import Lock, inspection
 from redis_locks.inspection import HolderInfo
 from redis_locks.testing import assert_locked
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import until
+from tests.support.world import until
 from tests.tasks import celery_app
 
 ROOT = Path(__file__).resolve().parents[2]

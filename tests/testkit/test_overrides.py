@@ -25,10 +25,11 @@ from redis_locks import (
     inspection,
     redis_lock,
 )
-from redis_locks.drivers.base import run_blocking
-from redis_locks.scripts import Script
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from redis_locks.testing.stand_in import Outcome, StandIn
+from tests.support import leases
+from tests.support.connections import run_blocking
+from tests.support.scripts import Script
 
 NOBODY = "unix:///nonexistent/nobody-listens.sock"
 
@@ -198,10 +199,7 @@ def test_a_lock_that_reads_from_redis_needs_a_real_server(outcome: Outcome) -> N
 
 @override_locks("granted")
 def test_an_interrupted_acquire_leaves_no_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_args: object, **_kwargs: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("redis_locks.locks.Tenure", interrupted)
+    leases.interrupt_the_hold(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         Lock("a").acquire()
     assert_released("a")

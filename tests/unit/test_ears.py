@@ -11,7 +11,7 @@ import pytest
 
 from redis_locks.drivers.base import LinkBroken
 from redis_locks.drivers.ears import Ear
-from tests.contract.world import PATIENCE
+from tests.support.world import PATIENCE
 
 
 class Silence:

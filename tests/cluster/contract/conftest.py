@@ -9,10 +9,10 @@ import pytest
 import redis
 from django.core.signals import setting_changed
 
-from redis_locks import connections
 from tests.cluster.nodes import Nodes
-from tests.contract.conftest import interrupted_downgrade, tasks, world
-from tests.contract.world import Observer
+from tests.support.connections import use_for_default
+from tests.support.fixtures import interrupted_downgrade, tasks, world
+from tests.support.world import Observer
 
 __all__ = ["interrupted_downgrade", "tasks", "world"]
 
@@ -20,10 +20,7 @@ __all__ = ["interrupted_downgrade", "tasks", "world"]
 @pytest.fixture(autouse=True)
 def by_default(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whoever names no connection gets the cluster."""
-    build = connections._build
-    monkeypatch.setattr(
-        connections, "_build", lambda spec: build(nodes.url if spec == "default" else spec)
-    )
+    use_for_default(monkeypatch, nodes.url)
     _forget_connections()
     yield
     monkeypatch.undo()

@@ -8,9 +8,8 @@ import pytest
 from django.conf import settings
 from django.test import override_settings
 
-from redis_locks import leases, lines
-from redis_locks.renewal import threads
-from tests.contract.world import PATIENCE
+from tests.support import handover, timings
+from tests.support.world import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -24,12 +23,13 @@ def in_batches() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time enough to pass a hold on, however busy the machine is, before it is written down."""
-    for module in (lines, leases, threads):
-        monkeypatch.setattr(module, "YOUNG", PATIENCE)
+    timings.lines_last(monkeypatch, PATIENCE)
+    timings.leases_are_young_for(monkeypatch, PATIENCE)
+    timings.holders_listen_after(monkeypatch, PATIENCE)
 
 
 @pytest.fixture(autouse=True)
 def no_lines_left() -> Iterator[None]:
-    lines._lines.clear()
+    handover.forget_lines()
     yield
-    assert {} == lines._lines
+    assert not handover.has_lines()

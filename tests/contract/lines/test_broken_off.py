@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
-from redis_locks import Lock, store
-from redis_locks.lines import Line
-from redis_locks.tenure import Tenure
-from tests.contract.lines.places import in_line, one_behind, some_behind, tasks_behind, write_down
-from tests.contract.world import PATIENCE, Observer, Tasks, Threads, held, until
+from redis_locks import Lock
+from tests.support import calls, handover
+from tests.support.handover import in_line, one_behind, some_behind, tasks_behind
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, held, until
 
 
 def test_a_cancelled_task_leaves_the_line_and_who_is_behind_it_is_served(
@@ -53,25 +51,11 @@ def test_a_task_that_is_cancelled_as_the_hold_reaches_it_gives_it_back(
     assert set() == server_side.left_of(name)
 
 
-def interrupt_once(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
-    """Raise KeyboardInterrupt when a line has done what `method` says."""
-    original = getattr(Line, method)
-    interrupts = [KeyboardInterrupt]
-
-    def interrupted(*args: Any, **options: Any) -> Any:
-        outcome = original(*args, **options)
-        if interrupts:
-            raise interrupts.pop()
-        return outcome
-
-    monkeypatch.setattr(Line, method, interrupted)
-
-
 def test_an_interrupt_between_passing_a_hold_on_and_noting_it_releases_nothing_of_the_heirs(
     name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold, waiter = one_behind(Threads(), Lock(name))
-    interrupt_once(monkeypatch, "leave")
+    handover.interrupt_once(monkeypatch, "leave")
     with pytest.raises(KeyboardInterrupt):
         hold.release()
     heir = waiter.result(PATIENCE)
@@ -85,13 +69,7 @@ def test_a_commit_of_which_nobody_knows_whether_it_was_applied_does_not_pass_the
     name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold, waiter = one_behind(Threads(), Lock(name))
-    original = store.commit
-
-    async def interrupted(*args: Any) -> Any:
-        await original(*args)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(store, "commit", interrupted)
+    calls.lose_the_reply(monkeypatch, "commit", KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         hold.commit(server_side.client.pipeline().incr(f"{name}:data"))
     hold.release()
@@ -106,7 +84,7 @@ def test_an_interrupt_of_who_stands_in_line_leaves_nothing_behind(
 ) -> None:
     world, lock = Threads(), Lock(name)
     hold = held(world, lock)
-    interrupt_once(monkeypatch, method)
+    handover.interrupt_once(monkeypatch, method)
     waiter = world.start(world.acquire, lock)
     if method == "join":
         until(waiter.done)
@@ -121,7 +99,7 @@ def test_an_interrupt_of_who_stands_in_line_leaves_nothing_behind(
 def test_an_interrupt_as_the_server_has_granted_the_lock_gives_it_back(
     name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupt_once(monkeypatch, "begin")
+    handover.interrupt_once(monkeypatch, "begin")
     with pytest.raises(KeyboardInterrupt):
         Lock(name).acquire(wait=1)
     assert set() == server_side.left_of(name)
@@ -131,12 +109,7 @@ def test_an_heir_interrupted_when_its_hold_was_written_down_gives_it_back(
     name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold, waiter = one_behind(Threads(), Lock(name))
-
-    def interrupted(tenure: Tenure, *_: Any) -> None:
-        write_down(tenure.lease, server_side)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Tenure, "begin", interrupted)
+    handover.interrupt_once_stated(monkeypatch, server_side)
     hold.release()
     with pytest.raises(KeyboardInterrupt):
         waiter.result(PATIENCE)

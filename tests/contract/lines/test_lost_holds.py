@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from redis_locks import Lock, LockLost, acquire, inspection, lines
-from redis_locks.lines import Line
-from tests.contract.lines.places import one_behind
-from tests.contract.world import PATIENCE, Observer, Threads, World, held, keys_of, let_go, until
+from redis_locks import Lock, LockLost, inspection
+from tests.support import handover, leases, timings
+from tests.support.handover import one_behind
+from tests.support.world import PATIENCE, Observer, Threads, World, held, keys_of, let_go, until
 
 
 def test_what_was_lost_does_not_pass_and_the_next_in_line_asks(
@@ -17,7 +15,7 @@ def test_what_was_lost_does_not_pass_and_the_next_in_line_asks(
 ) -> None:
     hold, waiter = one_behind(world, Lock(name, renew=False))
     server_side.client.delete(keys_of(name).holder)
-    hold._lease.lost = True
+    leases.mark_lost(hold)
     with pytest.raises(LockLost):
         world.release(hold)
     successor = waiter.result(PATIENCE)
@@ -28,7 +26,7 @@ def test_what_was_lost_does_not_pass_and_the_next_in_line_asks(
 def test_a_hold_that_is_dropped_lets_the_next_in_line_ask(
     world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acquire, "RECHECK", 0.1)
+    timings.waiters_ask_again_after(monkeypatch, 0.1)
     hold, waiter = one_behind(world, Lock(name, renew=False))
     with pytest.warns(ResourceWarning, match="dropped") as told:  # noqa: PT031 - to be collected inside
         del hold
@@ -46,34 +44,31 @@ def test_a_hold_whose_lease_ended_leaves_its_line(
 ) -> None:
     hold = held(world, Lock(name, lease=0.02, renew=False))
     if dropped:
-        hold._tenure.renewer.discard(hold._lease)  # nobody looks
+        leases.stop_renewal(hold)  # nobody looks
         until(lambda: hold.is_lost)
-        assert lines._lines
+        assert handover.has_lines()
         del hold
-        until(lambda: let_go(world) or not lines._lines)
+        until(lambda: let_go(world) or not handover.has_lines())
     else:
-        until(lambda: not lines._lines)
+        until(lambda: not handover.has_lines())
         with pytest.raises(LockLost):
             world.release(hold)
-    assert {} == lines._lines
+    assert not handover.has_lines()
 
 
 def test_what_reaches_the_heir_too_late_was_not_lost_by_who_passed_it_on(
     name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold, waiter = one_behind(Threads(), Lock(name))
-    original = Line.come_out
 
-    def late(self: Line, place: Any) -> None:
-        original(self, place)
-        place.before.deadline = 0.0
+    def lost() -> None:
         server_side.client.delete(keys_of(name).holder)
 
-    monkeypatch.setattr(Line, "come_out", late)
+    handover.come_too_late(monkeypatch, lost)
     hold.release()
     heir = waiter.result(PATIENCE)
     assert hold.token != heir.token == server_side.holder(name)
-    assert not hold._lease.lost
+    assert not leases.is_marked_lost(hold)
     heir.release()
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Hold, Lock, LockLost, guard, inspection, leases, spread
-from redis_locks.drivers.base import run_blocking
-from redis_locks.leases import YOUNG
-from redis_locks.renewal import threads
-from tests.contract.lines.places import in_line, lined_up, one_behind, passed_on, write_down
-from tests.contract.world import PATIENCE, Observer, Threads, World, held, keys_of, until
+from redis_locks import Hold, Lock, LockLost, inspection
+from tests.support import handover, timings
+from tests.support.handover import in_line, lined_up, one_behind, passed_on, write_down
+from tests.support.timings import YOUNG
+from tests.support.world import PATIENCE, Observer, Threads, World, held, keys_of, until
 
 
 @pytest.mark.parametrize("renew", [True, False])
@@ -23,7 +22,7 @@ def test_a_hold_that_passed_and_lasts_is_written_down_as_what_it_is(
     monkeypatch: pytest.MonkeyPatch,
     renew: bool,
 ) -> None:
-    monkeypatch.setattr(leases, "YOUNG", YOUNG)
+    timings.leases_are_young_for(monkeypatch, YOUNG)
     lock, second = Lock(name, label="first", renew=renew), Lock(name, label="second", renew=renew)
     first = held(world, lock)
     (waiter,) = lined_up(world, second, 1)
@@ -50,7 +49,7 @@ def test_a_release_that_crosses_the_writing_down_ends_the_hold(
     world: World, name: str, server_side: Observer
 ) -> None:
     hold = passed_on(world, Lock(name, renew=False))
-    write_down(hold._lease, server_side)  # and the reply is still on its way
+    write_down(hold, server_side)  # and the reply is still on its way
     assert hold.token != server_side.holder(name)
     world.release(hold)
     assert set() == server_side.left_of(name)
@@ -60,7 +59,7 @@ def test_a_release_that_crosses_the_writing_down_ends_the_hold(
 def test_whoever_holds_what_passed_learns_of_a_force_release(
     world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threads, "YOUNG", YOUNG)  # it listens soon
+    timings.holders_listen_after(monkeypatch, YOUNG)  # it listens soon
     hold = passed_on(world, Lock(name, lease=60))
     released = inspection.force_release(name)
     assert 1 == released.ended
@@ -153,7 +152,7 @@ def test_a_hold_that_passed_and_is_not_renewed_is_not_extended_before_commit(
 ) -> None:
     hold = passed_on(Threads(), Lock(name, renew=False, lease=10))
     server_side.client.pexpire(keys_of(name).holder, 5000)
-    guard.verify([hold])
+    handover.verify(hold)
     assert hold.token == server_side.holder(name)
     assert server_side.client.pttl(keys_of(name).holder) <= 5000
     hold.release()
@@ -164,8 +163,8 @@ def test_a_hold_that_passed_is_written_down_before_a_set_across_partitions_raise
 ) -> None:
     world = Threads()
     hold = passed_on(world, Lock(name))
-    assert hold._lease.own is not None
-    assert run_blocking(spread.level(hold._backend.driver, [hold], extend=False))
-    assert hold._lease.own is None
+    assert handover.is_stated_late(hold)
+    assert handover.state(hold)
+    assert not handover.is_stated_late(hold)
     assert hold.token == server_side.holder(name)
     world.release(hold)

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from redis_locks import Hold, Lock, LockLost, lines
-from redis_locks.leases import YOUNG
-from redis_locks.lines import MOST_PASSED
-from tests.contract.lines.places import one_behind, some_behind, tasks_behind
-from tests.contract.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of
+from redis_locks import Hold, Lock, LockLost
+from tests.support import leases, timings
+from tests.support.handover import one_behind, some_behind, tasks_behind
+from tests.support.timings import MOST_PASSED, YOUNG
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of
 
 
 def test_a_hold_passes_to_the_next_in_line_without_asking_the_server(
@@ -91,7 +91,7 @@ def test_a_hold_passes_only_with_the_lease_that_was_asked_for(
     if share > 1:
         world.extend(hold, 10 * share)
     else:
-        hold._lease.deadline -= 10 * (1 - share)
+        leases.shorten(hold, 10 * (1 - share))
     world.release(hold)
     successor = waiter.result(PATIENCE)
     assert hold.token != successor.token == server_side.holder(name)
@@ -128,12 +128,11 @@ def test_a_second_release_at_the_same_time_leaves_the_heir_its_hold(
     hold, waiter = one_behind(world, Lock(name))
     world.release(hold)
     heir = waiter.result(PATIENCE)
-    hold._released = False  # as the other thread saw it
+    leases.forget_release(hold)  # as the other thread saw it
     world.release(hold)
     assert heir.token == server_side.holder(name)
-    registry = heir._tenure.renewer._registry
-    assert not registry.discard(hold._lease)
-    assert registry.discard(heir._lease)
+    assert not leases.stop_renewal(hold)
+    assert leases.stop_renewal(heir)
     world.release(heir)
     assert set() == server_side.left_of(name)
 
@@ -141,7 +140,7 @@ def test_a_second_release_at_the_same_time_leaves_the_heir_its_hold(
 def test_many_in_a_hurry_never_hold_at_the_same_time(
     world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "YOUNG", YOUNG)
+    timings.lines_last(monkeypatch, YOUNG)
     lock = Lock(name, wait=PATIENCE)
     inside: list[int] = []
     most: list[int] = []

@@ -8,10 +8,11 @@ import pytest
 from django.conf import settings
 from django.test import override_settings
 
-from redis_locks import Hold, Lock, lines
-from redis_locks.leases import YOUNG
-from tests.contract.lines.places import in_line, lined_up, one_behind
-from tests.contract.world import PATIENCE, Observer, Threads, World, held
+from redis_locks import Hold, Lock
+from tests.support import handover, timings
+from tests.support.handover import in_line, lined_up, one_behind
+from tests.support.timings import YOUNG
+from tests.support.world import PATIENCE, Observer, Threads, World, held
 
 
 def test_who_has_stood_in_line_for_long_joins_the_queue_and_is_not_overtaken(
@@ -19,10 +20,10 @@ def test_who_has_stood_in_line_for_long_joins_the_queue_and_is_not_overtaken(
 ) -> None:
     lock = Lock(name)
     hold = held(world, lock)
-    monkeypatch.setattr(lines, "YOUNG", YOUNG)
+    timings.lines_last(monkeypatch, YOUNG)
     elder = world.start(world.acquire, lock)
     server_side.until_waiters(name, 1)
-    monkeypatch.setattr(lines, "YOUNG", PATIENCE)
+    timings.lines_last(monkeypatch, PATIENCE)
     younger = world.start(world.acquire, lock)
     server_side.until_waiters(name, 2)  # the line is closed: it led a new one
     world.release(hold)
@@ -37,9 +38,9 @@ def test_who_has_stood_in_line_for_long_joins_the_queue_and_is_not_overtaken(
 def test_nobody_waits_in_line_behind_a_hold_that_lasts(
     world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "YOUNG", 0.0)
+    timings.lines_last(monkeypatch, 0.0)
     hold = held(world, Lock(name))
-    monkeypatch.setattr(lines, "YOUNG", PATIENCE)
+    timings.lines_last(monkeypatch, PATIENCE)
     waiter = world.start(world.acquire, Lock(name))
     server_side.until_waiters(name, 1)
     world.release(hold)
@@ -95,7 +96,7 @@ def test_local_batch_0_asks_the_server_for_each_hold(
         hold = held(world, Lock(name))
         waiter = world.start(world.acquire, Lock(name))
         server_side.until_waiters(name, 1)
-        assert {} == lines._lines
+        assert not handover.has_lines()
         world.release(hold)
         successor = waiter.result(PATIENCE)
         assert hold.token != successor.token
@@ -107,10 +108,10 @@ def test_holds_of_other_kinds_neither_pass_nor_wait_in_line(
 ) -> None:
     for options in ({"mode": "shared"}, {"read": [("GET", "x")]}, {"crash_release": True}):
         hold = held(world, Lock(name, **options))  # type: ignore[arg-type]
-        assert {} == lines._lines
+        assert not handover.has_lines()
         world.release(hold)
     hold = held(world, Lock(name, f"{name}:2"))
-    assert {} == lines._lines
+    assert not handover.has_lines()
     world.release(hold)
 
 
@@ -121,7 +122,7 @@ def test_a_forked_child_has_none_of_its_parents_lines(name: str, server_side: Ob
     if child == 0:
         status = 1
         try:
-            assert {} == lines._lines
+            assert not handover.has_lines()
             with lock:
                 status = 0
         finally:

@@ -16,8 +16,8 @@ from redis_locks.observing import LockEvent
 from redis_locks.renewal import threads
 from redis_locks.telling import Teller
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.stage import LEASE, Stage, recorded
-from tests.contract.world import PATIENCE
+from tests.internals.acquire.stage import LEASE, Stage, recorded
+from tests.support.world import PATIENCE
 
 Case = Callable[[Stage], Any]
 

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import json
 import threading
-import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
@@ -14,30 +13,24 @@ from typing import Any, Protocol, TypeVar
 import redis
 
 from redis_locks import Hold, Lock
-from redis_locks.keys import LockKeys, lock_keys
+from tests.support.keys import keys_of
+from tests.support.leases import until_renewed
+from tests.support.waiting import PATIENCE, until
+
+__all__ = [
+    "PATIENCE",
+    "Observer",
+    "Tasks",
+    "Threads",
+    "World",
+    "held",
+    "keys_of",
+    "let_go",
+    "until",
+    "until_renewed",
+]
 
 T = TypeVar("T")
-
-PATIENCE = 20.0
-"""Seconds until a test gives up; far above anything a working lock needs, even on a busy machine."""
-
-
-def keys_of(name: str) -> LockKeys:
-    return lock_keys("redis_locks", 0, name)
-
-
-def until(happened: Callable[[], Any], *, within: float = PATIENCE) -> None:
-    """Return once `happened()` is true; the pause only keeps the poll from hogging the machine."""
-    deadline = time.monotonic() + within
-    while not happened():
-        assert time.monotonic() < deadline, "this did not happen in time"
-        time.sleep(0.002)
-
-
-def until_renewed(hold: Hold) -> None:
-    """Return once the lease of `hold` ends later than now."""
-    deadline = hold._lease.deadline
-    until(lambda: hold._lease.deadline > deadline)
 
 
 class World(Protocol):

@@ -12,8 +12,8 @@ from redis_locks.drivers.blocking import ALONE, BlockingDriver
 from redis_locks.identity import new_token, written
 from redis_locks.keys import grant_channel, holder_channel
 from redis_locks.store import Granted, Request
-from tests.contract.stage import LEASE, Stage, lose, nothing, once
-from tests.contract.world import PATIENCE, Threads, keys_of, until
+from tests.internals.acquire.stage import LEASE, Stage, lose, nothing, once
+from tests.support.world import PATIENCE, Threads, keys_of, until
 
 
 def out_of_time(stage: Stage) -> Any:

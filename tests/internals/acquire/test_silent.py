@@ -11,7 +11,7 @@ import pytest
 from redis_locks import acquire, scripts
 from redis_locks.acquire import SKIP_REPLY
 from redis_locks.drivers.blocking_link import BlockingLink
-from tests.contract.interrupted_cases import (
+from tests.internals.acquire.interrupted_cases import (
     before_it_asks,
     before_it_listens,
     when_granted,
@@ -19,8 +19,8 @@ from tests.contract.interrupted_cases import (
     when_it_gives_its_connection_back,
     when_it_stands_in_line,
 )
-from tests.contract.stage import Stage, deaf, lose
-from tests.contract.waiting_cases import (
+from tests.internals.acquire.stage import Stage, deaf, lose
+from tests.internals.acquire.waiting_cases import (
     broken_in_line,
     cancelled,
     handed_on,
@@ -30,8 +30,8 @@ from tests.contract.waiting_cases import (
     stopped_past_the_grant,
     told_to_look,
 )
-from tests.contract.ways import Case, OneWay, Seen
-from tests.contract.world import keys_of
+from tests.internals.acquire.ways import Case, OneWay, Seen
+from tests.support.world import keys_of
 
 
 class AnyKeys(frozenset[bytes]):

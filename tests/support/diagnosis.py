@@ -1,13 +1,36 @@
-"""Servers that have a fault, for a while, and what doctor finds on one."""
+"""Servers that have a fault, and what `manage.py locks doctor` finds on them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from redis_locks import diagnosis
-from redis_locks.diagnosis import Finding, Level
+from redis_locks.diagnosis import (
+    REACHABLE,
+    Finding,
+    Level,
+    checks,
+    client,
+    diagnose,
+    rights,
+    server,
+)
 from redis_locks.testing.server import EmbeddedServer
+
+__all__ = [
+    "REACHABLE",
+    "Finding",
+    "Level",
+    "as_user",
+    "checks",
+    "client",
+    "diagnose",
+    "found",
+    "levels",
+    "rights",
+    "running",
+    "server",
+]
 
 
 @contextmanager
@@ -17,7 +40,7 @@ def running(*options: str) -> Iterator[EmbeddedServer]:
 
 
 def found(using: str | None = None) -> dict[str, Finding]:
-    return {finding.check: finding for finding in diagnosis.diagnose(using=using)}
+    return {finding.check: finding for finding in diagnose(using=using)}
 
 
 def levels(using: str | None = None) -> dict[str, str]:

@@ -16,7 +16,7 @@ from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.telling import Teller
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, Tasks, Threads
+from tests.support.world import PATIENCE, Observer, Tasks, Threads
 
 
 class Turns:

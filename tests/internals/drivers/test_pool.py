@@ -16,7 +16,7 @@ from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, until
+from tests.support.world import PATIENCE, until
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from redis_locks.backends import backend_for
 from redis_locks.inspection import reading
 from redis_locks.listing import Filter, page, search
 from redis_locks.testing.server import EmbeddedServer
-from tests.django.parties import ask, held, waited_for
+from tests.support.parties import ask, held, waited_for
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
 

@@ -14,7 +14,7 @@ from redis_locks.backends import backend_for
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.blocking_link import BlockingLink
 from tests import elsewhere
-from tests.contract.stage import recorded
+from tests.internals.acquire.stage import recorded
 
 MINUTES = 10
 

@@ -18,7 +18,7 @@ from redis_locks.drivers.base import LinkBroken
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.scripts import Script
-from tests.contract.world import PATIENCE, Observer, Threads, keys_of
+from tests.support.world import PATIENCE, Observer, Threads, keys_of
 
 COUNTED = [script for script in scripts.ALL if not script.is_extension]
 """Those that a case runs; holds are extended whenever it is time for that."""

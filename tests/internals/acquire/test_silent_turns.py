@@ -14,9 +14,9 @@ from redis_locks.drivers.wire import pack_command
 from redis_locks.observing import LockEvent
 from redis_locks.telling import Teller
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.stage import deaf
-from tests.contract.turns import Turns
-from tests.contract.world import PATIENCE
+from tests.internals.acquire.stage import deaf
+from tests.internals.acquire.turns import Turns
+from tests.support.world import PATIENCE
 
 
 def test_after_a_short_wait_the_same_lock_is_asked_for_silently_until_it_is_free(

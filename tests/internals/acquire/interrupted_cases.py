@@ -5,8 +5,8 @@ from __future__ import annotations
 from redis_locks import Hold, Lock, scripts
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.held import Held
-from tests.contract.stage import Stage, interrupt, nothing, once
-from tests.contract.world import PATIENCE, Threads
+from tests.internals.acquire.stage import Stage, interrupt, nothing, once
+from tests.support.world import PATIENCE, Threads
 
 
 def before_it_asks(stage: Stage) -> None:

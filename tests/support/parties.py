@@ -8,10 +8,10 @@ from threading import Thread
 from typing import Any
 from unittest import mock
 
-from redis_locks import Hold, Lock, LockError, LockLost, identity, inspection, options, scripts
-from redis_locks.backends import backend_for
+from redis_locks import Hold, Lock, LockError, LockLost, identity, inspection, options
 from redis_locks.claims import write_who
-from redis_locks.drivers.base import run_blocking
+from tests.support import scripts
+from tests.support.connections import backend_for, run_blocking
 
 MINUTES = 600_000
 """Ten, in milliseconds."""
@@ -109,3 +109,8 @@ def waited_for(
     finally:
         inspection.force_release(name)
         thread.join()
+
+
+def forget_this_host() -> None:
+    """Read the name of this host anew when a lock is asked for next."""
+    identity.written.cache_clear()

@@ -11,9 +11,9 @@ import pytest
 from redis_locks import Lock, acquire
 from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.drivers.wire import pack_command
-from tests.contract.stage import nothing, once
-from tests.contract.turns import Turns
-from tests.contract.world import PATIENCE, Tasks, Threads, until
+from tests.internals.acquire.stage import nothing, once
+from tests.internals.acquire.turns import Turns
+from tests.support.world import PATIENCE, Tasks, Threads, until
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from django.test import override_settings
 from redis_locks import Lock, blockers, inspection
 from redis_locks.blockers import Node
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
-from tests.contract.world import until
 from tests.django.command_calls import run
-from tests.django.parties import stand_in_a_chain
+from tests.support.parties import stand_in_a_chain
+from tests.support.world import until
 
 
 def holder(unit: str, pid: int = 1) -> HolderInfo:

@@ -15,7 +15,7 @@ from redis_locks.backends import backend_for
 from redis_locks.drivers import blocking, crowd
 from redis_locks.drivers.blocking import ALONE, FEW
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.world import PATIENCE, Observer, Threads, held, keys_of, until
+from tests.support.world import PATIENCE, Observer, Threads, held, keys_of, until
 
 MANY = 80
 HANDFUL = 2 * FEW

@@ -1,0 +1,71 @@
+"""Calls to the server: tests count them, delay them and lose their replies.
+
+A call is named after its verb, such as "acquire" or "commit".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from redis_locks import acquire, store
+
+Handler = Callable[..., Awaitable[Any]]
+
+
+def intercept(monkeypatch: pytest.MonkeyPatch, verb: str, handler: Handler) -> None:
+    """Have `handler(plain, *args, **options)` answer each call of `verb`; `plain` is the real call."""
+    plain = getattr(store, verb)
+
+    async def call(*args: Any, **options: Any) -> Any:
+        return await handler(plain, *args, **options)
+
+    monkeypatch.setattr(store, verb, call)
+
+
+def lose_the_reply(monkeypatch: pytest.MonkeyPatch, verb: str, error: BaseException) -> None:
+    """Raise `error` in place of the reply to the next call of `verb`; later calls are normal."""
+    errors = [error]
+
+    async def lost(plain: Handler, *args: Any, **options: Any) -> Any:
+        reply = await plain(*args, **options)
+        if errors:
+            raise errors.pop()
+        return reply
+
+    intercept(monkeypatch, verb, lost)
+
+
+def forbid(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    """Fail the test's code with an unexpected error when it calls `verb`."""
+    monkeypatch.delattr(store, verb)
+
+
+def record_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long each acquire from here on may wait, in seconds."""
+    plain, waits = acquire.acquire, []
+
+    async def noted(driver: Any, request: Any, wait: float, patience: float) -> Any:
+        waits.append(wait)
+        return await plain(driver, request, wait, patience)
+
+    monkeypatch.setattr(acquire, "acquire", noted)
+    return waits
+
+
+def count_looks(count: Callable[[], object]) -> None:
+    """Call `count` each time that this process looks for a deadlock; nothing ends this."""
+    detect_call = store.detect_call
+
+    def counted(*args: Any) -> Any:
+        count()
+        return detect_call(*args)
+
+    store.detect_call = counted
+
+
+def look_as_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look for a deadlock knows nothing of what this process holds."""
+    monkeypatch.setattr(acquire, "unconfirmed", lambda: "")

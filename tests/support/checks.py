@@ -1,0 +1,8 @@
+"""Django's system checks of this app."""
+
+from __future__ import annotations
+
+from redis_locks.checks import check_servers, check_settings, check_views
+from redis_locks.checks.servers import SHARED_WITH_CACHE
+
+__all__ = ["SHARED_WITH_CACHE", "check_servers", "check_settings", "check_views"]

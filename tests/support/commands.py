@@ -1,0 +1,10 @@
+"""What `manage.py locks` is made of: its table, its details, its reports."""
+
+from __future__ import annotations
+
+from redis_locks.management.locks import show, stats
+from redis_locks.management.locks.report import Report
+from redis_locks.management.locks.selection import Selection
+from redis_locks.text import latency
+
+__all__ = ["Report", "Selection", "latency", "show", "stats"]

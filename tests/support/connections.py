@@ -1,0 +1,101 @@
+"""From a setting to a server: endpoints, drivers and links, and the errors that links raise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from redis_locks import connections
+from redis_locks.backends import backend_for
+from redis_locks.connections import resolve
+from redis_locks.drivers.async_link import AsyncLink
+from redis_locks.drivers.base import CutShort, LinkBroken, Unreachable, run_blocking
+from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.drivers.sentinel import Sentinels
+from redis_locks.drivers.sentinel_url import client_of_url
+
+__all__ = [
+    "CutShort",
+    "Endpoint",
+    "LinkBroken",
+    "Unreachable",
+    "backend_for",
+    "client_of_url",
+    "count_calls_together",
+    "count_packets",
+    "on_receive",
+    "resolve",
+    "run_blocking",
+    "sentinels_say",
+    "server_of",
+    "use_for_default",
+]
+
+
+def server_of(hold: Any) -> str:
+    """The address of the server that granted `hold`."""
+    description: str = hold._backend.description
+    return description
+
+
+def use_for_default(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """Locks that name no connection go to `url`, once connections are forgotten."""
+    build: Callable[[Any], Any] = connections._build
+    monkeypatch.setattr(
+        connections, "_build", lambda spec: build(url if spec == "default" else spec)
+    )
+
+
+def on_receive(monkeypatch: pytest.MonkeyPatch, kind: str, handler: Callable[..., Any]) -> None:
+    """Have `handler(plain, token, timeout)` listen for messages; `kind` is "blocking" or "async"."""
+    link: Any = {"blocking": BlockingLink, "async": AsyncLink}[kind]
+    receive = link.receive
+
+    async def listen(self: Any, token: str, timeout: float) -> Any:
+        async def plain() -> Any:
+            return await receive(self, token, timeout)
+
+        return await handler(plain, token, timeout)
+
+    monkeypatch.setattr(link, "receive", listen)
+
+
+def count_calls_together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many calls of a script threads send together, for each time that they do."""
+    counts: list[int] = []
+    call_many = BlockingLink.call_many
+
+    async def counted(link: BlockingLink, script: Any, calls: Any) -> Any:
+        counts.append(len(calls))
+        return await call_many(link, script, calls)
+
+    monkeypatch.setattr(BlockingLink, "call_many", counted)
+    return counts
+
+
+def count_packets(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many commands threads send in each of their round trips."""
+    counts: list[int] = []
+    plain = BlockingLink._round_trip
+
+    async def counted(link: BlockingLink, commands: Any) -> Any:
+        counts.append(len(commands))
+        return await plain(link, commands)
+
+    monkeypatch.setattr(BlockingLink, "_round_trip", counted)
+    return counts
+
+
+def sentinels_say(
+    monkeypatch: pytest.MonkeyPatch, primaries: Callable[[], dict[str, dict[str, object]]]
+) -> None:
+    """Every Sentinel that is asked for its primaries says what `primaries` returns then."""
+
+    async def ask(*_: object) -> dict[str, dict[str, object]]:
+        return primaries()
+
+    monkeypatch.setattr(Sentinels, "_ask", ask)
+    monkeypatch.setattr(Sentinels, "_ask_in_loop", ask)

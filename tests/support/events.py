@@ -1,0 +1,29 @@
+"""How the product tells signals, logs and statistics what happened to a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from redis_locks import observing
+from redis_locks.entries import TELEMETRY
+from redis_locks.telling import Teller
+
+__all__ = ["TELEMETRY", "Teller"]
+
+
+def record_events_made(monkeypatch: pytest.MonkeyPatch, made: Callable[..., Any]) -> None:
+    """Have `made` build each event."""
+    monkeypatch.setattr(observing, "LockEvent", made)
+
+
+def nobody_observes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No integration is told of locks."""
+    monkeypatch.setattr(observing, "observer", None)
+
+
+def nobody_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No statistics are kept."""
+    monkeypatch.setattr(Teller, "count", lambda *_: False)

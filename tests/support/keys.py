@@ -1,0 +1,36 @@
+"""What the server stores of a lock, and under which names."""
+
+from __future__ import annotations
+
+from redis_locks.identity import new_token, process_of
+from redis_locks.keys import (
+    CompatKeys,
+    LockKeys,
+    compat_keys,
+    grant_channel,
+    index_key,
+    lock_keys,
+    operation_key,
+    partition_of,
+    set_keys,
+)
+
+__all__ = [
+    "CompatKeys",
+    "LockKeys",
+    "compat_keys",
+    "grant_channel",
+    "index_key",
+    "keys_of",
+    "lock_keys",
+    "new_token",
+    "operation_key",
+    "partition_of",
+    "process_of",
+    "set_keys",
+]
+
+
+def keys_of(name: str) -> LockKeys:
+    """The keys of one lock with the default settings."""
+    return lock_keys("redis_locks", 0, name)

@@ -1,0 +1,7 @@
+"""The scripts that the server runs."""
+
+from __future__ import annotations
+
+from redis_locks.scripts import ACQUIRE, ALL, EXTEND, INDEX, RELEASE, Script
+
+__all__ = ["ACQUIRE", "ALL", "EXTEND", "INDEX", "RELEASE", "Script"]

@@ -1,0 +1,20 @@
+"""Who a thread or task is to the locks: as whom it waits, and what it holds."""
+
+from __future__ import annotations
+
+from redis_locks.identity import session
+
+
+def holds_anything() -> bool:
+    """Whether this thread holds any lock."""
+    return session(task=False).held.has_any()
+
+
+def remembers_nothing() -> bool:
+    """Whether nothing at all is left of what this thread held."""
+    return not session(task=False).held
+
+
+def waits_as() -> str:
+    """The name under which this thread waits and holds."""
+    return session(task=False).name

@@ -1,0 +1,57 @@
+"""Times and numbers that are fixed in the product, and that tests shorten or stretch."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from unittest.mock import patch
+
+import pytest
+
+from redis_locks import acquire, leases, lines, replication
+from redis_locks.acquire import LOOK_AGAIN
+from redis_locks.leases import YOUNG
+from redis_locks.lines import MOST_PASSED
+from redis_locks.renewal import threads
+from redis_locks.renewal.registry import Registry
+
+__all__ = ["LOOK_AGAIN", "MOST_PASSED", "YOUNG"]
+
+
+def waiters_ask_again_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """A waiter that hears nothing asks the server again after so many seconds."""
+    monkeypatch.setattr(acquire, "RECHECK", seconds)
+
+
+def holders_listen_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """A holder listens for a force-release once its hold is so many seconds old."""
+    monkeypatch.setattr(threads, "YOUNG", seconds)
+
+
+def lines_last(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Holds pass on within this process for so many seconds before the server learns of it."""
+    monkeypatch.setattr(lines, "YOUNG", seconds)
+
+
+def leases_are_young_for(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """A passed hold is stated to the server once it is so many seconds old."""
+    monkeypatch.setattr(leases, "YOUNG", seconds)
+
+
+def renewal_ends_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """The renewer goes away once it had nothing to renew for so many seconds."""
+    monkeypatch.setattr(Registry, "IDLE", seconds)
+
+
+def replicas_may_take(seconds: float) -> AbstractContextManager[object]:
+    """Within the block, a grant waits for replicas for at most so many seconds."""
+    return patch.object(replication, "LONGEST", seconds)
+
+
+def replicas_may_outlast_the_lease(seconds: float) -> AbstractContextManager[object]:
+    """Within the block, a grant waits so long for replicas, however short its lease is."""
+    return patch.object(replication, "patience", lambda *_: seconds)
+
+
+def waits_are_brief_below(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """A waiter asks silently if the wait before took no longer than so many seconds."""
+    monkeypatch.setattr(acquire, "BRIEF", seconds)
