@@ -29,10 +29,10 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     # what: the limit, the budget
-    "files of a blocking cycle": Budget(20, 10),
-    "functions of a blocking cycle": Budget(39, 25),
+    "files of a blocking cycle": Budget(22, 10),
+    "functions of a blocking cycle": Budget(53, 25),
     "files of an async cycle": Budget(27, 14),
-    "functions of an async cycle": Budget(66, 40),
+    "functions of an async cycle": Budget(72, 40),
     "files of an atomic cycle": Budget(29, 16),
     "functions of an atomic cycle": Budget(89, 60),
     "files of a force-release": Budget(22, 12),
@@ -40,11 +40,11 @@ BUDGETS = {
     "server commands of a free cycle": Budget(14, 10),
     "server commands of a contended cycle": Budget(23, 14),
     "modules imported by django.setup()": Budget(40, 40),
-    "modules at the top level": Budget(77, 12),
-    "layers of the linter": Budget(46, 10),
-    "noqa of SLF001": Budget(74, 10),
-    "file names that occur twice": Budget(23, 0),
-    "classes that share private state with a base in another file": Budget(14, 0),
+    "modules at the top level": Budget(64, 12),
+    "layers of the linter": Budget(37, 10),
+    "noqa of SLF001": Budget(68, 10),
+    "file names that occur twice": Budget(19, 0),
+    "classes that share private state with a base in another file": Budget(2, 0),
 }
 
 

@@ -233,7 +233,7 @@ def test_wrong_credentials_are_told_from_an_absent_server(
     assert "guess" not in str(caught.value)
 
 
-@pytest.mark.parametrize("right", ["blpop", "ping", "client|reply"])
+@pytest.mark.parametrize("right", ["blpop", "client|reply"])
 def test_without_the_rights_to_what_makes_it_quick_a_lock_is_handed_on_all_the_same(
     own_server: EmbeddedServer, name: str, right: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,13 +79,13 @@ def count_calls_together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def count_packets(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many commands threads send in each of their round trips."""
     counts: list[int] = []
-    plain = BlockingLink._round_trip
+    plain = BlockingLink.round_trip
 
-    async def counted(link: BlockingLink, commands: Any) -> Any:
-        counts.append(len(commands))
-        return await plain(link, commands)
+    async def counted(link: BlockingLink, commands: bytes, number: int) -> Any:
+        counts.append(number)
+        return await plain(link, commands, number)
 
-    monkeypatch.setattr(BlockingLink, "_round_trip", counted)
+    monkeypatch.setattr(BlockingLink, "round_trip", counted)
     return counts
 
 

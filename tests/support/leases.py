@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock
 from redis_locks.renewal.extending import note
 from tests.support.waiting import until
 
@@ -98,4 +97,4 @@ def interrupt_the_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_args: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Lock, "_unbegun", interrupted)
+    monkeypatch.setattr("redis_locks.locks.Tenure", interrupted)

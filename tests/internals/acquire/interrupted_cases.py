@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redis_locks import Hold, Lock, scripts
+from redis_locks import Hold, scripts
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.held import Held
 from tests.internals.acquire.stage import Stage, interrupt, nothing, once
@@ -22,12 +22,6 @@ def when_granted(stage: Stage) -> None:
 def when_it_gives_its_connection_back(stage: Stage) -> None:
     """It was granted, and nobody has the hold yet."""
     with once(BlockingDriver, "checkin", lambda *_: True, nothing, interrupt), stage.lock:
-        pass
-
-
-def when_its_hold_is_made(stage: Stage) -> None:
-    """In the shortest way the server is at work meanwhile."""
-    with once(Lock, "_unbegun", lambda *_: True, nothing, interrupt), stage.lock:
         pass
 
 
