@@ -7,16 +7,22 @@ import pickle
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import redis_locks
 from tests.architecture import surface
 
+ROOT = Path(__file__).parents[2]
+
 
 def test_the_public_api_is_the_reviewed_one() -> None:
     reviewed = surface.FILE.read_text(encoding="utf-8").splitlines()
-    found = surface.describe()
+    # In a process of its own: tests register what is none of it, such as further subjects of the benchmark.
+    command = [sys.executable, "-m", "tests.architecture"]
+    told = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    found = told.stdout.splitlines()
     if found != reviewed:
         diff = difflib.unified_diff(reviewed, found, "public_api.txt", "the code", n=2, lineterm="")
         pytest.fail(

@@ -6,9 +6,9 @@ import asyncio
 from time import sleep
 
 import pytest
-from tests.contract.world import Threads
 
 from redis_locks import Lock, Semaphore
+from tests.support.world import Threads
 
 LEASE = 0.6
 """The subject of these tests: nothing else may end it."""

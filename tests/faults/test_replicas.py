@@ -35,8 +35,9 @@ def on_primary(pair: Pair) -> Iterator[Observer]:
 
 
 def lock_on(pair: Pair, name: str, **options: Any) -> Lock:
+    """Describe a lock that waits for its replica for a second: a quarter of its lease, at most."""
     return Lock(
-        name, **{"using": pair.url, "replicas": 1, "lease": 0.4, "wait": PATIENCE} | options
+        name, **{"using": pair.url, "replicas": 1, "lease": 4.0, "wait": PATIENCE} | options
     )
 
 
@@ -98,8 +99,8 @@ def test_a_replica_knows_of_a_hold_that_was_handed_over(
 def test_a_hold_lasts_no_longer_than_replicas_know(
     world: World, pair: Pair, on_primary: Observer, name: str
 ) -> None:
-    hold = held(world, lock_on(pair, name))
-    beside = held(world, lock_on(pair, f"{name}:beside", replicas=0, lease=0.3))
+    hold = held(world, lock_on(pair, name, lease=1.2))
+    beside = held(world, lock_on(pair, f"{name}:beside", replicas=0, lease=0.9))
     leases.until_renewed(hold)
     with pair.replica_stopped():
         with pytest.raises(NotReplicated, match=ALONE):
@@ -272,7 +273,7 @@ def test_a_nested_hold_cannot_ask_for_more_replicas(
 
 @pytest.mark.parametrize("partitions", [1, 16])
 def test_the_setting_holds_for_locks_of_all_kinds(pair: Pair, name: str, partitions: int) -> None:
-    configured = {"CONNECTION": pair.url, "REPLICAS": 1, "LEASE": 0.6, "PARTITIONS": partitions}
+    configured = {"CONNECTION": pair.url, "REPLICAS": 1, "LEASE": 4.0, "PARTITIONS": partitions}
     names = [f"{name}:{number}" for number in range(4)]
     with override_settings(REDIS_LOCKS=configured), pair.primary.client() as client:
         with Semaphore(name, 2), Lock(*names) as hold:
