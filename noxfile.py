@@ -73,10 +73,8 @@ def tests(session: nox.Session, django: str) -> None:
 
 
 def floors() -> list[str]:
-    """Return the lowest version that pyproject.toml allows of each dependency, those of the tests included."""
-    project = nox.project.load_toml()["project"]
-    extras = project["optional-dependencies"]
-    ranges = [*project["dependencies"], *extras["demo"], *extras["test"]]
+    """Return the lowest version of each dependency of the package; test tools stay as they are."""
+    ranges = nox.project.load_toml()["project"]["dependencies"]
     found = (re.match(r"([\w.\[\]-]+)>=([\d.]+)", requirement) for requirement in ranges)
     return [f"{match[1]}=={match[2]}" for match in found if match]
 
