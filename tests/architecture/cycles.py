@@ -24,7 +24,7 @@ from django.conf import settings
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "redis_locks"
 WARMING: Final = 20
-CYCLES: Final = 200
+CYCLES: Final = 100
 CONTENDERS: Final = 4
 _INLINED: Final = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}
 """Parts of a function that some versions of Python call like functions."""
@@ -162,7 +162,7 @@ def _commands_free(url: str) -> float:
     lock = Lock("free")
     with redis.Redis.from_url(url) as client:
         figures = []
-        for _ in range(5):  # the least: now and then statistics are sent
+        for _ in range(3):  # the least: now and then statistics are sent
             before = _calls(client)
             for _ in range(CYCLES):
                 with lock:
@@ -183,7 +183,7 @@ def _commands_contended(url: str) -> float:
         try:
             _hear(contenders)
             figures = []
-            for _ in range(3):
+            for _ in range(2):
                 before = _calls(client)
                 for contender in contenders:
                     assert contender.stdin is not None
