@@ -12,9 +12,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from redis_locks.beside import key_beside
-    from redis_locks.deadlines import lock_deadline, lock_timeout
-    from redis_locks.decorators import redis_lock
+    from redis_locks.connections.colocation import key_beside
+    from redis_locks.decorators.redis_lock import redis_lock
+    from redis_locks.decorators.semaphore import Semaphore
     from redis_locks.exceptions import (
         AlreadyDone,
         AttemptsExhausted,
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
         StaleHold,
         TooMuchContention,
     )
-    from redis_locks.holds import Hold
-    from redis_locks.locks import Lock
-    from redis_locks.observing import LockEvent
+    from redis_locks.locks.hold import Hold
+    from redis_locks.locks.lock import Lock
+    from redis_locks.locks.timeouts import lock_deadline, lock_timeout
     from redis_locks.optimistic.decorator import optimistic
+    from redis_locks.protocol.lock_events import LockEvent
     from redis_locks.run_once import Attempt, RunEvent, RunStatus, run_once
-    from redis_locks.semaphores import Semaphore
     from redis_locks.views import RedisLockMixin
 
 __version__ = "0.1.0"
@@ -69,9 +69,9 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "beside": ("key_beside",),
-    "deadlines": ("lock_deadline", "lock_timeout"),
-    "decorators": ("redis_lock",),
+    "connections.colocation": ("key_beside",),
+    "locks.timeouts": ("lock_deadline", "lock_timeout"),
+    "decorators.redis_lock": ("redis_lock",),
     "exceptions": (
         "AlreadyDone",
         "AttemptsExhausted",
@@ -86,12 +86,12 @@ _HOMES: Final = {
         "StaleHold",
         "TooMuchContention",
     ),
-    "holds": ("Hold",),
-    "locks": ("Lock",),
-    "observing": ("LockEvent",),
+    "locks.hold": ("Hold",),
+    "locks.lock": ("Lock",),
+    "protocol.lock_events": ("LockEvent",),
     "optimistic.decorator": ("optimistic",),
     "run_once": ("Attempt", "RunEvent", "RunStatus", "run_once"),
-    "semaphores": ("Semaphore",),
+    "decorators.semaphore": ("Semaphore",),
     "views": ("RedisLockMixin",),
 }
 """The modules that have the public names; `tests/architecture` compares them with `__all__`."""

@@ -31,14 +31,14 @@ class RedisLocksConfig(AppConfig):
 
     def ready(self) -> None:
         """Register what can only be imported once Django is set up."""
-        from redis_locks import orders, telling
-        from redis_locks.conf import get_settings
+        from redis_locks.conf.settings import get_settings
+        from redis_locks.events import dispatch, lock_order
         from redis_locks.statistics import recording
 
         checks.register(run_checks, "redis_locks")
-        telling.start()
+        dispatch.start()
         recording.start()
-        orders.start()
+        lock_order.start()
         try:
             metrics = get_settings().telemetry
         except ImproperlyConfigured:

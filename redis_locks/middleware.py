@@ -10,8 +10,8 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
-from redis_locks.conf import get_settings
-from redis_locks.deadlines import lock_deadline
+from redis_locks.conf.settings import get_settings
+from redis_locks.locks.timeouts import lock_deadline
 
 
 @sync_and_async_middleware

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from django.db import models
 
-from redis_locks.keys import MAX_NAME_BYTES
-from redis_locks.text import printable
+from redis_locks.values.keys import MAX_NAME_BYTES
+from redis_locks.values.text import printable
 
 M = TypeVar("M", bound=models.Model)
 

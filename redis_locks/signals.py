@@ -49,7 +49,7 @@ from typing import Any, Final
 
 from django.dispatch import Signal
 
-from redis_locks.observing import Kind, LockEvent
+from redis_locks.protocol.lock_events import Kind, LockEvent
 
 __all__ = [
     "LockEvent",

@@ -15,15 +15,15 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.views import View
 
-from redis_locks.conf import UNSET, Unset
+from redis_locks.conf.settings import UNSET, Unset
+from redis_locks.decorators.atomic_requests import RequestTransaction, leave_to
+from redis_locks.decorators.responses import anote_queue, conflict_response, label_of, note_queue
+from redis_locks.decorators.semaphore import Semaphore
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.holds import Hold
-from redis_locks.locks import Lock, Mode
-from redis_locks.names import NameTemplate, parse
-from redis_locks.responses import anote_queue, conflict_response, label_of, note_queue
-from redis_locks.scopes import ScopeName
-from redis_locks.semaphores import Semaphore
-from redis_locks.transactions import RequestTransaction, leave_to
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.lock import Lock, Mode
+from redis_locks.locks.scope import ScopeName
+from redis_locks.values.name_templates import NameTemplate, parse
 
 _OPTIONS: Final = ("wait", "lease", "using", "replicas", "scope", "database", "commit_guard")
 """Arguments of `Lock` that are attributes of the view, with ``lock_`` before them."""

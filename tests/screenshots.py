@@ -69,8 +69,8 @@ def process_of(host: str) -> int:
 
 def use() -> None:
     """Make up the figures of the hour before."""
-    from redis_locks.backends import backend_for
-    from redis_locks.connections import client_of
+    from redis_locks.connections.backends import backend_for
+    from redis_locks.connections.resolution import client_of
     from redis_locks.statistics import read
     from redis_locks.statistics.counting import HOLDS, WAITS
     from redis_locks.statistics.histogram import bucket_of

@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 from django.views import View
 
-from redis_locks.conf import Settings
+from redis_locks.conf.settings import Settings
 from tests.elsewhere import held
 
 ROOT = Path(__file__).parent.parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from redis_locks.admin.locks import LockAdmin
+from redis_locks.admin.lock_admin import LockAdmin
 from redis_locks.models import Lock
 
 admin.site.register(Lock, LockAdmin)

@@ -14,12 +14,12 @@ from django.utils.cache import get_conditional_response
 
 from redis_locks import inspection, statistics
 from redis_locks.admin.paths import lock_url
-from redis_locks.admin.rows import EventRow, LockRow, PartyRow, SessionRow, fingerprint
-from redis_locks.backends import backend_for
-from redis_locks.blockers import Node, blocked, trees
-from redis_locks.conf import get_settings
+from redis_locks.admin.table_rows import EventRow, LockRow, PartyRow, SessionRow, fingerprint
+from redis_locks.conf.settings import get_settings
+from redis_locks.connections.backends import backend_for
 from redis_locks.inspection import LockInfo
-from redis_locks.listing import Page
+from redis_locks.inspection.blockers import Node, blocked, trees
+from redis_locks.inspection.listing import Page
 
 MOST_WAITERS_SHOWN = 100
 """How much of a queue a lock's page shows; how many more there are it says."""

@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass
 
 import redis
 
-from redis_locks.backends import backend_for
 from redis_locks.benchmark.figures import Figures, Turn, WorkerReport, summarise
 from redis_locks.benchmark.pool import WorkerPool, Workers
 from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, Subject, our_keys
 from redis_locks.benchmark.taking import WAIT, one_server
 from redis_locks.benchmark.worker import Job
+from redis_locks.connections.backends import backend_for
 from redis_locks.exceptions import LockBackendError
-from redis_locks.locks import Lock
+from redis_locks.locks.lock import Lock
 
 SLICE_SECONDS = 1.0
 """The turn of a lock is at most this long, so that a busy moment of the machine hits all alike."""

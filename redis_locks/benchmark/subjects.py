@@ -9,10 +9,10 @@ from importlib.util import find_spec
 from redis_locks.benchmark import book_locks, peers
 from redis_locks.benchmark.figures import ORIGINAL
 from redis_locks.benchmark.taking import LEASE, WAIT, Take, one_server
-from redis_locks.conf import get_settings
-from redis_locks.keys import LockKeys, lock_keys, partition_of
-from redis_locks.locks import Lock
+from redis_locks.conf.settings import get_settings
+from redis_locks.locks.lock import Lock
 from redis_locks.statistics.counting import BENCHMARK
+from redis_locks.values.keys import LockKeys, lock_keys, partition_of
 
 NAME = BENCHMARK
 """The start of the names of all locks that are taken; the name of the one that keeps us alone."""

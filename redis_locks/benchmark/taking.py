@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 import redis
 from django.core.exceptions import ImproperlyConfigured
 
-from redis_locks.connections import client_of
+from redis_locks.connections.resolution import client_of
 
 LEASE, WAIT = 10, 60
 """Seconds, of each lock that can be told."""

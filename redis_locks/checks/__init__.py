@@ -18,8 +18,8 @@
 from __future__ import annotations
 
 from redis_locks.checks.configuration import check_settings
-from redis_locks.checks.rows import check_rows
+from redis_locks.checks.row_locks import check_rows
 from redis_locks.checks.servers import check_servers
-from redis_locks.checks.views import check_views
+from redis_locks.checks.view_checks import check_views
 
 __all__ = ["check_rows", "check_servers", "check_settings", "check_views"]

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
 
-from redis_locks.conf import Settings, problems
+from redis_locks.conf.settings import Settings, problems
 
 NO_CONNECTION = "redis_locks.E004"
 NO_MIDDLEWARE = "redis_locks.W008"
@@ -30,7 +30,7 @@ def _check_connection(configured: object) -> list[CheckMessage]:
     if not isinstance(connection, str) or not connection.strip():
         return []  # said by problems() already
     # Not above: it imports redis-py, and at Django's start no check runs.
-    from redis_locks.connections import verify
+    from redis_locks.connections.resolution import verify
 
     try:
         verify(connection)

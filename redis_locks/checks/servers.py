@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
 
-from redis_locks.conf import get_settings
+from redis_locks.conf.settings import get_settings
 
 SHARED_WITH_CACHE = "redis_locks.W006"
 NO_TIMEOUT = "redis_locks.W007"
@@ -15,7 +15,7 @@ REPLICAS_OF_CLUSTER = "redis_locks.E009"
 def check_servers(**_: object) -> list[CheckMessage]:
     """Warnings of the server that CONNECTION names; none if only a call of user code could tell it."""
     # Not above: it imports redis-py, and at Django's start no check runs.
-    from redis_locks.connections import is_known
+    from redis_locks.connections.resolution import is_known
 
     try:
         spec = get_settings().connection
@@ -27,7 +27,9 @@ def check_servers(**_: object) -> list[CheckMessage]:
 
 
 def _shared_with_caches(spec: str) -> list[CheckMessage]:
-    from redis_locks.shared_databases import caches_beside  # not above, as in `check_servers`
+    from redis_locks.connections.shared_databases import (
+        caches_beside,  # not above, as in `check_servers`
+    )
 
     clears = [f"caches[{alias!r}].clear()" for alias in caches_beside(spec)]
     if not clears:
@@ -45,7 +47,7 @@ def _shared_with_caches(spec: str) -> list[CheckMessage]:
 
 def _without_timeout(spec: str) -> list[CheckMessage]:
     # Not above, as in `check_servers`.
-    from redis_locks.connections import resolve
+    from redis_locks.connections.resolution import resolve
     from redis_locks.drivers.endpoint import DEFAULT_TIMEOUT
 
     if resolve(spec).kwargs.get("socket_timeout", DEFAULT_TIMEOUT) is not None:
@@ -63,7 +65,7 @@ def _without_timeout(spec: str) -> list[CheckMessage]:
 
 def _replicas_of_cluster(spec: str) -> list[CheckMessage]:
     # Not above, as in `check_servers`.
-    from redis_locks.connections import resolve
+    from redis_locks.connections.resolution import resolve
     from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 
     if not (get_settings().replicas and isinstance(resolve(spec), ClusterEndpoint)):

@@ -10,6 +10,6 @@ ours waits.
 
 from __future__ import annotations
 
-from redis_locks.compat.locks import AsyncLock, Lock
+from redis_locks.compat.redis_py import AsyncLock, Lock
 
 __all__ = ["AsyncLock", "Lock"]

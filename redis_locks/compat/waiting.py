@@ -11,8 +11,8 @@ from time import monotonic
 
 from redis.exceptions import RedisError
 
-from redis_locks.compat import calls
-from redis_locks.compat.calls import GRANTED, NOBODY, Request
+from redis_locks.compat import commands
+from redis_locks.compat.commands import GRANTED, NOBODY, Request
 from redis_locks.drivers.base import Driver, Link, LinkBroken
 from redis_locks.exceptions import LockBackendError
 
@@ -38,7 +38,7 @@ async def acquire(driver: Driver, request: Request, wait: float | None, sleep: f
         while True:
             stay = monotonic() < until
             # To its end even if the caller is cancelled: an abandoned command may run later.
-            place = await driver.finish(calls.acquire(request, ear.channel, stay=stay))
+            place = await driver.finish(commands.acquire(request, ear.channel, stay=stay))
             if place == GRANTED or not stay:
                 return place == GRANTED
             if not ear.opened:
@@ -56,8 +56,8 @@ async def acquire(driver: Driver, request: Request, wait: float | None, sleep: f
 
 async def _withdraw(request: Request) -> None:
     """Leave the queue, and hand on what was granted meanwhile."""
-    if await calls.acquire(request, NOBODY, stay=False) == GRANTED:
-        await calls.release(request.client, request.keys, request.token)
+    if await commands.acquire(request, NOBODY, stay=False) == GRANTED:
+        await commands.release(request.client, request.keys, request.token)
 
 
 class _Ear:

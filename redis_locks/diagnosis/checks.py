@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 
 from redis import exceptions as redis_errors
 
-from redis_locks.diagnosis import client, cluster, rights, server
+from redis_locks.diagnosis import client, cluster_checks, rights, server_checks
 from redis_locks.diagnosis.findings import Finding, Level, Verdict, error, reason, warning
 from redis_locks.diagnosis.probe import Probe, probes
 from redis_locks.drivers.base import LinkBroken
@@ -17,17 +17,17 @@ REACHABLE = "server"
 """The check that the server answers; if it fails, there are no others."""
 
 _CHECKS: dict[str, Callable[[Probe], Verdict]] = {
-    REACHABLE: server.reachable,
-    "version": server.version,
-    "role": server.role,
+    REACHABLE: server_checks.reachable,
+    "version": server_checks.version,
+    "role": server_checks.role,
     "rights": rights.rights,
     "locking": client.locking,
-    "eviction": server.eviction,
+    "eviction": server_checks.eviction,
     "shared cache": client.shared_cache,
-    "persistence": server.persistence,
-    "replicas": server.replicas,
-    "sentinel": server.sentinel,
-    "cluster": cluster.cluster,
+    "persistence": server_checks.persistence,
+    "replicas": server_checks.replicas,
+    "sentinel": server_checks.sentinel,
+    "cluster": cluster_checks.cluster,
     "clock": client.clock,
     "latency": client.latency,
 }
@@ -58,7 +58,7 @@ def diagnose(*, using: str | None = None) -> list[Finding]:
 def _findings(opened: Sequence[Probe]) -> Iterator[Finding]:
     for name, check in _CHECKS.items():
         asked = opened[:1] if name in _OF_THE_WHOLE else opened
-        verdict = cluster.together({probe: _verdict(check, probe) for probe in asked})
+        verdict = cluster_checks.together({probe: _verdict(check, probe) for probe in asked})
         yield Finding(name, *verdict)
         if verdict.level is Level.ERROR and name == REACHABLE:
             return

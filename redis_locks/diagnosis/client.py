@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from django.conf import settings
 
+from redis_locks.connections.shared_databases import caches_beside
 from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
 from redis_locks.exceptions import LockError
-from redis_locks.locks import Lock
-from redis_locks.shared_databases import caches_beside
+from redis_locks.locks.lock import Lock
 
 LOCK_NAME = "redis_locks doctor"
 """The lock that is acquired and released to see whether that works."""

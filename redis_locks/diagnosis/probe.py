@@ -12,9 +12,9 @@ from redis.connection import ConnectionPool
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
-from redis_locks.backends import backend_for
-from redis_locks.conf import Settings, get_settings
-from redis_locks.connections import resolve
+from redis_locks.conf.settings import Settings, get_settings
+from redis_locks.connections.backends import backend_for
+from redis_locks.connections.resolution import resolve
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import LinkBroken, run_blocking
 from redis_locks.drivers.cluster import ClusterDriver

@@ -10,15 +10,15 @@ from redis.exceptions import NoPermissionError
 from redis_locks import scripts
 from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
-from redis_locks.keys import (
+from redis_locks.run_once.scripts import ALL as RUN_ONCE
+from redis_locks.statistics.scripts import ALL as STATISTICS
+from redis_locks.values.keys import (
     conflicts_key,
     grant_channel,
     index_key,
     lock_keys,
     partition_channel,
 )
-from redis_locks.run_once.scripts import ALL as RUN_ONCE
-from redis_locks.statistics.scripts import ALL as STATISTICS
 
 # The first argument may choose: redis.call(first and "LPUSH" or "RPUSH", key, ...); a second
 # one in quotes is a subcommand, as our keys are never spelled out.

@@ -26,8 +26,8 @@ from redis_locks.drivers.resp import (
 )
 from redis_locks.drivers.server_link import ServerLink
 from redis_locks.drivers.wire import pack_command
-from redis_locks.identity import LISTENER, process_name, random_text
-from redis_locks.keys import grant_channel, holder_channel
+from redis_locks.values.identity import LISTENER, process_name, random_text
+from redis_locks.values.keys import grant_channel, holder_channel
 
 
 class AsyncLink(asyncio.Protocol, ServerLink):

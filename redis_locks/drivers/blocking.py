@@ -17,8 +17,8 @@ from redis_locks.drivers.bells import ThreadBell
 from redis_locks.drivers.blocking_link import BlockingLink, EarLink
 from redis_locks.drivers.crowd import Crowd, CrowdLink
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.identity import LISTENER, process_name, random_text
-from redis_locks.keys import grant_channel, holder_channel
+from redis_locks.values.identity import LISTENER, process_name, random_text
+from redis_locks.values.keys import grant_channel, holder_channel
 
 T = TypeVar("T")
 

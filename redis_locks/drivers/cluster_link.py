@@ -15,8 +15,8 @@ from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.slots import slot_of
 from redis_locks.drivers.wire import pack_call, pack_command
 from redis_locks.exceptions import LockBackendError
-from redis_locks.keys import partition_channel
 from redis_locks.scripts import Script, on_cluster
+from redis_locks.values.keys import partition_channel
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from weakref import WeakSet
 from redis_locks.drivers.base import Call, CallingLink, Link
 from redis_locks.drivers.bells import ThreadBell
 from redis_locks.drivers.ears import Ear, HearingLink
-from redis_locks.identity import LISTENER, random_text
 from redis_locks.scripts import Script
+from redis_locks.values.identity import LISTENER, random_text
 
 T = TypeVar("T")
 

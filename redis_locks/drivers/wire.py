@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from redis_locks.drivers.base import Arg, Call
-from redis_locks.keys import MOST_KEPT
 from redis_locks.scripts import Script
+from redis_locks.values.keys import MOST_KEPT
 
 _SHORT: Final = 256
 SIZES: Final = tuple(b"$%d" % size for size in range(_SHORT))

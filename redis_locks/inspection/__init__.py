@@ -7,16 +7,7 @@ blocks, and has a twin for async code whose name begins with "a".
 
 from __future__ import annotations
 
-from redis_locks.inspection.ending import (
-    ForceReleased,
-    acancel,
-    adrain,
-    aforce_release,
-    cancel,
-    drain,
-    force_release,
-)
-from redis_locks.inspection.reading import (
+from redis_locks.inspection.queries import (
     alock,
     alocks,
     anames,
@@ -38,6 +29,15 @@ from redis_locks.inspection.sessions import (
     waiters,
 )
 from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo
+from redis_locks.inspection.termination import (
+    ForceReleased,
+    acancel,
+    adrain,
+    aforce_release,
+    cancel,
+    drain,
+    force_release,
+)
 
 __all__ = [
     "ForceReleased",

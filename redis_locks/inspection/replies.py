@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Link
-from redis_locks.keys import Keys
+from redis_locks.values.keys import Keys
 
 
 class Snapshot(NamedTuple):

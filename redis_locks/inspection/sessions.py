@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from redis_locks.asking import async_answer, blocking_answer
-from redis_locks.backends import Backend
+from redis_locks.connections.backends import Backend
+from redis_locks.connections.questions import async_answer, blocking_answer
 from redis_locks.drivers.base import Driver
-from redis_locks.inspection.arguments import validate_session
-from redis_locks.inspection.reading import read_queues, read_whole
+from redis_locks.inspection.parameters import validate_session
+from redis_locks.inspection.queries import read_queues, read_whole
 from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo
 
 

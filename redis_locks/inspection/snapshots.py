@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from redis_locks.claims import Claim, Who
 from redis_locks.inspection.replies import Snapshot
+from redis_locks.values.claims import Claim, Who
 
 _UNKNOWN = Who(host="", pid=0, unit="", label="")
 

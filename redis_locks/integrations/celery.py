@@ -19,7 +19,7 @@ from django.apps import AppConfig, apps
 from django.core.checks import CheckMessage, Error
 from django.utils.module_loading import module_has_submodule
 
-from redis_locks.task_queues import WrongOrder
+from redis_locks.decorators.task_queues import WrongOrder
 
 logger = logging.getLogger("redis_locks")
 

@@ -19,9 +19,9 @@ from django.http.response import HttpResponseBase
 
 from redis_locks.integrations.places import user_frame
 from redis_locks.integrations.telemetry import hold_key
-from redis_locks.observing import LockEvent
+from redis_locks.protocol.lock_events import LockEvent
 from redis_locks.signals import LOCK_SIGNALS
-from redis_locks.text import printable
+from redis_locks.values.text import printable
 
 MAX_ROWS: Final = 500
 """How many acquires of one request are shown."""

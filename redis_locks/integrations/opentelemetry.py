@@ -32,7 +32,7 @@ from opentelemetry.context import Context, get_current
 from opentelemetry.util.types import AttributeValue
 
 from redis_locks.integrations.telemetry import BUCKETS, Labels, Telemetry
-from redis_locks.observing import LockEvent
+from redis_locks.protocol.lock_events import LockEvent
 
 _NAME = "redis_locks"
 

@@ -17,7 +17,7 @@ from typing import Any
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
 
 from redis_locks.integrations.telemetry import BUCKETS, Labels, Telemetry
-from redis_locks.observing import LockEvent
+from redis_locks.protocol.lock_events import LockEvent
 
 
 class PrometheusMetrics(Telemetry):

@@ -11,9 +11,9 @@ from rest_framework import views
 from rest_framework.exceptions import APIException
 from rest_framework.response import Response
 
-from redis_locks.conf import get_settings
+from redis_locks.conf.settings import get_settings
+from redis_locks.decorators.responses import MESSAGE, retry_after
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.responses import MESSAGE, retry_after
 from redis_locks.views import RedisLockMixin
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, ov
 
 from asgiref.sync import iscoroutinefunction
 
-from redis_locks import arguments
-from redis_locks.conf import UNSET, Unset
+from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.optimistic.conflicts import ConflictRate
 from redis_locks.optimistic.plans import Options, Plan
 from redis_locks.optimistic.signatures import (
@@ -22,6 +21,7 @@ from redis_locks.optimistic.signatures import (
     text_of,
     without_pipeline,
 )
+from redis_locks.values import arguments
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from redis.asyncio.client import Pipeline as AsyncPipeline
     from redis.client import Pipeline
 
-    from redis_locks.optimistic.sources import Using
+    from redis_locks.optimistic.clients import Using
 
 
 class optimistic:  # noqa: N801 - used as a decorator, so it reads like a function

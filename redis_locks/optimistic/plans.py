@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from redis_locks.conf import UNSET, Unset
-from redis_locks.durations import MAX_SECONDS, seconds, wait_seconds
-from redis_locks.keys import validate_name
+from redis_locks.conf.settings import UNSET, Unset
+from redis_locks.values.durations import MAX_SECONDS, seconds, wait_seconds
+from redis_locks.values.keys import validate_name
 
 if TYPE_CHECKING:
-    from redis_locks.optimistic.sources import Using
+    from redis_locks.optimistic.clients import Using
 
 MAX_ATTEMPTS = 10_000
 
@@ -36,7 +36,7 @@ class Options:
             wait_seconds(self.wait)
         if self.using is not None and not isinstance(self.using, str):
             # Not above: it imports redis-py, which whoever names no client has not imported yet.
-            from redis_locks.optimistic.sources import require_using
+            from redis_locks.optimistic.clients import require_using
 
             require_using(self.using)
 

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from redis_locks.calls import NamesRenderer, for_calls_of, signature_of
-from redis_locks.keys import validate_name
+from redis_locks.decorators.calls import NamesRenderer, for_calls_of, signature_of
+from redis_locks.values.keys import validate_name
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]

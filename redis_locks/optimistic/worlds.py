@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
-from redis_locks.conf import UNSET
-from redis_locks.holds import Hold
-from redis_locks.locks import Lock
+from redis_locks.conf.settings import UNSET
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.lock import Lock
+from redis_locks.optimistic.clients import Source, refresh_in_thread
 from redis_locks.optimistic.pipelines import AsyncWatchingPipeline, WatchingPipeline
-from redis_locks.optimistic.sources import Source, refresh_in_thread
 
 
 class World(Protocol):

@@ -10,20 +10,20 @@ from typing import Any, Generic, TypeVar
 
 from django.db.models import Manager, Model, QuerySet
 
-from redis_locks.arguments import flag
-from redis_locks.arguments import limit as most
-from redis_locks.conf import UNSET, Unset, get_settings
-from redis_locks.deadlines import bounded
+from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
-from redis_locks.durations import wait_seconds
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.locks import Lock
-from redis_locks.modes import RowMode, row_mode
+from redis_locks.locks.lock import Lock
+from redis_locks.locks.runtime import Side
+from redis_locks.locks.scope import Scope, ScopeName
+from redis_locks.locks.timeouts import bounded
 from redis_locks.rows.instances import InstanceSource
 from redis_locks.rows.locking import LockedRows, Locking
 from redis_locks.rows.sources import QuerySource, Source
-from redis_locks.scopes import Scope, ScopeName
-from redis_locks.sides import Side
+from redis_locks.values.arguments import flag
+from redis_locks.values.arguments import limit as most
+from redis_locks.values.durations import wait_seconds
+from redis_locks.values.modes import RowMode, row_mode
 
 M = TypeVar("M", bound=Model)
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from redis_locks import modes, tenure
-from redis_locks.holds import Hold
-from redis_locks.identity import session
-from redis_locks.kept import Taken
-from redis_locks.reentry import refuse_waiting_for_itself, taken_by
+from redis_locks.locks.held_until_commit import Taken
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.nesting import refuse_waiting_for_itself, taken_by
+from redis_locks.locks.runtime import Side
+from redis_locks.locks.scope import Transaction
+from redis_locks.protocol import ownership
+from redis_locks.protocol.ownership import Tenure
 from redis_locks.rows.names import Row
 from redis_locks.rows.sets import RowHold
-from redis_locks.scopes import Transaction
-from redis_locks.sides import Side
-from redis_locks.tenure import Tenure
+from redis_locks.values import modes
+from redis_locks.values.identity import session
 
 
 class Earlier:
@@ -53,7 +54,7 @@ class Earlier:
         found = [row for row in rows if not self._has(row)]
         if found:
             wanted = self._taken(found)
-            held = tenure.find(self._held, self._backend, wanted.names)
+            held = ownership.find(self._held, self._backend, wanted.names)
             refuse_waiting_for_itself(held, wanted)
         return found
 
@@ -69,7 +70,7 @@ class Earlier:
         if kept is not None:
             self._kept[kept] = None
             return True
-        found = tenure.find(self._held, self._backend, row)
+        found = ownership.find(self._held, self._backend, row)
         return any(
             self._covers(taken_by(its, self._backend), row) and self._join(its) for its in found
         )

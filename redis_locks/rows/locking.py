@@ -10,18 +10,18 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from django.db.models import Model
 
-from redis_locks import modes
-from redis_locks.contention import not_available
-from redis_locks.holds import Hold
+from redis_locks.locks.contention import not_available
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.runtime import Side
+from redis_locks.locks.scope import Scope, Transaction
+from redis_locks.protocol.store import Refused
 from redis_locks.rows.earlier import Earlier
 from redis_locks.rows.names import Row
 from redis_locks.rows.sets import RowSet, fitting, rows_in
 from redis_locks.rows.sources import Candidate, Source
 from redis_locks.rows.sqlite import require_lock_at_begin
 from redis_locks.rows.steps import let_go, read
-from redis_locks.scopes import Scope, Transaction
-from redis_locks.sides import Side
-from redis_locks.store import Refused
+from redis_locks.values import modes
 
 M = TypeVar("M", bound=Model)
 

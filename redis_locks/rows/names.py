@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from django.db.models import Field, Model
 
-from redis_locks.keys import validate_name
+from redis_locks.values.keys import validate_name
 
 
 class Row(NamedTuple):

@@ -7,18 +7,19 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any, NoReturn
 
-from redis_locks import acquire, spread, store
-from redis_locks.acquire import Won
 from redis_locks.drivers.base import Driver, LinkBroken
 from redis_locks.exceptions import LockBackendError
-from redis_locks.holds import Hold
-from redis_locks.keys import MAX_SET, Group
-from redis_locks.locks import Lock
-from redis_locks.modes import RowMode
+from redis_locks.locks import partitions
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.lock import Lock
+from redis_locks.locks.partitions import SpreadHold
+from redis_locks.locks.runtime import Side
+from redis_locks.protocol import acquire, store
+from redis_locks.protocol.acquire import Won
+from redis_locks.protocol.store import Granted, Refused, Request
 from redis_locks.rows.names import Row
-from redis_locks.sides import Side
-from redis_locks.spread import SpreadHold
-from redis_locks.store import Granted, Refused, Request
+from redis_locks.values.keys import MAX_SET, Group
+from redis_locks.values.modes import RowMode
 
 _TRIES = 5
 
@@ -100,7 +101,7 @@ class RowSet(Lock):
                 return outcome._replace(place=self._names.index(group[0][outcome.place]))
             return outcome
 
-        return await spread.acquire(
+        return await partitions.acquire(
             side.driver, take, groups, wait, renew=self._renews, made=SpreadRowHold
         )
 

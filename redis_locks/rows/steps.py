@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from asgiref.sync import sync_to_async
 
 from redis_locks.exceptions import LockError
-from redis_locks.holds import Hold
-from redis_locks.sides import Side
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.runtime import Side
 
 T = TypeVar("T")
 

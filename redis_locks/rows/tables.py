@@ -5,12 +5,12 @@ from __future__ import annotations
 from django.db import router
 from django.db.models import Model
 
-from redis_locks.conf import UNSET, Unset
-from redis_locks.locks import Lock
-from redis_locks.modes import RowMode, row_mode
+from redis_locks.conf.settings import UNSET, Unset
+from redis_locks.locks.lock import Lock
+from redis_locks.locks.scope import ScopeName
 from redis_locks.rows.blocks import checked_wait
 from redis_locks.rows.names import model_lock_name
-from redis_locks.scopes import ScopeName
+from redis_locks.values.modes import RowMode, row_mode
 
 
 class lock_model(Lock):  # noqa: N801 - used as a block, so it reads like a function

@@ -5,26 +5,26 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from redis_locks import acquire, observing
-from redis_locks.conf import UNSET, Unset
-from redis_locks.contention import not_available
+from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import (
     AlreadyDone,
     AttemptsExhausted,
     LockBackendError,
 )
-from redis_locks.identity import describe_holder, new_token, whoami
-from redis_locks.leases import Lease, tell_acquired, tell_released
+from redis_locks.locks.contention import not_available
+from redis_locks.locks.runtime import Side
+from redis_locks.protocol import acquire, lock_events
+from redis_locks.protocol.leases import Lease, tell_acquired, tell_released
+from redis_locks.protocol.store import Refused, Request
 from redis_locks.run_once import scripts
 from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.beginning import Started, begin, look
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
+from redis_locks.run_once.records import Done, Exhausted, Locked
 from redis_locks.run_once.status import RunStatus, status_of
-from redis_locks.run_once.store import Done, Exhausted, Locked
 from redis_locks.run_once.terms import Terms
-from redis_locks.sides import Side
-from redis_locks.store import Refused, Request
+from redis_locks.values.identity import describe_holder, new_token, whoami
 
 
 class Job(NamedTuple):
@@ -81,7 +81,7 @@ class Job(NamedTuple):
             holder = describe_holder(locked.claim)
             await self._tell(side, "locked", attempt=locked.attempt, holder=holder)
             if wait == 0:  # else the wait tells
-                await observing.tell_refused(
+                await lock_events.tell_refused(
                     side.driver, "contended", request, _refused(locked), wait=wait
                 )
 
@@ -113,7 +113,7 @@ class Job(NamedTuple):
         )
         try:
             side.renewer.add(lease)
-            if observing.counted("acquired", request, side.driver, started.waited):
+            if lock_events.counted("acquired", request, side.driver, started.waited):
                 await tell_acquired(side.driver, lease, wait=wait, waited=started.waited)
             attempt = Attempt(
                 side.backend, lease, begun, side.renewer, request, self.terms, self.events

@@ -7,16 +7,16 @@ from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
-from redis_locks import acquire
-from redis_locks.acquire import Won
-from redis_locks.conf import get_settings
+from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable
 from redis_locks.exceptions import LockBackendError
-from redis_locks.persisting import persist
-from redis_locks.run_once import store
-from redis_locks.run_once.store import Begun, Done, Exhausted, Failed, Locked
+from redis_locks.protocol import acquire
+from redis_locks.protocol.acquire import Won
+from redis_locks.protocol.retry import persist
+from redis_locks.protocol.store import Request
+from redis_locks.run_once import records
+from redis_locks.run_once.records import Begun, Done, Exhausted, Failed, Locked
 from redis_locks.run_once.terms import Terms
-from redis_locks.store import Request
 
 T = TypeVar("T")
 
@@ -85,14 +85,14 @@ def _at_last(
 
 async def look(driver: Driver, request: Request) -> Locked | Done | Failed:
     """Return what is known of the job; `Locked` is the attempt under way."""
-    known, _ = await _persist(driver, lambda link: store.status(link, request))
+    known, _ = await _persist(driver, lambda link: records.status(link, request))
     return known
 
 
 async def _begin(
     driver: Driver, request: Request, terms: Terms, until: float
 ) -> tuple[Begun | Locked | Done | Exhausted, float]:
-    return await _persist(driver, lambda link: store.begin(link, request, terms), until)
+    return await _persist(driver, lambda link: records.begin(link, request, terms), until)
 
 
 async def _persist(

@@ -10,7 +10,7 @@ from typing import Any
 
 from asgiref.sync import iscoroutinefunction
 
-from redis_locks.calls import for_calls_of, signature_of
+from redis_locks.decorators.calls import for_calls_of, signature_of
 from redis_locks.exceptions import AlreadyDone, LockNotAvailable
 from redis_locks.run_once.acquiring import Job
 from redis_locks.run_once.events import RunEvents

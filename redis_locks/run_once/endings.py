@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from redis_locks.backends import Backend
-from redis_locks.conf import Unset
+from redis_locks.conf.settings import Unset
+from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
-from redis_locks.holds import Hold
-from redis_locks.leases import Lease
-from redis_locks.renewal.base import Renewer
-from redis_locks.run_once import scripts, store
+from redis_locks.locks.hold import Hold
+from redis_locks.protocol.leases import Lease
+from redis_locks.protocol.ownership import Tenure
+from redis_locks.protocol.renewal.renewer import Renewer
+from redis_locks.protocol.store import Request
+from redis_locks.run_once import records, scripts
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
 from redis_locks.run_once.terms import Terms
 from redis_locks.run_once.verdicts import Verdict
-from redis_locks.store import Request
-from redis_locks.tenure import Tenure
 
 
 class HoldWithVerdict(Hold):
@@ -28,7 +28,7 @@ class HoldWithVerdict(Hold):
         self,
         backend: Backend,
         lease: Lease,
-        begun: store.Begun,
+        begun: records.Begun,
         renewer: Renewer,
         request: Request,
         terms: Terms,
@@ -87,7 +87,7 @@ class HoldWithVerdict(Hold):
         verdict = self._verdict
         if verdict is None or self._lease.lost:
             return await super()._end(link)
-        held = await store.finish(
+        held = await records.finish(
             link,
             verdict.script,
             self._request,

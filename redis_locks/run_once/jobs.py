@@ -7,18 +7,18 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Literal, ParamSpec, TypeVar, cast
 
-from redis_locks.blocks import OpenBlocks
-from redis_locks.conf import UNSET, Unset
+from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
-from redis_locks.keys import validate_name
+from redis_locks.locks.open_blocks import OpenBlocks
+from redis_locks.locks.runtime import Side
 from redis_locks.run_once.acquiring import Job
 from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.calling import decorate, refuse_bare
 from redis_locks.run_once.events import RunEvents
 from redis_locks.run_once.status import RunStatus
 from redis_locks.run_once.terms import Terms
-from redis_locks.sides import Side
+from redis_locks.values.keys import validate_name
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from redis_locks.identity import describe_holder
-from redis_locks.run_once.store import Done, Failed, Locked
+from redis_locks.run_once.records import Done, Failed, Locked
+from redis_locks.values.identity import describe_holder
 
 
 @dataclass(frozen=True, slots=True)

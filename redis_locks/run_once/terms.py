@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
-from redis_locks.arguments import flag, optional_text
-from redis_locks.conf import UNSET, Unset, get_settings
-from redis_locks.deadlines import bounded
-from redis_locks.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
+from redis_locks.conf.settings import UNSET, Unset, get_settings
+from redis_locks.locks.timeouts import bounded
+from redis_locks.values.arguments import flag, optional_text
+from redis_locks.values.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
 
 MIN_TTL = 0.01
 """Shortest time to remember an outcome, in seconds: below it, those who wait would not learn it."""

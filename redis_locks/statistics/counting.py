@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from redis_locks.observing import Kind
+from redis_locks.events.dispatch import FREQUENT
+from redis_locks.protocol.lock_events import Kind
 from redis_locks.statistics.histogram import LAST
-from redis_locks.telling import FREQUENT
 
 MOST_NAMES_KEPT = 2000
 """How many names are counted one by one; what the others did is summed up."""

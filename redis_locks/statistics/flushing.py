@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Iterable
 from time import monotonic
 
-from redis_locks.conf import get_settings
+from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import run_blocking
-from redis_locks.observing import Kind, LockEvent
-from redis_locks.statistics import store
+from redis_locks.protocol.lock_events import Kind, LockEvent
+from redis_locks.statistics import storage
 from redis_locks.statistics.counting import Note, Tally
 from redis_locks.statistics.histogram import bucket_of
 
@@ -130,13 +130,13 @@ class Flusher:
             self.full.clear()
         for server, tally in tallies.items():
             # Not above: most processes import this at their start and send nothing for seconds.
-            from redis_locks import backends
+            from redis_locks.connections import backends
 
             backend = backends.described(server)
             if backend is None:  # the settings have changed meanwhile
                 continue
             try:
-                run_blocking(store.add(backend, tally))
+                run_blocking(storage.add(backend, tally))
             except Exception:  # whatever is wrong, those who use the locks are told by them
                 logger.debug("The statistics of %s could not be sent", server, exc_info=True)
 

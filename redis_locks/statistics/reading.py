@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from redis_locks.asking import ask, async_answer, blocking_answer
-from redis_locks.backends import Backend
+from redis_locks.connections.backends import Backend
+from redis_locks.connections.questions import ask, async_answer, blocking_answer
 from redis_locks.drivers.base import Driver
-from redis_locks.keys import validate_name
-from redis_locks.statistics import store
+from redis_locks.statistics import storage
 from redis_locks.statistics.counting import METRICS, REST
 from redis_locks.statistics.histogram import quantile
-from redis_locks.statistics.store import Bucket
+from redis_locks.statistics.storage import Bucket
+from redis_locks.values.keys import validate_name
 
 Period = Literal["hour", "day"]
 
@@ -149,7 +149,7 @@ async def aevents(name: str, *, using: str | None = None) -> list[Event]:
 async def _read(backend: Backend, driver: Driver, *, period: Period) -> Statistics:
     seconds, count = PERIODS[period]
     keys = backend.partitions()[0]
-    asked = partial(store.buckets, keys=keys, seconds=seconds, count=count)
+    asked = partial(storage.buckets, keys=keys, seconds=seconds, count=count)
     found = await ask(backend, driver, asked)
     rows = [_row(name, counts) for name, counts in _totals(found).items()]
     rows.sort(key=lambda row: (-row.contended, -row.acquired, row.name))
@@ -204,7 +204,7 @@ def _moment(bucket: Bucket, seconds: int) -> Moment:
 
 
 async def _events(backend: Backend, driver: Driver, *, name: str) -> list[Event]:
-    asked = partial(store.notes, keys=backend.partitions()[0], name=name)
+    asked = partial(storage.notes, keys=backend.partitions()[0], name=name)
     found = await ask(backend, driver, asked)
     events = [Event(note.at_ms / 1000, **json.loads(note.text)) for note in found]
     return sorted(events, key=lambda event: -event.at)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from time import monotonic
 
-from redis_locks import telling
-from redis_locks.claims import parse_who
-from redis_locks.conf import get_settings
-from redis_locks.identity import whoami
+from redis_locks.conf.settings import get_settings
+from redis_locks.events import dispatch
 from redis_locks.statistics.counting import Note
 from redis_locks.statistics.flushing import flusher
+from redis_locks.values.claims import parse_who
+from redis_locks.values.identity import whoami
 
 
 def note_ended(server: str, name: str, kind: str, *, task: bool) -> None:
@@ -28,4 +28,4 @@ def note_ended(server: str, name: str, kind: str, *, task: bool) -> None:
 
 def start() -> None:
     """Have what is told in this process counted, from the first call on."""
-    telling.teller.statistics = flusher
+    dispatch.teller.statistics = flusher

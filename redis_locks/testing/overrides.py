@@ -9,11 +9,12 @@ from unittest.mock import patch
 
 from django.test.utils import TestContextDecorator
 
-from redis_locks import acquire, backends, lines, observing
-from redis_locks.acquire import Won
+from redis_locks.connections import backends
 from redis_locks.drivers.base import Driver
-from redis_locks.lines import Got
-from redis_locks.store import Refused, Request
+from redis_locks.protocol import acquire, local_handover, lock_events
+from redis_locks.protocol.acquire import Won
+from redis_locks.protocol.local_handover import Got
+from redis_locks.protocol.store import Refused, Request
 from redis_locks.testing.stand_in import Outcome, StandIn
 
 
@@ -54,7 +55,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
             patches.enter_context(patch.object(backends, "known", everywhere))
             # Higher than the driver, because a wait must not take its time here.
             patches.enter_context(patch.object(acquire, "acquire", _acquire))
-            patches.enter_context(patch.object(lines, "acquire", _acquire_in_line))
+            patches.enter_context(patch.object(local_handover, "acquire", _acquire_in_line))
             self._enabled.append(patches.pop_all())
 
     def disable(self) -> None:
@@ -68,7 +69,7 @@ async def _acquire(
     outcome: Won | Refused = await driver.acquire(request, wait)  # type: ignore[attr-defined]
     if isinstance(outcome, Refused):
         for kind in ("contended", "timed_out") if wait != 0 else ("contended",):
-            await observing.tell_refused(driver, kind, request, outcome, wait=wait)
+            await lock_events.tell_refused(driver, kind, request, outcome, wait=wait)
     return outcome
 
 

@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Literal, TypeVar
 
-from redis_locks import modes, scripts
-from redis_locks.acquire import Won
-from redis_locks.backends import Backend
-from redis_locks.conf import Unset, get_settings
+from redis_locks import scripts
+from redis_locks.conf.settings import Unset, get_settings
+from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Call
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.exceptions import LockLost
-from redis_locks.identity import new_token, whoami
-from redis_locks.keys import Group, Keys
-from redis_locks.leases import Lease
+from redis_locks.protocol.acquire import Won
+from redis_locks.protocol.leases import Lease
+from redis_locks.protocol.store import Refused, Request
 from redis_locks.scripts import Script
-from redis_locks.store import Refused, Request
+from redis_locks.values import modes
+from redis_locks.values.identity import new_token, whoami
+from redis_locks.values.keys import Group, Keys
 
 T = TypeVar("T")
 

@@ -296,8 +296,8 @@ def _assigned(owner: type) -> Iterator[str]:
 
 
 def _settings() -> Iterator[str]:
-    from redis_locks.conf import Settings
-    from redis_locks.entries import ENTRIES
+    from redis_locks.conf.settings import Settings
+    from redis_locks.conf.validation import ENTRIES
 
     for key, entry in sorted(ENTRIES.items()):
         annotation = inspect.get_annotations(Settings)[entry.field]

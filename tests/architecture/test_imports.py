@@ -127,10 +127,10 @@ def test_the_list_of_exceptions_has_no_others() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import redis_locks.store",
+        "import redis_locks.protocol.store",
         "from redis_locks import Lock, store",
-        "from redis_locks.store import acquire",
-        'monkeypatch.setattr("redis_locks.store.acquire", None)',
+        "from redis_locks.protocol.store import acquire",
+        'monkeypatch.setattr("redis_locks.protocol.store.acquire", None)',
         "hold._lease.lost = True",
     ],
 )

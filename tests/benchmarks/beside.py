@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from redis_locks.backends import backend_for
 from redis_locks.benchmark import measuring
 from redis_locks.benchmark.subjects import OURS
 from redis_locks.benchmark.worker import Job
+from redis_locks.connections.backends import backend_for
 from tests.benchmarks.contests import RATE
 from tests.benchmarks.sections import Figures, Measure, Place, Section, Wanted, ratio
 from tests.benchmarks.sizes import ask

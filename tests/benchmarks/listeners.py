@@ -23,13 +23,13 @@ Listening = Callable[[], AbstractContextManager[None]]
 @contextmanager
 def no_observer() -> Iterator[None]:
     """As where the app is not installed: the core's hook is None."""
-    from redis_locks import observing
+    from redis_locks.protocol import lock_events
 
-    observer, observing.observer = observing.observer, None
+    observer, lock_events.observer = lock_events.observer, None
     try:
         yield
     finally:
-        observing.observer = observer
+        lock_events.observer = observer
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from redis_locks import redis_lock
 redis_lock("account:{pk}")(lambda request, pk: None)
 """
 _REDIS = """
-import redis_locks.connections
+import redis_locks.connections.resolution
 """
 _TELL = """
 print(time.process_time())

@@ -17,11 +17,11 @@ import redis
 
 from demo_project.bank.compare.measuring import RoundTrips
 from redis_locks import Lock
-from redis_locks.acquire import SILENCE
 from redis_locks.benchmark import measuring
 from redis_locks.benchmark.pool import WorkerPool
 from redis_locks.benchmark.subjects import OURS, SUBJECTS, our_keys
-from redis_locks.leases import YOUNG
+from redis_locks.protocol.acquire import SILENCE
+from redis_locks.protocol.leases import YOUNG
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks.contests import call_out
 from tests.benchmarks.sections import CLIENTS, Figures, Measure, Place, Section, Wanted

@@ -11,7 +11,7 @@ import pytest
 import redis
 from redis.exceptions import ResponseError
 
-from redis_locks.compat import calls
+from redis_locks.compat import commands
 from tests.support.keys import CompatKeys, compat_keys
 
 GRANTED, OUT = 0, -1
@@ -31,7 +31,7 @@ class Bench:
     ) -> int:
         """Without `token`, the waiter's own; its channel is its name."""
         argv = (token or waiter, waiter, timeout, f"channel-{waiter}", int(stay))
-        return self.client.eval(calls.ACQUIRE.text, len(self.keys), *self.keys, *argv)
+        return self.client.eval(commands.ACQUIRE.text, len(self.keys), *self.keys, *argv)
 
     def queue_up(self, *waiters: str, listen: bool = True) -> None:
         for waiter in waiters:
@@ -40,7 +40,7 @@ class Bench:
             assert self.acquire(waiter, stay=True) > 0
 
     def release(self, token: str) -> int:
-        return self.client.eval(calls.RELEASE.text, len(self.keys), *self.keys, token)
+        return self.client.eval(commands.RELEASE.text, len(self.keys), *self.keys, token)
 
     def listen(self, waiter: str) -> Any:
         ear = self.client.pubsub()
@@ -174,7 +174,7 @@ def test_release_frees_the_lock_when_only_the_dead_wait(bench: Bench) -> None:
 def test_a_waiter_that_cannot_listen_is_handed_the_lock_all_the_same(bench: Bench) -> None:
     bench.acquire("a")
     keys = (len(bench.keys), *bench.keys)
-    assert 1 == bench.client.eval(calls.ACQUIRE.text, *keys, "b", "b", "", "-", 1)
+    assert 1 == bench.client.eval(commands.ACQUIRE.text, *keys, "b", "b", "", "-", 1)
     bench.release("a")
     assert "b" == bench.holder()
 
@@ -227,7 +227,7 @@ def test_a_token_may_hold_any_bytes(bench: Bench) -> None:
     bench.acquire("a")
     bench.listen("b")
     argv = (token, "b", "", "channel-b", 1)
-    assert 1 == bench.client.eval(calls.ACQUIRE.text, len(bench.keys), *bench.keys, *argv)
+    assert 1 == bench.client.eval(commands.ACQUIRE.text, len(bench.keys), *bench.keys, *argv)
     bench.release("a")
     assert token == bench.client.get(bench.keys.lock)
 
@@ -284,7 +284,7 @@ def used(code: str, array: str) -> set[int]:
     return {int(number) for number in re.findall(rf"\b{array}\[(\d+)\]", code)}
 
 
-@pytest.mark.parametrize("script", calls.ALL, ids=lambda script: script.name)
+@pytest.mark.parametrize("script", commands.ALL, ids=lambda script: script.name)
 def test_each_header_is_held_against_the_code(script: Any) -> None:
     header, code = split(script.name)
     assert re.search(r"^-- Reply: \S", header, re.MULTILINE)
@@ -305,4 +305,4 @@ def test_every_lua_file_is_loaded() -> None:
     lua = {
         each.name for each in files("redis_locks.compat").iterdir() if each.name.endswith(".lua")
     }
-    assert {"_prelude.lua", *(f"{script.name}.lua" for script in calls.ALL)} == lua
+    assert {"_prelude.lua", *(f"{script.name}.lua" for script in commands.ALL)} == lua

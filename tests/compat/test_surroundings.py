@@ -14,7 +14,7 @@ from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.exceptions import ResponseError
 from redis.sentinel import Sentinel
 
-from redis_locks.compat import AsyncLock, Lock, signals, waiting
+from redis_locks.compat import AsyncLock, Lock, waiting, wakeups
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import OURS, CompatBlocking, World, auntil
@@ -109,8 +109,8 @@ async def _on_an_async_cluster(port: int, name: str, client: redis.Redis) -> Non
 
 def test_a_client_of_sentinel_waits_without_signals() -> None:
     sentinels = [("127.0.0.1", 1)]
-    assert signals._blocking_endpoint(Sentinel(sentinels).master_for("primary")) is None
-    assert signals._async_endpoint(AsyncSentinel(sentinels).master_for("primary")) is None
+    assert wakeups._blocking_endpoint(Sentinel(sentinels).master_for("primary")) is None
+    assert wakeups._async_endpoint(AsyncSentinel(sentinels).master_for("primary")) is None
 
 
 def test_locks_need_no_django_settings(redis_server: EmbeddedServer, name: str) -> None:

@@ -14,7 +14,7 @@ import redis
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockBackendError, LockLost, inspection
-from redis_locks.inspection import LockInfo, WaiterInfo, reading
+from redis_locks.inspection import LockInfo, WaiterInfo, queries
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_calls import run
 from tests.support.world import keys_of
@@ -153,7 +153,7 @@ def test_the_listing_shows_more_locks_than_fit_in_one_round_trip(name: str) -> N
 def test_the_listing_counts_all_waiters_and_shows_the_first(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "MOST_WAITERS_LISTED", 1)
+    monkeypatch.setattr(queries, "MOST_WAITERS_LISTED", 1)
     with held(name), waiting(name, "first", "second"):
         (info,) = [info for info in inspection.locks() if info.name == name]
     assert (2, ["first"]) == (info.waiting, [waiter.label for waiter in info.waiters])

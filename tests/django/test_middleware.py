@@ -11,7 +11,7 @@ from django.test import AsyncClient, Client, modify_settings, override_settings
 from django.urls import path
 
 from redis_locks import redis_lock
-from redis_locks.deadlines import bounded
+from redis_locks.locks.timeouts import bounded
 from tests.elsewhere import held
 
 

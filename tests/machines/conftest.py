@@ -9,7 +9,7 @@ from django.test import override_settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from redis_locks import acquire
+from redis_locks.protocol import acquire
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
 from tests.machines.library import KnownAttempt, LibraryMachine

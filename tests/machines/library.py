@@ -12,13 +12,13 @@ from typing import Any, Self
 import pytest
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockNotAvailable, Semaphore, inspection
-from redis_locks.acquire import Attempt
-from redis_locks.backends import backend_for
+from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.exceptions import LockBackendError
-from redis_locks.keys import LockKeys, grant_channel, lock_keys, partition_of
-from redis_locks.store import Refused
+from redis_locks.protocol.acquire import Attempt
+from redis_locks.protocol.store import Refused
+from redis_locks.values.keys import LockKeys, grant_channel, lock_keys, partition_of
 from tests.faults.proxy import Proxy
 from tests.machines.machine import BRIEFLY, NAMES, NO, Machine
 from tests.machines.specification import Party

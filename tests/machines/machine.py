@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from redis_locks import scripts
-from redis_locks.keys import partition_of, set_keys
+from redis_locks.values.keys import partition_of, set_keys
 from tests.machines.specification import Model, Party
 
 NAMES = ("x", "y", "z")

@@ -9,7 +9,7 @@ import pytest
 import redis
 from redis.exceptions import MovedError
 
-from redis_locks.optimistic import sources
+from redis_locks.optimistic import clients
 from redis_locks.testing.server import EmbeddedServer
 from tests.optimistic.sides import Adding, Side
 from tests.ports import free_ports
@@ -77,9 +77,9 @@ def test_a_slot_that_has_moved_is_looked_up_again(
     cluster: redis.RedisCluster, side: Side, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refreshed: list[Any] = []
-    refresh = sources.Cluster.refresh
+    refresh = clients.Cluster.refresh
     monkeypatch.setattr(
-        sources.Cluster, "refresh", lambda source: (refreshed.append(source), refresh(source))
+        clients.Cluster, "refresh", lambda source: (refreshed.append(source), refresh(source))
     )
 
     def moved(attempt: int) -> None:

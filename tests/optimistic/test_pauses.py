@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from redis_locks import TooMuchContention
-from redis_locks.optimistic import attempts
+from redis_locks.optimistic import retries
 from tests.optimistic.sides import Adding, Side
 
 
@@ -33,8 +33,8 @@ def test_pauses_differ_and_are_no_longer_than_a_few_attempts_take(
         return pauses[-1]
 
     ticks = count(0.0, takes)
-    monkeypatch.setattr(attempts, "random", SimpleNamespace(uniform=note))
-    monkeypatch.setattr(attempts, "monotonic", lambda: next(ticks))
+    monkeypatch.setattr(retries, "random", SimpleNamespace(uniform=note))
+    monkeypatch.setattr(retries, "monotonic", lambda: next(ticks))
     body = Adding(name, 1, lambda _: client.incr(name))
     with pytest.raises(TooMuchContention):
         side.run(body, name, attempts=tries)

@@ -9,7 +9,7 @@ import redis
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
-from redis_locks.optimistic.sources import source_of
+from redis_locks.optimistic.clients import source_of
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.sentinels import Watched
 from tests.optimistic.sides import Adding, Pipe, Side

@@ -9,8 +9,8 @@ from typing import Any
 import redis
 
 from redis_locks import scripts
-from redis_locks.keys import grant_channel, index_key, lock_keys, set_keys
 from redis_locks.scripts import Script
+from redis_locks.values.keys import grant_channel, index_key, lock_keys, set_keys
 
 WHO = "web-1\t4711\tthread MainThread\tmanage.py runserver"
 FOR_EVER = -1

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from redis_locks import scripts
-from redis_locks.claims import write_who
+from redis_locks.values.claims import write_who
 from tests.scripts.bench import WHO, Bench
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from redis_locks import acquire, scripts
+from redis_locks import scripts
+from redis_locks.protocol import acquire
 from tests.scripts.bench import WHO, Bench
 
 X, Y = ("x",), ("y",)

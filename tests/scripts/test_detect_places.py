@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from redis_locks import scripts
-from redis_locks.keys import lock_keys
+from redis_locks.values.keys import lock_keys
 from tests.scripts.bench import WHO, Bench
 from tests.scripts.test_detect import X, Y, detect
 

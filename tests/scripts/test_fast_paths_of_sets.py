@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from redis_locks import scripts
-from redis_locks.keys import lock_keys
+from redis_locks.values.keys import lock_keys
 from tests.scripts.short_ways import (
     ACQUIRE_EVER,
     ACQUIRE_NOW,

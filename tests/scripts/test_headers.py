@@ -8,7 +8,7 @@ from importlib.resources import files
 import pytest
 
 from redis_locks import scripts
-from redis_locks.keys import LockKeys, index_key
+from redis_locks.values.keys import LockKeys, index_key
 
 PRELUDE_ARGV = {1}
 PARTS = ["_time", "_answer", "_modes", "_queue"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from redis.exceptions import ResponseError
 
-from redis_locks.keys import turn_key
+from redis_locks.values.keys import turn_key
 from tests.scripts.bench import FOR_EVER, WHO, Bench
 
 

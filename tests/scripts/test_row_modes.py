@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from redis_locks import modes, scripts
-from redis_locks.keys import lock_keys
+from redis_locks import scripts
+from redis_locks.values import modes
+from redis_locks.values.keys import lock_keys
 from tests.scripts.bench import FOR_EVER, WHO, Bench
 from tests.scripts.rows import AB, A, B, asked, lock, queue_up
 

@@ -6,7 +6,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from redis_locks import scripts
-from redis_locks.keys import lock_keys
+from redis_locks.values.keys import lock_keys
 from tests.scripts.bench import FOR_EVER, Bench
 
 AB = ("x:a", "x:b")

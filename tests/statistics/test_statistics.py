@@ -15,7 +15,7 @@ import redis
 from django.test import override_settings
 
 from redis_locks import Lock, LockBackendError, LockLost, inspection, statistics
-from redis_locks.statistics import LockStatistics, flushing, store
+from redis_locks.statistics import LockStatistics, flushing, storage
 from redis_locks.statistics.flushing import Flusher, flusher
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import in_thread
@@ -192,7 +192,7 @@ def test_what_cannot_be_sent_is_forgotten_and_fails_nobody(
 
 def test_nobody_waits_while_statistics_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     sending, go_on = threading.Event(), threading.Event()
-    really = store.add
+    really = storage.add
 
     async def slow(*args: Any) -> None:
         sending.set()
@@ -201,7 +201,7 @@ def test_nobody_waits_while_statistics_are_sent(monkeypatch: pytest.MonkeyPatch)
 
     with Lock("a"):
         pass
-    monkeypatch.setattr(store, "add", slow)
+    monkeypatch.setattr(storage, "add", slow)
     sender = threading.Thread(target=flusher.flush)
     sender.start()
     assert sending.wait(30)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from redis_locks import listing
 from redis_locks.admin import screens
 from redis_locks.admin.paths import from_path, to_path
-from redis_locks.admin.rows import LockRow, mode_text
+from redis_locks.admin.table_rows import LockRow, mode_text
+from redis_locks.inspection import listing
 
 __all__ = ["LockRow", "from_path", "mode_text", "to_path"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks import acquire, store
+from redis_locks.protocol import acquire, store
 
 Handler = Callable[..., Awaitable[Any]]
 

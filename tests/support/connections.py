@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from redis_locks import connections
-from redis_locks.backends import backend_for
-from redis_locks.connections import resolve
+from redis_locks.connections import resolution
+from redis_locks.connections.backends import backend_for
+from redis_locks.connections.resolution import resolve
 from redis_locks.drivers.async_link import AsyncLink
 from redis_locks.drivers.base import CutShort, LinkBroken, Unreachable, run_blocking
 from redis_locks.drivers.blocking_link import BlockingLink
@@ -43,9 +43,9 @@ def server_of(hold: Any) -> str:
 
 def use_for_default(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     """Locks that name no connection go to `url`, once connections are forgotten."""
-    build: Callable[[Any], Any] = connections._build
+    build: Callable[[Any], Any] = resolution._build
     monkeypatch.setattr(
-        connections, "_build", lambda spec: build(url if spec == "default" else spec)
+        resolution, "_build", lambda spec: build(url if spec == "default" else spec)
     )
 
 

@@ -13,7 +13,7 @@ from redis_locks.diagnosis import (
     client,
     diagnose,
     rights,
-    server,
+    server_checks,
 )
 from redis_locks.testing.server import EmbeddedServer
 
@@ -29,7 +29,7 @@ __all__ = [
     "levels",
     "rights",
     "running",
-    "server",
+    "server_checks",
 ]
 
 
@@ -54,6 +54,6 @@ def levels(using: str | None = None) -> dict[str, str]:
 
 def as_user(server: EmbeddedServer, *rules: str) -> str:
     """The address for a user with these rights."""
-    with server.client() as admin:
+    with server_checks.client() as admin:
         admin.execute_command("ACL", "SETUSER", "app", "reset", "on", ">secret", *rules)
-    return server.url.replace("unix://", "unix://app:secret@")
+    return server_checks.url.replace("unix://", "unix://app:secret@")

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from redis_locks import observing
-from redis_locks.entries import TELEMETRY
-from redis_locks.telling import Teller
+from redis_locks.conf.validation import TELEMETRY
+from redis_locks.events.dispatch import Teller
+from redis_locks.protocol import lock_events
 
 __all__ = ["TELEMETRY", "Teller"]
 
 
 def record_events_made(monkeypatch: pytest.MonkeyPatch, made: Callable[..., Any]) -> None:
     """Have `made` build each event."""
-    monkeypatch.setattr(observing, "LockEvent", made)
+    monkeypatch.setattr(lock_events, "LockEvent", made)
 
 
 def nobody_observes(monkeypatch: pytest.MonkeyPatch) -> None:
     """No integration is told of locks."""
-    monkeypatch.setattr(observing, "observer", None)
+    monkeypatch.setattr(lock_events, "observer", None)
 
 
 def nobody_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Hold, Lock, guard, lines, spread
+from redis_locks import Hold, Lock
 from redis_locks.drivers.base import run_blocking
-from redis_locks.lines import Line
-from redis_locks.tenure import Tenure
+from redis_locks.locks import commit_guard, partitions
+from redis_locks.protocol import local_handover
+from redis_locks.protocol.local_handover import Line
+from redis_locks.protocol.ownership import Tenure
 from tests.support.world import PATIENCE, Observer, World, held, until
 
 
@@ -20,7 +22,7 @@ def in_line(lock: Lock) -> list[Any]:
     """Those that stand in this process's lines for a lock."""
     return [
         place
-        for line in list(lines._lines.values())
+        for line in list(local_handover._lines.values())
         for place in list(line._places)
         if place.request.names == lock.names
     ]
@@ -77,21 +79,21 @@ def _write_down(lease: Any, server_side: Observer) -> None:
 
 def has_lines() -> bool:
     """Whether anybody of this process holds or waits in a line."""
-    return bool(lines._lines)
+    return bool(local_handover._lines)
 
 
 def forget_lines() -> None:
-    lines._lines.clear()
+    local_handover._lines.clear()
 
 
 def verify(hold: Hold) -> None:
     """Have the server confirm `hold`, as before the end of a transaction."""
-    guard.verify([hold])
+    commit_guard.verify([hold])
 
 
 def state(hold: Any) -> bool:
     """Tell the server of a hold that was passed on."""
-    return run_blocking(spread.level(hold._backend.driver, [hold], extend=False))
+    return run_blocking(partitions.level(hold._backend.driver, [hold], extend=False))
 
 
 def is_stated_late(hold: Any) -> bool:

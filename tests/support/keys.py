@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from redis_locks.identity import new_token, process_of
-from redis_locks.keys import (
+from redis_locks.values.identity import new_token, process_of
+from redis_locks.values.keys import (
     CompatKeys,
     LockKeys,
     compat_keys,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks.renewal.extending import note
+from redis_locks.protocol.renewal.extending import note
 from tests.support.waiting import until
 
 
@@ -97,4 +97,4 @@ def interrupt_the_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_args: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("redis_locks.locks.Tenure", interrupted)
+    monkeypatch.setattr("redis_locks.locks.lock.Tenure", interrupted)

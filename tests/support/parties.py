@@ -8,8 +8,10 @@ from threading import Thread
 from typing import Any
 from unittest import mock
 
-from redis_locks import Hold, Lock, LockError, LockLost, identity, inspection, options
-from redis_locks.claims import write_who
+from redis_locks import Hold, Lock, LockError, LockLost, inspection
+from redis_locks.locks import options
+from redis_locks.values import identity
+from redis_locks.values.claims import write_who
 from tests.support import scripts
 from tests.support.connections import backend_for, run_blocking
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from redis_locks import task_queues
-from redis_locks.responses import retry_after
+from redis_locks.decorators import task_queues
+from redis_locks.decorators.responses import retry_after
 
 __all__ = ["retry_after"]
 

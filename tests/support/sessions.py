@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redis_locks.identity import session
+from redis_locks.values.identity import session
 
 
 def holds_anything() -> bool:

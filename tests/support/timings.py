@@ -7,12 +7,12 @@ from unittest.mock import patch
 
 import pytest
 
-from redis_locks import acquire, leases, lines, replication
-from redis_locks.acquire import LOOK_AGAIN
-from redis_locks.leases import YOUNG
-from redis_locks.lines import MOST_PASSED
-from redis_locks.renewal import threads
-from redis_locks.renewal.registry import Registry
+from redis_locks.protocol import acquire, leases, local_handover, replication
+from redis_locks.protocol.acquire import LOOK_AGAIN
+from redis_locks.protocol.leases import YOUNG
+from redis_locks.protocol.local_handover import MOST_PASSED
+from redis_locks.protocol.renewal import threads
+from redis_locks.protocol.renewal.registry import Registry
 
 __all__ = ["LOOK_AGAIN", "MOST_PASSED", "YOUNG"]
 
@@ -29,7 +29,7 @@ def holders_listen_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Non
 
 def lines_last(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Holds pass on within this process for so many seconds before the server learns of it."""
-    monkeypatch.setattr(lines, "YOUNG", seconds)
+    monkeypatch.setattr(local_handover, "YOUNG", seconds)
 
 
 def leases_are_young_for(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

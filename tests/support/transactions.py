@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from redis_locks import kept
-from redis_locks.kept import ENDS
+from redis_locks.locks import held_until_commit
+from redis_locks.locks.held_until_commit import ENDS
 
 __all__ = ["ENDS"]
 
@@ -23,22 +23,22 @@ def at_commit(
     monkeypatch: pytest.MonkeyPatch, *, before: Do = _do_nothing, after: Do = _do_nothing
 ) -> None:
     """Do something before and after the guard verifies the holds of a commit."""
-    verify = kept.verify
+    verify = held_until_commit.verify
 
     def verified(holds: Any) -> None:
         before()
         verify(holds)
         after()
 
-    monkeypatch.setattr(kept, "verify", verified)
+    monkeypatch.setattr(held_until_commit, "verify", verified)
 
 
 def at_release(monkeypatch: pytest.MonkeyPatch, before: Do) -> None:
     """Do something before a transaction that has ended releases a hold."""
-    release = kept._release
+    release = held_until_commit._release
 
     def released(hold: Any) -> None:
         before()
         release(hold)
 
-    monkeypatch.setattr(kept, "_release", released)
+    monkeypatch.setattr(held_until_commit, "_release", released)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from redis_locks.detached import SALT, Detached
+from redis_locks.locks.transfer import SALT, Detached
 
 __all__ = ["SALT"]
 

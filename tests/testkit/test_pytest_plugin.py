@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from redis_locks import Lock, inspection
-from redis_locks.conf import get_settings
+from redis_locks.conf.settings import get_settings
 from redis_locks.testing import assert_locked
 from redis_locks.testing.server import EmbeddedServer
 
@@ -30,7 +30,7 @@ settings.configure(
 SUITE = """
 from pathlib import Path
 from redis_locks import redis_lock
-from redis_locks.conf import get_settings
+from redis_locks.conf.settings import get_settings
 from redis_locks.testing import assert_locked, assert_released
 
 @redis_lock("report")

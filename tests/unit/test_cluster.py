@@ -14,9 +14,9 @@ from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import NotNow, Redirected, reply_error
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.slots import SlotMap, slot_of
-from redis_locks.keys import index_key, lock_keys, partition_channel, partition_of, set_keys
-from redis_locks.reads import packed_reads, require_slot
+from redis_locks.locks.reads import packed_reads, require_slot
 from redis_locks.run_once import scripts as run_once_scripts
+from redis_locks.values.keys import index_key, lock_keys, partition_channel, partition_of, set_keys
 
 HERE = Endpoint.from_url("redis://here:1")
 A, B, C = ("a", 1), ("b", 2), ("c", 3)

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from redis_locks import Lock, deadlines, lock_deadline, lock_timeout
-from redis_locks.conf import get_settings
-from redis_locks.deadlines import bounded
-from redis_locks.locks import UNSET
+from redis_locks import Lock, lock_deadline, lock_timeout
+from redis_locks.conf.settings import get_settings
+from redis_locks.locks import timeouts
+from redis_locks.locks.lock import UNSET
+from redis_locks.locks.timeouts import bounded
 from redis_locks.run_once import run_once
 
 
@@ -150,7 +151,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     stopped = Clock()
-    monkeypatch.setattr(deadlines, "monotonic", stopped)
+    monkeypatch.setattr(timeouts, "monotonic", stopped)
     return stopped
 
 

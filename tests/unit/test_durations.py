@@ -8,7 +8,7 @@ import fractions
 import pytest
 
 from redis_locks import Lock
-from redis_locks.durations import lease_ms, wait_seconds
+from redis_locks.values.durations import lease_ms, wait_seconds
 
 NOT_A_NUMBER = [True, False, "5", b"5", [], {}, object(), 1j, decimal.Decimal(5)]
 NOT_FINITE = [float("nan"), float("inf"), float("-inf")]

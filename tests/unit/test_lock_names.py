@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from redis_locks import Lock
-from redis_locks.keys import LockKeys, index_key, lock_keys, partition_of
+from redis_locks.values.keys import LockKeys, index_key, lock_keys, partition_of
 
 
 @pytest.mark.parametrize("value", [None, 5, b"bytes", True, ["x"], ("a", "b"), object()])

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from redis_locks import persisting
 from redis_locks.drivers.base import CUT_SHORT, CutShort, LinkBroken, Unreachable, run_blocking
-from redis_locks.persisting import TRIES, persist
+from redis_locks.protocol import retry
+from redis_locks.protocol.retry import TRIES, persist
 
 
 class FailingDriver:
@@ -48,7 +48,7 @@ class FailingDriver:
 
 @pytest.fixture(autouse=True)
 def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persisting.random, "uniform", lambda low, high: high)
+    monkeypatch.setattr(retry.random, "uniform", lambda low, high: high)
 
 
 def ask(
@@ -57,7 +57,7 @@ def ask(
     until: float = inf,
     unreachable_until: float = inf,
 ) -> tuple[str, bool]:
-    monkeypatch.setattr(persisting, "monotonic", lambda: driver.now)
+    monkeypatch.setattr(retry, "monotonic", lambda: driver.now)
     return run_blocking(
         persist(driver, driver.answer, until, unreachable_until=unreachable_until)  # type: ignore[arg-type]
     )

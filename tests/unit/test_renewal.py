@@ -10,11 +10,11 @@ from time import monotonic
 import pytest
 
 from redis_locks.drivers.base import LinkBroken
-from redis_locks.keys import set_keys
-from redis_locks.leases import Lease
-from redis_locks.renewal.extending import note
-from redis_locks.renewal.registry import Registry
-from redis_locks.store import Request
+from redis_locks.protocol.leases import Lease
+from redis_locks.protocol.renewal.extending import note
+from redis_locks.protocol.renewal.registry import Registry
+from redis_locks.protocol.store import Request
+from redis_locks.values.keys import set_keys
 
 
 class Clock:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from redis_locks import inspection
-from redis_locks.blockers import blocked
 from redis_locks.inspection import HolderInfo, WaiterInfo
+from redis_locks.inspection.blockers import blocked
 
 _THREAD = "thread "
 

@@ -16,7 +16,7 @@ from redis_locks.exceptions import LockBackendError
 from redis_locks.management.locks import VERBS
 from redis_locks.management.locks.console import UNREACHABLE, USAGE, Console
 from redis_locks.management.locks.verb import VerbParser
-from redis_locks.text import printable
+from redis_locks.values.text import printable
 
 
 class Command(BaseCommand):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from redis_locks.management.locks.benchmark import Benchmark
-from redis_locks.management.locks.blocking import Blocking
+from redis_locks.management.locks.blocking_tree import Blocking
 from redis_locks.management.locks.cancel import Cancel
 from redis_locks.management.locks.doctor import Doctor
 from redis_locks.management.locks.drain import Drain

@@ -9,17 +9,17 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from redis_locks.backends import backend_for
 from redis_locks.benchmark.figures import BOOK_SECONDS, Comparison, Figures, Turn, compare, counts
 from redis_locks.benchmark.measuring import KeysInTheWay, Plan, measure
 from redis_locks.benchmark.pool import WorkerError
 from redis_locks.benchmark.subjects import SUBJECTS, USUAL
+from redis_locks.connections.backends import backend_for
 from redis_locks.exceptions import LockLost, LockNotAvailable
 from redis_locks.management.locks.console import BUSY, Console, fail
 from redis_locks.management.locks.report import Report, Row
-from redis_locks.management.locks.signals import ended_by
+from redis_locks.management.locks.unix_signals import ended_by
 from redis_locks.management.locks.verb import Verb, number
-from redis_locks.text import duration, pad, printable, shorten
+from redis_locks.values.text import duration, pad, printable, shorten
 
 _MOST_CLIENTS = 100
 _CLIENTS = (1, 2, 5, 10)

@@ -14,7 +14,7 @@ from django.core.management.base import CommandError, OutputWrapper
 from django.core.management.color import Style, no_style
 
 from redis_locks.management.locks.report import Report
-from redis_locks.text import duration, shorten
+from redis_locks.values.text import duration, shorten
 
 FAILED = 1
 """Not found, not confirmed, or something is wrong with the server."""

@@ -12,7 +12,7 @@ from redis_locks.diagnosis import Finding, Level
 from redis_locks.management.locks.console import FAILED, UNREACHABLE, Console, fail
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.verb import Verb
-from redis_locks.text import printable
+from redis_locks.values.text import printable
 
 _COLUMNS = ("check", "level", "message", "fix")
 _STYLES = {Level.OK: "SUCCESS", Level.WARNING: "WARNING", Level.ERROR: "ERROR"}

@@ -14,7 +14,7 @@ from redis_locks.inspection import HolderInfo, Parties, WaiterInfo
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.verb import Verb
-from redis_locks.text import printable, shorten
+from redis_locks.values.text import printable, shorten
 
 _WHO = ("lock", "mode", "host", "pid", "unit", "label", "token")
 _COLUMNS = ("ended", *_WHO)

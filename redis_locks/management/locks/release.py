@@ -11,7 +11,7 @@ from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.show import find
 from redis_locks.management.locks.verb import Verb
-from redis_locks.text import printable
+from redis_locks.values.text import printable
 
 
 class Release(Verb):

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from redis_locks.text import printable
+from redis_locks.values.text import printable
 
 FOR_PROGRAMS = ("json", "jsonl", "csv")
 FORMATS = ("table", "plain", *FOR_PROGRAMS)

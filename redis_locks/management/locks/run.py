@@ -9,13 +9,13 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from redis_locks.exceptions import LockBackendError, LockError, LockLost
-from redis_locks.holds import Hold
+from redis_locks.locks.hold import Hold
 from redis_locks.management.locks.child import Child, Signals
 from redis_locks.management.locks.console import LOST, UNREACHABLE, Console
 from redis_locks.management.locks.starting import add_job_arguments, begin, beginning_of
 from redis_locks.management.locks.verb import Verb, seconds
 from redis_locks.run_once import Attempt
-from redis_locks.text import printable
+from redis_locks.values.text import printable
 
 _FENCING_TOKEN = "REDIS_LOCKS_FENCING_TOKEN"  # noqa: S105 - the name of a variable
 _ATTEMPT, _MAX_ATTEMPTS = "REDIS_LOCKS_ATTEMPT", "REDIS_LOCKS_MAX_ATTEMPTS"

@@ -7,9 +7,8 @@ from fnmatch import fnmatchcase
 
 from django.core.management.base import CommandParser
 
-from redis_locks import listing
-from redis_locks.inspection import LockInfo
-from redis_locks.listing import Search, held_for
+from redis_locks.inspection import LockInfo, listing
+from redis_locks.inspection.listing import Search, held_for
 from redis_locks.management.locks.verb import count, seconds
 
 

@@ -13,7 +13,7 @@ from redis_locks.inspection import LockInfo
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.verb import Verb
-from redis_locks.text import duration, printable, shorten
+from redis_locks.values.text import duration, printable, shorten
 
 _WHO = ("mode", "host", "pid", "unit", "label", "token")
 _COLUMNS = ("role", *_WHO, "seconds", "lease_left", "fencing_token")

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from redis_locks.conf import UNSET
+from redis_locks.conf.settings import UNSET
 from redis_locks.exceptions import (
     AlreadyDone,
     AttemptsExhausted,
@@ -16,13 +16,13 @@ from redis_locks.exceptions import (
     LockError,
     LockNotAvailable,
 )
-from redis_locks.holds import Hold
-from redis_locks.locks import Lock
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.lock import Lock
 from redis_locks.management.locks.child import Signals
 from redis_locks.management.locks.console import BUSY, GIVEN_UP, Console, fail
 from redis_locks.management.locks.verb import count, seconds
 from redis_locks.run_once import run_once
-from redis_locks.text import printable
+from redis_locks.values.text import printable
 
 _OF_JOBS = ("max_attempts", "done_ttl")
 

@@ -10,14 +10,14 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from redis_locks import statistics
-from redis_locks.conf import get_settings
+from redis_locks.conf.settings import get_settings
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report
 from redis_locks.management.locks.table import aligned, taken
 from redis_locks.management.locks.verb import Verb, count
 from redis_locks.statistics import LockStatistics
 from redis_locks.statistics.orders import ORDERS, ordered
-from redis_locks.text import latency, printable
+from redis_locks.values.text import latency, printable
 
 _COLUMNS = tuple(field.name for field in fields(LockStatistics))
 _HEADER = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from redis_locks.inspection import LockInfo
-from redis_locks.text import duration, pad, printable, shorten, width
+from redis_locks.values.text import duration, pad, printable, shorten, width
 
 _HEADER = ("NAME", "MODE", "HOLDER", "RUNS", "HELD", "LEFT", "WAITERS", "FENCE")
 _MODE, _RUNS = map(_HEADER.index, ("MODE", "RUNS"))

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, NoReturn
 
 from django.core.management.base import CommandError, CommandParser
 
-from redis_locks.durations import MAX_SECONDS
 from redis_locks.management.locks.console import USAGE, Console
 from redis_locks.management.locks.report import FORMATS
+from redis_locks.values.durations import MAX_SECONDS
 
 _DJANGOS = {
     "--settings": {},

@@ -13,16 +13,16 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from redis_locks.backends import backend_for
+from redis_locks.connections.backends import backend_for
 from redis_locks.exceptions import LockBackendError
 from redis_locks.management.locks import selection
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.list import List
 from redis_locks.management.locks.selection import Selection
-from redis_locks.management.locks.signals import ended_by
 from redis_locks.management.locks.table import table
+from redis_locks.management.locks.unix_signals import ended_by
 from redis_locks.management.locks.verb import Verb, number
-from redis_locks.text import printable, shorten
+from redis_locks.values.text import printable, shorten
 
 # A screen of its own, without cursor and line wrapping, which leaves the user's as it was.
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"

@@ -23,7 +23,7 @@
 
   const serverNow = () => clock.now + (performance.now() - clock.at) / 1000;
 
-  // As `duration` in redis_locks/text.py writes them.
+  // As `duration` in redis_locks/values/text.py writes them.
   function duration(seconds) {
     if (seconds < 59.95) {
       return `${Math.max(0, seconds).toFixed(1)}s`;

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, acquire
+from redis_locks import Lock
 from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.drivers.wire import pack_command
+from redis_locks.protocol import acquire
 from tests.internals.acquire.stage import nothing, once
 from tests.internals.acquire.turns import Turns
 from tests.support.world import PATIENCE, Tasks, Threads, until

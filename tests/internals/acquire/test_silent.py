@@ -8,9 +8,10 @@ from unittest.mock import patch
 
 import pytest
 
-from redis_locks import acquire, scripts
-from redis_locks.acquire import SKIP_REPLY
+from redis_locks import scripts
 from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.protocol import acquire
+from redis_locks.protocol.acquire import SKIP_REPLY
 from tests.internals.acquire.interrupted_cases import (
     before_it_asks,
     before_it_listens,

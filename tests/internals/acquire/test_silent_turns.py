@@ -6,13 +6,14 @@ from time import monotonic
 
 import pytest
 
-from redis_locks import Lock, LockBackendError, Semaphore, acquire
-from redis_locks.acquire import SKIP_REPLY
-from redis_locks.backends import backend_for
+from redis_locks import Lock, LockBackendError, Semaphore
+from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.wire import pack_command
-from redis_locks.observing import LockEvent
-from redis_locks.telling import Teller
+from redis_locks.events.dispatch import Teller
+from redis_locks.protocol import acquire
+from redis_locks.protocol.acquire import SKIP_REPLY
+from redis_locks.protocol.lock_events import LockEvent
 from redis_locks.testing.server import EmbeddedServer
 from tests.internals.acquire.stage import deaf
 from tests.internals.acquire.turns import Turns

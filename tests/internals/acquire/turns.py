@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import redis
 
-from redis_locks import Lock, acquire
-from redis_locks.backends import backend_for
+from redis_locks import Lock
+from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.blocking_link import BlockingLink
-from redis_locks.telling import Teller
+from redis_locks.events.dispatch import Teller
+from redis_locks.protocol import acquire
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.world import PATIENCE, Observer, Tasks, Threads
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 from unittest.mock import patch
 
-from redis_locks import Hold, acquire, conf, inspection, locks, observing, scripts, store
-from redis_locks.backends import backend_for
+from redis_locks import Hold, inspection, scripts
+from redis_locks.conf import settings as conf
+from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.base import Unreachable, run_blocking
 from redis_locks.drivers.blocking import ALONE, BlockingDriver
-from redis_locks.identity import new_token, written
-from redis_locks.keys import grant_channel, holder_channel
-from redis_locks.store import Granted, Request
+from redis_locks.locks import lock
+from redis_locks.protocol import acquire, observer, store
+from redis_locks.protocol.store import Granted, Request
+from redis_locks.values.identity import new_token, written
+from redis_locks.values.keys import grant_channel, holder_channel
 from tests.internals.acquire.stage import LEASE, Stage, lose, nothing, once
 from tests.support.world import PATIENCE, Threads, keys_of, until
 
@@ -48,15 +51,15 @@ def broken_in_line(stage: Stage) -> None:
 def long(stage: Stage) -> None:
     """After a while that is told, and nothing asked, as it holds nothing that another could wait for."""
     hasty = conf.get_settings()._replace(deadlock_timeout=0.01)
-    told, tell = [], observing.tell_refused
+    told, tell = [], observer.tell_refused
 
     async def noted(driver: Any, kind: Any, *args: Any, **details: Any) -> None:
         await tell(driver, kind, *args, **details)
         told.append(kind)
 
     with (
-        patch.object(locks, "get_settings", lambda: hasty),
-        patch.object(observing, "tell_refused", noted),
+        patch.object(lock, "get_settings", lambda: hasty),
+        patch.object(observer, "tell_refused", noted),
         stage.lock,
     ):
         waiting = stage.in_line()

@@ -8,13 +8,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from redis_locks import Lock, LockError, acquire, conf, locks, scripts
-from redis_locks.backends import backend_for
+from redis_locks import Lock, LockError, scripts
+from redis_locks.conf import settings as conf
+from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
-from redis_locks.observing import LockEvent
-from redis_locks.renewal import threads
-from redis_locks.telling import Teller
+from redis_locks.events.dispatch import Teller
+from redis_locks.locks import lock as locks
+from redis_locks.protocol import acquire
+from redis_locks.protocol.lock_events import LockEvent
+from redis_locks.protocol.renewal import threads
 from redis_locks.testing.server import EmbeddedServer
 from tests.internals.acquire.stage import LEASE, Stage, recorded
 from tests.support.world import PATIENCE

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from redis_locks.calls import for_calls_of
-from redis_locks.names import parse
+from redis_locks.decorators.calls import for_calls_of
+from redis_locks.values.name_templates import parse
 
 
 def account(account_id: int, currency: str = "EUR", *, day: str = "today") -> None: ...

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from redis_locks import Lock, LockError, inspection
-from redis_locks.backends import backend_for
+from redis_locks.connections.backends import backend_for
 from redis_locks.drivers import blocking, crowd
 from redis_locks.drivers.blocking import ALONE, FEW
 from redis_locks.testing.server import EmbeddedServer

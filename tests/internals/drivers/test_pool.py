@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from redis_locks import scripts
-from redis_locks.connections import resolve
+from redis_locks.connections.resolution import resolve
 from redis_locks.drivers import blocking
 from redis_locks.drivers.base import Link, run_blocking
 from redis_locks.drivers.blocking import BlockingDriver

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 from django.test import override_settings
 
-from redis_locks import Lock, orders, tenure
+from redis_locks import Lock
+from redis_locks.events import lock_order
+from redis_locks.protocol import ownership
 from tests.django.test_orders import nested
 
 
@@ -18,10 +20,10 @@ def watched() -> Iterator[None]:
 
 
 def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orders, "MOST_ORDERS", 10)
-    monkeypatch.setattr(orders, "MOST_PAIRS", 4)
-    kept = orders.Orders()
-    monkeypatch.setattr(tenure, "watch", kept.note)
+    monkeypatch.setattr(lock_order, "MOST_ORDERS", 10)
+    monkeypatch.setattr(lock_order, "MOST_PAIRS", 4)
+    kept = lock_order.Orders()
+    monkeypatch.setattr(ownership, "watch", kept.note)
     nested(Lock(f"{name}:0"), Lock(*(f"{name}:set:{i}" for i in range(20))))
     assert 4 == len(kept._seen)
     for i in range(1, 15):
@@ -45,11 +47,11 @@ def test_it_is_on_in_debug_unless_the_setting_says_otherwise(
     configured: dict[str, object], *, debug: bool, expected: bool
 ) -> None:
     with override_settings(DEBUG=debug, REDIS_LOCKS=configured):
-        assert expected is (tenure.watch is not None)
+        assert expected is (ownership.watch is not None)
 
 
 def test_a_fork_starts_with_a_mutex_of_its_own() -> None:
-    watch = tenure.watch
-    orders._after_fork()
+    watch = ownership.watch
+    lock_order._after_fork()
     assert watch is not None
-    assert tenure.watch not in (None, watch)
+    assert ownership.watch not in (None, watch)

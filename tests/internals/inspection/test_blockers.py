@@ -13,9 +13,9 @@ from threading import Thread
 import pytest
 from django.test import override_settings
 
-from redis_locks import Lock, blockers, inspection
-from redis_locks.blockers import Node
-from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
+from redis_locks import Lock, inspection
+from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, blockers
+from redis_locks.inspection.blockers import Node
 from tests.django.command_calls import run
 from tests.support.parties import stand_in_a_chain
 from tests.support.world import until

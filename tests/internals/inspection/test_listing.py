@@ -14,10 +14,10 @@ from django.contrib.auth.models import User
 from django.test import Client, override_settings
 from django.urls import reverse
 
-from redis_locks import inspection, listing
-from redis_locks.backends import backend_for
-from redis_locks.inspection import reading
-from redis_locks.listing import Filter, page, search
+from redis_locks import inspection
+from redis_locks.connections.backends import backend_for
+from redis_locks.inspection import listing, queries
+from redis_locks.inspection.listing import Filter, page, search
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.parties import ask, held, waited_for
 
@@ -65,7 +65,7 @@ def test_a_search_by_queue_alone_reads_the_details_of_no_lock(
 def test_names_are_complete_whatever_the_size_of_the_parts(
     name: str, partitions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_NAMES", 3)
+    monkeypatch.setattr(queries, "_NAMES", 3)
     wanted = [f"lock:{number:02}" for number in range(20)]
     settings = {"PREFIX": f"{name}-{partitions}", "PARTITIONS": partitions}
     with override_settings(REDIS_LOCKS=settings), all_held(*wanted):
@@ -75,7 +75,7 @@ def test_names_are_complete_whatever_the_size_of_the_parts(
 def test_names_are_complete_when_more_leases_end_at_once_than_fit_in_a_part(
     name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_NAMES", 3)
+    monkeypatch.setattr(queries, "_NAMES", 3)
     wanted = [f"lock:{number:02}" for number in range(10)]
     (index,) = backend_for(None).partitions()[0]
     client.zadd(index, dict.fromkeys(wanted, 4_102_444_800_000) | {"later": 4_102_444_800_001})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from redis_locks import text
 from redis_locks.inspection import LockInfo
 from redis_locks.management.locks import show
 from redis_locks.management.locks.table import table
+from redis_locks.values import text
 from tests.django.lock_infos import info
 
 

@@ -10,16 +10,16 @@ import pytest
 from django.db import connections
 from django.utils.connection import ConnectionDoesNotExist
 
-from redis_locks import scopes
+from redis_locks.locks import scope
 
 
 def both() -> list[Any]:
-    return [scopes._connection("default"), connections["default"]]
+    return [scope._connection("default"), connections["default"]]
 
 
 def test_it_is_this_thread_s() -> None:
     def in_another() -> None:
-        first = scopes._connection("default")  # made then
+        first = scope._connection("default")  # made then
         assert [first, first] == both()
         del connections["default"]
         ours, theirs = both()
@@ -46,11 +46,11 @@ def test_it_is_found_the_short_way_and_without_it_all_the_same(
     there = connections["default"]
     with monkeypatch.context() as patched:
         patched.setattr(type(connections), "__getitem__", None)
-        assert scopes._connection("default") is there
-    monkeypatch.setattr(scopes, "_local", None)
-    assert scopes._connection("default") is there
+        assert scope._connection("default") is there
+    monkeypatch.setattr(scope, "_local", None)
+    assert scope._connection("default") is there
 
 
 def test_one_that_is_not_configured_is_an_error() -> None:
     with pytest.raises(ConnectionDoesNotExist, match="nowhere"):
-        scopes._connection("nowhere")
+        scope._connection("nowhere")

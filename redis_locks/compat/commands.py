@@ -1,0 +1,68 @@
+"""One function per compat Lua script, over the user's own client, be it blocking or asyncio."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+from inspect import isawaitable
+from typing import Any, Final, NamedTuple
+
+from redis.exceptions import NoScriptError
+
+from redis_locks.values.keys import CompatKeys
+
+GRANTED: Final = 0
+NOBODY: Final = b"-"
+"""The channel of a waiter that cannot listen."""
+
+
+class Script(NamedTuple):
+    """One Lua script and the SHA-1 under which Redis caches it."""
+
+    name: str
+    text: bytes
+    sha: str
+
+
+def _load(name: str) -> Script:
+    folder = files(__package__)
+    text = b"\n".join((folder / f).read_bytes() for f in ("_prelude.lua", f"{name}.lua"))
+    return Script(name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest())
+
+
+ACQUIRE = _load("acquire")
+RELEASE = _load("release")
+
+ALL = (ACQUIRE, RELEASE)
+
+
+class Request(NamedTuple):
+    """One call of acquire. `waiter` tells it from any other; `timeout_ms` is empty for none."""
+
+    client: Any
+    keys: CompatKeys
+    token: bytes
+    waiter: bytes
+    timeout_ms: bytes
+
+
+async def acquire(request: Request, channel: bytes, *, stay: bool) -> int:
+    """Return GRANTED, or the place in the queue beginning with 1; without `stay` leave the queue."""
+    _, _, token, waiter, timeout_ms = request
+    argv = (token, waiter, timeout_ms, channel, b"1" if stay else b"0")
+    return await _run(request.client, ACQUIRE, request.keys, argv)
+
+
+async def release(client: Any, keys: CompatKeys, token: bytes) -> bool:
+    """End the hold and hand the lock on; False if the token did not hold it."""
+    return bool(await _run(client, RELEASE, keys, (token,)))
+
+
+async def _run(client: Any, script: Script, keys: CompatKeys, argv: Sequence[bytes]) -> int:
+    try:
+        reply = client.evalsha(script.sha, len(keys), *keys, *argv)
+        return int(await reply if isawaitable(reply) else reply)
+    except NoScriptError:
+        reply = client.eval(script.text, len(keys), *keys, *argv)
+        return int(await reply if isawaitable(reply) else reply)

@@ -1,0 +1,196 @@
+"""The two lock classes: redis-py's own, but for how they wait and what a release does."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import redis
+import redis.asyncio as aioredis
+from redis.asyncio.lock import Lock as AsyncRedisLock
+from redis.exceptions import LockError, LockNotOwnedError
+from redis.lock import Lock as RedisLock
+
+from redis_locks.compat import commands, waiting, wakeups
+from redis_locks.compat.commands import Request
+from redis_locks.drivers.base import run_blocking
+from redis_locks.locks.timeouts import bounded
+from redis_locks.values.identity import new_token
+from redis_locks.values.keys import CompatKeys, compat_keys
+
+_CLUSTERS = (redis.RedisCluster, aioredis.RedisCluster)
+
+
+class _Local(threading.local):
+    """redis-py's thread-local token; a thread that never acquired has None, not no attribute."""
+
+    token: bytes | None = None
+
+
+class _Queueing:
+    """What both classes add to redis-py's."""
+
+    redis: Any
+    name: Any
+    timeout: float | None
+    sleep: float
+    blocking: bool
+    blocking_timeout: float | None
+    local: Any
+
+    def __init__(
+        self,
+        redis: Any,
+        name: str | bytes | memoryview,
+        timeout: float | None = None,
+        sleep: float = 0.1,
+        blocking: bool = True,  # noqa: FBT001, FBT002 - redis-py's
+        blocking_timeout: float | None = None,
+        thread_local: bool = True,  # noqa: FBT001, FBT002 - redis-py's
+        raise_on_release_error: bool = True,  # noqa: FBT001, FBT002 - redis-py's
+    ) -> None:
+        arguments: Any = (redis, name, timeout, sleep, blocking, blocking_timeout)
+        super().__init__(*arguments, thread_local, raise_on_release_error)  # type: ignore[call-arg]
+        if thread_local:
+            self.local = _Local()
+
+    def _encode(self, value: Any) -> bytes:
+        client = self.redis
+        encoder = getattr(client, "connection_pool", client).get_encoder()
+        return bytes(encoder.encode(value))
+
+    def _keys(self) -> CompatKeys:
+        return compat_keys(self._encode(self.name), cluster=isinstance(self.redis, _CLUSTERS))
+
+    def _request(self, token: str | bytes | None) -> Request:
+        waiter = new_token().encode()
+        return Request(
+            self.redis,
+            self._keys(),
+            waiter if token is None else self._encode(token),
+            waiter,
+            b"%d" % int(self.timeout * 1000) if self.timeout else b"",
+        )
+
+    def _wait(
+        self, sleep: float, *, blocking: bool | None, blocking_timeout: float | None
+    ) -> float | None:
+        """Return how long to wait, as `waiting.acquire` takes it."""
+        if blocking is None:
+            blocking = self.blocking
+        if blocking_timeout is None:
+            blocking_timeout = self.blocking_timeout
+        if not blocking:
+            return 0
+        # As in redis-py: a second try after `sleep` would come too late, so there is none.
+        if blocking_timeout is not None and sleep > blocking_timeout:
+            return 0
+        return bounded(blocking_timeout)
+
+    async def _release(self, expected_token: Any) -> None:
+        token = self._encode(expected_token)
+        if not await commands.release(self.redis, self._keys(), token):
+            raise LockNotOwnedError(
+                "Cannot release a lock that's no longer owned", lock_name=self.name
+            )
+        if self.local.token == token:
+            self.local.token = None
+
+
+class Lock(_Queueing, RedisLock):
+    """redis-py's `Lock`, with a queue.
+
+    Everything that redis-py documents of its `Lock` is so here too. Different is only:
+
+    - Waiters of this class are served in arrival order and told by the release.
+    - A lock that is released without telling, by redis-py's own locks or by its `timeout`, is
+      noticed within 0.1 s, however long `sleep` is; a shorter `sleep` is kept, down to 0.01 s.
+    - An acquire that was interrupted leaves nothing behind, and a release that failed, say
+      because the server did not answer, can be called again.
+    - `redis_locks.lock_timeout` and `redis_locks.lock_deadline` bound its waits as
+      `blocking_timeout` does.
+    - To a thread that did not acquire it, a `thread_local` lock is not owned, instead of
+      lacking an attribute.
+    """
+
+    def acquire(
+        self,
+        sleep: float | None = None,
+        blocking: bool | None = None,  # noqa: FBT001 - redis-py's
+        blocking_timeout: float | None = None,
+        token: str | bytes | None = None,
+    ) -> bool:
+        """Acquire the lock; True once it is held, False if it could not be had in time.
+
+        Args:
+            sleep: Longest time in seconds between two looks at the server; 0.1 at most. One
+                longer than `blocking_timeout` leaves time for a single try.
+            blocking: Whether to wait; None takes the lock's own.
+            blocking_timeout: Longest wait in seconds; None takes the lock's own, and None
+                there waits for ever. `lock_timeout` and `lock_deadline` make it shorter.
+            token: The key's value while the lock is held; None makes a unique one.
+
+        Raises:
+            redis.exceptions.RedisError: The server could not be asked, or refused.
+        """
+        if sleep is None:
+            sleep = self.sleep
+        request = self._request(token)
+        wait = self._wait(sleep, blocking=blocking, blocking_timeout=blocking_timeout)
+        acquired = run_blocking(self._acquire(request, wait, sleep))
+        if acquired:
+            self.local.token = request.token
+        return acquired
+
+    async def _acquire(self, request: Request, wait: float | None, sleep: float) -> bool:
+        driver = await wakeups.driver_of(self.redis)
+        return await waiting.acquire(driver, request, wait, sleep)
+
+    def release(self) -> None:
+        """Release the lock and hand it to the first waiter.
+
+        Raises:
+            redis.exceptions.LockNotOwnedError: The `timeout` had passed, or somebody took the
+                lock away.
+            redis.exceptions.LockError: This lock, or this thread, does not hold it.
+            redis.exceptions.RedisError: The server could not be asked; call again.
+        """
+        token = self.local.token
+        try:
+            super().release()
+        except LockError:
+            raise
+        except BaseException:
+            self.local.token = token
+            raise
+
+    def do_release(self, expected_token: Any) -> None:
+        """Release the lock if its value is `expected_token`, else raise LockNotOwnedError."""
+        run_blocking(self._release(expected_token))
+
+
+class AsyncLock(_Queueing, AsyncRedisLock):
+    """redis-py's `redis.asyncio.lock.Lock`, with a queue; it differs as `Lock` does.
+
+    A cancelled acquire or release lets the command that is on its way come back first.
+    """
+
+    async def acquire(
+        self,
+        blocking: bool | None = None,  # noqa: FBT001 - redis-py's
+        blocking_timeout: float | None = None,
+        token: str | bytes | None = None,
+    ) -> bool:
+        """Acquire the lock; see `Lock.acquire`."""
+        request = self._request(token)
+        wait = self._wait(self.sleep, blocking=blocking, blocking_timeout=blocking_timeout)
+        driver = await wakeups.loop_driver_of(self.redis)
+        acquired = await waiting.acquire(driver, request, wait, self.sleep)
+        if acquired:
+            self.local.token = request.token
+        return acquired
+
+    async def do_release(self, expected_token: Any) -> None:
+        """Release the lock if its value is `expected_token`, else raise LockNotOwnedError."""
+        driver = await wakeups.loop_driver_of(self.redis)
+        await driver.finish(self._release(expected_token))

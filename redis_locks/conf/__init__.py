@@ -1,0 +1,1 @@
+"""The settings of `REDIS_LOCKS`: their defaults, their validation and today's values."""

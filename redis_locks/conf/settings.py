@@ -1,0 +1,134 @@
+"""The REDIS_LOCKS setting, read once and validated; nothing else reads it."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import functools
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, cast
+
+from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+
+from redis_locks.conf.validation import ENTRIES
+
+
+class Unset(enum.Enum):
+    """The type of `UNSET`."""
+
+    UNSET = "unset"
+
+    # Enum's is a function in Python, and the options of each lock are looked up.
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+"""For an argument that was not given: the value comes from REDIS_LOCKS when it is needed."""
+
+
+class Settings(NamedTuple):
+    """The values of REDIS_LOCKS, with defaults filled in.
+
+    ``wait``, ``lease`` and ``deadlock_timeout`` are seconds; ``wait`` may be 0 (do not wait)
+    or None (wait for ever), ``deadlock_timeout`` None (look for deadlocks only when told to).
+    ``warn_order`` None means as DEBUG of Django. ``request_deadline`` are the seconds for all waits of a request; None: no bound.
+    """
+
+    connection: str = "default"
+    prefix: str = "redis_locks"
+    wait: float | None = 10.0
+    lease: float = 10.0
+    renew: bool = True
+    request_deadline: float | None = None
+    deadlock_timeout: float | None = 1.0
+    log_lock_waits: bool = True
+    statistics: bool = True
+    warn_order: bool | None = None
+    partitions: int = 1
+    replicas: int = 0
+    local_batch: int = 0
+    conflict_status: int = 423
+    telemetry: tuple[str, ...] = ()
+
+    @property
+    def lease_ms(self) -> int:
+        """The lease in milliseconds, as scripts take it."""
+        return round(self.lease * 1000)
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong with REDIS_LOCKS and how to put it right."""
+
+    id: str
+    message: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}"
+
+
+NOT_A_DICT = "redis_locks.E001"
+UNKNOWN_ENTRY = "redis_locks.E002"
+BAD_VALUE = "redis_locks.E003"
+
+
+def problems(configured: object) -> list[Problem]:
+    """Everything that is wrong with ``configured``, a value of REDIS_LOCKS."""
+    if not isinstance(configured, Mapping):
+        return [
+            Problem(
+                NOT_A_DICT,
+                f"REDIS_LOCKS must be a dictionary, not {type(configured).__name__}.",
+                'Write REDIS_LOCKS = {"CONNECTION": "default"}.',
+            )
+        ]
+    unknown = [_unknown(key) for key in configured if key not in ENTRIES]
+    checked = (_bad_value(key, configured[key]) for key in ENTRIES if key in configured)
+    return unknown + [problem for problem in checked if problem is not None]
+
+
+def _unknown(key: object) -> Problem:
+    nearest = difflib.get_close_matches(str(key).upper(), ENTRIES, n=1)
+    known = f"The entries are {', '.join(ENTRIES)}."
+    hint = f"Did you mean {nearest[0]!r}?" if nearest else known
+    return Problem(UNKNOWN_ENTRY, f"REDIS_LOCKS has no entry {key!r}.", hint)
+
+
+def _bad_value(key: str, value: object) -> Problem | None:
+    try:
+        _read(key, value)
+    except (TypeError, ValueError) as error:
+        return Problem(BAD_VALUE, f"{error}.", ENTRIES[key].hint)
+    return None
+
+
+def _read(key: str, value: object) -> object:
+    return ENTRIES[key].read(value, f"REDIS_LOCKS[{key!r}]")
+
+
+@functools.cache
+def get_settings() -> Settings:
+    """The validated settings, built on the first call and kept until they change.
+
+    Raises:
+        ImproperlyConfigured: REDIS_LOCKS is wrong; the text names entry, value and fix.
+    """
+    configured = getattr(django_settings, "REDIS_LOCKS", {})
+    found = problems(configured)
+    if found:
+        raise ImproperlyConfigured(" ".join(str(problem) for problem in found))
+    values = {ENTRIES[key].field: _read(key, value) for key, value in configured.items()}
+    return Settings(**cast("dict[str, Any]", values))
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    if setting == "REDIS_LOCKS":
+        get_settings.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="redis_locks.conf.settings")

@@ -1,0 +1,189 @@
+"""The entries of REDIS_LOCKS: how the value of each is read, and what to say of a wrong one."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from redis_locks.protocol.local_handover import MOST_PASSED
+from redis_locks.values.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
+
+MAX_PREFIX_BYTES = 128
+MAX_REPLICAS = 100
+MAX_PARTITIONS = 16_384
+"""A Redis Cluster has this many hash slots; more partitions would share them."""
+
+
+ERROR_STATUSES = range(400, 600)
+"""The HTTP statuses that a view may answer contention with."""
+
+
+def _connection(value: object, entry: str) -> str:
+    # The value is not shown: it may be a mapping or a URL with a password in it.
+    if not isinstance(value, str):
+        msg = f"{entry} must be a string, not a {type(value).__name__}"
+        raise TypeError(msg)
+    if not value.strip():
+        msg = f"{entry} must not be empty"
+        raise ValueError(msg)
+    return value
+
+
+def _prefix(value: object, entry: str) -> str:
+    if not isinstance(value, str):
+        msg = f"{entry} must be a string, not {value!r}"
+        raise TypeError(msg)
+    unfit = any(c in "{}" or c.isspace() or not c.isprintable() for c in value)
+    if not value or unfit or len(value.encode()) > MAX_PREFIX_BYTES:
+        msg = (
+            f"{entry} must be 1 to {MAX_PREFIX_BYTES} bytes of printable text without "
+            f"spaces or braces, not {value!r}"
+        )
+        raise ValueError(msg)
+    return value
+
+
+def _wait(value: object, entry: str) -> float | None:
+    return wait_seconds(value, argument=entry)
+
+
+def _deadlock_timeout(value: object, entry: str) -> float | None:
+    number = None if value is None else seconds(value, argument=entry)
+    if number is not None and not 0 < number <= MAX_SECONDS:
+        msg = f"{entry} must be greater than 0 and at most a year, not {value!r}"
+        raise ValueError(msg)
+    return number
+
+
+def _lease(value: object, entry: str) -> float:
+    return lease_ms(value, argument=entry) / 1000
+
+
+def _flag(value: object, entry: str) -> bool:
+    if not isinstance(value, bool):
+        msg = f"{entry} must be True or False, not {value!r}"
+        raise TypeError(msg)
+    return value
+
+
+def _flag_or_none(value: object, entry: str) -> bool | None:
+    return None if value is None else _flag(value, entry)
+
+
+def whole_number(lowest: int, highest: int) -> Callable[[object, str], int]:
+    """Return what reads a whole number in that range, of an entry or argument of a given name."""
+
+    def read(value: object, entry: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            msg = f"{entry} must be a whole number, not {value!r}"
+            raise TypeError(msg)
+        if not lowest <= value <= highest:
+            msg = f"{entry} must be from {lowest} to {highest}, not {value!r}"
+            raise ValueError(msg)
+        return value
+
+    return read
+
+
+TELEMETRY: Final = {
+    "opentelemetry": ("opentelemetry.metrics", "opentelemetry-api"),
+    "prometheus": ("prometheus_client", "prometheus-client"),
+}
+"""For what TELEMETRY may name, the module that it imports and the package that has it."""
+
+
+def _telemetry(value: object, entry: str) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        msg = f"{entry} must be a list such as ['prometheus'], not {value!r}"
+        raise TypeError(msg)
+    for name in value:
+        if not isinstance(name, str) or name not in TELEMETRY:
+            msg = f"{entry} may name {' and '.join(map(repr, TELEMETRY))}, not {name!r}"
+            raise ValueError(msg)
+        module, package = TELEMETRY[name]
+        if not _is_installed(module):
+            msg = f"{entry} names {name!r}, but the package {package} is not installed"
+            raise ValueError(msg)
+    return tuple(value)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # what is before the dot
+        return False
+
+
+class Entry(NamedTuple):
+    """One entry: its field of `Settings`, what reads its value or raises, and how to put it right."""
+
+    field: str
+    read: Callable[[object, str], object]
+    hint: str
+
+
+ENTRIES: Mapping[str, Entry] = {
+    "CONNECTION": Entry(
+        "connection",
+        _connection,
+        "Give a CACHES alias, a redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// "
+        "URL, or the dotted path of a callable that returns a redis.Redis or a redis.RedisCluster.",
+    ),
+    "PREFIX": Entry("prefix", _prefix, 'Use a short word such as "redis_locks".'),
+    "WAIT": Entry(
+        "wait",
+        _wait,
+        "Give seconds, 0 to not wait at all, or None to wait for ever.",
+    ),
+    "REQUEST_DEADLINE": Entry(
+        "request_deadline",
+        _wait,
+        "Give the seconds after which a request waits for no lock any more, or None.",
+    ),
+    "LEASE": Entry("lease", _lease, "Give seconds greater than 0, such as 10.0."),
+    "RENEW": Entry("renew", _flag, "True renews holds in the background."),
+    "DEADLOCK_TIMEOUT": Entry(
+        "deadlock_timeout",
+        _deadlock_timeout,
+        "Give the seconds after which a wait looks for a deadlock, or None to look only when told to.",
+    ),
+    "LOG_LOCK_WAITS": Entry(
+        "log_lock_waits",
+        _flag,
+        "True warns in the log of each wait that lasts longer than DEADLOCK_TIMEOUT.",
+    ),
+    "STATISTICS": Entry(
+        "statistics", _flag, "True counts what happens to each lock, for the admin's figures."
+    ),
+    "WARN_ORDER": Entry(
+        "warn_order",
+        _flag_or_none,
+        "True warns in the log of locks taken in opposite orders; None does so if DEBUG is on.",
+    ),
+    "PARTITIONS": Entry(
+        "partitions",
+        whole_number(1, MAX_PARTITIONS),
+        "Leave it at 1 unless the server is a cluster; then 64 is a good number.",
+    ),
+    "REPLICAS": Entry(
+        "replicas",
+        whole_number(0, MAX_REPLICAS),
+        "Give the number of replicas that have to know of a grant before it counts; 0 asks none.",
+    ),
+    "LOCAL_BATCH": Entry(
+        "local_batch",
+        whole_number(0, MOST_PASSED),
+        "Give how often in a row a lock may pass inside a process; 0 asks the server each time.",
+    ),
+    "CONFLICT_STATUS": Entry(
+        "conflict_status",
+        whole_number(ERROR_STATUSES[0], ERROR_STATUSES[-1]),
+        "Give the HTTP status of a view whose lock is held, such as 423 or 409.",
+    ),
+    "TELEMETRY": Entry(
+        "telemetry",
+        _telemetry,
+        "Name where metrics go, and install the package that this needs; [] is nowhere.",
+    ),
+}

@@ -1,0 +1,1 @@
+"""From a setting to a server: which client, which cluster slot, and the backend that runs a lock's commands."""

@@ -1,0 +1,178 @@
+"""One Backend per server and prefix: its drivers and renewers, shared by all locks on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from django.core.signals import setting_changed
+
+from redis_locks.conf.settings import UNSET, Unset, get_settings
+from redis_locks.connections.event_loops import PerLoop
+from redis_locks.drivers.base import Driver
+from redis_locks.protocol.renewal.renewer import Renewer
+from redis_locks.protocol.renewal.tasks import TaskRenewer
+from redis_locks.protocol.renewal.threads import ThreadRenewer
+from redis_locks.values.identity import process_name, process_of
+from redis_locks.values.keys import Group, Keys, holder_channel, index_key, partition_of, set_keys
+
+if TYPE_CHECKING:
+    from redis_locks.drivers.cluster import AsyncClusterDriver
+    from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
+    from redis_locks.drivers.endpoint import Endpoint
+    from redis_locks.drivers.loop_drivers import LoopDrivers
+
+
+class Layout(NamedTuple):
+    """How the keys of locks are spelled."""
+
+    prefix: str
+    partitions: int
+
+
+class Backend:
+    """A server or a cluster, as locks see it. Connects when first used."""
+
+    driver: Driver
+    renewer: Renewer
+    in_cluster = False
+    """Whether a step reaches only the keys of one slot."""
+
+    def __init__(self, endpoint: Endpoint | ClusterEndpoint, prefix: str, partitions: int) -> None:
+        # Not above: they import redis-py, which takes Django's start longer than all of this app, and
+        # many processes, such as `manage.py migrate`, take no lock.
+        from redis_locks.drivers.asynchronous import AsyncDriver
+        from redis_locks.drivers.blocking import BlockingDriver
+        from redis_locks.drivers.cluster import AsyncClusterDriver, BlockingClusterDriver
+        from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
+        from redis_locks.drivers.loop_drivers import LoopDrivers
+        from redis_locks.protocol.renewal.per_node import NodeRenewer
+
+        self.description = endpoint.description
+        self._patient: Renewer | None = None
+        self.layout = Layout(prefix, partitions)
+        self._prefix, self._partitions = self.layout
+        self._loop_drivers: LoopDrivers | PerLoop[AsyncClusterDriver]
+        self._loop_renewer: Callable[[Any], Renewer]
+        if isinstance(endpoint, ClusterEndpoint):
+            self.in_cluster = True
+            driver = BlockingClusterDriver(endpoint, partial(BlockingDriver, prefix=prefix))
+            self.driver = driver
+            self.renewer = NodeRenewer(driver.nodes, lambda: ThreadRenewer(driver))
+            self._loop_drivers = PerLoop(
+                lambda: AsyncClusterDriver(endpoint, partial(AsyncDriver, prefix=prefix)),
+                AsyncClusterDriver.aclose,
+            )
+            self._loop_renewer = lambda each: NodeRenewer(
+                each.nodes, lambda: TaskRenewer(each.for_renewal())
+            )
+        else:
+            self.driver = blocking = BlockingDriver(endpoint, prefix)
+            self.renewer = ThreadRenewer(blocking)
+            self._patient = ThreadRenewer(blocking)
+            self._loop_drivers = LoopDrivers(endpoint, prefix)
+            self._loop_renewer = TaskRenewer
+
+    async def of_loop(self) -> tuple[Driver, Renewer]:
+        """Return the running event loop's driver and renewer."""
+        driver = await self._loop_drivers.get()
+        if driver.renewer is None:
+            driver.renewer = self._loop_renewer(driver)
+        return driver, driver.renewer
+
+    def replicas(self, wanted: int | Unset) -> int:
+        """Return how many replicas have to know of a hold; `wanted` is what its lock says."""
+        return get_settings().replicas if wanted is UNSET else wanted
+
+    def patient(self, driver: Driver) -> Renewer:
+        """Return who renews the holds that replicas have to know of: waiting for them, it delays no others.
+
+        Raises:
+            ValueError: The server is a cluster.
+        """
+        unshared: Any = driver.unshared()
+        if self._patient is not None and not driver.suspends:
+            return self._patient
+        if unshared.renewer is None:
+            unshared.renewer = TaskRenewer(unshared)
+        return cast("Renewer", unshared.renewer)
+
+    def groups(self, names: tuple[str, ...]) -> list[Group]:
+        """Return the scripts' KEYS for a set of locks, with the names, those of each partition apart.
+
+        They come in the order in which every process has to acquire them.
+        """
+        if self._partitions == 1:
+            return [(names, set_keys(self._prefix, 0, names))]
+        by_partition: dict[int, list[str]] = {}
+        for name in names:
+            by_partition.setdefault(partition_of(name, self._partitions), []).append(name)
+        return [
+            (tuple(group), set_keys(self._prefix, partition, tuple(group)))
+            for partition, group in sorted(by_partition.items())
+        ]
+
+    def keys(self, *names: str) -> Keys:
+        """Return the scripts' KEYS for a set of locks that one script is to reach.
+
+        Raises:
+            ValueError: They are not in one partition.
+        """
+        partitions = {partition_of(name, self._partitions) for name in names}
+        if len(partitions) > 1:
+            msg = (
+                f"the locks {', '.join(map(repr, names[:5]))} are in several partitions and cannot "
+                'be reached in one step; take them one by one, or set REDIS_LOCKS["PARTITIONS"] to 1'
+            )
+            raise ValueError(msg)
+        return set_keys(self._prefix, partitions.pop(), names)
+
+    def holder_channel(self, token: str) -> str:
+        """Return the channel on which the process that a token belongs to hears of its end."""
+        return holder_channel(self._prefix, process_of(token))
+
+    @property
+    def own_channel(self) -> str:
+        """The channel to which this process listens while it holds."""
+        return holder_channel(self._prefix, process_name())
+
+    def partitions(self) -> list[Keys]:
+        """Return the KEYS of each partition's index."""
+        return [(index_key(self._prefix, partition),) for partition in range(self._partitions)]
+
+
+known: dict[str | None, Backend] = {}
+"""Those in use, by what they were asked for as."""
+
+
+def backend_for(using: str | None) -> Backend:
+    """Return the backend that `using` names; None means REDIS_LOCKS["CONNECTION"].
+
+    Raises:
+        ImproperlyConfigured: `using` or a setting is wrong.
+    """
+    try:
+        return known[using]
+    except KeyError:
+        # Not above, as in `Backend`.
+        from redis_locks.connections.resolution import resolve
+
+        settings = get_settings()
+        backend = Backend(resolve(using), settings.prefix, settings.partitions)
+        return known.setdefault(using, backend)
+
+
+def described(description: str) -> Backend | None:
+    """Return the backend in use whose server is so described; None if there is none."""
+    return next((b for b in list(known.values()) if b.description == description), None)
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    if setting in {"CACHES", "REDIS_LOCKS"}:
+        for backend in list(known.values()):
+            backend.driver.drop_idle()  # closed now, not by whoever collects garbage
+        known.clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="redis_locks.connections.backends")

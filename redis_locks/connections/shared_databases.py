@@ -1,0 +1,41 @@
+"""Which caches share a database with the locks: their ``clear()`` is FLUSHDB."""
+
+from __future__ import annotations
+
+from django.core.cache import DEFAULT_CACHE_ALIAS, caches
+from django.core.exceptions import ImproperlyConfigured
+
+from redis_locks.connections.cache_clients import clients_of_cache
+from redis_locks.connections.resolution import resolve
+from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
+from redis_locks.drivers.endpoint import Endpoint
+
+
+def caches_beside(spec: str) -> list[str]:
+    """The aliases in CACHES whose ``clear()`` would remove the locks on ``spec``.
+
+    Connects to nothing itself, but calls the callable if ``spec`` is a dotted path. An alias that
+    is there for the locks, so ``spec`` itself but not "default", is nobody's cache.
+
+    Raises:
+        ImproperlyConfigured: ``spec`` cannot be resolved.
+    """
+    database = _database(resolve(spec))
+    return [
+        alias
+        for alias in caches.settings
+        if (alias != spec or alias == DEFAULT_CACHE_ALIAS) and database in _cleared_by(alias)
+    ]
+
+
+def _cleared_by(alias: str) -> set[str]:
+    try:
+        clients = clients_of_cache(alias)
+    except ImproperlyConfigured:  # in memory, or said by whoever uses it
+        return set()
+    return {_database(Endpoint.from_client(client)) for client in clients}
+
+
+def _database(endpoint: Endpoint | ClusterEndpoint) -> str:
+    # Two ways to write it that everybody uses; what other hosts are the same needs a name server.
+    return endpoint.description.replace("://localhost:", "://127.0.0.1:")

@@ -1,0 +1,154 @@
+"""Which locks a call of a function takes: their names, from the call's arguments."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from inspect import Parameter
+
+from asgiref.sync import iscoroutinefunction
+
+from redis_locks.values.keys import validate_name, validate_names
+from redis_locks.values.name_templates import Field, NameTemplate, parse
+
+Names = tuple[str, ...]
+
+Renderer = Callable[[tuple[object, ...], Mapping[str, object]], str]
+"""Gives a lock name for the positional and keyword arguments of one call."""
+
+NamesRenderer = Callable[[tuple[object, ...], Mapping[str, object]], Names]
+"""Gives the names of all locks of one call, valid and each once."""
+
+
+def for_calls_of(function: Callable[..., object], *sources: object) -> NamesRenderer:
+    """How to name the locks of a call of ``function``.
+
+    Args:
+        function: What will be called.
+        *sources: Templates over its parameters; or one callable that gets the call's arguments
+            and returns the name or names; or one None for the function's module and
+            qualified name.
+
+    Raises:
+        TypeError: ``name`` is none of these.
+        ValueError: The template is wrong, or names a parameter that there is not.
+    """
+    name = sources[0]
+    if name is None:
+        fixed = (validate_name(_own_name(function)),)
+        return lambda args, kwargs: fixed  # noqa: ARG005 - a NamesRenderer
+    if all(isinstance(source, str) for source in sources):
+        renderers = [_template_renderer(function, parse(str(source))) for source in sources]
+        if len(renderers) == 1:
+            (only,) = renderers
+            return lambda args, kwargs: (only(args, kwargs),)
+        return lambda args, kwargs: validate_names([render(args, kwargs) for render in renderers])
+    if callable(name) and not isinstance(name, type) and not iscoroutinefunction(name):
+        return functools.partial(_called, name)
+    msg = (
+        f"name must be a template such as 'account:{{account_id}}', a plain callable that "
+        f"returns the name, or None, not {name!r}"
+    )
+    raise TypeError(msg)
+
+
+def _called(
+    name: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> Names:
+    returned = name(*args, **kwargs)
+    if isinstance(returned, list | tuple):
+        return validate_names(returned)
+    return (validate_name(returned, argument="what the name callable returned"),)
+
+
+def _own_name(function: Callable[..., object]) -> str:
+    qualname = getattr(function, "__qualname__", "")
+    if not qualname or "<lambda>" in qualname:
+        msg = f"{function!r} has no name of its own; give redis_lock a name"
+        raise ValueError(msg)
+    return f"{function.__module__}.{qualname}"
+
+
+def signature_of(function: Callable[..., object]) -> inspect.Signature:
+    """The signature by which ``function`` is called.
+
+    A partial that method_decorator makes carries the unbound method as ``__wrapped__``,
+    whose ``self`` is already given; so nothing is followed from a partial.
+    """
+    try:
+        return inspect.signature(
+            function, follow_wrapped=not isinstance(function, functools.partial)
+        )
+    except (TypeError, ValueError):  # something in C without a signature
+        anything = [Parameter("args", Parameter.VAR_POSITIONAL)]
+        return inspect.Signature([*anything, Parameter("kwargs", Parameter.VAR_KEYWORD)])
+
+
+def _template_renderer(function: Callable[..., object], template: NameTemplate) -> Renderer:
+    if not template.fields:
+        fixed = template.render(lambda root: root)
+        return lambda args, kwargs: fixed  # noqa: ARG005 - a Renderer
+    signature = signature_of(function)
+    parts = [
+        part if isinstance(part, str) else _getter(signature, template, part)
+        for part in template.parts
+    ]
+
+    def render(args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
+        # As `NameTemplate.render`, with fewer functions: it is done for each call.
+        texts = [part if isinstance(part, str) else part(args, kwargs) for part in parts]
+        return validate_name("".join(texts))
+
+    return render
+
+
+def _getter(signature: inspect.Signature, template: NameTemplate, field: Field) -> Renderer:
+    """How to find a field's text in a call, without binding the whole signature."""
+    parameter = signature.parameters.get(field.root)
+    if parameter is None and not _takes_any_keyword(signature):
+        raise _no_such_parameter(signature, template, field)
+    if parameter is not None and parameter.kind in _VARIADIC:
+        raise _no_such_parameter(signature, template, field)
+    root = field.root
+    position = _position(signature, root)
+    by_keyword = parameter is None or parameter.kind is not Parameter.POSITIONAL_ONLY
+    default = Parameter.empty if parameter is None else parameter.default
+
+    def get(args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
+        if position is not None and position < len(args):
+            return field.value_in(args[position])
+        if by_keyword and root in kwargs:
+            return field.value_in(kwargs[root])
+        if default is not Parameter.empty:
+            return field.value_in(default)
+        # Most likely the call itself is wrong: then Python's own words are best.
+        signature.bind(*args, **kwargs)
+        msg = f"lock name {template.text!r}: the call gives no argument named {root!r}"
+        raise ValueError(msg)
+
+    return get
+
+
+_VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _position(signature: inspect.Signature, name: str) -> int | None:
+    positional = [p.name for p in signature.parameters.values() if p.kind in _POSITIONAL]
+    return positional.index(name) if name in positional else None
+
+
+def _takes_any_keyword(signature: inspect.Signature) -> bool:
+    return any(p.kind is Parameter.VAR_KEYWORD for p in signature.parameters.values())
+
+
+def _no_such_parameter(
+    signature: inspect.Signature, template: NameTemplate, field: Field
+) -> ValueError:
+    named = [p.name for p in signature.parameters.values() if p.kind not in _VARIADIC]
+    there_are = f"there are: {', '.join(named)}" if named else "it has none"
+    return ValueError(
+        f"lock name {template.text!r}: the field {{{field.text}}} is not a parameter of the "
+        f"function ({there_are})"
+    )

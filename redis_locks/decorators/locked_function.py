@@ -1,0 +1,183 @@
+"""A locked function: what `redis_lock` puts in place of the function it decorates."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import weakref
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.core.exceptions import SynchronousOnlyOperation
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.views import View
+
+from redis_locks.conf.settings import UNSET
+from redis_locks.decorators.atomic_requests import (
+    RequestTransaction,
+    leave_to,
+    refuse_async_transaction,
+)
+from redis_locks.decorators.calls import Names, NamesRenderer, signature_of
+from redis_locks.decorators.responses import anote_queue, label_of, note_queue, request_of
+from redis_locks.exceptions import LockNotAvailable
+from redis_locks.locks.lock import Lock
+
+Args = tuple[Any, ...]
+Kwargs = Mapping[str, Any]
+
+_PLAIN = (HttpResponseBase, type(None), int, str, dict)
+"""What most functions return, and nobody awaits: `isawaitable` takes a tenth of all that is done here."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockedFunction:
+    """A function, how the lock of a call is named, and what contention leads to."""
+
+    function: Callable[..., Any]
+    names_of: NamesRenderer
+    lock_named: Callable[[Names, str | None], Lock]
+    """Makes the lock of one call from its names and a default label."""
+    on_conflict: Callable[[LockNotAvailable, HttpRequest | None, Args, Kwargs], Any]
+    owner: object
+    """The decorator, which takes over the transaction of a view."""
+    using: str | None
+    """The server of the lock."""
+    needs_transaction: bool
+    """Whether the lock is to be taken inside the transaction of a view, not around it."""
+
+    def blocking(self) -> Callable[..., Any]:
+        """The function that holds the lock while a sync function runs."""
+        may_dispatch = getattr(self.function, "__name__", "") == "dispatch"
+
+        @functools.wraps(self.function)
+        def locked(*args: Any, **kwargs: Any) -> Any:
+            if may_dispatch and self._dispatches_async(args):
+                return self._await_locked(args, kwargs)
+            return self._call_locked(args, kwargs)
+
+        leave_to(self._owner(), locked, self.function)
+        return _with_signature(locked, self.function)
+
+    def asynchronous(self) -> Callable[..., Any]:
+        """The coroutine function that holds the lock while a coroutine runs."""
+
+        @functools.wraps(self.function)
+        async def locked(*args: Any, **kwargs: Any) -> Any:
+            return await self._await_locked(args, kwargs)
+
+        return _with_signature(locked, self.function)
+
+    def _owner(self) -> object | None:
+        if self.needs_transaction:
+            return None
+        # Of several locks the innermost opens the transaction: all are released after COMMIT.
+        inner = getattr(self.function, "_non_atomic_requests", None)
+        return getattr(inner, "owner", self.owner)
+
+    def _dispatches_async(self, args: Args) -> bool:
+        """Whether this `dispatch` is that of an async class-based view: a sync function."""
+        bound = self.function
+        if isinstance(bound, functools.partial):  # made by method_decorator
+            bound = bound.func
+        view = getattr(bound, "__self__", args[0] if args else None)
+        return isinstance(view, View) and bool(view.view_is_async)
+
+    def _call_locked(self, args: Args, kwargs: Kwargs) -> Any:
+        request = request_of(args)
+        lock = self._lock(self.names_of(args, kwargs), request)
+        try:
+            hold = lock._enter(UNSET)  # noqa: SLF001 - what raises, and is no block
+        except LockNotAvailable as error:  # ours: the function has not been called yet
+            if request is not None:
+                note_queue(error, lock.names, self.using)
+            outcome = self.on_conflict(error, request, args, kwargs)
+            return _not_awaitable(outcome)
+        # Not a stack of contexts, which would take as long as all else here.
+        try:
+            if request is None:
+                result = self.function(*args, **kwargs)
+            else:
+                with RequestTransaction(request, self.owner, functools.partial(lock.guard, hold)):
+                    result = self.function(*args, **kwargs)
+            if not isinstance(result, _PLAIN) and isawaitable(result):
+                held = ExitStack()  # which releases once
+                held.push(hold)
+                return hold_until_done(result, held)
+        except BaseException as error:
+            hold.__exit__(type(error), error, error.__traceback__)
+            raise
+        hold.__exit__(None, None, None)
+        return result
+
+    async def _await_locked(self, args: Args, kwargs: Kwargs) -> Any:
+        request = request_of(args)
+        refuse_async_transaction(request, self.owner)
+        lock = self._lock(await self._anames_of(args, kwargs), request)
+        async with AsyncExitStack() as held:
+            try:
+                await held.enter_async_context(lock.hold())
+            except LockNotAvailable as error:
+                if request is not None:
+                    await anote_queue(error, lock.names, self.using)
+                outcome = self.on_conflict(error, request, args, kwargs)
+                return await outcome if isawaitable(outcome) else outcome
+            result = self.function(*args, **kwargs)
+            return await result if isawaitable(result) else result
+
+    async def _anames_of(self, args: Args, kwargs: Kwargs) -> Names:
+        try:
+            return self.names_of(args, kwargs)
+        except SynchronousOnlyOperation:
+            # The name needs the database, as {request.user.pk} does.
+            return await sync_to_async(self.names_of)(args, kwargs)
+
+    def _lock(self, names: Names, request: HttpRequest | None) -> Lock:
+        return self.lock_named(names, None if request is None else label_of(request))
+
+
+def _with_signature(locked: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    # Celery and others read the attribute; they do not follow __wrapped__.
+    locked.__signature__ = signature_of(function)  # type: ignore[attr-defined]
+    return locked
+
+
+def _not_awaitable(outcome: Any) -> Any:
+    if isawaitable(outcome):
+        getattr(outcome, "close", lambda: None)()
+        msg = "on_conflict of a sync function must not be async; give a plain function"
+        raise TypeError(msg)
+    return outcome
+
+
+def hold_until_done(result: Awaitable[Any], held: ExitStack) -> Awaitable[Any]:
+    """What a sync function returned instead of a value, with its lock held until it is done."""
+    if isinstance(result, asyncio.Future):
+        # A task runs by itself; its caller may want to cancel the very object.
+        result.add_done_callback(lambda task: _release_elsewhere(task, held))
+        return result
+    awaiting = _await_and_release(result, held)
+    # A coroutine that nobody awaits never gets to its end.
+    weakref.finalize(awaiting, held.close)
+    return awaiting
+
+
+def _release_elsewhere(task: asyncio.Future[Any], held: ExitStack) -> None:
+    task.get_loop().run_in_executor(None, held.close)
+
+
+async def _await_and_release(result: Awaitable[Any], held: ExitStack) -> Any:
+    # Releasing blocks for a round trip: not in the event loop's thread.
+    leave = sync_to_async(held.__exit__, thread_sensitive=False)
+    try:
+        value = await result
+    except BaseException as error:
+        await leave(type(error), error, error.__traceback__)
+        raise
+    await leave(None, None, None)
+    return value

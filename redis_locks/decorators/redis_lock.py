@@ -1,0 +1,284 @@
+"""`redis_lock`: a lock for a function, a view or a block."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, overload
+
+from asgiref.sync import iscoroutinefunction
+from django.http import HttpRequest
+
+from redis_locks.conf.settings import UNSET, Unset
+from redis_locks.conf.validation import ERROR_STATUSES
+from redis_locks.decorators.calls import for_calls_of
+from redis_locks.decorators.locked_function import LockedFunction
+from redis_locks.decorators.responses import conflict_response
+from redis_locks.decorators.task_queues import (
+    DjangoTaskT,
+    is_django_task,
+    refuse_task,
+    requeue,
+    with_function,
+)
+from redis_locks.exceptions import LockNotAvailable
+from redis_locks.locks.lock import (
+    Lock,
+    Mode,
+)
+from redis_locks.locks.reads import Command, packed_reads
+from redis_locks.locks.scope import ScopeName
+from redis_locks.values.name_templates import in_block
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+OnConflict = Literal["raise", "skip", "retry"] | Callable[..., Any]
+
+_BARE = "@redis_lock needs parentheses: write @redis_lock() or @redis_lock('name')"
+
+
+class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so it reads like a function
+    """A lock that also decorates: each call of the function holds the lock while it runs.
+
+    Works on sync and async functions, methods and views. As a block (``with``,
+    ``async with``) and with ``acquire`` it is the `Lock` of that very name.
+
+    Args:
+        name: On a function: a template over its parameters, ``"account:{account_id}"`` or
+            ``"user:{request.user.pk}"``; or a callable that gets the call's arguments and
+            returns the name, or several names as a list or tuple; or None for the function's
+            module and qualified name. In a block: the name, such as an f-string; literal braces are
+            doubled, as in a template, and fields are an error. `Lock` takes any text as it is, so
+            use that for names made of what others type.
+        *more: Templates or names of further locks, acquired with it all at once or not at all.
+        mode: "exclusive", or "shared" with other shared holders.
+        wait: Seconds to wait while somebody else holds it. 0: do not wait. None: for ever.
+        lease: Seconds a hold lives unless renewed or extended.
+        renew: Whether a hold is renewed in the background while it is held.
+        using: The server: a CACHES alias, a URL or a dotted path.
+        label: What the holder runs, for people; None is "GET /path" for a view, else the
+            function's module and qualified name.
+        scope: "auto", "block" or "transaction": until when a hold is kept; see `Lock`. Under
+            ATOMIC_REQUESTS a view's lock is around the transaction; with "transaction" in it.
+        database: The alias of the database whose transactions count.
+        commit_guard: Whether a hold kept by a transaction is verified just before COMMIT.
+        reentrant: Whether a thread or task that holds the lock may take it again; see `Lock`. With
+            True, a locked function may call itself.
+        crash_release: Whether the lock is free half a second after the holder's process has ended; see `Lock`.
+        replicas: How many replicas have to acknowledge a grant before it counts; see `Lock`.
+        on_conflict: What a call does when somebody else holds the lock. "raise": raise
+            LockNotAvailable or LockTimeout. "skip": return None without calling the
+            function. "retry": in a Celery task, queue the task again with a growing, jittered
+            pause, as often as its ``max_retries`` allows; elsewhere raise. A callable: return
+            what ``on_conflict(error, *args, **kwargs)`` returns (awaited, for an async
+            function). None: answer with `conflict_status` and Retry-After when the first or
+            second positional argument is a request, else raise. A helper that gets a request
+            but is no view wants "raise".
+        conflict_status: HTTP status of that answer; None is REDIS_LOCKS["CONFLICT_STATUS"].
+
+        read: In a block: Redis commands that only read, answered in `Hold.read`; see `Lock`.
+
+    Raises:
+        TypeError: An argument, or what is decorated, has the wrong type.
+        ValueError: An argument is out of range, or the template is wrong.
+    """
+
+    def __init__(
+        self,
+        name: str | Callable[..., str | Sequence[str]] | None = None,
+        *more: str,
+        mode: Mode = "exclusive",
+        wait: float | Unset | None = UNSET,
+        lease: float | Unset = UNSET,
+        renew: bool | Unset = UNSET,
+        using: str | None = None,
+        label: str | None = None,
+        scope: ScopeName = "auto",
+        database: str = "default",
+        commit_guard: bool = True,
+        reentrant: bool = True,
+        crash_release: bool = False,
+        replicas: int | Unset = UNSET,
+        on_conflict: OnConflict | None = None,
+        conflict_status: int | None = None,
+        read: Iterable[Command] = (),
+    ) -> None:
+        self._reads = packed_reads(read)
+        self._sources = (name, *more)
+        self._named_by_call = name is None or callable(name)
+        if not self._named_by_call or more:
+            self._set_names(self._sources)
+        self._braces = False
+        for each in self._sources:
+            if isinstance(each, str) and ("{" in each or "}" in each):
+                self._braces = True
+        hold = (wait, lease, renew, using, label)
+        self._set_options(
+            *hold, mode, scope, database, commit_guard, reentrant, crash_release, replicas
+        )
+        if self._named_by_call:
+            _check_name_callable(name)
+        if on_conflict is not None or conflict_status is not None:
+            _check_conflict(on_conflict, conflict_status)
+        self._on_conflict = on_conflict
+        self._conflict_status = conflict_status
+        for_functions = on_conflict is not None or conflict_status is not None
+        self._is_unnamed = self._named_by_call or self._braces or for_functions
+
+    @overload
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]: ...
+
+    @overload
+    def __call__(self, function: DjangoTaskT) -> DjangoTaskT: ...
+
+    def __call__(self, function: Any) -> Any:
+        """The function, holding the lock while it runs; its signature stays the same."""
+        if is_django_task(function):
+            return with_function(function, self(function.func))
+        refuse_task(function, repr(self))
+        _check_function(function)
+        if self._reads:
+            msg = "read is for a block, whose hold has the replies: with redis_lock(...) as hold"
+            raise TypeError(msg)
+        is_async = iscoroutinefunction(function) or iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - the method, not whether there is one
+        )
+        if is_async:
+            self._scope.refuse_async()
+        own_label = _own_label(function)
+        template = own_label if self._named_by_call else ", ".join(map(str, self._sources))
+
+        pattern = Lock("named by each call")
+        its = vars(pattern)
+        its.update((each, own) for each, own in vars(self).items() if each in its)
+        pattern._template = template  # noqa: SLF001 - only calls have one
+
+        def lock_named(names: tuple[str, ...], label: str | None) -> Lock:
+            return pattern.renamed(names, self._label or label or own_label)
+
+        locked = LockedFunction(
+            function=function,
+            names_of=for_calls_of(function, *self._sources),
+            lock_named=lock_named,
+            on_conflict=self._conflict,
+            owner=self,
+            using=self._using,
+            needs_transaction=self._scope.name == "transaction",
+        )
+        return locked.asynchronous() if is_async else locked.blocking()
+
+    @property
+    def name(self) -> str:
+        """The name of the lock in a block.
+
+        Raises:
+            TypeError: It has none: its name depends on the call.
+        """
+        self._require_name()
+        return self._name
+
+    def __repr__(self) -> str:
+        sources = () if self._sources == (None,) else self._sources
+        return f"{type(self).__name__}({', '.join(map(repr, sources))})"
+
+    def _require_name(self) -> None:
+        if self._named_by_call:
+            msg = f"{self!r} names its lock after a function; a block needs redis_lock('name')"
+            raise TypeError(msg)
+        if self._on_conflict is not None or self._conflict_status is not None:
+            msg = "on_conflict and conflict_status are for functions; a block raises on contention"
+            raise TypeError(msg)
+        if self._braces:
+            self._set_names(
+                map(in_block, map(str, self._sources))
+            )  # the same, should two threads come at once
+            self._braces = self._is_unnamed = False
+
+    def _conflict(
+        self,
+        error: LockNotAvailable,
+        request: HttpRequest | None,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        if self._on_conflict == "skip":
+            return None
+        if self._on_conflict == "retry":
+            requeue(error)
+        if callable(self._on_conflict):
+            return self._on_conflict(error, *args, **kwargs)
+        if self._on_conflict == "raise" or request is None:
+            raise error
+        return conflict_response(error, self._conflict_status)
+
+
+def _check_name_callable(name: object) -> None:
+    if inspect.isclass(name) or iscoroutinefunction(name) or _is_being_defined(name):
+        raise TypeError(_BARE)
+
+
+def _is_being_defined(name: object) -> bool:
+    """Whether ``name`` is a module's function that the module does not have yet.
+
+    So it is just being decorated, by a ``@redis_lock`` without parentheses: a function that
+    is passed as the name is there already.
+    """
+    if not inspect.isfunction(name) or not name.__qualname__.isidentifier():
+        return False
+    if hasattr(name, "__wrapped__"):  # its globals are those of the wrapper's module
+        return False
+    return name.__globals__.get(name.__name__) is not name
+
+
+def _check_conflict(on_conflict: object, conflict_status: object) -> None:
+    if (
+        on_conflict is not None
+        and on_conflict not in ("raise", "skip", "retry")
+        and not callable(on_conflict)
+    ):
+        msg = (
+            f"on_conflict must be 'raise', 'skip', 'retry', a callable or None, not {on_conflict!r}"
+        )
+        raise TypeError(msg) if not isinstance(on_conflict, str) else ValueError(msg)
+    if conflict_status is None:
+        return
+    if isinstance(conflict_status, bool) or not isinstance(conflict_status, int):
+        msg = f"conflict_status must be a whole number such as 409, not {conflict_status!r}"
+        raise TypeError(msg)
+    if conflict_status not in ERROR_STATUSES:
+        msg = f"conflict_status must be from 400 to 599, not {conflict_status}"
+        raise ValueError(msg)
+    if on_conflict is not None:
+        msg = "give either on_conflict or conflict_status: with on_conflict there is no answer of ours"
+        raise ValueError(msg)
+
+
+def _check_function(function: object) -> None:
+    if inspect.isclass(function):
+        _refuse(
+            f"the class {function.__name__}",
+            "for a view use RedisLockMixin or @method_decorator(redis_lock(...), name='dispatch')",
+        )
+    if isinstance(function, (classmethod, staticmethod)):
+        _refuse(
+            f"a {type(function).__name__}",
+            f"write @{type(function).__name__} above @redis_lock(...)",
+        )
+    if not callable(function):
+        _refuse(f"{function!r}", f"it is not a function ({_BARE})")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        _refuse(
+            f"the generator function {function!r}",
+            "it would be released before the first item: use a `with redis_lock(...)` block inside",
+        )
+
+
+def _refuse(what: str, advice: str) -> NoReturn:
+    msg = f"redis_lock cannot decorate {what}: {advice}"
+    raise TypeError(msg)
+
+
+def _own_label(function: Callable[..., object]) -> str | None:
+    qualname = getattr(function, "__qualname__", None)
+    return f"{function.__module__}.{qualname}" if qualname else None

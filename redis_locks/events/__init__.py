@@ -1,0 +1,1 @@
+"""What happens to locks, told to the log, the statistics and Django's signals; `apps` connects it."""

@@ -1,0 +1,117 @@
+"""Pass what the core tells to the log, to the statistics and to the receivers of Django signals."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Final, Protocol
+
+from redis_locks.conf.settings import get_settings
+from redis_locks.events import log_lines
+from redis_locks.events.log_lines import LEVELS
+from redis_locks.protocol import lock_events
+from redis_locks.protocol.lock_events import Kind, LockEvent
+from redis_locks.signals import LOCK_SIGNALS
+
+logger = logging.getLogger("redis_locks")
+
+_special = type(logger).isEnabledFor is not logging.Logger.isEnabledFor
+_levels: dict[int, bool] = {} if _special else getattr(logger, "_cache", {})
+"""Where logging keeps what `isEnabledFor` has said, until a level is set anywhere; empty if somebody does so otherwise."""
+
+
+FREQUENT: Final = frozenset({"acquired", "contended"})
+"""The kinds of which a process may have thousands a second."""
+
+_NOTED: Final = frozenset({"lost", "timed_out", "deadlock"})
+
+_KINDS: Final = {
+    kind: (signal, LEVELS[kind], kind in FREQUENT, kind in _NOTED)
+    for kind, signal in LOCK_SIGNALS.items()
+}
+"""Of each kind that has a signal: that, the level of the log, and which of the two above it is."""
+
+
+class Statistics(Protocol):
+    """What counts beside the log and the signals, and never blocks."""
+
+    pending: deque[tuple[str, Kind, tuple[str, ...], float]]
+    """What it has yet to count: servers, kinds, names and seconds."""
+    most: int
+    """How much that may be before it is to catch up."""
+    full: set[tuple[str, str]]
+    """The servers and names of which it has enough events of the frequent kinds for now."""
+
+    def catch_up(self) -> None:
+        """Count what is pending."""
+
+    def listens(self, kind: Kind) -> bool:
+        """Return whether it takes events of this kind."""
+
+    def take(self, event: LockEvent) -> None:
+        """Take an event, whether it wanted it or somebody else did."""
+
+
+class Teller:
+    """The observer of a Django process. An event is made only if somebody wants it."""
+
+    def __init__(self, statistics: Statistics | None = None) -> None:
+        self.statistics = statistics
+        """Where to count, if anywhere."""
+
+    def listens(self, kind: Kind) -> bool:
+        """Return whether a receiver is connected, or the log or the statistics take events of this kind."""
+        its = self.statistics
+        return (its is not None and its.listens(kind)) or self._told(kind)
+
+    def _told(self, kind: Kind) -> bool:
+        if kind == "waiting":  # for the log only
+            return get_settings().log_lock_waits and logger.isEnabledFor(LEVELS[kind])
+        return bool(LOCK_SIGNALS[kind].receivers) or logger.isEnabledFor(LEVELS[kind])
+
+    def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
+        """Have it counted, and return whether somebody wants the whole event."""
+        # All in one function, as each lock calls it two or three times.
+        known = _KINDS.get(kind)
+        if known is None:
+            return self._told(kind)
+        signal, level, frequent, noted = known
+        wanted = signal.receivers or (
+            _levels.get(level) is not False and logger.isEnabledFor(level)
+        )
+        its = self.statistics
+        if its is not None and get_settings().statistics:
+            pending = its.pending
+            pending.append((server, kind, names, seconds))
+            if len(pending) >= its.most:
+                its.catch_up()
+            if noted or (frequent and (server, names[0]) not in its.full):
+                return True
+        return bool(wanted)
+
+    async def tell(self, event: LockEvent, *, task: bool) -> None:
+        """Log the event and send its signal. Suspends only if `task`; raises no Exception."""
+        try:
+            log_lines.log(event)
+            its = self.statistics
+            if its is not None and its.listens(event.kind):
+                its.take(event)
+            signal = LOCK_SIGNALS.get(event.kind)
+            if signal is None or not signal.receivers:
+                return
+            if task:
+                await signal.asend_robust(sender=LockEvent, event=event)
+            else:
+                signal.send_robust(sender=LockEvent, event=event)
+        except Exception:
+            # An async receiver in blocking code under a running event loop cannot be called.
+            logger.exception("Telling that lock %r %s failed", event.name, event.kind)
+
+
+teller: Final = Teller()
+"""That of this process."""
+
+
+def start() -> None:
+    """Have the core tell this process's log and receivers."""
+    lock_events.observer = teller

@@ -1,0 +1,100 @@
+"""`FencedModel`: rows that refuse a write under a hold older than the last one that touched them.
+
+A hold can end without its holder noticing in time: a process that was stopped past its lease
+goes on where it was. Redis cannot stop its late write, but the row can: it keeps the fencing
+token of the last hold that touched it, and a write with a smaller one matches no row. To read
+under a hold is to touch: a late write between its read and its write would be overwritten.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import models
+
+from redis_locks.fencing.fenced_rows import (
+    FENCE,
+    FencedQuerySet,
+    FencedRows,
+    fencing_token_of,
+    owner_of,
+    stale_hold,
+)
+from redis_locks.locks.hold import Hold
+
+__all__ = ["FencedManager", "FencedModel", "FencedQuerySet", "FencedRows"]
+
+FencedManager = models.Manager.from_queryset(FencedQuerySet)
+
+
+class FencedModel(models.Model):
+    """A row that keeps the fencing token of the last hold that touched it.
+
+    Read with ``Model.objects.fenced(hold).get(...)``: that gives the row the fencing token first.
+    It, ``save(hold=hold)`` and ``Model.objects.fenced(hold).update(...)`` raise `StaleHold` if the
+    hold is lost or a later hold of the lock has touched the row in one of these ways. After any
+    other read, the late write of an older hold is accepted until the first write, which then
+    overwrites it. All writes of a row must be under the same lock, for the fencing tokens of
+    different locks are not in one order. A write without a hold is not checked and leaves the
+    fence as it is.
+    """
+
+    _fencing_token: int | None = None
+    """That of the hold under which it is being saved."""
+
+    fence = models.BigIntegerField(default=0, editable=False)
+    """The greatest fencing token of a hold that touched this row."""
+
+    objects = FencedManager()
+
+    class Meta:
+        abstract = True
+
+    def save(self, *args: Any, hold: Hold | int | None = None, **kwargs: Any) -> None:
+        """Save, under `hold` if one is given (or its fencing token).
+
+        Raises:
+            StaleHold: The hold is lost (found without asking anybody), or a later hold read, wrote or
+                deleted the row. Nothing is saved.
+        """
+        if hold is None:
+            super().save(*args, **kwargs)
+            return
+        token = fencing_token_of(hold)
+        before, outer = self.fence, self._fencing_token  # a handler of post_save may save again
+        self.fence = self._fencing_token = token
+        fields = kwargs.get("update_fields")
+        if fields:
+            kwargs["update_fields"] = {*fields, FENCE}
+        try:
+            super().save(*args, **kwargs)
+        except BaseException:
+            self.fence = before
+            raise
+        finally:
+            self._fencing_token = outer
+
+    async def asave(self, *args: Any, hold: Hold | int | None = None, **kwargs: Any) -> None:
+        """Save; see `save`."""
+        await sync_to_async(self.save)(*args, hold=hold, **kwargs)
+
+    def _do_update(
+        self, base_qs: Any, using: Any, pk_val: Any, values: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Match no row that a later hold touched. The condition stands in the UPDATE itself."""
+        token = self._fencing_token
+        if base_qs.model is not owner_of(type(self)):
+            # The table of a parent or child; the one with the fence refuses for all, in one transaction.
+            return super()._do_update(base_qs, using, pk_val, values, *args, **kwargs)
+        if token is None:
+            values = [value for value in values if value[0].name != FENCE]
+            return super()._do_update(base_qs, using, pk_val, values, *args, **kwargs)
+        fresh = base_qs.filter(fence__lte=token)
+        updated = super()._do_update(fresh, using, pk_val, values, *args, **kwargs)
+        if not updated:
+            written = base_qs.filter(pk=pk_val).values_list(FENCE, flat=True).first()
+            if written is not None or not self._state.adding:
+                # Inserted again, a row that a later hold deleted would be back.
+                raise stale_hold(base_qs.model, pk_val, written, token)
+        return updated

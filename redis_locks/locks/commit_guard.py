@@ -1,0 +1,80 @@
+"""The commit guard: whether holds outlive the COMMIT that is about to be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import monotonic
+from typing import Final
+
+from redis_locks import scripts
+from redis_locks.connections.backends import Backend
+from redis_locks.drivers.base import Link, run_blocking
+from redis_locks.exceptions import LockLost
+from redis_locks.locks.hold import Hold
+from redis_locks.protocol import replication, store
+
+MARGIN: Final = 1.0
+"""Seconds of its lease that a hold must have left for COMMIT; a tenth of a lease below 10 s."""
+
+
+def verify(holds: Sequence[Hold]) -> None:
+    """Return if all holds are held now and for a while; renew those that are renewed.
+
+    Blocks for one round trip for each server. A lease that is not renewed is not extended.
+
+    Raises:
+        LockLost: A hold is lost, or its lease ends within the margin.
+        LockBackendError: Redis could not be asked.
+    """
+    by_backend: dict[Backend, list[Hold]] = {}
+    for hold in holds:
+        hold.check()
+        by_backend.setdefault(hold._backend, []).extend(hold.parts)  # noqa: SLF001 - the guard is part of a hold
+    for backend, of_backend in by_backend.items():
+        run_blocking(_verify(backend, of_backend))
+
+
+async def _verify(backend: Backend, holds: list[Hold]) -> None:
+    for hold in holds:
+        await hold._restate(backend.driver)  # noqa: SLF001 - as above
+    sent = monotonic()
+
+    async def ask(link: Link) -> list[int | None]:
+        leases = [hold._lease for hold in holds]  # noqa: SLF001 - as above
+        calls = [
+            store.extend_call(lease.keys, lease.token, lease.lease_ms if lease.renews else 0)
+            for lease in leases
+        ]
+        replicated = any(lease.request.replicas for lease in leases)
+        script = scripts.CONFIRM if replicated else scripts.EXTEND
+        replies = await link.call_many(script, calls)
+        replies = await replication.acknowledged(backend.driver, link, leases, replies)
+        return [_left(hold, reply) for hold, reply in zip(holds, replies, strict=True)]
+
+    lefts, _ = await holds[0]._persist(backend.driver, ask)  # noqa: SLF001 - as above
+    for hold, left in zip(holds, lefts, strict=True):
+        _judge(hold, left, sent)
+
+
+def _left(hold: Hold, reply: object) -> int | None:
+    if isinstance(reply, Exception):
+        raise reply
+    return store.extend_reply(reply, hold.token)
+
+
+def _judge(hold: Hold, left: int | None, sent: float) -> None:
+    lease = hold._lease  # noqa: SLF001 - as above
+    if left is None:
+        lease.lost = True
+    elif not lease.is_over():
+        lease.deadline = max(lease.deadline, sent + left / 1000)
+    if left is None or hold.is_lost:
+        msg = f"Lock {hold.name!r} was lost before COMMIT: the transaction is rolled back"
+        raise LockLost(msg)
+    remaining = sent + left / 1000 - monotonic()
+    if remaining < min(MARGIN, lease.lease_ms / 10_000):
+        msg = (
+            f"The lease of lock {hold.name!r} ends in {remaining:.3f} s, too soon for COMMIT: "
+            "the transaction is rolled back. Renew it, or use a longer lease"
+        )
+        raise LockLost(msg)

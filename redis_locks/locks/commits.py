@@ -1,0 +1,154 @@
+"""Commands that are queued for `Hold.commit`: taken out of a redis-py pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+from redis_locks.drivers.base import Driver
+from redis_locks.drivers.wire import IN_BYTES, to_bytes
+from redis_locks.values.keys import Keys
+
+if TYPE_CHECKING:
+    from redis_locks.connections.cluster_pipelines import QueuedOnCluster
+
+Commands = list[list[bytes]]
+
+Queued: TypeAlias = "QueuedOnCluster | QueuedOnServer"
+
+MAX_WORDS = 7000
+"""Most words of one command: what Lua can take apart at once."""
+
+
+async def require(queued: Queued, driver: Driver, keys: Keys) -> None:
+    """Raise unless what is queued can be sent to the node of `driver` that has a lock's `keys`.
+
+    A pipeline of a cluster client may ask its server for the keys of commands.
+
+    Raises:
+        ValueError: It belongs to another server, database or cluster, watches keys, or has a command
+            that is for another slot of the cluster than the lock.
+        LockBackendError: A cluster could not be asked for a command's keys.
+    """
+    if queued.watches:
+        msg = "pipe watches keys; the lock takes the place of WATCH, so leave watch() out"
+        raise ValueError(msg)
+    await queued.require(driver, keys)
+
+
+def commands_of(queued: Queued) -> Commands:
+    """Return the commands, as bytes; of a cluster's pipeline once it has passed `require`.
+
+    Raises ValueError if one cannot be part of a script.
+    """
+    in_bytes = queued.in_bytes.get
+
+    def encode(word: object) -> bytes:
+        return to_bytes(queued.encode(word))  # redis-py leaves a memoryview as it is
+
+    commands: Commands = []
+    for name, *words in queued.arguments:
+        command = [
+            *(_named if type(name) is str else _spelled)(name),
+            *[in_bytes(type(word), encode)(word) for word in words],
+        ]
+        if len(command) > MAX_WORDS:
+            msg = f"a command of a commit may have {MAX_WORDS} words, not {len(command)}: split it"
+            raise ValueError(msg)
+        commands.append(command)
+    return commands
+
+
+def _spelled(name: Any) -> list[bytes]:
+    """Return the words of the name of a command: redis-py writes some as one, such as "XGROUP CREATE"."""
+    words = to_bytes(name).split()
+    if not words:
+        msg = f"a command of a commit needs a name, not {name!r}"
+        raise ValueError(msg)
+    command = words[0].upper()
+    if command.startswith(_SCRIPTS) or command in _ELSEWHERE:
+        why = (
+            "which ends in the database of the lock; use a lock and a pipeline of the other one"
+            if command in _ELSEWHERE
+            else "which is a script itself; queue its commands instead"
+        )
+        msg = f"{command.decode(errors='replace')} cannot be part of a commit, {why}"
+        raise ValueError(msg)
+    return words
+
+
+_named = lru_cache(maxsize=256)(_spelled)
+
+
+def queue_of(pipe: Any) -> Queued:
+    """Return what is queued in what ``client.pipeline()`` returned, of redis-py or redis.asyncio.
+
+    Raises TypeError if that is no pipeline.
+    """
+    stack, pool = getattr(pipe, "command_stack", None), getattr(pipe, "connection_pool", None)
+    if stack is not None and pool is not None:
+        return QueuedOnServer(pipe, stack, pool)
+    # Not above: redis-py is imported when a connection is, for start-up's sake.
+    from redis_locks.connections.cluster_pipelines import KINDS, QueuedOnCluster
+
+    if isinstance(pipe, KINDS):
+        return QueuedOnCluster(pipe)
+    msg = f"pipe must be what client.pipeline() returned, not {pipe!r}"
+    raise TypeError(msg)
+
+
+class QueuedOnServer:
+    """The commands of a pipeline of a single server's client."""
+
+    def __init__(self, pipe: Any, stack: Any, pool: Any) -> None:
+        self._pipe = pipe
+        self.server, self.encode, self.in_bytes = _pools.get(pool) or _known(pool)
+        self.arguments = [arguments for arguments, _ in stack]
+        self.watches = bool(getattr(pipe, "watching", False))
+
+    async def require(self, driver: Driver, keys: Keys) -> None:  # noqa: ARG002 - one server has all keys
+        """Raise ValueError unless it is the server of `driver`."""
+        if self.server != driver.description:
+            msg = f"pipe belongs to {self.server}, but the lock is on {driver.description}: one step needs one server"
+            raise ValueError(msg)
+
+    def empty(self) -> None:
+        """Empty the pipeline."""
+        self._pipe.command_stack.clear()
+        self._pipe.explicit_transaction = False  # so that `multi()` may be called again
+
+
+Encode = Callable[[Any], bytes]
+
+_Known = tuple[str, Encode, Mapping[type, Encode]]
+
+_pools: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
+"""The server of each connection pool, as text for people; what turns a word into bytes as its clients do; and
+what does the same for words of some types in less time."""
+
+
+def _known(pool: Any) -> _Known:
+    from redis._parsers import Encoder
+
+    from redis_locks.drivers.endpoint import Endpoint
+
+    encoder = pool.get_encoder()
+    in_bytes: Mapping[type, Encode] = {}
+    if type(encoder) is Encoder:
+        codec = encoder.encoding, encoder.encoding_errors
+        # `str.encode` does the same for the usual one, in a third of the time.
+        in_bytes = (
+            IN_BYTES
+            if codec == ("utf-8", "strict")
+            else {**IN_BYTES, str: methodcaller("encode", *codec)}
+        )
+    known = _pools[pool] = Endpoint.from_pool(pool).description, encoder.encode, in_bytes
+    return known
+
+
+_SCRIPTS: Final = (b"EVAL", b"FCALL", b"SCRIPT")
+_ELSEWHERE: Final = frozenset((b"SELECT", b"SWAPDB"))
+"""Commands after which the release would look for the lock in another database."""

@@ -1,0 +1,558 @@
+"""`Lock`, the description of a lock, and how it is acquired: in a transaction, nested, by partition, or anew."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Literal
+
+from redis_locks.conf.settings import UNSET, Settings, Unset, get_settings
+from redis_locks.connections.backends import Backend
+from redis_locks.drivers.base import Driver, run_blocking
+from redis_locks.exceptions import LockError
+from redis_locks.locks import partitions
+from redis_locks.locks.contention import not_available
+from redis_locks.locks.held_until_commit import Taken
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.nesting import reenter
+from redis_locks.locks.open_blocks import OpenBlocks
+from redis_locks.locks.options import checked
+from redis_locks.locks.reads import Command, packed_reads, require_slot
+from redis_locks.locks.reads import checked as checked_replies
+from redis_locks.locks.runtime import Side
+from redis_locks.locks.scope import Scope, ScopeName
+from redis_locks.locks.timeouts import bounded, bounds
+from redis_locks.protocol import acquire, local_handover, lock_events, replication
+from redis_locks.protocol.acquire import Won
+from redis_locks.protocol.leases import Lease, tell_acquired
+from redis_locks.protocol.ownership import Tenure
+from redis_locks.protocol.store import Refused, Request
+from redis_locks.values import identity
+from redis_locks.values.durations import wait_seconds
+from redis_locks.values.identity import note_unconfirmed, session, task_unit
+from redis_locks.values.keys import Group, Keys, validate_names
+
+Mode = Literal["exclusive", "shared"]
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """How the locks of one partition are asked for on one server, as the settings are now: worked out once."""
+
+    settings: Settings
+    backend: weakref.ref[Backend]
+    """Not kept alive: other settings make another one."""
+    names: tuple[str, ...]
+    keys: Keys
+    lease_ms: int
+    renews: bool
+    replicas: int
+
+
+class Lock:
+    """A lock, or a set of locks, described: safe at import time, shared by threads and tasks.
+
+    It holds no token; each `acquire`, `with` or `async with` makes a fresh `Hold`.
+
+    Several locks are acquired all at once or not at all: while it waits, the set holds none of
+    them. Two sets never deadlock each other, whatever the order of their names. With more than
+    one partition (REDIS_LOCKS["PARTITIONS"]), those of each are acquired so, one after another.
+
+    Args:
+        name: 1 to 512 bytes of UTF-8. Equal names on the same server are the same lock.
+        *more: Names of further locks of the set, up to 1000 in all; a repeated name counts once.
+        mode: "exclusive": alone. "shared": beside other shared holders, but no exclusive one.
+            A waiting exclusive one is not overtaken by shared ones that come later.
+        wait: Seconds to wait while somebody else holds it. 0: do not wait. None: for ever.
+        lease: Seconds a hold lives unless renewed or extended; 0.01 to one year.
+        renew: Whether a hold is renewed in the background while it is held.
+        using: The server: a CACHES alias, a URL or a dotted path; None is REDIS_LOCKS["CONNECTION"].
+        label: What the holder runs, for people; None is the command of this process.
+        read: Redis commands that only read, such as ``[("HGET", "account:1", "money")]``. They
+            travel with the acquire and run once the lock is held; `Hold.read` has the replies.
+        scope: "auto": a hold taken inside ``atomic()`` is kept until that transaction, or the
+            savepoint (a nested ``atomic()``) it is taken in, ends; in the same transaction the lock
+            is taken once, as a row lock is. Any other hold ends with its block. "block": every hold does.
+            "transaction": as "auto", but taking it outside a transaction raises. Async code has
+            no transactions: its holds end with their block.
+        database: The alias of the database whose transactions count.
+        commit_guard: Whether a hold kept by a transaction is verified just before COMMIT. If it
+            is lost, or its lease ends within a second (or a tenth of the lease, if that is
+            less), the transaction is rolled back and LockLost raised.
+        reentrant: Whether a thread or task that holds the lock may take it again: it gets a
+            nested hold at once, with the same fencing token, and the last of them to be released releases the
+            lock. Asking for "exclusive" inside "shared" upgrades the hold, until its end. If
+            False, taking it again raises LockError at once. Other threads and tasks wait in any case, one that
+            the holder started included.
+        crash_release: Whether the lock is free within half a second of the end of the holder's process, however
+            long its lease: whoever waits or comes sees that the process listens no more, four times a second.
+            A holder that is cut off from Redis for a moment loses the lock as well, and is told. For exclusive locks on one
+            server, not on a Cluster; the process keeps a connection for it.
+        replicas: How many replicas have to acknowledge a grant before it counts, so that a fail-over to one of
+            them does not lose it; and each extend, the background's too. 0: none. Acquiring takes up to a quarter
+            of the lease longer (1 s at most), and raises NotReplicated, holding nothing, if they do not answer in
+            that time. Not on a Cluster.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
+    """
+
+    _names: tuple[str, ...]
+    _name: str
+    _mode: str
+    _wait: float | Unset | None
+    _lease_ms: int | Unset
+    _renew: bool | Unset
+    _using: str | None
+    _label: str | None
+    _reads: tuple[bytes, ...]
+    _scope: Scope
+    _reentrant: bool
+    _crash_release: bool
+    _replicas: int | Unset
+    _blocks: OpenBlocks
+    _plan: Plan | None
+    """How it was asked for last by somebody who held nothing."""
+    _template: str | None = None
+    """What the names were made from; see `LockEvent.template`."""
+    _shown_mode: str | None = None
+    """What people call its mode, if that is not what scripts call it."""
+    _hold_type: type[Hold] = Hold
+    _is_unnamed = False
+    """Whether `_require_name` is to be asked before each block."""
+
+    def __init__(
+        self,
+        name: str,
+        *more: str,
+        mode: Mode = "exclusive",
+        wait: float | Unset | None = UNSET,
+        lease: float | Unset = UNSET,
+        renew: bool | Unset = UNSET,
+        using: str | None = None,
+        label: str | None = None,
+        read: Iterable[Command] = (),
+        scope: ScopeName = "auto",
+        database: str = "default",
+        commit_guard: bool = True,
+        reentrant: bool = True,
+        crash_release: bool = False,
+        replicas: int | Unset = UNSET,
+    ) -> None:
+        self._set_names((name, *more))
+        self._reads = packed_reads(read)
+        hold = (wait, lease, renew, using, label)
+        self._set_options(
+            *hold, mode, scope, database, commit_guard, reentrant, crash_release, replicas
+        )
+
+    def _set_names(self, names: Iterable[object]) -> None:
+        self._names, self._plan = validate_names(names), None
+        self._name = self._names[0] if len(self._names) == 1 else ", ".join(self._names)
+
+    def _set_options(self, *options: Any) -> None:
+        """Take the options that `options.checked` takes. Raises TypeError, ValueError."""
+        vars(self).update(checked(*options))
+        self._blocks = OpenBlocks()
+
+    @property
+    def name(self) -> str:
+        """The name of the lock; those of a set are joined with commas."""
+        return self._name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the locks of the set."""
+        return self._names
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
+
+    def renamed(self, names: tuple[str, ...], label: str | None) -> Lock:
+        """Return a lock that is described as this one, of other valid names, for one call of a function.
+
+        It is not entered as a block.
+        """
+        lock = object.__new__(Lock)
+        vars(lock).update(vars(self))
+        lock._names = names
+        lock._name = names[0] if len(names) == 1 else ", ".join(names)
+        lock._label, lock._plan = label, None
+        return lock
+
+    def acquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:
+        """Return a hold, or None if somebody else still held the lock after `wait` seconds.
+
+        Blocks for up to `wait` seconds (0: not at all; None: for ever; not given: the
+        lock's own). An interrupt leaves neither hold nor place in the queue behind.
+        Inside a transaction the hold is kept until that ends, whether released before or not
+        (see `scope`).
+
+        Raises:
+            DeadlockDetected: Waiting on would never have ended.
+            LockError: It would have waited for what this thread holds itself; or the lease ended before its
+                replicas knew of it.
+            LockBackendError: Redis could not be asked. Nothing is held, or only until its lease ends.
+            NotReplicated: Too few replicas acknowledged it (see `replicas`). Nothing is held.
+        """
+        outcome = self._acquire_blocking(self._effective_wait(wait))
+        return outcome if isinstance(outcome, Hold) else None
+
+    async def aacquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:
+        """Return a hold, or None; like `acquire`, but suspends instead of blocking.
+
+        Cancellation leaves neither hold nor place in the queue behind.
+        """
+        outcome = await self._acquire_async(self._effective_wait(wait))
+        return outcome if isinstance(outcome, Hold) else None
+
+    def hold(self, *, wait: float | Unset | None = UNSET) -> HoldContext:
+        """Return a context manager for one `with` or `async with`; see `__enter__`."""
+        return HoldContext(self, wait)
+
+    def guard(self, hold: Hold, databases: Iterable[str]) -> None:
+        """Verify `hold` of this lock before the open transactions of `databases` COMMIT.
+
+        For transactions inside the block of the hold, unless `scope` or `commit_guard` opt out.
+        """
+        self._scope.guard(hold, databases)
+
+    def __enter__(self) -> Hold:
+        """Acquire, or raise.
+
+        Raises:
+            LockNotAvailable: Somebody else holds it, and the wait is 0.
+            LockTimeout: Somebody else still held it after the wait.
+            DeadlockDetected: Waiting on would never have ended.
+            LockBackendError: Redis could not be asked.
+        """
+        wait = get_settings().wait if self._wait is UNSET else self._wait
+        wait = bounded(wait) if bounds.get() else wait
+        outcome = self._acquire_blocking(wait)
+        if isinstance(outcome, Hold):
+            return self._blocks.push(outcome)
+        raise not_available(self._name, outcome, wait)
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release. Raises LockLost if the hold was lost, unless the body raised already."""
+        self._blocks.pop().__exit__(exc_type, exc, traceback)
+
+    async def __aenter__(self) -> Hold:
+        """Acquire, or raise; see `__enter__`."""
+        hold = await self._aenter(UNSET)
+        return self._blocks.push(await hold.__aenter__())
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release; see `__exit__`."""
+        await self._blocks.pop().__aexit__(exc_type, exc, traceback)
+
+    def _acquire_blocking(self, wait: float | None) -> Hold | Refused:
+        if self._is_unnamed:
+            self._require_name()
+        side = Side.blocking(self._using)
+        transaction = self._scope.transaction()
+        if transaction is None:
+            return run_blocking(self._acquire(side, wait))
+        taken = Taken(side.backend, frozenset(self._names), self._mode)
+        if not self._reads and (kept := transaction.find(lambda its: its.covers(taken))):
+            replication.require(kept._lease, side.backend.replicas(self._replicas))  # noqa: SLF001 - one package
+            return kept
+        outcome = run_blocking(self._acquire(side, wait))
+        if isinstance(outcome, Hold):
+            transaction.keep(outcome, taken)
+        return outcome
+
+    async def _acquire_async(self, wait: float | None) -> Hold | Refused:
+        if self._is_unnamed:
+            self._require_name()
+        self._scope.refuse_async()
+        return await self._acquire(await Side.of_loop(self._using), wait)
+
+    def _require_name(self) -> None:
+        """Raise TypeError if there is no name for a block; see `redis_lock`."""
+
+    async def _acquire(self, side: Side, wait: float | None) -> Hold | Refused:
+        """Acquire in one step, or, if the names are in several partitions, one partition after another."""
+        plan = self._plan
+        if (
+            plan is None
+            or plan.settings is not get_settings()
+            or plan.backend() is not side.backend
+        ):
+            groups = side.backend.groups(self._names)
+            if len(groups) > 1:
+                return await self._acquire_spread(side, groups, wait)
+            plan = self._plan = self._plan_for(side.backend, groups[0])
+        if side.session.held or self._reads or self._crash_release:
+            return await self._acquire_group(side, plan, wait, renew=plan.renews)
+        return await self._acquire_new(side, plan, wait, renew=plan.renews)
+
+    async def _acquire_spread(
+        self, side: Side, groups: list[Group], wait: float | None
+    ) -> Hold | Refused:
+        if self._reads:
+            msg = (
+                f"the locks {self._name} are in several partitions and read= reaches only one: "
+                "read when they are held"
+            )
+            raise ValueError(msg)
+
+        async def take(group: Group, left: float | None) -> Hold | Refused:
+            plan = self._plan_for(side.backend, group)
+            return await self._acquire_group(side, plan, left, renew=True)
+
+        return await partitions.acquire(side.driver, take, groups, wait, renew=self._renews)
+
+    def _plan_for(self, backend: Backend, group: Group) -> Plan:
+        """Return how to ask for the locks of `group`."""
+        settings = get_settings()
+        return Plan(
+            settings,
+            weakref.ref(backend),
+            *group,
+            settings.lease_ms if self._lease_ms is UNSET else self._lease_ms,
+            settings.renew if self._renew is UNSET else self._renew,
+            settings.replicas if self._replicas is UNSET else self._replicas,
+        )
+
+    async def _acquire_group(
+        self, side: Side, plan: Plan, wait: float | None, *, renew: bool
+    ) -> Hold | Refused:
+        """Acquire the locks of one partition; a hold nested in what the caller has needs no round trip."""
+        if self._reads and side.backend.in_cluster:
+            require_slot(self._reads, plan.keys)
+        if side.session.held:
+            taken = Taken(side.backend, frozenset(plan.names), self._mode)
+            nested = await reenter(
+                taken, side.session, side.driver, wait, self._reads, reentrant=self._reentrant
+            )
+            if isinstance(nested, Hold):
+                await self._require_replicas(side, nested)
+            if nested is not None:
+                return nested
+        if not self._crash_release:
+            return await self._acquire_new(side, plan, wait, renew=renew)
+        renewer = side.backend.patient(side.driver) if plan.replicas else side.renewer
+        with renewer.listening():
+            return await self._acquire_new(side, plan, wait, renew=renew)
+
+    async def _require_replicas(self, side: Side, nested: Hold) -> None:
+        """Release a nested hold and raise LockError if it asks for more replicas than the outer one has."""
+        try:
+            replication.require(nested._lease, side.backend.replicas(self._replicas))  # noqa: SLF001 - one package
+        except LockError:
+            await nested._release_surely(side.driver)  # noqa: SLF001
+            raise
+
+    async def _acquire_new(
+        self, side: Side, plan: Plan, wait: float | None, *, renew: bool
+    ) -> Hold | Refused:
+        """Acquire what the caller has not yet: by local hand-over, if LOCAL_BATCH allows it, or from Redis."""
+        request = self._request(side, plan)
+        patience, most = plan.settings.deadlock_timeout, plan.settings.local_batch
+        line = before = None
+        won: Won | Refused
+        if most and wait != 0 and not request.replicas and self._may_pass:
+            won, line, before = await local_handover.acquire(
+                side.driver, request, wait, patience, renew, most
+            )
+        else:
+            asked = request
+            if request.replicas:
+                asked = replication.with_confirmation(side.driver, request)
+            won = await acquire.acquire(side.driver, asked, wait, patience)
+        if isinstance(won, Refused):
+            return won
+        return await self._holding(side, request, won, wait, line, before, renew=renew)
+
+    async def _holding(
+        self,
+        side: Side,
+        request: Request,
+        won: Won,
+        wait: float | None,
+        line: local_handover.Line | None = None,
+        before: Lease | None = None,
+        *,
+        renew: bool,
+    ) -> Hold:
+        """Return the hold of what was won, renewed and found by later acquires; interrupted, it takes that back."""
+        driver, renewer = side.driver, side.renewer
+        hold: Hold | None = None
+        try:
+            if request.replicas:
+                renewer = side.backend.patient(driver)
+                lease = Lease(request, won.deadline, won.fencing_token, name=self._name)
+                read = await replication.confirm(driver, lease, won.read)
+                won = won._replace(deadline=lease.deadline, read=read, since=lease.since)
+            lease = Lease(
+                request,
+                won.deadline,
+                won.fencing_token,
+                name=self._name,
+                mode=self._shown_mode,
+                renews=renew,
+                since=won.since,
+            )
+            read = checked_replies(won.read) if won.read else won.read
+            tenure = Tenure(lease, renewer)
+            hold = self._hold_type(side.backend, tenure, read)
+            if line is not None:
+                lease.line = line
+            if before is not None:
+                lease.takes_over(before.token)
+            renewer.add(lease)
+            if not renew and before is None:
+                note_unconfirmed(lease.token)  # it ends by itself: no dead end for whoever waits
+            whose = side.session
+            if won.waited or line is not None or whose.call is not None:
+                # Whoever was told of contention may have had asgiref change whose call this is.
+                whose = session(task=side.task)
+            tenure.begin(hold, whose.held, side.backend)
+            observer = lock_events.observer
+            if observer is not None and observer.count(
+                "acquired", request.names, driver.description, won.waited
+            ):
+                await tell_acquired(driver, lease, wait=wait, waited=won.waited)
+                # Whoever listened may have had asgiref change whose call this is.
+                tenure.find_in(session(task=side.task).held)
+        except BaseException:
+            await _take_back(driver, request, hold, line, before)
+            raise
+        return hold
+
+    def _request(self, side: Side, plan: Plan) -> Request:
+        unit = task_unit() if side.task else f"thread {side.session.thread.name}"
+        ear = side.backend.own_channel if self._crash_release else None
+        return Request(
+            plan.keys,
+            # Chosen before the first byte is sent, so that it can be taken back.
+            f"{side.session.name}.{next(side.session.counter)}",
+            plan.lease_ms,
+            self._mode,
+            identity.written(identity.process.pid, unit, self._label, ear),
+            self._reads,
+            plan.names,
+            self._template,
+            plan.replicas,
+        )
+
+    @property
+    def _may_pass(self) -> bool:
+        """Whether a hold of it may pass to another thread or task of this process."""
+        return (
+            self._mode == "exclusive"
+            and len(self._names) == 1
+            and not self._reads
+            and not self._crash_release
+        )
+
+    @property
+    def _renews(self) -> bool:
+        return get_settings().renew if self._renew is UNSET else self._renew
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy, or who unpickles it, may have other settings; and connections stay where they are.
+        return {**vars(self), "_plan": None}
+
+    @property
+    def mode(self) -> str:
+        """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
+        return self._shown_mode or self._mode
+
+    def _enter(self, wait: float | Unset | None) -> Hold:
+        seconds = self._effective_wait(wait)
+        outcome = self._acquire_blocking(seconds)
+        if isinstance(outcome, Hold):
+            return outcome
+        raise not_available(self._name, outcome, seconds)
+
+    async def _aenter(self, wait: float | Unset | None) -> Hold:
+        seconds = self._effective_wait(wait)
+        outcome = await self._acquire_async(seconds)
+        if isinstance(outcome, Hold):
+            return outcome
+        raise not_available(self._name, outcome, seconds)
+
+    def _effective_wait(self, wait: float | Unset | None) -> float | None:
+        if wait is not UNSET:
+            return bounded(wait_seconds(wait))
+        return bounded(get_settings().wait if self._wait is UNSET else self._wait)
+
+
+async def _take_back(
+    driver: Driver,
+    request: Request,
+    hold: Hold | None,
+    line: local_handover.Line | None,
+    before: Lease | None,
+) -> None:
+    """Give up what was won, or had passed to us from `before`, and the `hold` of it, if there is one; it need not have begun."""
+    if hold is not None:
+        tenure = hold._tenure  # noqa: SLF001 - one package
+        if not tenure.leave(hold):
+            tenure.lease.lost = True  # for who was told, and took it again
+        tenure.lease.ended = True
+        tenure.renewer.discard(tenure.lease)
+    if line is not None:
+        line.end(request.token)
+    try:
+        if before is not None:
+            # First: Redis may be learning this moment that the hold is ours.
+            await acquire.take_back(driver, replace(request, token=before.token))
+    finally:
+        await acquire.take_back(driver, request)
+
+
+class HoldContext:
+    """One `with` or `async with` of a lock, from `Lock.hold`. Single use at a time."""
+
+    __slots__ = ("_hold", "_lock", "_wait")
+
+    def __init__(self, lock: Lock, wait: float | Unset | None) -> None:
+        lock._effective_wait(wait)  # noqa: SLF001 - says now what is wrong with `wait`
+        self._lock = lock
+        self._wait = wait
+        self._hold: Hold | None = None
+
+    def _unused(self) -> Lock:
+        if self._hold is not None:
+            msg = (
+                f"this hold of {self._lock.name!r} is in use; call Lock.hold() once for each block"
+            )
+            raise RuntimeError(msg)
+        return self._lock
+
+    def __enter__(self) -> Hold:
+        self._hold = self._unused()._enter(self._wait)  # noqa: SLF001 - one class in two parts
+        return self._hold
+
+    def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            hold.__exit__(None, exc, None)
+
+    async def __aenter__(self) -> Hold:
+        hold = await self._unused()._aenter(self._wait)  # noqa: SLF001 - as above
+        self._hold = await hold.__aenter__()
+        return self._hold
+
+    async def __aexit__(
+        self, exc_type: object, exc: BaseException | None, traceback: object
+    ) -> None:
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            await hold.__aexit__(None, exc, None)

@@ -1,0 +1,92 @@
+"""A lock that the thread or task has already: a nested hold, at once, or an error at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from redis_locks.connections.backends import Backend
+from redis_locks.drivers.base import Driver
+from redis_locks.exceptions import LockError
+from redis_locks.locks.held_until_commit import Taken
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.reads import checked
+from redis_locks.protocol import ownership
+from redis_locks.protocol.store import Refused
+from redis_locks.values.identity import Session
+
+
+async def reenter(
+    wanted: Taken,
+    session: Session,
+    driver: Driver,
+    wait: float | None,
+    reads: Sequence[bytes],
+    *,
+    reentrant: bool,
+) -> Hold | Refused | None:
+    """Return a hold nested in what `session` has, or None if it has nothing in its own way.
+
+    No round trip, but for an upgrade (waits up to `wait` seconds; `Refused` after that), and for
+    `reads`.
+
+    Raises:
+        LockError: The wait would be for itself, and never end; or it is not `reentrant`.
+        DeadlockDetected: Another shared holder upgrades as well.
+        LockLost: What it has was lost meanwhile.
+        LockBackendError: Redis could not be asked to upgrade or read.
+    """
+    found = ownership.find(session.held, wanted.backend, wanted.names)
+    if not found or wanted.mode.startswith("permit"):
+        refuse_waiting_for_itself(found, wanted)
+        return None
+    its = next(iter(found))
+    has = taken_by(its, wanted.backend)
+    upgrades = (
+        has.mode == "shared"
+        and not has.intents
+        and wanted.mode == "exclusive"
+        and has.names >= wanted.names
+    )
+    if not reentrant or len(found) > 1 or not (upgrades or has.covers(wanted)):
+        refuse_waiting_for_itself(found, wanted, reentrant=reentrant)
+        return None
+    hold = Hold(wanted.backend, its)
+    if not its.join(hold):
+        return None  # released by another thread just now
+    try:
+        if upgrades and (refused := await hold.try_upgrade(driver, wait)) is not None:
+            await hold._release_surely(driver)  # noqa: SLF001 - async-shaped, as here
+            return refused
+        if reads:
+            replies, _ = await hold._persist(  # noqa: SLF001
+                driver, lambda link: link.read(reads, its.lease.keys)
+            )
+            hold.read = checked(replies)
+    except BaseException:
+        await hold._release_surely(driver)  # noqa: SLF001 - async-shaped, as here
+        raise
+    return hold
+
+
+def taken_by(its: ownership.Tenure, backend: Backend) -> Taken:
+    """Return what a tenure has of the locks of a server."""
+    return Taken(backend, frozenset(its.names), its.mode, its.intents)
+
+
+def refuse_waiting_for_itself(
+    found: Iterable[ownership.Tenure], wanted: Taken, *, reentrant: bool = True
+) -> None:
+    """Raise LockError if one of the tenures, all of one thread or task, excludes `wanted`."""
+    for its in found:
+        has = taken_by(its, wanted.backend)
+        if has.excludes(wanted) or not reentrant:
+            advice = (
+                "take them together, in the stronger mode, or one after the other"
+                if reentrant
+                else "release it first, or use reentrant=True"
+            )
+            msg = (
+                f"Lock {', '.join(sorted(wanted.names))!r} ({wanted.mode}) would wait for its own "
+                f"thread or task, which holds {its.lease.name!r} ({its.mode}): {advice}"
+            )
+            raise LockError(msg)

@@ -1,0 +1,263 @@
+"""Locks of several partitions: no script reaches them all, so they are acquired one after another.
+
+Every process takes partitions in the same order, so two sets never wait for each other. What
+was acquired is renewed while the rest is waited for, and given back if the rest is not to be had.
+"""
+
+# ruff: noqa: SLF001 - a hold of several partitions is made of holds
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from math import inf
+from time import monotonic
+from typing import Any
+
+from redis_locks.conf.settings import UNSET, Unset, get_settings
+from redis_locks.drivers.base import Driver
+from redis_locks.exceptions import LockError, LockLost
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.timeouts import bounded
+from redis_locks.protocol import replication, store
+from redis_locks.protocol.ownership import Tenure
+from redis_locks.protocol.store import Refused
+from redis_locks.values import identity
+from redis_locks.values.durations import wait_seconds
+from redis_locks.values.identity import note_unconfirmed
+from redis_locks.values.keys import Group
+
+Take = Callable[[Group, float | None], Coroutine[Any, Any, Hold | Refused]]
+"""Acquires the locks of one partition, waiting for so many seconds; what it returns is renewed."""
+
+
+class Deadline:
+    """Until when the locks of all partitions have to be there; `wait` as for a lock."""
+
+    def __init__(self, wait: float | None) -> None:
+        self._until = inf if wait is None else monotonic() + wait
+        # A wait that is over is still one: 0 means that there was none to begin with.
+        self._least = 0.0 if wait == 0 else 0.001
+
+    def left(self) -> float | None:
+        """Return the seconds that are left; None if it never comes."""
+        return None if self._until == inf else max(self._least, self._until - monotonic())
+
+    def is_over(self) -> bool:
+        """Return whether no time is left."""
+        return monotonic() >= self._until
+
+
+class SpreadHold(Hold):
+    """One possession of locks of several partitions, made of a hold of each.
+
+    Its `token` is that of the first one. Its fencing token is above that of every earlier hold
+    of each of its locks.
+    """
+
+    __slots__ = ("_mode", "_parts")
+
+    def __init__(self, parts: Sequence[Hold]) -> None:
+        first = parts[0]
+        tenure = Tenure(first._lease, first._tenure.renewer)
+        super().__init__(first._backend, tenure)
+        tenure.begin(self)
+        self._parts = tuple(parts)
+        self._mode = first.mode
+
+    @property
+    def mode(self) -> str:
+        """How all of its locks are held; the parts may differ when a change of it has failed."""
+        return self._mode
+
+    @property
+    def parts(self) -> Sequence[Hold]:
+        """The holds of its partitions."""
+        return self._parts
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether one of its locks is lost; see `Hold.is_lost`."""
+        return any(part.is_lost for part in self._parts)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the first of its leases ends unless renewed; 0 when released or lost."""
+        return 0.0 if self.is_lost else min(part.remaining for part in self._parts)
+
+    async def _extend(self, driver: Driver, milliseconds: int) -> None:
+        self.check()
+        for part in self._parts:
+            await part._extend(driver, milliseconds)
+
+    async def _release(self, driver: Driver, *, repeated: bool = False) -> None:
+        if self._pid != identity.process.pid:
+            raise self._of_another_process()
+        if self._released:
+            return
+        if self.kept:
+            if self.is_lost:
+                raise self._lost()
+            return
+        failure = await _each(self._parts, lambda part: part._release(driver, repeated=repeated))
+        self._released = all(part._released for part in self._parts)
+        if failure is not None:
+            raise failure
+
+    async def _commit(self, driver: Driver, pipe: Any) -> None:  # noqa: ARG002 - as a hold's
+        msg = (
+            f"the locks {self.name} are in several partitions, and one step reaches only one of "
+            'them: send the commands by themselves, or set REDIS_LOCKS["PARTITIONS"] to 1'
+        )
+        raise ValueError(msg)
+
+    async def _detach(self, driver: Driver, lease: float | Unset) -> str:  # noqa: ARG002 - as a hold's
+        msg = (
+            f"the locks {self.name} are in several partitions, and no one step could adopt them: "
+            "detach holds of one lock each"
+        )
+        raise LockError(msg)
+
+    async def _upgrade(self, driver: Driver, wait: float | Unset | None) -> None:
+        if self._stays("exclusive"):
+            return
+        seconds = bounded(get_settings().wait if wait is UNSET else wait_seconds(wait))
+        deadline = Deadline(seconds)
+        try:
+            for part in self._parts:
+                await part._upgrade(driver, deadline.left())
+            if not await level(driver, self._parts, extend=False):
+                raise self._lost()
+        except BaseException:
+            # All are exclusive, or none.
+            await driver.finish(self._all_downgrade(driver))
+            raise
+        finally:
+            self._tenure.lease = self._parts[0]._lease
+        self._mode = "exclusive"
+
+    async def _downgrade(self, driver: Driver) -> None:
+        if self._stays("shared"):
+            return
+        failure = await self._all_downgrade(driver)
+        if all(part.mode == "shared" for part in self._parts):
+            self._mode = "shared"  # after an interrupt, too
+        if failure is not None:
+            raise failure
+
+    async def _all_downgrade(self, driver: Driver) -> BaseException | None:
+        return await _each(self._parts, lambda part: part._downgrade(driver))
+
+    def __del__(self) -> None:
+        # One warning is enough, and the first part's stands for all.
+        for part in getattr(self, "_parts", ())[1:]:
+            if not (part._released or part._lease.ended):
+                part._lease.ended = True
+                note_unconfirmed(part.token)
+        super().__del__()
+
+
+async def acquire(
+    driver: Driver,
+    take: Take,
+    groups: Sequence[Group],
+    wait: float | None,
+    *,
+    renew: bool,
+    made: Callable[[Sequence[Hold]], SpreadHold] = SpreadHold,
+) -> SpreadHold | Refused:
+    """Acquire the locks of all partitions within `wait` seconds in all (None: for ever).
+
+    Without `renew` the renewal ends when all are held, each with a whole lease from then on.
+    `made` makes one hold of those of the partitions.
+
+    Returns `Refused` when somebody else still held one of them at the end. Then, and whatever
+    goes wrong, cancellation included, nothing is held, or only until its lease ends.
+
+    Raises:
+        LockLost: One of them was lost while the others were waited for, and no time is left.
+    """
+    deadline = Deadline(wait)
+    parts: list[Hold] = []
+    try:
+        while True:
+            for group in groups:
+                outcome = await take(group, deadline.left())
+                if isinstance(outcome, Refused):
+                    await _give_back(driver, parts)
+                    return outcome
+                parts.append(outcome)
+            if await level(driver, parts, extend=True):
+                if not renew:
+                    _stop_renewal(parts)
+                return made(parts)
+            if deadline.is_over():
+                msg = f"Lock {parts[0].name!r} was lost in part while the rest was acquired; use a longer lease"
+                raise LockLost(msg)
+            await _give_back(driver, parts)
+            parts.clear()
+    except BaseException:
+        await _give_back(driver, parts)
+        raise
+
+
+def _stop_renewal(parts: Sequence[Hold]) -> None:
+    for part in parts:
+        if part._tenure.is_shared:
+            continue  # an outer hold's
+        part._lease.renews_if(False)  # noqa: FBT003 - as there
+        note_unconfirmed(part.token)  # it ends by itself: no dead end for whoever waits
+
+
+async def level(driver: Driver, parts: Sequence[Hold], *, extend: bool) -> bool:
+    """Give all parts the highest of their fencing tokens; False if one is lost.
+
+    With `extend` each gets a whole lease, too.
+
+    Nodes have clocks of their own: without this, the next holder of one of the locks might get
+    a fencing token below the one that this hold shows.
+    """
+    highest = max(part.fencing_token for part in parts)
+    for part in parts:
+        milliseconds = part._lease.lease_ms if extend else 0
+        if not await _raised(driver, part, milliseconds, highest):
+            return False
+    return True
+
+
+async def _raised(driver: Driver, part: Hold, milliseconds: int, fencing_token: int) -> bool:
+    await part._restate(driver)
+    lease = part._lease
+    sent = monotonic()
+    left, _ = await part._persist(
+        driver,
+        lambda link: store.raise_fence(link, lease.keys, lease.token, milliseconds, fencing_token),
+    )
+    if left is None or lease.is_over():
+        lease.lost = True
+        return False
+    lease.fencing_token = fencing_token
+    if lease.request.replicas:
+        return await replication.extend(driver, lease, milliseconds)
+    lease.deadline = max(lease.deadline, sent + left / 1000)
+    return True
+
+
+async def _give_back(driver: Driver, parts: Sequence[Hold]) -> None:
+    failure = await _each(parts, lambda part: part._release_surely(driver))
+    if failure is not None and not isinstance(failure, LockError):
+        raise failure  # an interrupt
+
+
+async def _each(
+    parts: Sequence[Hold], action: Callable[[Hold], Awaitable[None]]
+) -> BaseException | None:
+    """Do it to every part, the last first, and return what went wrong; interrupts go first."""
+    failure: BaseException | None = None
+    for part in reversed(parts):
+        try:
+            await action(part)
+        except LockError as error:
+            failure = failure or error
+        except BaseException as interrupt:  # noqa: BLE001 - the caller raises it
+            failure = interrupt
+    return failure

@@ -1,0 +1,115 @@
+"""Upper bounds for the waits in a block: `lock_timeout` for each wait, `lock_deadline` for all together."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from math import inf
+from time import monotonic
+from types import TracebackType
+from typing import NamedTuple
+
+from redis_locks.values.durations import wait_seconds
+
+
+class _Bound(NamedTuple):
+    """What a block around the caller allows."""
+
+    block: object
+    """Whose it is."""
+
+    longest: float = inf
+    """Seconds for each wait."""
+    until: float = inf
+    """When all waits end, on the monotonic clock."""
+
+
+# Immutable, so that every thread and task sees its own blocks only.
+bounds: ContextVar[tuple[_Bound, ...]] = ContextVar("redis_locks.bounds", default=())
+"""One entry for each open block around the caller."""
+
+
+class _Block:
+    """A ``with`` block that bounds waits. May be entered again, and by threads at the same time."""
+
+    __slots__ = ("_seconds",)
+
+    def __init__(self, seconds: float | None) -> None:
+        given = wait_seconds(seconds, argument="seconds")
+        self._seconds = inf if given is None else given
+
+    def _own(self) -> _Bound:
+        raise NotImplementedError
+
+    def __enter__(self) -> None:
+        bounds.set((*bounds.get(), self._own()))
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # Not simply the last: a generator that is closed elsewhere leaves its blocks in another context.
+        its = bounds.get()
+        for place in reversed(range(len(its))):
+            if its[place].block is self:
+                bounds.set(its[:place] + its[place + 1 :])
+                return
+
+
+class lock_timeout(_Block):  # noqa: N801 - used as a block, so it reads like a function
+    """No wait for a lock in this ``with`` block lasts longer than so many seconds.
+
+    Each wait is bounded by itself, as by the database's setting of that name. Of a lock's own wait
+    and of nested blocks the smallest counts,
+    so a caller's bound holds whatever is called. It reaches the tasks and the sync_to_async calls
+    that are started inside the block, but no other threads.
+
+    Args:
+        seconds: The longest wait. 0: do not wait. None: no bound of this block's own.
+
+    Raises:
+        TypeError: `seconds` is neither a number nor None.
+        ValueError: It is negative, NaN, infinite or above one year.
+    """
+
+    __slots__ = ()
+
+    def _own(self) -> _Bound:
+        return _Bound(self, longest=self._seconds)
+
+
+class lock_deadline(_Block):  # noqa: N801 - as above
+    """All waits for locks in this ``with`` block end so many seconds after it is entered.
+
+    What else the block does counts too. After that a lock is had only if nobody else holds it, as
+    with ``wait=0``. Nested blocks, `lock_timeout` and a lock's own wait can make it shorter, but not
+    longer. It reaches as far as `lock_timeout`, ends no wait of others, and takes no lock away.
+
+    Args:
+        seconds: Until when to wait, from entering the block. 0: do not wait. None: no deadline of
+            this block's own.
+
+    Raises:
+        TypeError: `seconds` is neither a number nor None.
+        ValueError: It is negative, NaN, infinite or above one year.
+    """
+
+    __slots__ = ()
+
+    def _own(self) -> _Bound:
+        return _Bound(self, until=monotonic() + self._seconds)
+
+
+def bounded(wait: float | None) -> float | None:
+    """Return `wait`, or what the blocks around the caller leave of it; None is for ever."""
+    longest = until = inf
+    for bound in bounds.get():
+        longest = min(longest, bound.longest)
+        until = min(until, bound.until)
+    if until != inf:
+        # To the millisecond, as Redis counts it and people read it.
+        longest = min(longest, max(0.0, round(until - monotonic(), 3)))
+    if longest == inf:
+        return wait
+    return longest if wait is None else min(wait, longest)

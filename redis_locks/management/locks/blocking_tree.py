@@ -1,0 +1,77 @@
+"""`manage.py locks blocking`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from redis_locks import inspection
+from redis_locks.inspection import HolderInfo, blockers
+from redis_locks.inspection.blockers import Blocked, Node
+from redis_locks.management.locks.console import Console
+from redis_locks.management.locks.report import FOR_PROGRAMS, Report, Row
+from redis_locks.management.locks.verb import Verb
+from redis_locks.values.text import duration, printable, shorten
+
+_WHO = ("host", "pid", "unit", "label")
+_COLUMNS = (
+    "lock",
+    *(f"waiter_{field}" for field in _WHO),
+    "waited",
+    *(f"holder_{field}" for field in _WHO),
+    "held_for",
+)
+
+
+class Blocking(Verb):
+    """A tree of who waits for whom."""
+
+    name = "blocking"
+    help = "Show who blocks whom, as a tree."
+
+    def run(self, console: Console, **options: Any) -> None:
+        """Print a tree for each session that blocks others and is not blocked itself."""
+        pairs = blockers.blocked(inspection.contended(using=options["using"]))
+        rows = [_row(pair) for pair in pairs]
+        console.report(
+            Report(rows, _COLUMNS, rows, lambda width: _text(pairs, width)), options["format"]
+        )
+        if not pairs and options["format"] not in FOR_PROGRAMS:
+            console.note("Nobody waits for a lock that somebody holds.")
+
+
+def _row(pair: Blocked) -> Row:
+    return {
+        "lock": pair.lock,
+        **{f"waiter_{field}": getattr(pair.waiter, field) for field in _WHO},
+        "waited": pair.waiter.waited,
+        **{f"holder_{field}": getattr(pair.holder, field) for field in _WHO},
+        "held_for": pair.holder.held_for,
+    }
+
+
+def _text(pairs: Sequence[Blocked], width: int | None) -> Iterator[str]:
+    for root in blockers.trees(pairs):
+        for line in _lines(root, "", ""):
+            yield shorten(line, width)
+
+
+def _lines(node: Node, first: str, rest: str) -> Iterator[str]:
+    yield first + printable(_line(node))
+    for i, child in enumerate(node.blocks, 1):
+        last = i == len(node.blocks)
+        yield from _lines(
+            child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  ")
+        )
+
+
+def _line(node: Node) -> str:
+    who = node.who
+    if isinstance(who, HolderInfo):
+        return f"{who} blocks {len(node.blocks)}"
+    line = f"{who} waits {duration(who.waited)} for {node.lock}"
+    if node.deadlocked:
+        return f"{line}: DEADLOCK with the above"
+    if node.cut:
+        return f"{line}, and more below in a tree of its own"
+    return f"{line}, see also elsewhere" if node.repeated else line

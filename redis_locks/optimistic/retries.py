@@ -1,0 +1,227 @@
+"""The attempts of one call: watch, read, write; again after a conflict, up to a bound.
+
+Redis answers an EXEC with its results or, if a watched key had changed, with nil: a conflict,
+nothing was applied. If no answer arrives, the call is in doubt; see `doubts`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+from redis import exceptions as redis_errors
+
+from redis_locks.conf.settings import get_settings
+from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable, TooMuchContention
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.lock import Lock
+from redis_locks.optimistic import conflicts
+from redis_locks.optimistic.clients import Using, source_of
+from redis_locks.optimistic.doubts import Done, Doubt
+from redis_locks.optimistic.operations import Operation
+from redis_locks.optimistic.pipelines import BROKEN, Conflict, LinkFailed, require_protection
+from redis_locks.optimistic.plans import Plan
+from redis_locks.optimistic.worlds import World
+from redis_locks.values.keys import conflicts_key, operation_key
+
+_ELSEWHERE = (
+    redis_errors.MovedError,
+    redis_errors.AskError,
+    redis_errors.TryAgainError,
+    redis_errors.ClusterDownError,
+    redis_errors.SlotNotCoveredError,
+)
+
+_LONGEST_PAUSE = 0.25
+_LONGEST_QUEUE = 4.0
+_FIRST_REPAIR = 0.01
+
+
+async def transact(world: World, function: Callable[[Any], Any], plan: Plan) -> Any:
+    """Call `function` with a watching pipeline until what it queued is applied; return its value.
+
+    Raises:
+        TooMuchContention: Others kept changing what was watched; nothing was applied.
+        LockBackendError: Redis did not answer; the text says whether anything may be applied.
+    """
+    call = _Call(world, function, plan)
+    try:
+        return await call.run()
+    finally:
+        await call.release()
+
+
+async def conflict_rates(
+    world: World, using: Using, limit: int | None
+) -> list[conflicts.ConflictRate]:
+    """Return the rates of the keys with the most conflicts, highest first."""
+    source = source_of(using)
+    counters = conflicts_key(get_settings().prefix)
+    last = -1 if limit is None else limit - 1
+    try:
+        client = await world.client(source, counters)
+        found = await world.settle(client.zrevrange(counters, 0, last, withscores=True))
+    except BROKEN as error:
+        msg = f"{source.description} does not answer: {error}"
+        raise LockBackendError(msg) from error
+    return conflicts.rates(found)
+
+
+class _Call:
+    def __init__(self, world: World, function: Callable[[Any], Any], plan: Plan) -> None:
+        self._world = world
+        self._function = function
+        self._plan = plan
+        self._source = source_of(plan.options.using)
+        operation = Operation.of(plan.operation_id)
+        prefix = get_settings().prefix
+        # Beside the same key in whatever order they are given: a set has another in each process.
+        marker = operation_key(prefix, min(plan.keys), operation.id)
+        self._source.require_one_slot((*plan.keys, marker))
+        self._operation = operation
+        self._marker = marker
+        self._counters = conflicts_key(prefix)
+        self._doubt = Doubt(world, self._source, operation, marker, plan.options.remember)
+        self._hold: Hold | None = None
+        self._made = 0
+        self._conflicts = 0
+        self._lasted = 0.0
+        self._refused: LockError | None = None
+        self._failure: BaseException | None = None
+        """Why the last attempt ended without an answer; None if it met a conflict."""
+
+    async def run(self) -> Any:
+        """Try until done, or raise."""
+        while self._made < self._plan.options.attempts:
+            if self._made and not await self._may_go_on():
+                break
+            self._made += 1
+            done = await self._attempt()
+            if done is not None:
+                return done.value
+        return await self._give_up()
+
+    async def release(self) -> None:
+        """Release the lock that was taken, if any."""
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            # The lock only kept others from trying; what was written is safe without it.
+            with suppress(LockError):
+                await self._world.release(hold)
+
+    async def _may_go_on(self) -> bool:
+        """Take the lock if it is time to, else pause; False if the lock is not to be had."""
+        plan = self._plan
+        wanted = plan.escalate_to if self._conflicts >= plan.options.escalate_after else None
+        if wanted is None or self._hold is not None:
+            await self._pause()
+            return True
+        lock = Lock(wanted, wait=plan.options.wait, using=plan.lock_using, label=plan.label)
+        try:
+            self._hold = await self._world.hold(lock)
+        except LockError as refused:
+            self._refused = refused
+            return False
+        return True
+
+    async def _pause(self) -> None:
+        doubled = 2.0 ** min(self._made, 10)
+        if self._failure is not None:
+            longest = _FIRST_REPAIR * doubled
+        else:
+            # What the others need is about what we needed; a fixed time would fit no network.
+            longest = self._lasted * min(doubled, _LONGEST_QUEUE)
+        await self._world.sleep(random.uniform(0, min(longest, _LONGEST_PAUSE)))  # noqa: S311 - jitter
+
+    async def _attempt(self) -> Done | None:
+        world, started = self._world, monotonic()
+        pipe = None
+        self._failure = None
+        try:
+            client = await world.client(self._source, self._plan.keys[0])
+            pipe = world.pipeline(client)
+            return await self._transaction(pipe)
+        except Conflict:
+            self._conflicts += 1
+        except LinkFailed as error:
+            self._failure = error
+        except _ELSEWHERE as error:
+            self._failure = error
+            with suppress(redis_errors.RedisError):
+                await world.refresh(self._source)
+        except Exception:
+            # The function fails, or the server refuses: the end, but not over an open question.
+            done = await self._doubt.settle() if self._doubt.is_open else None
+            if done is None:
+                raise
+            return done
+        finally:
+            if pipe is not None:
+                await world.close(pipe)
+            self._lasted = monotonic() - started
+        return None
+
+    async def _transaction(self, pipe: Any) -> Done | None:
+        settle, doubt = self._world.settle, self._doubt
+        await settle(pipe.watch(*self._plan.keys, self._marker))
+        # An id that nobody else can know needs no look, unless an EXEC of ours went unanswered.
+        if self._operation.given or doubt.is_open:
+            applied = self._operation.applied(await settle(pipe.get(self._marker)))
+            if applied is not None:
+                return Done(*applied)
+            doubt.require_memory()
+        value = await settle(self._function(pipe))
+        require_protection(pipe)
+        if not pipe.explicit_transaction:
+            earlier = await doubt.settle() if doubt.is_open else None
+            return earlier or Done(value)
+        pipe.set(self._marker, self._operation.marker(value), px=doubt.memory_ms)
+        counted_within = self._counts and self._source.is_one_server
+        if counted_within:
+            self._count(pipe, self._conflicts + 1)
+        with doubt.until_answered():
+            await settle(pipe.commit())
+        if self._counts and not counted_within:
+            await self._count_apart(self._conflicts + 1)
+        return Done(value)
+
+    async def _give_up(self) -> Any:
+        plan = self._plan
+        done = await self._doubt.settle() if self._doubt.is_open else None
+        if done is not None:
+            return done.value
+        if self._counts and self._conflicts:
+            await self._count_apart(self._conflicts)
+        if self._refused is not None and not isinstance(self._refused, LockNotAvailable):
+            raise self._refused
+        if self._refused is None and self._failure is not None:
+            msg = (
+                f"{self._source.description} does not answer: {self._failure}. Nothing was written"
+            )
+            raise LockBackendError(msg) from self._failure
+        met = f"{_times(self._made, 'attempt')}, {_times(self._conflicts, 'conflict')}"
+        why = f"; then {self._refused}" if self._refused else ""
+        msg = f"{', '.join(plan.keys)} kept changing: gave up after {met}{why}. Nothing was written"
+        raise TooMuchContention(msg, plan.keys, self._made) from self._refused
+
+    @property
+    def _counts(self) -> bool:
+        return self._plan.escalate_to is not None
+
+    def _count(self, pipe: Any, attempts: int) -> None:
+        conflicts.count(pipe, self._counters, self._plan.keys, attempts, self._conflicts)
+
+    async def _count_apart(self, attempts: int) -> None:
+        # Only statistics: whatever goes wrong here must not hide what became of the transaction.
+        with suppress(redis_errors.RedisError, OSError):
+            client = await self._world.client(self._source, self._counters)
+            pipe = client.pipeline(transaction=False)
+            self._count(pipe, attempts)
+            await self._world.settle(pipe.execute())
+
+
+def _times(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

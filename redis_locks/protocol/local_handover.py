@@ -1,0 +1,278 @@
+"""Hand a lock over inside a process: what many threads, or tasks, want at once needs few round trips.
+
+Those that want the same lock in the same way stand in a line behind the one of them that asks Redis, or
+holds. When that one releases soon, the hold passes to the next in line without a round trip: Redis
+goes on to know the token of the first. A batch of such hand-overs is bounded in number and time, so that other
+processes get their turn, and so is the time in line: after it a waiter joins the queue in Redis, as
+everybody does, and a hold that passed is written down in Redis as what it is (see `Lease.restates`).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from math import inf
+from time import monotonic
+from typing import Any, Final, Literal
+
+from redis_locks.drivers.base import Driver
+from redis_locks.drivers.bells import Bell, TaskBell, ThreadBell
+from redis_locks.protocol import acquire as redis
+from redis_locks.protocol import lock_events
+from redis_locks.protocol.acquire import Won
+from redis_locks.protocol.leases import YOUNG, Heir, Lease
+from redis_locks.protocol.store import Refused, Request
+from redis_locks.values.claims import parse_who
+
+MOST_PASSED: Final = 16
+"""How often a hold may pass before Redis is asked again: two round trips for 17 holds then cost little, and
+others wait for few of ours. As many fencing tokens are reserved with each grant: FENCE_RESERVED in `_prelude.lua`."""
+
+ENOUGH: Final = 0.9
+"""Share of its lease that a hold must have left to pass: whoever gets it counts on a whole one."""
+
+SOONEST_LOOK: Final = 0.25
+"""Seconds of waiting before which nobody may look for deadlocks where holds pass: Redis learns late who holds."""
+
+
+class _Place:
+    """A thread or task in a line."""
+
+    __slots__ = ("asks", "before", "bell", "request")
+
+    def __init__(self, driver: Driver, request: Request) -> None:
+        self.request = request
+        self.bell: Bell = TaskBell() if driver.suspends else ThreadBell()
+        self.before: Lease | None = None
+        """The lease of the hold that was handed to it."""
+        self.asks = False
+        """Whether it is its turn to ask Redis."""
+
+
+Got = tuple[Won | Refused, "Line | None", Lease | None]
+"""What became of an acquire, the line in which the hold passes on, and the lease that it took over."""
+
+_Key = tuple[Driver, bytes, int, bool]
+
+
+class Line:
+    """Those that want one lock in one way, behind the one that asks Redis for it or holds it.
+
+    It exists as long as that one does. Whatever is interrupted half-way, nobody stands in it for
+    longer than `YOUNG` seconds; whoever comes out then closes it.
+    """
+
+    __slots__ = ("_closed", "_key", "_lead", "_most", "_places", "_until", "_who")
+
+    def __init__(self, key: _Key, request: Request) -> None:
+        self._key = key
+        self._closed = False
+        self._places: list[_Place] = []
+        self._lead = request.token
+        self._who = request.who
+        self._until = inf
+        self._most = 0
+
+    def _led_by(self, request: Request) -> None:
+        self._lead, self._who = request.token, request.who
+
+    def join(self, place: _Place) -> bool:
+        """Stand at the end; False if no hand-over is to be expected here any more."""
+        with _mutex:
+            if monotonic() >= self._until:
+                self.close()
+            if not self._closed:
+                self._places.append(place)
+            return not self._closed
+
+    @property
+    def leader(self) -> str:
+        """Who asks or holds, as text for people."""
+        return str(parse_who(self._who) or "")
+
+    def begin(self, won: Won, request: Request, most: int) -> None:
+        """Note that Redis granted the lock: from now on it may pass `most` times."""
+        self._until = won.deadline - request.lease_ms / 1000 + YOUNG
+        self._most = won.fencing_token + most
+
+    def leave(self, lease: Lease, *, lost: bool = False) -> bool:
+        """End a hold. True: it has passed to the next in line, and Redis is not to be told."""
+        with _mutex:
+            heir = lease.heir
+            if heir is not None and heir.before is lease:
+                return _hand_over(lease, heir)  # an interrupt came between
+            if lease.passed:
+                return True
+            if not self._places:
+                # Nearly always; `end` would come to the same.
+                if not self._closed and self._lead == lease.asker:
+                    _lines.pop(self._key, None)  # first: no closed line may stay there
+                    self._closed = True
+                return False
+            if not lost and self._lead == lease.asker and self._passes(lease):
+                place = lease.heir = self._places.pop(0)
+                self._led_by(place.request)
+                place.before = lease
+                return _hand_over(lease, place)
+            self.end(lease.asker)
+            return False
+
+    def _passes(self, lease: Lease) -> bool:
+        now, whole = monotonic(), lease.lease_ms / 1000
+        return (
+            now < self._until
+            and lease.fencing_token < self._most
+            and lease.mode == "exclusive"
+            and ENOUGH * whole <= lease.deadline - now <= whole
+            and lease.decides()
+        )
+
+    def end(self, asker: str) -> None:
+        """Note that the one in front, if it is this one, asks and holds no more: the next asks."""
+        with _mutex:
+            if self._lead != asker:
+                return
+            if not self._places:
+                self.close()
+                return
+            place = self._places.pop(0)
+            self._led_by(place.request)
+            self._until = inf
+            place.asks = True
+            place.bell.ring()
+
+    def close(self) -> None:
+        """Let everybody out, and nobody in."""
+        with _mutex:
+            if not self._closed:
+                _lines.pop(self._key, None)
+                self._closed = True
+                for place in self._places:
+                    place.bell.ring()
+                self._places.clear()
+
+    def come_out(self, place: _Place) -> None:
+        """End the time in line; what was handed to the place, if it was its turn, stays there."""
+        with _mutex:
+            if place.before is None and not place.asks:
+                # It joins the queue in Redis, where those behind it must not overtake it.
+                self.close()
+
+    def forsake(self, place: _Place) -> None:
+        """Take an interrupted place out; if it was its turn, it is the next one's."""
+        with _mutex:
+            with suppress(ValueError):
+                self._places.remove(place)
+            self.end(place.request.token)
+
+
+def acquire(
+    driver: Driver,
+    request: Request,
+    wait: float | None,
+    patience: float | None,
+    renews: bool,  # noqa: FBT001 - by place, as all of them: this is in each acquire's way
+    most: int,
+) -> Coroutine[Any, Any, Got]:
+    """Acquire as `acquire.acquire` does, or get the hold of another thread or task of this process.
+
+    A hold can pass to those who want the same lock with the same lease and renewal, `most` times
+    in a row. Interrupted, it leaves nothing behind, as `acquire.acquire` does.
+    """
+    # Not async itself, which would cost the many that find nobody here more than all of the rest.
+    if patience is not None and patience < SOONEST_LOOK:
+        return _ask(None, driver, request, wait, patience, most)
+    key = (driver, request.keys[1], request.lease_ms, renews)
+    fresh = Line(key, request)
+    line = _lines.setdefault(key, fresh)
+    if line is fresh:
+        return _ask(line, driver, request, wait, patience, most)
+    return _stand(line, _Place(driver, request), driver, wait, patience, renews, most)
+
+
+async def _ask(
+    line: Line | None,
+    driver: Driver,
+    request: Request,
+    wait: float | None,
+    patience: float | None,
+    most: int,
+    since: float | None = None,
+) -> Got:
+    """Ask Redis, as the one in front of the line, or without a line."""
+    outcome: Won | Refused | None = None
+    try:
+        outcome = await redis.acquire(driver, request, wait, patience, since)
+        if isinstance(outcome, Won):
+            if line is not None:
+                line.begin(outcome, request, most)
+            return outcome, line, None
+    except BaseException:
+        if line is not None:
+            line.end(request.token)
+        if isinstance(outcome, Won):
+            await redis.take_back(driver, request)
+        raise
+    if line is not None:
+        line.end(request.token)
+    return outcome, None, None
+
+
+async def _stand(
+    line: Line,
+    place: _Place,
+    driver: Driver,
+    wait: float | None,
+    patience: float | None,
+    renews: bool,  # noqa: FBT001 - as above
+    most: int,
+) -> Got:
+    """Stand in line until the hold is handed over, or until it is time to ask Redis."""
+    since, request = monotonic(), place.request
+    try:
+        joined = line.join(place)
+        if joined:
+            if lock_events.counted("contended", request, driver):
+                await lock_events.tell(driver, "contended", request, wait=wait, holder=line.leader)
+            await place.bell.rings(YOUNG if wait is None else min(wait, YOUNG))
+            line.come_out(place)
+            before = place.before
+            # Not `is_over`, which would write into the lease of one that has ended its hold in time.
+            if before is not None and not before.lost and monotonic() < before.deadline:
+                waited = monotonic() - since
+                return Won(before.fencing_token + 1, before.deadline, [], waited), line, before
+    except BaseException:
+        line.forsake(place)
+        if place.before is not None:
+            await redis.take_back(driver, replace(request, token=place.before.token))
+        raise
+    if not joined:
+        return await acquire(driver, request, wait, patience, renews, most)
+    ahead = line if place.asks or place.before is not None else None
+    return await _ask(ahead, driver, request, wait, patience, most, since)
+
+
+def _hand_over(lease: Lease, place: Heir) -> Literal[True]:
+    """Wake the one to whom the hold has passed."""
+    place.bell.ring()
+    lease.passed = True
+    lease.heir = None  # which refers to the lease: not to be left to the garbage collector
+    return True
+
+
+_lines: dict[_Key, Line] = {}
+
+# Guards a few instructions; reentrant, for a signal's handler may come in between.
+_mutex = threading.RLock()
+
+
+def _after_fork() -> None:
+    global _mutex  # noqa: PLW0603 - another thread of the parent may have had it
+    _mutex = threading.RLock()
+    _lines.clear()  # those in line are the parent's
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,183 @@
+"""Holds that replicas know of: what was written counts once WAIT says that enough of them have it.
+
+WAIT waits for the last write of its own connection (https://redis.io/docs/latest/commands/wait/).
+A grant may have been written by another one: by that of the releaser, in a hand-off; by one that broke
+before the reply came; or by the shared one of an event loop, which must not be kept waiting. So a
+holder first writes something itself, by `confirm.lua`, and then waits, in the same packet. There is
+one stream of writes, so replicas that have this one have the grant as well.
+
+The deadline that a holder believes in moves forward only with an extend that enough replicas have:
+one that is on the primary alone is lost with it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from time import monotonic
+from typing import Any, Final
+
+from redis_locks import scripts
+from redis_locks.drivers.base import Driver, Link, LinkBroken
+from redis_locks.drivers.resp import ErrorReply
+from redis_locks.drivers.wire import pack_call, pack_command
+from redis_locks.exceptions import LockBackendError, LockError, NotReplicated
+from redis_locks.protocol import store
+from redis_locks.protocol.leases import Lease
+from redis_locks.protocol.store import Request
+
+LONGEST: Final = 1.0
+"""Seconds to wait for replicas at most."""
+
+EARLY: Final = 0.05
+"""Seconds to wait for them at most in the packet of the acquire, which may join a queue instead."""
+
+_TRIES = 5
+
+
+def patience(driver: Driver, lease_ms: int) -> float:
+    """Return the seconds to wait for replicas: far less than a lease, or than a command may take."""
+    return min(LONGEST, lease_ms / 4000, driver.reply_timeout / 2)
+
+
+def with_confirmation(driver: Driver, request: Request) -> Request:
+    """Return the request with what confirms a grant in the same packet, where that is in nobody's way."""
+    if not request.replicas or driver.unshared() is not driver:
+        return request
+    call = store.extend_call(request.keys, request.token, request.lease_ms)
+    seconds = min(EARLY, patience(driver, request.lease_ms))
+    confirmation = (pack_call(scripts.CONFIRM, call), _wait(request.replicas, seconds))
+    return replace(request, reads=(*request.reads, *confirmation))
+
+
+async def confirm(driver: Driver, lease: Lease, read: list[Any]) -> list[Any]:
+    """Return what was `read` with a grant, once enough replicas know of it.
+
+    Blocks for a round trip and `patience` more, unless the packet of the acquire has confirmed it.
+
+    Raises:
+        NotReplicated: Too few replicas acknowledged it in time.
+        LockBackendError: Redis could not be asked.
+        LockError: The hold has ended meanwhile.
+    """
+    asked = len(lease.request.reads)
+    if not _confirmed(lease, read[asked:]) and not await extend(driver, lease, lease.lease_ms):
+        msg = f"Lock {lease.name!r} was lost before its replicas knew of it; use a longer lease"
+        raise LockError(msg)
+    return read[:asked]
+
+
+def _confirmed(lease: Lease, replies: Sequence[Any]) -> bool:
+    if not replies or any(isinstance(reply, ErrorReply) for reply in replies):
+        return False  # the server may not know the script yet
+    reply, acknowledged = replies
+    held = store.extend_reply(reply, lease.token) is not None
+    return held and acknowledged >= lease.request.replicas
+
+
+async def extend(driver: Driver, lease: Lease, milliseconds: int) -> bool:
+    """Make a lease last so long from now at least, and move its deadline once enough replicas know.
+
+    Returns False if the hold is lost. Interrupted, or with an error, it leaves the deadline as it was.
+
+    Raises:
+        NotReplicated: Too few replicas acknowledged it in time.
+        LockBackendError: Redis could not be asked.
+    """
+    driver = driver.unshared()
+    failure: LinkBroken | None = None
+    for attempt in range(_TRIES):
+        if attempt > 1:
+            await driver.sleep(random.uniform(0.5, 1) * 0.01 * 2**attempt)  # noqa: S311 - jitter
+        if failure is not None and lease.is_over():
+            break
+        try:
+            return await _extend_once(driver, lease, milliseconds)
+        except LinkBroken as error:
+            failure = error
+            driver.drop_idle()
+    msg = (
+        f"{driver.description} does not answer ({failure}); lock {lease.name!r} ends with its lease"
+    )
+    raise LockBackendError(msg) from failure
+
+
+async def _extend_once(driver: Driver, lease: Lease, milliseconds: int) -> bool:
+    link = await driver.checkout()
+    try:
+        sent = monotonic()
+        call = store.extend_call(lease.keys, lease.token, milliseconds)
+        seconds = patience(driver, lease.lease_ms)
+        wait = _wait(lease.request.replicas, seconds)
+        reply, (acknowledged,) = await link.call_and_read(lease.script, call, (wait,))
+    finally:
+        driver.checkin(link)
+    left = store.extend_reply(reply, lease.token)
+    if left is None:
+        lease.lost = True
+        return False
+    _require(driver, lease, acknowledged, seconds)
+    if lease.is_over():
+        return False  # longer on the servers, but the answer came too late
+    lease.deadline = max(lease.deadline, sent + left / 1000)
+    return True
+
+
+async def acknowledged(
+    driver: Driver, link: Link, leases: Sequence[Lease], replies: list[Any]
+) -> list[Any]:
+    """Return the replies to extends that `link` has sent; an error for each that too few replicas have."""
+    most = max(lease.request.replicas for lease in leases)
+    if not most:
+        return replies
+    seconds = min(patience(driver, lease.lease_ms) for lease in leases)
+    # A link that broke meanwhile says so: it is not replaced by one that has written nothing.
+    (count,) = await link.read((_wait(most, seconds),), leases[0].keys)
+    return [
+        _acknowledged(driver, lease, reply, count, seconds)
+        for lease, reply in zip(leases, replies, strict=True)
+    ]
+
+
+def _acknowledged(driver: Driver, lease: Lease, reply: Any, count: object, seconds: float) -> Any:
+    if isinstance(reply, Exception) or store.extend_reply(reply, lease.token) is None:
+        return reply
+    try:
+        _require(driver, lease, count, seconds)
+    except LockBackendError as error:
+        return error
+    return reply
+
+
+def require(lease: Lease, replicas: int) -> None:
+    """Raise LockError if a nested hold asks for more replicas than the outer one has."""
+    if lease.request.replicas < replicas:
+        msg = (
+            f"Lock {lease.name!r} is held already with replicas={lease.request.replicas}, so a nested "
+            f"hold cannot have replicas={replicas}: give the outer one as many"
+        )
+        raise LockError(msg)
+
+
+def _wait(replicas: int, seconds: float) -> bytes:
+    # 0 would be for ever.
+    return pack_command(b"WAIT", b"%d" % replicas, b"%d" % max(1, int(seconds * 1000)))
+
+
+def _require(driver: Driver, lease: Lease, count: object, seconds: float) -> None:
+    """Raise unless `count`, the reply to WAIT, is as high as asked for."""
+    wanted = lease.request.replicas
+    if isinstance(count, ErrorReply) or not isinstance(count, int):
+        msg = (
+            f"{driver.description} refused WAIT, which replicas={wanted} needs: {count}. "
+            "`manage.py locks doctor` says which rights are missing"
+        )
+        raise LockBackendError(msg)
+    if count < wanted:
+        msg = (
+            f"Lock {lease.name!r} asks for replicas={wanted}, but {count} acknowledged it within "
+            f"{seconds:g} s, so it does not count. See `manage.py locks doctor`: are as many "
+            f"connected to {driver.description}, and do they keep up?"
+        )
+        raise NotReplicated(msg, lease.name, count, wanted)

@@ -1,0 +1,323 @@
+"""One function per Lua script: typed arguments in, a small frozen reply out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from redis_locks import scripts
+from redis_locks.drivers.base import Call, Link, LinkBroken
+from redis_locks.exceptions import LockLost
+from redis_locks.scripts import Script
+from redis_locks.values.claims import FIELDS
+from redis_locks.values.keys import Keys
+
+
+@dataclass(slots=True)
+class Request:
+    """What one token asks for: all locks of a set, or none. `mode` as `_prelude.lua` says. Never changed.
+
+    `names` and the `template` they were made from, if any, are for messages only.
+    """
+
+    keys: Keys
+    token: str
+    lease_ms: int
+    mode: str
+    who: str
+    reads: tuple[bytes, ...] = ()
+    """Packed commands to run as soon as the locks are held."""
+    names: tuple[str, ...] = ()
+    template: str | None = None
+    replicas: int = 0
+    """How many replicas have to know of the grant, and of each extend, before it counts."""
+
+    @property
+    def name(self) -> str:
+        """The name of the lock; those of a set are joined with commas."""
+        return ", ".join(self.names)
+
+
+GRANTED: Final = "1"
+"""The word after the token of a reply to `acquire` that says so."""
+
+_SHARED_IS_LOST: Final = "2"
+
+
+class Granted(NamedTuple):
+    """The lock is ours since `at_ms`, server time; `read` are the replies to `Request.reads`."""
+
+    fencing_token: int
+    at_ms: int
+    read: list[Any] | None = None
+
+
+class Refused(NamedTuple):
+    """The lock is somebody else's until `ends_ms`, unless renewed; `claim` is theirs, or empty.
+
+    `place`: which lock of the set it is.
+    """
+
+    at_ms: int
+    ends_ms: int
+    claim: str
+    place: int = 0
+
+
+def echoed(reply: object, token: str, parts: int) -> list[str]:
+    """Split a reply into at most `parts` parts after the token it starts with."""
+    words = reply.decode(errors="replace").split(" ", parts) if isinstance(reply, bytes) else []
+    # A connection that is one reply out of step would give us somebody else's grant.
+    if not words or words[0] != token:
+        msg = f"the reply {reply!r} is not for token {token}"
+        raise LinkBroken(msg)
+    return words
+
+
+async def acquire(
+    link: Link, request: Request, wait_ms: int, *, first: bool = False
+) -> Granted | Refused:
+    """Take the locks if they are free; else join the queue.
+
+    `wait_ms`: 0 do not join the queue, -1 wait for ever. `first`: whether nothing was ever sent
+    for this request, which saves looking for its place in the queue. Raises LockLost for an upgrade whose
+    shared hold is lost.
+    """
+    token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
+    call = request.keys, (token, lease_ms, mode, who, link.listener, wait_ms, int(first))
+    answer, read = await link.call_and_read(scripts.ACQUIRE, call, request.reads)
+    return acquire_reply(answer, token, read)
+
+
+def acquire_call(request: Request, listener: str, wait_ms: int, *, how: int) -> Call:
+    """Return the call that takes the locks or joins the queue; see `acquire`.
+
+    `how`: 0 the token asked before, 1 it asks first, 2 it asks first and reads no reply.
+    """
+    token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
+    return request.keys, (token, lease_ms, mode, who, listener, wait_ms, how)
+
+
+def acquire_reply(reply: object, token: str, read: list[Any] | None = None) -> Granted | Refused:
+    """Return what the reply says; `read` are the replies to what was read with it. Raises as `acquire`."""
+    words = echoed(reply, token, 4)
+    if words[1] == GRANTED:
+        return Granted(int(words[2]), int(words[3]), read)
+    return refused(words)
+
+
+def refused(words: Sequence[str]) -> Refused:
+    """Return what the words of a reply say that is no grant. Raises as `acquire`."""
+    _require_shared(words[1])
+    return _refused(words[2], words[3], words[4])
+
+
+def _require_shared(word: str) -> None:
+    """Raise LockLost if the word after the token says that an upgrade has lost the shared hold it started from."""
+    if word == _SHARED_IS_LOST:
+        msg = "the shared hold was lost while it waited to become exclusive"
+        raise LockLost(msg)
+
+
+def _refused(at_ms: str, ends_ms: str, claim: str) -> Refused:
+    ends, _, place = ends_ms.partition("/")
+    return Refused(int(at_ms), int(ends), claim, int(place or 1) - 1)
+
+
+async def take(
+    link: Link, request: Request, groups: Sequence[Sequence[int]], most: int, *, first: bool = False
+) -> tuple[Granted | None, list[int]]:
+    """Take the groups of locks that are free, `most` at most; return which.
+
+    A group is the places of its locks in the set, from 0; one without locks counts as free.
+    There is no grant if no lock was taken. `first` as in `acquire`.
+    """
+    token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
+    wanted = " ".join(",".join(str(place + 1) for place in group) or "-" for group in groups)
+    argv = (token, lease_ms, mode, who, link.listener, most, wanted, int(first))
+    answer = await link.call(scripts.TAKE, (request.keys, argv))
+    _, fence, at_ms, *numbers = echoed(answer, token, len(groups) + 3)
+    granted = Granted(int(fence), int(at_ms)) if fence != "0" else None
+    return granted, [int(number) - 1 for number in numbers]
+
+
+async def release(link: Link, keys: Keys, token: str) -> bool:
+    """End the hold and hand the locks on; False if the token did not hold all of them."""
+    return echoed(await link.call(scripts.RELEASE, (keys, (token,))), token, 1)[1] == "1"
+
+
+class Ended(NamedTuple):
+    """The tokens of the holds that were ended, and the fencing token that overtakes theirs; 0 if none was."""
+
+    tokens: list[str]
+    fencing_token: int
+
+
+async def force_release(link: Link, keys: Keys, token: str, holds: Sequence[str]) -> Ended:
+    """End the holds of these tokens and hand the lock on.
+
+    `token` names this force-release, so that asked again it says what it did.
+    """
+    reply = await link.call(scripts.FORCE_RELEASE, (keys, (token, *holds)))
+    _, fence, *ended = echoed(reply, token, len(holds) + 1)
+    return Ended(ended, int(fence))
+
+
+class Adopted(NamedTuple):
+    """A hold has another token at `at_ms`, server time, with so many ms left of its lease."""
+
+    at_ms: int
+    left_ms: int
+    fencing_token: int
+
+
+def adopt_call(heir: Request, token: str, fencing_token: int = 0) -> Call:
+    """Return the call that gives the hold of `token` to `heir`; see `adopt`."""
+    return heir.keys, (token, heir.token, heir.lease_ms, heir.who, fencing_token)
+
+
+async def adopt(link: Link, heir: Request, token: str, fencing_token: int = 0) -> Adopted | None:
+    """Give the hold of `token` the token of `heir`, its lease and who it is; None if there is none.
+
+    `fencing_token`: that of the hold, if it got a higher one since it was granted.
+    """
+    call = adopt_call(heir, token, fencing_token)
+    words = echoed(await link.call(scripts.ADOPT, call), token, 5)
+    if words[1] == "0":
+        return None
+    at_ms, ends_ms, fencing_token = map(int, words[2:])
+    return Adopted(at_ms, ends_ms - at_ms, fencing_token)
+
+
+def may_be_buried(claim: str) -> bool:
+    """Return whether the holder is to lose the lock when its process is gone."""
+    return claim.count("\t") == FIELDS
+
+
+async def bury(link: Link, keys: Keys, token: str) -> int:
+    """End the holds of processes that are gone, of those that may be; return how many."""
+    return int(echoed(await link.call(scripts.BURY, (keys, (token,))), token, 1)[1])
+
+
+async def cancel(link: Link, keys: Keys, token: str, waiter: str) -> bool:
+    """End the wait of the token `waiter` and tell it; False if that does not wait for the lock.
+
+    `token` names this cancellation, so that asked again it says what it did.
+    """
+    return echoed(await link.call(scripts.CANCEL, (keys, (token, waiter))), token, 1)[1] == "1"
+
+
+async def commit(
+    link: Link, keys: Keys, token: str, commands: Sequence[Sequence[bytes]]
+) -> str | None:
+    """Run the commands and end the hold, in one step; None if the token did not hold, so neither.
+
+    Returns the text of the first error among the commands, or "".
+    """
+    reply = await link.call(scripts.COMMIT, (keys, commit_words(token, commands)))
+    return commit_reply(reply, token)
+
+
+def commit_words(token: str, commands: Sequence[Sequence[bytes]]) -> list[bytes]:
+    """Return the arguments of the call that runs the commands and ends the hold; see `commit`."""
+    words = [token.encode()]
+    for command in commands:
+        words.append(b"%d" % len(command))
+        words += command
+    return words
+
+
+def commit_reply(reply: object, token: str) -> str | None:
+    """Return what the reply says; see `commit`."""
+    _, done, *error = echoed(reply, token, 2)
+    return None if done == "0" else "".join(error)
+
+
+Circle = list[dict[str, Any]]
+"""The waits of a deadlock, the caller's first."""
+
+
+def detect_call(request: Request, where: str, forsaken: str) -> Call:
+    """Return the call that looks whether this wait is part of a deadlock; see `ask_and_detect`."""
+    return request.keys, (request.token, request.mode, request.who, where, forsaken)
+
+
+async def ask_and_detect(
+    link: Link, request: Request, wait_ms: int, detection: Call, *, first: bool = False
+) -> tuple[Granted | Refused, Circle | None]:
+    """Take the locks or join the queue, as `acquire`, and then look for a deadlock, in the same round trip.
+
+    Returns the circle that this wait was ended for; None if it goes on.
+    `detection` is what `detect_call` returned: it has the line of code that waits, and the tokens, with spaces between, that hold
+    but that nobody uses any more.
+    """
+    call = acquire_call(request, link.listener, wait_ms, how=int(first))
+    then = link.packed(scripts.DETECT, detection)
+    answer, (*read, found) = await link.call_and_read(scripts.ACQUIRE, call, (*request.reads, then))
+    outcome = acquire_reply(answer, request.token, read)
+    if isinstance(outcome, Granted):
+        return outcome, None
+    if not isinstance(
+        found, bytes
+    ):  # the server may not know that script, or says again what is wrong
+        found = await link.call(scripts.DETECT, detection)
+    return outcome, detect_reply(found, request.token)
+
+
+def detect_reply(reply: object, token: str) -> Circle | None:
+    """Return what the reply says; see `ask_and_detect`."""
+    _, found, *circle = echoed(reply, token, 2)
+    return None if found == "0" else list(json.loads(circle[0]))
+
+
+async def downgrade(link: Link, keys: Keys, token: str) -> bool:
+    """Turn an exclusive hold into a shared one; False if the token did not hold all the locks."""
+    reply = await link.call(scripts.DOWNGRADE, (keys, (token,)))
+    return echoed(reply, token, 1)[1] == "1"
+
+
+async def abandon(link: Link, request: Request) -> Refused:
+    """Leave the queue, and hand on what was granted meanwhile; return who holds the lock now.
+
+    Raises LockLost for an upgrade whose shared hold is lost.
+    """
+    token = request.token
+    reply = await link.call(scripts.ABANDON, (request.keys, (token, request.mode)))
+    words = echoed(reply, token, 3)
+    _require_shared(words[1])
+    return _refused(*words[1:])
+
+
+def extend_call(keys: Keys, token: str, lease_ms: int) -> Call:
+    """Return the call that makes a lease last `lease_ms` from now at least."""
+    return keys, (token, lease_ms)
+
+
+def extend_reply(reply: object, token: str) -> int | None:
+    """Return how many ms were left of the lease when the call ran, or None if it was lost."""
+    words = echoed(reply, token, 4)  # `adopt` says one word more
+    return int(words[3]) - int(words[2]) if words[1] == "1" else None
+
+
+async def extend(link: Link, script: Script, keys: Keys, token: str, lease_ms: int) -> int | None:
+    """Make the lease last `lease_ms` from now at least; see `extend_reply`."""
+    return extend_reply(await link.call(script, extend_call(keys, token, lease_ms)), token)
+
+
+async def raise_fence(
+    link: Link, keys: Keys, token: str, lease_ms: int, fencing_token: int
+) -> int | None:
+    """Give a hold a fencing token at least so high, and extend it; replies as `extend` does."""
+    call = (keys, (token, lease_ms, fencing_token))
+    return extend_reply(await link.call(scripts.FENCE, call), token)
+
+
+def grant_message(message: bytes) -> Granted:
+    """Return the grant that a script told a waiter.
+
+    A fencing token of 0 means: look for a deadlock; -1: the wait was cancelled.
+    """
+    _, fence, at_ms, *_ = message.split(b" ")
+    return Granted(int(fence), int(at_ms))

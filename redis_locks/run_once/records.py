@@ -1,0 +1,88 @@
+"""One function per Lua script of run_once: typed arguments in, a small reply out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from redis_locks.drivers.base import Link
+from redis_locks.protocol.store import Request, echoed
+from redis_locks.run_once import scripts
+from redis_locks.run_once.terms import Terms
+from redis_locks.scripts import Script
+
+
+class Begun(NamedTuple):
+    """The attempt is ours; `last_error` is how the one before ended, empty if its lease ended."""
+
+    attempt: int
+    fencing_token: int
+    last_error: str
+
+
+class Locked(NamedTuple):
+    """Somebody else holds the lock until `ends_ms`, unless renewed; `attempt` is the last one."""
+
+    attempt: int
+    at_ms: int
+    ends_ms: int
+    claim: str
+
+
+class Done(NamedTuple):
+    """`attempt` did the job; `result` is JSON, or empty if none was stored."""
+
+    attempt: int
+    result: str
+
+
+class Exhausted(NamedTuple):
+    """All attempts failed; `last_error` is how the last one ended, empty if its lease ended."""
+
+    attempt: int
+    last_error: str
+
+
+class Failed(NamedTuple):
+    """The last attempt failed, the next one has not begun; `attempt` is 0 if there was none."""
+
+    attempt: int
+    last_error: str
+
+
+async def begin(link: Link, request: Request, terms: Terms) -> Begun | Locked | Done | Exhausted:
+    """Begin the next attempt if the lock is free, or ours, and there is something to do."""
+    token = request.token
+    argv = (
+        *(token, request.lease_ms, request.who, link.listener),
+        *(terms.max_attempts, terms.kept_ms),
+    )
+    _, word, attempt, rest = echoed(await link.call(scripts.BEGIN, (request.keys, argv)), token, 3)
+    if word == "begun":
+        fence, _, last_error = rest.partition(" ")
+        return Begun(int(attempt), int(fence), last_error)
+    if word == "locked":
+        return _locked(attempt, rest)
+    return Done(int(attempt), rest) if word == "done" else Exhausted(int(attempt), rest)
+
+
+async def finish(
+    link: Link, script: Script, request: Request, attempt: int, kept_ms: int, outcome: str
+) -> bool:
+    """Run DONE or FAIL, which end the hold; False if the token did not hold the lock."""
+    argv = (request.token, attempt, kept_ms, outcome)
+    reply = await link.call(script, (request.keys, argv))
+    return echoed(reply, request.token, 1)[1] == "1"
+
+
+async def status(link: Link, request: Request) -> Locked | Done | Failed:
+    """Return what is known of the job; `Locked` is the attempt under way."""
+    reply = await link.call(scripts.STATUS, (request.keys, (request.token,)))
+    _, word, attempt, rest = echoed(reply, request.token, 3)
+    if word == "running":
+        return _locked(attempt, rest)
+    return Done(int(attempt), rest) if word == "done" else Failed(int(attempt), rest)
+
+
+def _locked(attempt: str, rest: str) -> Locked:
+    at_ms, ends_ms, claim = rest.split(" ", 2)
+    return Locked(int(attempt), int(at_ms), int(ends_ms), claim)

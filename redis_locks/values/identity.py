@@ -1,0 +1,211 @@
+"""Who we are: tokens that prove a hold, and details that people read."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import secrets
+import socket
+import string
+import sys
+import threading
+import weakref
+from collections import deque
+from contextvars import ContextVar
+from functools import lru_cache
+from pathlib import PurePath
+from typing import Final
+
+from asgiref.sync import SyncToAsync
+
+from redis_locks.values.claims import Claim, write_who
+from redis_locks.values.local_locks import Held
+
+LISTENER = 11
+"""Letters and digits that name a connection: 65 random bits."""
+
+_ALPHABET = string.ascii_letters + string.digits
+
+
+def random_text(length: int) -> str:
+    """Return random letters and digits, almost 6 bits each: hexadecimal ones would be longer.
+
+    They are in keys, values and messages of every lock, and in commands that people type.
+    """
+    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+
+
+class Session:
+    """A thread or a task: what waits and holds as one."""
+
+    __slots__ = ("call", "counter", "held", "name", "thread")
+
+    def __init__(self, name: str, counter: itertools.count[int], call: object = None) -> None:
+        self.name = name
+        """What its tokens start with."""
+        self.counter = counter
+        """What they end with."""
+        self.thread = threading.current_thread()
+        """In which it was first seen; that of a task may be any."""
+        self.held = Held()
+        """What it holds now; see `tenure`."""
+        self.call = call
+        """Which ``sync_to_async`` call it is of, if any."""
+
+
+class _Process:
+    """What changes with a fork."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        """As `os.getpid`, without a system call."""
+        self.prefix = random_text(16)
+        self.counter = itertools.count(1)
+        self.sessions = itertools.count(1)
+        self.of_threads = threading.local()
+        self.unconfirmed: deque[str] = deque(maxlen=100)
+        self.of_tasks: weakref.WeakKeyDictionary[asyncio.Task[object], Session] = (
+            weakref.WeakKeyDictionary()
+        )
+        self.of_calls: ContextVar[Session | None] = ContextVar("redis_locks.session", default=None)
+
+    def new_session(self, call: object = None) -> Session:
+        return Session(f"{self.prefix}{next(self.sessions):x}", self.counter, call)
+
+    def session_of(self, call: object) -> Session:
+        """Return the session of a ``sync_to_async`` call: it has what its task had before.
+
+        That comes with the task's context, to which asgiref gives back what a call changes in it.
+        A copy, for the context comes down to other tasks too: what either takes from now on is
+        its own.
+        """
+        its = self.of_calls.get()
+        if its is None or its.call is not call:
+            before = its or getattr(self.of_threads, "session", None)
+            its = self.new_session(call)
+            if before:
+                before.held.copy_to(its.held)
+            self.of_calls.set(its)
+        return its
+
+
+calls: Final = SyncToAsync.threadlocal
+"""Where asgiref notes as `task_context`, for the threads that it runs sync code in, a list made for each call."""
+
+
+process = _Process()
+"""This one. To be read as `identity.process`: after a fork it is another."""
+
+
+def _after_fork() -> None:
+    global process  # noqa: PLW0603 - a child must not repeat its parent's tokens
+    process = _Process()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def process_name() -> str:
+    """Return what the tokens of this process start with."""
+    return process.prefix
+
+
+def process_of(token: str) -> str:
+    """Return the name of the process that a token belongs to."""
+    return token[: len(process.prefix)]
+
+
+def session(*, task: bool) -> Session:
+    """Return this thread, or the running task, as what waits and holds as one."""
+    current = asyncio.current_task() if task else None
+    if current is not None:
+        its = process.of_tasks.get(current)
+        if its is None:
+            its = process.of_tasks[current] = process.new_session()
+        return its
+    call = calls.__dict__.get("task_context")  # most often there is none: no exception for that
+    if call is not None:
+        # Tasks share that thread.
+        return process.session_of(call)
+    try:
+        return process.of_threads.session  # type: ignore[no-any-return]
+    except AttributeError:
+        its = process.of_threads.session = process.new_session()
+        return its
+
+
+def holds_nothing(token: str, *, task: bool) -> bool:
+    """Return whether the thread or task that waits with `token`, which is to be the caller, holds no lock."""
+    its = session(task=task)
+    return not its.held.has_any() and token.startswith(f"{its.name}.")
+
+
+def new_session() -> Session:
+    """Return a session that is nobody's: no thread or task waits as it."""
+    return process.new_session()
+
+
+def new_token(of: Session | None = None) -> str:
+    """Return a token nobody else has: its session (None: this thread), which has 95 random bits, and a counter."""
+    its = session(task=False) if of is None else of
+    return f"{its.name}.{next(its.counter)}"
+
+
+def note_unconfirmed(token: str) -> None:
+    """Note that this token may hold until its lease ends, but will not be renewed."""
+    process.unconfirmed.append(token)
+
+
+def unconfirmed() -> str:
+    """Return the latest tokens of this process that may hold though nobody uses them any more."""
+    return " ".join(process.unconfirmed)
+
+
+def whoami(label: str | None, *, task: bool) -> str:
+    """Return text that tells people who asks: host, pid, thread or task, and what it runs."""
+    unit = task_unit() if task else f"thread {threading.current_thread().name}"
+    return written(process.pid, unit, label, None)
+
+
+def task_unit() -> str:
+    """Return what people read of the running task."""
+    current = asyncio.current_task()
+    return f"task {current.get_name()}" if current else "task"
+
+
+@lru_cache(maxsize=1024)
+def written(pid: int, unit: str, label: str | None, ear: str | None) -> str:
+    """Return text as `whoami` does. `ear`, at its end, is for scripts: a channel to which its process listens all its life."""
+    who = (socket.gethostname(), pid, unit, label or _command())
+    return write_who(*who) + (f"\t{ear}" if ear else "")
+
+
+@lru_cache(maxsize=1)
+def _command() -> str:
+    """Return what this process runs: `manage.py runserver`, say, but no further arguments."""
+    script = PurePath(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
+    verb = (
+        sys.argv[1]
+        if script in {"manage.py", "django-admin", "celery"} and len(sys.argv) > 1
+        else ""
+    )
+    return f"{script} {verb}".strip()
+
+
+def describe_holder(claim: str) -> str | None:
+    """Return the holder in a claim as one line for people, or None if there is none."""
+    parsed = Claim.parse(claim)
+    return str(parsed.who) if parsed and parsed.who else None
+
+
+def caller() -> str:
+    """Return the line of code, outside of this package, that led here."""
+    frame = sys._getframe()  # noqa: SLF001 - as logging does it
+    while frame.f_back is not None and _is_machinery(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_machinery(module: str) -> bool:
+    return module.partition(".")[0] in {"redis_locks", "contextlib", "asyncio", "asgiref"}
