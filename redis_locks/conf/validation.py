@@ -6,7 +6,6 @@ import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from redis_locks.protocol.local_handover import MOST_PASSED
 from redis_locks.values.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
 
 MAX_PREFIX_BYTES = 128
@@ -14,6 +13,9 @@ MAX_REPLICAS = 100
 MAX_PARTITIONS = 16_384
 """A Redis Cluster has this many hash slots; more partitions would share them."""
 
+MOST_PASSED: Final = 16
+"""How often a hold may pass inside a process before Redis is asked again: two round trips for 17 holds cost
+little, and others wait for few of ours. Each grant reserves as many fencing tokens: FENCE_RESERVED in `_prelude.lua`."""
 
 ERROR_STATUSES = range(400, 600)
 """The HTTP statuses that a view may answer contention with."""

@@ -15,11 +15,6 @@ from redis_locks.signals import LOCK_SIGNALS
 
 logger = logging.getLogger("redis_locks")
 
-_special = type(logger).isEnabledFor is not logging.Logger.isEnabledFor
-_levels: dict[int, bool] = {} if _special else getattr(logger, "_cache", {})
-"""Where logging keeps what `isEnabledFor` has said, until a level is set anywhere; empty if somebody does so otherwise."""
-
-
 FREQUENT: Final = frozenset({"acquired", "contended"})
 """The kinds of which a process may have thousands a second."""
 
@@ -76,9 +71,7 @@ class Teller:
         if known is None:
             return self._told(kind)
         signal, level, frequent, noted = known
-        wanted = signal.receivers or (
-            _levels.get(level) is not False and logger.isEnabledFor(level)
-        )
+        wanted = signal.receivers or logger.isEnabledFor(level)
         its = self.statistics
         if its is not None and get_settings().statistics:
             pending = its.pending

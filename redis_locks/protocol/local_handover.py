@@ -27,10 +27,6 @@ from redis_locks.protocol.leases import YOUNG, Heir, Lease
 from redis_locks.protocol.store import Refused, Request
 from redis_locks.values.claims import parse_who
 
-MOST_PASSED: Final = 16
-"""How often a hold may pass before Redis is asked again: two round trips for 17 holds then cost little, and
-others wait for few of ours. As many fencing tokens are reserved with each grant: FENCE_RESERVED in `_prelude.lua`."""
-
 ENOUGH: Final = 0.9
 """Share of its lease that a hold must have left to pass: whoever gets it counts on a whole one."""
 

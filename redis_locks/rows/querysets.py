@@ -8,8 +8,8 @@ from typing import Any, Self, TypeVar
 from django.db.models import Manager, Model
 
 from redis_locks.conf.settings import UNSET, Unset
-from redis_locks.fencing.fenced_rows import FencedQuerySet
 from redis_locks.rows.blocks import checked_of, checked_wait, lock_rows
+from redis_locks.rows.fenced_rows import FencedQuerySet
 from redis_locks.values.arguments import optional_text
 from redis_locks.values.modes import RowMode, row_mode
 

@@ -15,7 +15,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.support import diagnosis
 from tests.support.checks import SHARED_WITH_CACHE
 from tests.support.connections import resolve
-from tests.support.diagnosis import Level, as_user, client, found, levels, running, server
+from tests.support.diagnosis import Level, as_user, client, found, levels, running, server_checks
 from tests.support.world import until
 
 
@@ -137,7 +137,7 @@ def test_watching_sentinels_are_a_warning(private_server: EmbeddedServer) -> Non
 
 def test_a_primary_that_is_found_through_sentinel_is_followed() -> None:
     probe = SimpleNamespace(endpoint=resolve("redis+sentinel://h/bank"))
-    assert Level.OK is server.sentinel(probe).level  # type: ignore[arg-type]
+    assert Level.OK is server_checks.sentinel(probe).level  # type: ignore[arg-type]
 
 
 def test_sentinels_that_do_not_answer_are_an_error() -> None:
@@ -156,7 +156,7 @@ def test_sentinels_that_do_not_answer_are_an_error() -> None:
     ],
 )
 def test_old_servers_are_refused(hello: dict[str, str], level: Level) -> None:
-    assert level is server.version(SimpleNamespace(hello=hello)).level  # type: ignore[arg-type]
+    assert level is server_checks.version(SimpleNamespace(hello=hello)).level  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("shift", "level"), [(0, "ok"), (100, "warning"), (-100, "warning")])
@@ -183,7 +183,7 @@ def test_a_slow_server_is_a_warning_and_one_too_slow_for_the_lease_an_error(
 def test_a_server_that_dies_meanwhile_is_an_error(
     monkeypatch: pytest.MonkeyPatch, private_server: EmbeddedServer
 ) -> None:
-    real = server.role
+    real = server_checks.role
 
     def dying(probe: object) -> object:
         private_server.kill()

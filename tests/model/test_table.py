@@ -10,7 +10,7 @@ from tests.model.mutants import MUTANTS
 ROOT = Path(__file__).parents[2]
 MODEL = (ROOT / "tests" / "model" / "protocol.pml").read_text(encoding="utf-8")
 ROWS = re.findall(
-    r"^\| (.*?`.*?) \| `([\w.]+\.(?:lua|py))`: (.*) \|$",
+    r"^\| (.*?`.*?) \| `([\w./]+\.(?:lua|py))`: (.*) \|$",
     (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"),
     re.MULTILINE,
 )

@@ -6,7 +6,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from redis_locks import scripts
-from redis_locks.protocol.local_handover import MOST_PASSED
+from redis_locks.conf.validation import MOST_PASSED
 from tests.scripts.bench import FOR_EVER, WHO, Bench
 
 

@@ -5,7 +5,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from redis_locks import scripts
-from redis_locks.protocol.local_handover import MOST_PASSED
+from redis_locks.conf.validation import MOST_PASSED
 from redis_locks.testing.server import EmbeddedServer
 from tests.scripts.bench import Bench
 

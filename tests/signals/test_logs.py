@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -111,17 +109,3 @@ def test_control_characters_and_bidirectional_marks_are_escaped(
     texts = [text for _, text in lines()]
     assert 4 == len(texts)
     assert all(text.isprintable() and "forged" in text for text in texts)
-
-
-def test_a_logger_that_decides_by_itself_what_to_log_is_asked_each_time() -> None:
-    program = (
-        "import logging\n"
-        "class Own(logging.Logger):\n"
-        "    def isEnabledFor(self, level): return super().isEnabledFor(level)\n"
-        "logging.setLoggerClass(Own)\n"
-        "from redis_locks import telling\n"
-        "telling.logger.isEnabledFor(logging.DEBUG)\n"
-        "assert telling.logger._cache\n"
-        "assert not telling._levels\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)

@@ -24,12 +24,13 @@ import django
 from django.test import override_settings
 
 django.setup()
-from redis_locks import observing, redis_lock
+from redis_locks import redis_lock
 from redis_locks.integrations import telemetry
+from redis_locks.protocol import lock_events
 from redis_locks.testing import override_locks
 
 print([name for name in {OURS!r} if name in sys.modules], "prometheus_client" in sys.modules)
-print(observing.listens("acquired"))
+print(lock_events.listens("acquired"))
 with override_settings(REDIS_LOCKS={{"TELEMETRY": ("prometheus", "opentelemetry")}}):
     telemetry.start()
     telemetry.start()

@@ -54,6 +54,6 @@ def levels(using: str | None = None) -> dict[str, str]:
 
 def as_user(server: EmbeddedServer, *rules: str) -> str:
     """The address for a user with these rights."""
-    with server_checks.client() as admin:
+    with server.client() as admin:
         admin.execute_command("ACL", "SETUSER", "app", "reset", "on", ">secret", *rules)
-    return server_checks.url.replace("unix://", "unix://app:secret@")
+    return server.url.replace("unix://", "unix://app:secret@")

@@ -7,10 +7,10 @@ from unittest.mock import patch
 
 import pytest
 
+from redis_locks.conf.validation import MOST_PASSED
 from redis_locks.protocol import acquire, leases, local_handover, replication
 from redis_locks.protocol.acquire import LOOK_AGAIN
 from redis_locks.protocol.leases import YOUNG
-from redis_locks.protocol.local_handover import MOST_PASSED
 from redis_locks.protocol.renewal import threads
 from redis_locks.protocol.renewal.registry import Registry
 

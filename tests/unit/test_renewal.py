@@ -29,7 +29,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     made = Clock()
-    for module in ("renewal.registry", "renewal.extending", "leases"):
+    for module in ("protocol.renewal.registry", "protocol.renewal.extending", "protocol.leases"):
         monkeypatch.setattr(f"redis_locks.{module}.monotonic", made)
     return made
 

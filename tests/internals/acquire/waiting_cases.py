@@ -11,7 +11,7 @@ from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.base import Unreachable, run_blocking
 from redis_locks.drivers.blocking import ALONE, BlockingDriver
 from redis_locks.locks import lock
-from redis_locks.protocol import acquire, observer, store
+from redis_locks.protocol import acquire, lock_events, store
 from redis_locks.protocol.store import Granted, Request
 from redis_locks.values.identity import new_token, written
 from redis_locks.values.keys import grant_channel, holder_channel
@@ -51,7 +51,7 @@ def broken_in_line(stage: Stage) -> None:
 def long(stage: Stage) -> None:
     """After a while that is told, and nothing asked, as it holds nothing that another could wait for."""
     hasty = conf.get_settings()._replace(deadlock_timeout=0.01)
-    told, tell = [], observer.tell_refused
+    told, tell = [], lock_events.tell_refused
 
     async def noted(driver: Any, kind: Any, *args: Any, **details: Any) -> None:
         await tell(driver, kind, *args, **details)
@@ -59,7 +59,7 @@ def long(stage: Stage) -> None:
 
     with (
         patch.object(lock, "get_settings", lambda: hasty),
-        patch.object(observer, "tell_refused", noted),
+        patch.object(lock_events, "tell_refused", noted),
         stage.lock,
     ):
         waiting = stage.in_line()

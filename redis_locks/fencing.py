@@ -13,7 +13,8 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.db import models
 
-from redis_locks.fencing.fenced_rows import (
+from redis_locks.locks.hold import Hold
+from redis_locks.rows.fenced_rows import (
     FENCE,
     FencedQuerySet,
     FencedRows,
@@ -21,7 +22,6 @@ from redis_locks.fencing.fenced_rows import (
     owner_of,
     stale_hold,
 )
-from redis_locks.locks.hold import Hold
 
 __all__ = ["FencedManager", "FencedModel", "FencedQuerySet", "FencedRows"]
 
