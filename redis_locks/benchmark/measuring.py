@@ -120,6 +120,8 @@ def _alone(client: redis.Redis, plan: Plan) -> Iterator[None]:
             yield
         finally:
             _delete_keys(client, subjects, plan.using)
+    # This stays for an hour otherwise; nobody compares fencing tokens of the benchmark.
+    client.delete(our_keys(NAME).lock)
 
 
 def _refuse_keys(client: redis.Redis, subjects: Sequence[Subject]) -> None:
@@ -138,8 +140,6 @@ def _delete_keys(client: redis.Redis, subjects: Sequence[Subject], using: str | 
     ours = SUBJECTS[OURS].name
     # What a client that was killed leaves in the index.
     client.zrem(backend_for(using).keys(ours)[0], ours)
-    # This stays for an hour otherwise; nobody compares fencing tokens of the benchmark.
-    client.delete(our_keys(NAME).lock)
 
 
 def _measure(

@@ -43,7 +43,7 @@ local function first_in_line(state)
     local next_ones = line(state, state.first, 1)
     state.first, entry = next_ones[1] or state.last + 1, next_ones[2]
     state.waiting = entry and state.waiting or 0
-    state.line_changed = true
+    state.changed = true
   end
   if entry then
     return string.match(entry, "^(%S+) (.*)$")
@@ -68,7 +68,7 @@ local function remove(state, place, waiter)
   cut(state, text(place))
   cut(state, waiter)
   state.waiting = state.waiting - 1
-  state.line_changed = true
+  state.changed = true
   if state.waiting == 0 then
     state.first, state.last = 1, 0
   elseif place == state.first then

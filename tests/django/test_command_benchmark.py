@@ -93,7 +93,7 @@ def test_a_terminal_of_80_columns_shows_a_bar_and_then_the_table() -> None:
     arguments = ("--seconds", "0.05", "--clients", "1", "--only", "lua", "redis-py-1ms")
     with Terminal("benchmark", *arguments) as terminal:
         status, shown = terminal.end()
-    assert 0 == status
+    assert 0 == status, shown
     bar, _, table = shown.rpartition("\x1b[K")
     assert "[----------" in bar
     assert "1 client: Lua, of the book" in bar
