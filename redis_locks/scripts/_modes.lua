@@ -161,6 +161,8 @@ local function lengthen(locks, ends)
   local soonest = math.huge
   for _, name in ipairs(locks) do
     local state, until_then = state_of(name), held_until(name) or 0
+    -- Changes nothing, but a replica refuses it, and a server out of memory lets a script go on that has written.
+    call("PEXPIREAT", state.key, text(state.expires), "GT")
     if until_then > 0 and until_then < ends then
       if exclusive(name) then
         state.holder = token .. " " .. text(ends)
@@ -170,8 +172,8 @@ local function lengthen(locks, ends)
         state.shared_until, state.changed = math.max(state.shared_until, ends), true
       end
       keep(state, ends)
-      save(state)
       list({ name }, ends)
+      save(state)
       until_then = ends
     end
     soonest = math.min(soonest, until_then)
