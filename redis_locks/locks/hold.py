@@ -858,6 +858,8 @@ class Hold:
         released = getattr(self, "_released", True)
         if released or self._lease.ended:  # ended: a release was tried, and said what was wrong
             return
+        if not self._tenure.includes(self):  # it never began: another thread had released the lock
+            return
         if self._pid != identity.process.pid:
             return
         self._lease.leave_line()

@@ -168,19 +168,26 @@ class Lock:
         """The names of the locks of the set."""
         return self._names
 
+    @property
+    def scope(self) -> Scope:
+        """Until when its holds are kept."""
+        return self._scope
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
 
-    def renamed(self, names: tuple[str, ...], label: str | None) -> Lock:
+    def renamed(
+        self, names: tuple[str, ...], label: str | None, template: str | None = None
+    ) -> Lock:
         """Return a lock that is described as this one, of other valid names, for one call of a function.
 
-        It is not entered as a block.
+        `template` is what the names were made from. It is not entered as a block.
         """
         lock = object.__new__(Lock)
         vars(lock).update(vars(self))
         lock._names = names
         lock._name = names[0] if len(names) == 1 else ", ".join(names)
-        lock._label, lock._plan = label, None
+        lock._label, lock._plan, lock._template = label, None, template
         return lock
 
     def acquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:

@@ -16,6 +16,7 @@ from redis_locks.locks.contention import not_available
 from redis_locks.locks.runtime import Side
 from redis_locks.protocol import acquire, lock_events
 from redis_locks.protocol.leases import Lease, tell_acquired, tell_released
+from redis_locks.protocol.ownership import Tenure
 from redis_locks.protocol.store import Refused, Request
 from redis_locks.run_once import scripts
 from redis_locks.run_once.attempts import Attempt
@@ -115,11 +116,10 @@ class Job(NamedTuple):
             side.renewer.add(lease)
             if lock_events.counted("acquired", request, side.driver, started.waited):
                 await tell_acquired(side.driver, lease, wait=wait, waited=started.waited)
-            attempt = Attempt(
-                side.backend, lease, begun, side.renewer, request, self.terms, self.events
-            )
+            tenure = Tenure(lease, side.renewer)
+            attempt = Attempt(side.backend, tenure, begun, request, self.terms, self.events)
             # No acquire is to find it, but it may be waited for in a deadlock.
-            side.session.held.add(attempt._tenure)  # noqa: SLF001 - one package
+            side.session.held.add(tenure)
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
             if begun.attempt > 1:
                 last_error = begun.last_error or None

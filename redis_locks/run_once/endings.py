@@ -9,9 +9,7 @@ from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
 from redis_locks.locks.hold import Hold
-from redis_locks.protocol.leases import Lease
 from redis_locks.protocol.ownership import Tenure
-from redis_locks.protocol.renewal.renewer import Renewer
 from redis_locks.protocol.store import Request
 from redis_locks.run_once import records, scripts
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
@@ -27,14 +25,12 @@ class HoldWithVerdict(Hold):
     def __init__(
         self,
         backend: Backend,
-        lease: Lease,
+        tenure: Tenure,
         begun: records.Begun,
-        renewer: Renewer,
         request: Request,
         terms: Terms,
         events: RunEvents,
     ) -> None:
-        tenure = Tenure(lease, renewer)
         super().__init__(backend, tenure)
         tenure.begin(self)
         self.number = begun.attempt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import os
 import secrets
@@ -201,7 +202,8 @@ def describe_holder(claim: str) -> str | None:
 
 def caller() -> str:
     """Return the line of code, outside of this package, that led here."""
-    frame = sys._getframe()  # noqa: SLF001 - as logging does it
+    frame = inspect.currentframe()
+    assert frame is not None  # noqa: S101 - CPython has frames
     while frame.f_back is not None and _is_machinery(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
