@@ -885,7 +885,7 @@ def _asked_for(
     optional_text(label, "label")
     if renew is not UNSET:
         flag(renew, "renew")
-    backend = backend_for(optional_text(using, "using"))
+    backend = backend_for(using)
     return Detached.read(text), backend
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from redis_locks.drivers.base import Arg, Call, Link
 from redis_locks.scripts import Script
 from redis_locks.statistics import scripts
-from redis_locks.statistics.counting import Tally
 from redis_locks.values.keys import Keys
 from redis_locks.values.text import shorten
 
 if TYPE_CHECKING:
     from redis_locks.connections.backends import Backend
+    from redis_locks.statistics.collector import Tally
 
 _CHUNK = 1000
 """How many arguments one script call gets, so that none keeps the server for long."""

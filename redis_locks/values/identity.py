@@ -20,7 +20,7 @@ from typing import Final
 
 from asgiref.sync import SyncToAsync
 
-from redis_locks.values.claims import Claim, write_who
+from redis_locks.values.claims import Claim, Who, write_who
 from redis_locks.values.local_locks import Held
 
 LISTENER = 11
@@ -161,6 +161,12 @@ def note_unconfirmed(token: str) -> None:
 def unconfirmed() -> str:
     """Return the latest tokens of this process that may hold though nobody uses them any more."""
     return " ".join(process.unconfirmed)
+
+
+def who(label: str | None, *, task: bool) -> Who:
+    """Return who asks, for people: host, pid, thread or task, and what it runs."""
+    unit = task_unit() if task else f"thread {threading.current_thread().name}"
+    return Who(socket.gethostname(), process.pid, unit, label or _command())
 
 
 def whoami(label: str | None, *, task: bool) -> str:
