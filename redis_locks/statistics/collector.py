@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Final
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import run_blocking
@@ -23,6 +23,7 @@ from redis_locks.events.dispatch import FREQUENT
 from redis_locks.protocol.lock_events import Kind, LockEvent
 from redis_locks.statistics import storage
 from redis_locks.statistics.histogram import LAST, bucket_of
+from redis_locks.statistics.storage import Note
 from redis_locks.values import identity
 
 logger = logging.getLogger("redis_locks")
@@ -62,19 +63,6 @@ HOLDS: Final = tuple(f"h{bucket}" for bucket in range(LAST + 1))
 
 _ENDS = frozenset({"released", "lost"})
 _FREQUENT_KEPT, _NOTABLE_KEPT = 5, 20
-
-
-class Note(NamedTuple):
-    """Something that happened to a lock, for its page. Times are on ``time.monotonic()``."""
-
-    at: float
-    kind: str
-    who: object
-    """Shown as text, which is made when it is sent."""
-    seconds: float = 0.0
-    """How long the wait or the hold was that ended with it."""
-    fencing_token: int = 0
-    detail: str = ""
 
 
 class Tally:
@@ -265,7 +253,7 @@ class Collector:
             if backend is None:  # the settings have changed meanwhile
                 continue
             try:
-                run_blocking(storage.add(backend, tally))
+                run_blocking(storage.add(backend, tally.figures(), tally.notes()))
             except Exception:  # whatever is wrong, those who use the locks are told by them
                 logger.debug("The statistics of %s could not be sent", server, exc_info=True)
 
