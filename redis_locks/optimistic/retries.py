@@ -1,7 +1,7 @@
 """The attempts of one call: watch, read, write; again after a conflict, up to a bound.
 
 Redis answers an EXEC with its results or, if a watched key had changed, with nil: a conflict,
-nothing was applied. If no answer arrives, the call is in doubt; see `doubts`.
+nothing was applied. If no answer arrives, the call is in doubt; see `recovery`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.optimistic import conflicts
 from redis_locks.optimistic.clients import Using, source_of
-from redis_locks.optimistic.doubts import Done, Doubt
+from redis_locks.optimistic.execution import World
 from redis_locks.optimistic.operations import Operation
 from redis_locks.optimistic.pipelines import BROKEN, Conflict, LinkFailed, require_protection
 from redis_locks.optimistic.plans import Plan
-from redis_locks.optimistic.worlds import World
+from redis_locks.optimistic.recovery import Done, Doubt
 from redis_locks.values.keys import conflicts_key, operation_key
 
 _ELSEWHERE = (

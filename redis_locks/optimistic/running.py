@@ -8,9 +8,9 @@ from typing import Any
 from redis_locks.drivers.base import run_blocking
 from redis_locks.optimistic.clients import Using
 from redis_locks.optimistic.conflicts import ConflictRate
+from redis_locks.optimistic.execution import Asynchronous, Blocking
 from redis_locks.optimistic.plans import Plan
 from redis_locks.optimistic.retries import conflict_rates, transact
-from redis_locks.optimistic.worlds import Asynchronous, Blocking
 
 _BLOCKING = Blocking()
 _ASYNCHRONOUS = Asynchronous()

@@ -16,9 +16,9 @@ from redis.exceptions import RedisError, ResponseError
 
 from redis_locks.exceptions import LockBackendError
 from redis_locks.optimistic.clients import Source
+from redis_locks.optimistic.execution import World
 from redis_locks.optimistic.operations import VOID, Operation
 from redis_locks.optimistic.pipelines import Conflict
-from redis_locks.optimistic.worlds import World
 
 _TRIES = 8
 _FIRST_PAUSE = 0.02

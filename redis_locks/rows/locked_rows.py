@@ -15,8 +15,8 @@ from redis_locks.locks.hold import Hold
 from redis_locks.locks.runtime import Side
 from redis_locks.locks.scope import Scope, Transaction
 from redis_locks.protocol.store import Refused
-from redis_locks.rows.earlier import Earlier
 from redis_locks.rows.names import Row
+from redis_locks.rows.reentrancy import Earlier
 from redis_locks.rows.sets import RowSet, fitting, rows_in
 from redis_locks.rows.sources import Candidate, Source
 from redis_locks.rows.sqlite import require_lock_at_begin
