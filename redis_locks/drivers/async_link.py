@@ -108,6 +108,9 @@ class AsyncLink(asyncio.Protocol, ServerLink):
                 future, _ = self._replies.popleft()
                 if not future.done():  # else its caller was cancelled
                     future.set_result(reply)
+            else:
+                self._break(LinkBroken(f"{reply!r:.80} answers nothing that was asked"))
+                return
 
     def _keep(self, push: Push) -> None:
         if push[0] == b"message" and push[1] == self._ear:

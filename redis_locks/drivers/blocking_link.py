@@ -132,6 +132,8 @@ class BlockingLink(ServerLink):
                     self._keep(reply)
                 else:
                     replies.append(reply)
+            if len(replies) > number:
+                self.close()  # out of step: what is asked next would get another reply
             if len(replies) >= number:
                 return replies
             came = self._parser.feed(self._socket.recv(_READ_SIZE))
