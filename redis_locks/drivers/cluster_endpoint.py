@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import redis
 import redis.asyncio as aioredis
 from redis.cluster import ClusterNode
 from redis.connection import Connection, ConnectionPool, SSLConnection
 
-from redis_locks.drivers.addresses import Address, addresses
+from redis_locks.drivers.addresses import Address, addresses, parts
 from redis_locks.drivers.endpoint import Endpoint
 
 SCHEMES = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
@@ -73,14 +72,12 @@ class ClusterEndpoint:
             ValueError: The URL has another form.
             TypeError: redis-py does not know one of its options.
         """
-        split = urlsplit(url)
-        credentials, at, hosts = split.netloc.rpartition("@")
-        if not hosts or split.path.strip("/") not in {"", "0"}:
+        scheme, credentials, hosts, path, query = parts(url)
+        if not hosts or path not in {"", "0"}:
             msg = f"the form is {FORM}"
             raise ValueError(msg)
         seeds = tuple(addresses(hosts, port=_PORT, form=FORM))
-        plain = (SCHEMES[split.scheme], f"{credentials}{at}node", "", split.query, "")
-        endpoint = Endpoint.from_url(urlunsplit(plain))
+        endpoint = Endpoint.from_url(f"{SCHEMES[scheme]}://{credentials}node?{query}")
         if endpoint.kwargs.get("db"):
             msg = f"a cluster has no databases; the form is {FORM}"
             raise ValueError(msg)
