@@ -214,6 +214,9 @@ class Driver(Protocol):
     def drop_idle(self) -> None:
         """Forget links that are not in use: after a failure they are probably dead too."""
 
+    def pause_after(self, failures: int) -> float | None:
+        """Return the seconds to pause after so many attempts to connect, as the client says; None: give up."""
+
     async def sleep(self, seconds: float) -> None:
         """Sleep."""
 

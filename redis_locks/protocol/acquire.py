@@ -520,7 +520,8 @@ class Attempt:
         self.close(broken=True)
         self._silent = False
         self._failures += 1
-        in_time = self._left(monotonic()) > 0
+        left = self._left(monotonic())
+        in_time = left > 0
         # Nothing listens there: say so at once, unless we had a place in the queue, which
         # means that the server was there and is likely to come back.
         snag = (
@@ -528,10 +529,14 @@ class Attempt:
             if isinstance(error, CutShort)
             else self._failures < _TRIES and monotonic() - self.started < _SNAG
         )
-        hopeless = isinstance(error, Unreachable) and not (snag or (self.queued and in_time))
+        pause = self.driver.pause_after(self._failures) if isinstance(error, Unreachable) else None
+        tries_on = in_time and (self.queued or pause is not None)
+        hopeless = isinstance(error, Unreachable) and not (snag or tries_on)
         if hopeless or not (in_time or self._failures < _TRIES):
             raise LockBackendError(str(error)) from error
-        if self._failures > 1:
+        if pause and in_time:
+            await self.driver.sleep(min(pause, left))
+        elif self._failures > 1:
             limit = min(_BACKOFF, 0.005 * 2**self._failures)
             await self.driver.sleep(random.uniform(limit / 2, limit))  # noqa: S311 - jitter, no secret
 
