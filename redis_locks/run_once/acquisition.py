@@ -209,7 +209,7 @@ async def begin(
     except BaseException as error:
         # Unless there is nobody to give anything back to.
         if not isinstance(error.__cause__, Unreachable):
-            await acquire.take_back(driver, request)
+            await acquire.take_back(driver, request, in_bulk=True)
         raise
     return outcome
 
@@ -243,7 +243,7 @@ async def _persist(
     async def timed(link: Link) -> T:
         nonlocal sent
         sent = monotonic()
-        return await action(link)
+        return await action(await link.bulk())  # the result of a job may be large
 
     snag = monotonic() + _SNAG
     try:
