@@ -138,9 +138,8 @@ def _delete_keys(client: redis.Redis, subjects: Sequence[Subject], using: str | 
     ours = SUBJECTS[OURS].name
     # What a client that was killed leaves in the index.
     client.zrem(backend_for(using).keys(ours)[0], ours)
-    # These stay for an hour otherwise; nobody compares fencing tokens of the benchmark.
-    for name in (NAME, ours):
-        client.delete(our_keys(name).fence)
+    # This stays for an hour otherwise; nobody compares fencing tokens of the benchmark.
+    client.delete(our_keys(NAME).lock)
 
 
 def _measure(

@@ -137,7 +137,7 @@ def _refused(probe: Probe, commands: Iterable[str]) -> list[str]:
 
 def _example(command: str, prefix: str) -> str:
     """Return a call as it is made."""
-    key, channel = lock_keys(prefix, 0, "x").holder.decode(), grant_channel(prefix, "x")
+    key, channel = lock_keys(prefix, 0, "x").lock.decode(), grant_channel(prefix, "x")
     if command in _PLAIN:
         return command.replace("|", " ")
     if command in {"SPUBLISH", "SSUBSCRIBE"}:

@@ -93,7 +93,7 @@ def waiting(
     with ThreadPoolExecutor(1) as executor:
         with Lock(name, using=server.url, lease=60):
             ran = executor.submit(measuring.run, pool, MOMENT)
-            until(lambda: client.llen(our_keys(name).queue) == CLIENTS)
+            until(lambda: int(client.hget(our_keys(name).lock, "waiting") or 0) == CLIENTS)
             sleep(2 * SILENCE)  # who asked silently asks once more, and waits from then on
             before = _scripts_called(client)
             count = RoundTrips(client)

@@ -163,7 +163,7 @@ def test_the_marker_of_a_commit_goes_within_a_minute(
     hold = held(world, Lock(name))
     world.do(hold, "commit", client.pipeline())
     assert 0 < client.ttl(f"redis_locks{{0}}:done:{hold.token}") <= 60
-    assert client.exists(keys_of(name).fence)
+    assert client.exists(keys_of(name).lock)
 
 
 def test_without_memory_no_command_is_applied(name: str, private_server: EmbeddedServer) -> None:

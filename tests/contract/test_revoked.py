@@ -76,7 +76,7 @@ def test_who_was_deaf_for_a_while_looks(
     kept, hold = (held(world, Lock(each, lease=60)) for each in ("kept", "lost"))
     until(listening)
     # Neither the message nor the connection: as if both were lost in a broken network.
-    client.delete(f"{name}{{0}}:holder:lost")
+    client.hdel(f"{name}{{0}}:lock:lost", "holder", "protocol")
     client.client_kill_filter(_type="pubsub", skipme=True)
     until(lambda: hold.is_lost, within=SOON)
     until(listening)

@@ -46,7 +46,7 @@ def left(client: redis.Redis, forgotten: None) -> Iterator[None]:
 def forgotten(client: redis.Redis) -> Iterator[None]:
     """The fencing token of a benchmark that did not take place stays for an hour otherwise."""
     yield
-    client.delete(our_keys(NAME).fence)
+    client.delete(our_keys(NAME).lock)
 
 
 def table(seconds: float) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from redis_locks.values.keys import LockKeys, grant_channel, lock_keys, partitio
 from tests.faults.proxy import Proxy
 from tests.machines.machine import BRIEFLY, NAMES, NO, Machine
 from tests.machines.specification import Party
+from tests.support import stored
 from tests.support.world import PATIENCE, Tasks, World, until
 
 BRIEF = 0.005
@@ -186,9 +187,10 @@ class LibraryMachine(Machine):
 
     def listens(self, party: Party) -> bool:
         for keys in map(self.keys_of, party.names):
-            claim = self.client.hget(keys.claims, party.token)
-            stands = claim and self.client.lpos(keys.queue, party.token) is not None
-            if not stands or not self.hears(claim.split()[4].decode()):
+            if party.token.encode() not in stored.line(self.client, keys.lock):
+                return False
+            claim = stored.claim_of_waiter(self.client, keys.lock, party.token)
+            if not self.hears(claim.split()[4].decode()):
                 return False
         return True
 
@@ -210,9 +212,10 @@ class LibraryMachine(Machine):
         for part in [each for each in self.attempts if each.whole is party]:
             self.look(part)
         (name, *_) = party.names
-        claim = self.client.hget(self.keys_of(name).claims, party.token)
-        if claim is None:  # another one's look has had it granted, or sent away
-            return
+        lock = self.keys_of(name).lock
+        if party.token.encode() not in stored.line(self.client, lock):
+            return  # another one's look has had it granted, or sent away
+        claim = stored.claim_of_waiter(self.client, lock, party.token)
         channel = grant_channel(self.prefix, claim.split()[4].decode())
         assert self.client.publish(channel, f"{party.token} 0 0")
 
@@ -253,7 +256,7 @@ class LibraryMachine(Machine):
     def lease_over(self, held: Party) -> None:
         for keys in map(self.keys_of, held.names):
             if held.mode == "exclusive":
-                self.client.delete(keys.holder)
+                stored.drop_holder(self.client, keys.lock)
             else:
                 tokens = {held.known_as(name): 1 for name in held.names}
                 self.client.zadd(keys.sharers, tokens, xx=True)

@@ -12,6 +12,7 @@ from django.test import override_settings
 from redis_locks import Lock, LockBackendError
 from tests.optimistic.sides import Adding, Side
 from tests.servers.tls import Certificates, TlsServer, with_own_tls, with_terminator
+from tests.support import stored
 from tests.support.world import Observer, Tasks, World, held, keys_of, until
 
 DJANGO = "django.core.cache.backends.redis.RedisCache"
@@ -65,8 +66,8 @@ def test_a_lock_is_waited_for_and_handed_off(
 
 def test_a_lease_is_renewed(world: World, tls: TlsServer, server_side: Observer, name: str) -> None:
     hold = held(world, Lock(name, lease=0.9, using=tls.url()))
-    ends = server_side.client.pexpiretime(keys_of(name).holder)
-    until(lambda: server_side.client.pexpiretime(keys_of(name).holder) > ends)
+    ends = stored.lease_ends_ms(server_side.client, keys_of(name).lock)
+    until(lambda: stored.lease_ends_ms(server_side.client, keys_of(name).lock) > ends)
     world.release(hold)
 
 

@@ -108,7 +108,7 @@ def test_channel_and_keys_of_a_partition_are_in_one_slot() -> None:
     index = index_key("p", 3)
     channel = partition_channel(index, "abc")
     assert "p{3}:grants:abc" == channel
-    assert slot_of(index) == slot_of(channel.encode()) == slot_of(lock_keys("p", 3, "{x}").queue)
+    assert slot_of(index) == slot_of(channel.encode()) == slot_of(lock_keys("p", 3, "{x}").sharers)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from redis_locks.drivers.base import LinkBroken
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.blocking_link import BlockingLink
 from redis_locks.scripts import Script
+from tests.support import stored
 from tests.support.world import PATIENCE, Observer, Threads, keys_of
 
 COUNTED = [script for script in scripts.ALL if not script.is_extension]
@@ -79,7 +80,9 @@ class Stage(NamedTuple):
 
     def checked(self, hold: Hold) -> Hold:
         """Return `hold`, of which the server knows what it knows itself."""
-        left = self.client.pttl(keys_of(self.lock.name).holder) / 1000 - hold.remaining
+        left = (
+            stored.lease_left_ms(self.client, keys_of(self.lock.name).lock) / 1000 - hold.remaining
+        )
         assert hold.token == self.observed.holder(self.lock.name)
         assert hold.fencing_token == self.observed.fencing_token(self.lock.name)
         # It believes in no more than it has, which is told in whole milliseconds, and in hardly less.

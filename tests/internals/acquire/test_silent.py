@@ -75,9 +75,11 @@ def beside_sharers(stage: Stage) -> None:
 
 def behind_the_dead(stage: Stage) -> None:
     """Who stands first does not live any more."""
-    queue = keys_of(stage.lock.name).queue
-    stage.client.rpush(queue, "dead")
-    stage.client.pexpire(queue, 60_000)
+    lock = keys_of(stage.lock.name).lock
+    claim = "dead 0 1 exclusive 60000 nobody 0 1 dead"
+    line = {"first": 1, "last": 1, "waiting": 1, "1": claim, "dead": 1}
+    stage.client.hset(lock, mapping=line)
+    stage.client.pexpire(lock, 60_000)
     with stage.lock as hold:
         stage.checked(hold)
 

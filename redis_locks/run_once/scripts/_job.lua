@@ -1,6 +1,11 @@
--- Start of every script of run_once, after the shared ones: the job's lock, and what is known of the job.
+--include _prelude
+--include _lock
+--include _modes
+--include _queue
+
+-- Start of every script of run_once: the job's lock, and what is known of the job.
 --
--- KEYS, as ever: index, and the holder key of the lock of the job's name, whose holder runs the
+-- KEYS, as ever: index, and the hash of the lock of the job's name, whose holder runs the
 -- job. Beside the keys of that lock there is
 --   P{n}:run:NAME  HASH  what is known of the job:
 --                    state    "running" from the start of an attempt on, then "failed" or "done"
@@ -38,7 +43,7 @@ local function finish(new_state, number, kept, new_outcome)
   end
   redis.call("HSET", record, "state", new_state, "attempt", number, "token", token, "kept", kept, "outcome", new_outcome)
   keep_record(clock(), tonumber(kept))
-  let_go(name)
+  let_go(name, token)
   settle(all)
   return true
 end

@@ -1,4 +1,6 @@
--- Start of every script of the statistics, after the shared one.
+--include _prelude
+
+-- Start of every script of the statistics.
 --
 -- KEYS: index, always of partition 0, as all statistics stand beside it:
 --   P{0}:stats:SECONDS:N     HASH  "METRIC NAME" -> count, of the Nth SECONDS since 1970
