@@ -12,7 +12,7 @@ import redis
 
 from redis_locks.benchmark.figures import Figures, Turn, WorkerReport, summarise
 from redis_locks.benchmark.pool import WorkerPool, Workers
-from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, Subject, our_keys
+from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, Subject
 from redis_locks.benchmark.taking import WAIT, one_server
 from redis_locks.benchmark.worker import Job
 from redis_locks.connections.backends import backend_for
@@ -138,8 +138,6 @@ def _delete_keys(client: redis.Redis, subjects: Sequence[Subject], using: str | 
     ours = SUBJECTS[OURS].name
     # What a client that was killed leaves in the index.
     client.zrem(backend_for(using).keys(ours)[0], ours)
-    # This stays for an hour otherwise; nobody compares fencing tokens of the benchmark.
-    client.delete(our_keys(NAME).lock)
 
 
 def _measure(

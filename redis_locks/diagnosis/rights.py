@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from redis.exceptions import NoPermissionError
 
 from redis_locks import scripts
+from redis_locks.compat.commands import ALL as COMPAT
 from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
 from redis_locks.run_once.scripts import ALL as RUN_ONCE
@@ -65,6 +67,7 @@ def further_commands() -> dict[str, list[str]]:
     # What only these use is the same on a cluster.
     locks = set(used_commands())
     return {
+        "compat": sorted(_called(COMPAT) - locks),
         "run_once": sorted(_called(RUN_ONCE) - locks),
         "statistics": sorted(_called(STATISTICS) - locks),
         "optimistic": sorted(_TRANSACTIONS - locks),
@@ -120,7 +123,7 @@ def rights(probe: Probe) -> Verdict:
     return ok(f"User '{user}' may use all {count} commands, with our keys and channels.")
 
 
-def _called(loaded: Iterable[scripts.Script]) -> set[str]:
+def _called(loaded: Iterable[Any]) -> set[str]:
     return {
         b"|".join(filter(None, (name, subcommand))).decode()
         for script in loaded

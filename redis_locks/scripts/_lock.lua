@@ -1,14 +1,15 @@
 -- What the server keeps of a lock: how scripts read it and write it.
 --
---   P{n}:lock:NAME     HASH  the state of the lock
---                        protocol  "NUMBER ENDS": see below
---                        holder    "token ends claim" of the exclusive holder, until its lease ends (ms)
---                        fence     the last fencing token given out, or reserved with it
---                        first, last, waiting  the places in line from first to last, and how many are taken
---                        PLACE     "token claim" of the waiter at that place
---                        TOKEN     of a waiter: its place; of a sharer: its claim
---                        sharers, KIND, capacity  how many share it, of which modes; see `_modes.lua`
---                        expires   when the key goes (ms)
+--   P{n}:lock:NAME     HASH    the lock, by field:
+--                        state   "protocol shared_until fence expires first last waiting sharers": the number of
+--                                the protocol; when the last lease of a sharer ends (ms); the last fencing token
+--                                given out, or reserved with it; when the key goes (ms); the first and the last
+--                                place in line, and how many stand there; how many share the lock
+--                        holder  "token ends" of the exclusive holder, until its lease ends (ms)
+--                        claim, who, label  its claim: in values of up to 64 bytes, a hash takes half the memory
+--                        PLACE   "token claim" of the waiter at that place
+--                        TOKEN   of a waiter: its place; of a sharer: its claim
+--                        MODE    how many share it in that mode; "capacity": see `capacity_beside`
 --   P{n}:sharers:NAME  ZSET    token -> end of lease (ms), of the holders that are not alone
 --   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
 --   P{n}:turn:TOKEN    LIST    for a moment, what TOKEN was told, as its connection waits for that: see `tell`
@@ -24,9 +25,9 @@
 -- which says that locks below this one are held so. Of waiters only: "upgrade:TOKEN" (exclusive,
 -- beside the shared hold TOKEN) and "intent:N:MODE", see `mode_at`.
 --
--- Versions of this package meet in the hash. Whatever else a version keeps there, `protocol` is its
--- number and when the last lease that it granted ends, and `fence` is the fence. A script that finds
--- another number stops before it changes anything, until those leases have ended.
+-- Versions of this package meet in the hash. Whatever else a version keeps there, `state` begins with the number
+-- of its protocol, `shared_until` and the fence, and `holder` with the token and the end of the lease. A script that
+-- finds another number there stops before it changes anything, until those leases have ended.
 --
 -- Invariants, true before and after every script:
 --   1. Any two holders may stand beside each other by the table `BESIDE`, and there are never
@@ -64,38 +65,48 @@ for place = 2, #KEYS do
   all[place - 1] = string.sub(KEYS[place], #LOCK + 1)
 end
 
+local STATE = "^(%S+) (%d+) (%d+) (%d+) (%-?%d+) (%-?%d+) (%d+) (%d+)$"
 local states = {}
 
--- The state of a lock, read once. `puts` and `cuts` are the fields to be written; see `save`.
+-- The state of a lock that another version left in `state` and `holder`: nothing but the fence, once no lease lasts.
+local function inherited(name, state, holder)
+  local number, shared_until, fence = string.match(state, "^(%S+) (%d+) (%d+)")
+  local ends = math.max(tonumber(shared_until or 0), tonumber(string.match(holder or "", "^%S+ (%d+)") or 0))
+  if ends >= clock() then
+    error({ err = "PROTOCOL " .. (number or "?") .. " " .. PROTOCOL .. " " .. text(ends - now) .. " " .. name })
+  end
+  call("DEL", LOCK .. name, SHARERS .. name)
+  return fence
+end
+
+-- The state of a lock, read once in a script.
 local function state_of(name)
-  local state = states[name]
-  if state then
-    return state
+  if states[name] then
+    return states[name]
   end
   local key = LOCK .. name
-  local kept = call("HMGET", key, "holder", "fence", "first", "last", "waiting", "sharers", "expires", "protocol")
-  local number, ends = string.match(kept[8] or "", "^(%S+) (%d+)")
-  if number and number ~= PROTOCOL then
-    if tonumber(ends) >= clock() then
-      error({ err = "PROTOCOL " .. number .. " " .. PROTOCOL .. " " .. text(ends - now) .. " " .. name })
-    end
-    -- Another version used it, and is done: only its fence counts.
-    call("DEL", key, SHARERS .. name)
-    call("HSET", key, "fence", kept[2] or "0")
-    call("PEXPIRE", key, FENCE_KEPT_MS)
-    kept, ends = { false, kept[2], false, false, false, false, false }, 0
+  local found = call("HMGET", key, "state", "holder", "claim", "who", "label")
+  local number, shared_until, fence, expires, first, last, waiting, sharers = string.match(found[1] or "", STATE)
+  if found[1] and number ~= PROTOCOL then
+    fence = inherited(name, found[1], found[2])
+    found, shared_until, expires, first, last, waiting, sharers = {}, 0, 0, 1, 0, 0, 0
   end
-  state = {
+  local state = {
     name = name,
     key = key,
-    holder = kept[1],
-    fence = tonumber(kept[2] or 0),
-    first = tonumber(kept[3] or 1),
-    last = tonumber(kept[4] or 0),
-    waiting = tonumber(kept[5] or 0),
-    sharers = tonumber(kept[6] or 0),
-    expires = tonumber(kept[7] or 0),
-    leased = tonumber(ends or 0),
+    holder = found[2] or nil,
+    claim = found[3],
+    who = found[4],
+    label = found[5] or nil,
+    shared_until = tonumber(shared_until or 0),
+    fence = tonumber(fence or 0),
+    expires = tonumber(expires or 0),
+    first = tonumber(first or 1),
+    last = tonumber(last or 0),
+    waiting = tonumber(waiting or 0),
+    sharers = tonumber(sharers or 0),
+    -- What is to be written; see `save`.
+    changed = false,
     puts = {},
     cuts = {},
   }
@@ -103,17 +114,19 @@ local function state_of(name)
   return state
 end
 
+-- Set a field that is not part of the state; `save` writes it.
 local function put(state, field, value)
   local puts = state.puts
   puts[#puts + 1] = field
   puts[#puts + 1] = value
 end
 
+-- Remove a field; `save` or `save_cuts` writes it.
 local function cut(state, field)
   state.cuts[#state.cuts + 1] = field
 end
 
--- Write the fields that go. A server out of memory lets a script go on that has freed some, so this comes before
+-- Remove the fields that go. A server out of memory lets a script go on that has freed some, so this comes before
 -- what needs memory; and what is told to a waiter comes after it.
 local function save_cuts(state)
   if #state.cuts > 0 then
@@ -125,11 +138,12 @@ end
 -- Write what has changed.
 local function save(state)
   save_cuts(state)
-  if state.line_changed then
-    put(state, "first", text(state.first))
-    put(state, "last", text(state.last))
-    put(state, "waiting", text(state.waiting))
-    state.line_changed = false
+  if state.changed then
+    put(state, "state", table.concat({
+      PROTOCOL, text(state.shared_until), text(state.fence), text(state.expires), text(state.first),
+      text(state.last), text(state.waiting), text(state.sharers),
+    }, " "))
+    state.changed = false
   end
   if #state.puts > 0 then
     call("HSET", state.key, unpack(state.puts))
@@ -148,28 +162,22 @@ end
 local function keep(state, ends)
   if state.expires < ends + FENCE_KEPT_MS then
     state.expires, state.expiry_moved = ends + FENCE_KEPT_MS + EXPIRY_SLACK_MS, true
-    put(state, "expires", text(state.expires))
+    state.changed = true
   end
-end
-
--- Note that a lease of this lock lasts until `ends`; `save` writes it.
-local function lease_until(state, ends)
-  state.leased = math.max(state.leased, ends)
-  put(state, "protocol", PROTOCOL .. " " .. text(state.leased))
-  keep(state, ends)
 end
 
 -- The token of the exclusive holder, its claim, and when its lease ends (ms); nil if there is none.
 local function exclusive(name)
-  local holder = state_of(name).holder
+  local state = state_of(name)
+  local holder = state.holder
   if not holder then
     return nil
   end
-  local its, ends, claim = string.match(holder, "^(%S+) (%d+) (.*)$")
+  local its, ends = string.match(holder, "^(%S+) (%d+)$")
   if tonumber(ends) < clock() then
     return nil
   end
-  return its, claim, tonumber(ends)
+  return its, state.claim .. " " .. state.who .. (state.label and "\t" .. state.label or ""), tonumber(ends)
 end
 
 -- List locks as held or waited for until `ends` at least.
@@ -205,8 +213,9 @@ local function next_fence(locks, ends)
   return text(next_after(fence))
 end
 
-local function claim_of(fence, mode, lease, listener, size, who)
-  return fence .. " " .. text(clock()) .. " " .. mode .. " " .. lease .. " " .. listener .. " 0 " .. size .. " " .. who
+-- The claim of a holder, without who it is.
+local function claim_of(fence, mode, lease, listener, size)
+  return fence .. " " .. text(clock()) .. " " .. mode .. " " .. lease .. " " .. listener .. " 0 " .. size
 end
 
 local function waiting_claim(since, mode, lease, listener, wait, size, who)
@@ -214,20 +223,29 @@ local function waiting_claim(since, mode, lease, listener, wait, size, who)
 end
 
 -- Write down the exclusive holder of a lock.
-local function hold_alone(state, holder, fence, ends, claim)
-  state.holder = holder .. " " .. text(ends) .. " " .. claim
-  state.fence = fence + FENCE_RESERVED
+local function hold_alone(state, holder, fence, ends, claim, who)
+  local first, label = string.match(who, "^([^\t]*\t[^\t]*\t[^\t]*)\t(.*)$")
+  state.holder, state.claim, state.who, state.label = holder .. " " .. text(ends), claim, first or who, label
   put(state, "holder", state.holder)
-  put(state, "fence", text(state.fence))
-  lease_until(state, ends)
+  put(state, "claim", claim)
+  put(state, "who", state.who)
+  if label then
+    put(state, "label", label)
+  else
+    cut(state, "label")
+  end
+  state.fence, state.changed = fence + FENCE_RESERVED, true
+  keep(state, ends)
   save(state)
 end
 
 -- End the exclusive hold of a lock; `save` or `save_cuts` writes it.
 local function free(state)
-  state.holder = false
+  state.holder = nil
   cut(state, "holder")
-  cut(state, "protocol")
+  cut(state, "claim")
+  cut(state, "who")
+  cut(state, "label")
 end
 
 -- Whether the caller is the exclusive holder of all the locks. A lease that ended while nobody else asked still counts.
@@ -272,7 +290,7 @@ local function stand(state, waiter, claim, front)
     place = state.last
   end
   state.waiting = state.waiting + 1
-  state.line_changed = true
+  state.changed = true
   put(state, text(place), waiter .. " " .. claim)
   put(state, waiter, text(place))
 end

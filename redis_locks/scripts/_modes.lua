@@ -40,10 +40,10 @@ local function beside(mode, other)
   return string.find(" " .. BESIDE[kind(mode)] .. " ", " " .. kind(other) .. " ", 1, true) ~= nil
 end
 
--- Count sharers from 0 again: nobody holds the lock.
+-- Count sharers from 0 again: nobody shares the lock.
 local function forget_counts(state)
-  state.sharers, state.leased = 0, 0
-  call("HDEL", state.key, "protocol", "sharers", "capacity", "permit", "no_key", "shared", "key_share",
+  state.sharers, state.shared_until, state.changed = 0, 0, true
+  call("HDEL", state.key, "capacity", "permit", "no_key", "shared", "key_share",
     "intent:exclusive", "intent:no_key", "intent:shared", "intent:key_share")
 end
 
@@ -64,8 +64,7 @@ local function unshare(name, tokens)
   for _, sharer in ipairs(tokens) do
     local mode = mode_of(name, sharer)
     if call("ZREM", SHARERS .. name, sharer) == 1 then
-      state.sharers = state.sharers - 1
-      call("HINCRBY", state.key, "sharers", -1)
+      state.sharers, state.changed = state.sharers - 1, true
       if mode then
         call("HINCRBY", state.key, kind(mode), -1)
       end
@@ -77,6 +76,7 @@ local function unshare(name, tokens)
   if state.sharers <= 0 then
     forget_counts(state)
   end
+  save(state)
 end
 
 -- How many sharers hold, after forgetting those whose lease has ended: not before the next
@@ -90,6 +90,7 @@ local function sharers(name)
     end
     if state.sharers > 0 and call("EXISTS", key) == 0 then
       forget_counts(state)
+      save(state)
     end
     state.swept = true
   end
@@ -160,17 +161,19 @@ local function lengthen(locks, ends)
   local soonest = math.huge
   for _, name in ipairs(locks) do
     local state, until_then = state_of(name), held_until(name) or 0
+    -- Changes nothing, but a replica refuses it, and a server out of memory lets a script go on that has written.
+    call("PEXPIREAT", state.key, text(state.expires), "GT")
     if until_then > 0 and until_then < ends then
-      local holder, claim = exclusive(name)
-      if holder then
-        state.holder = token .. " " .. text(ends) .. " " .. claim
+      if exclusive(name) then
+        state.holder = token .. " " .. text(ends)
         put(state, "holder", state.holder)
       else
         call("ZADD", SHARERS .. name, "XX", text(ends), token)
+        state.shared_until, state.changed = math.max(state.shared_until, ends), true
       end
-      lease_until(state, ends)
-      save(state)
+      keep(state, ends)
       list({ name }, ends)
+      save(state)
       until_then = ends
     end
     soonest = math.min(soonest, until_then)
@@ -181,8 +184,7 @@ end
 -- Write down one more sharer of a lock.
 local function hold_beside(state, holder, fence, mode, ends, claim)
   -- An adopted hold may be older than others that share the lock.
-  state.fence = math.max(state.fence, tonumber(fence))
-  put(state, "fence", text(state.fence))
+  state.fence, state.changed = math.max(state.fence, tonumber(fence)), true
   if sharers(state.name) == 0 then
     -- The set of their leases is made anew, without an expiry.
     state.expires = 0
@@ -194,10 +196,10 @@ local function hold_beside(state, holder, fence, mode, ends, claim)
   put(state, holder, claim)
   if call("ZADD", SHARERS .. state.name, text(ends), holder) == 1 then
     state.sharers = state.sharers + 1
-    put(state, "sharers", text(state.sharers))
     call("HINCRBY", state.key, kind(mode), 1)
   end
-  lease_until(state, ends)
+  state.shared_until = math.max(state.shared_until, ends)
+  keep(state, ends)
   save(state)
 end
 
@@ -212,15 +214,15 @@ local function hold(locks, holder, fence, mode, lease, listener, who)
   mode = from and "exclusive" or mode
   for place, name in ipairs(locks) do
     local here = mode_at(mode, place)
-    local claim = claim_of(fence, here, text(lease), listener, #locks, who)
+    local claim = claim_of(fence, here, text(lease), listener, #locks)
     if from then
       unshare(name, { from })
       list({ name }, ends)
     end
     if here == "exclusive" then
-      hold_alone(state_of(name), holder, fence, ends, claim)
+      hold_alone(state_of(name), holder, fence, ends, claim, who)
     else
-      hold_beside(state_of(name), holder, fence, here, ends, claim)
+      hold_beside(state_of(name), holder, fence, here, ends, claim .. " " .. who)
     end
   end
 end

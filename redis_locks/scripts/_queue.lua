@@ -1,7 +1,7 @@
 -- The line of waiters of a lock: who stands first, leaving it, and granting to those whose turn it is.
 
 -- So long after it came, a waiter may have written down what it waits for: see `detect`.
-local NOTED_AFTER_MS = 100
+local NOTED_AFTER_MS = 5
 -- How soon the next in line is to ask again, if the first may have died.
 local NEXT_ASKS_MS = 1000
 -- How many places are looked at at once where some are empty.
@@ -43,7 +43,7 @@ local function first_in_line(state)
     local next_ones = line(state, state.first, 1)
     state.first, entry = next_ones[1] or state.last + 1, next_ones[2]
     state.waiting = entry and state.waiting or 0
-    state.line_changed = true
+    state.changed = true
   end
   if entry then
     return string.match(entry, "^(%S+) (.*)$")
@@ -68,7 +68,7 @@ local function remove(state, place, waiter)
   cut(state, text(place))
   cut(state, waiter)
   state.waiting = state.waiting - 1
-  state.line_changed = true
+  state.changed = true
   if state.waiting == 0 then
     state.first, state.last = 1, 0
   elseif place == state.first then

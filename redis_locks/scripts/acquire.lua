@@ -43,9 +43,9 @@ if first and mode == "exclusive" then
   end
   if not occupied then
     local fence = next_fence(all, now + lease)
-    local claim = claim_of(fence, mode, ARGV[2], listener, #all, who)
+    local claim = claim_of(fence, mode, ARGV[2], listener, #all)
     for _, name in ipairs(all) do
-      hold_alone(state_of(name), token, fence, now + lease, claim)
+      hold_alone(state_of(name), token, fence, now + lease, claim, who)
     end
     return granted(fence)
   end

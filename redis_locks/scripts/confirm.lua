@@ -18,6 +18,7 @@ for _, name in ipairs(all) do
   end
 end
 -- A lease that is as long already is not written. This is, whatever was there.
-call("HSET", LOCK .. all[1], "fence", text(state_of(all[1]).fence))
+state_of(all[1]).changed = true
+save(state_of(all[1]))
 local ends = lengthen(all, clock() + tonumber(ARGV[2]))
 return token .. " 1 " .. text(now) .. " " .. text(ends)

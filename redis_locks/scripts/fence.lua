@@ -27,13 +27,11 @@ end
 for _, name in ipairs(all) do
   local state = state_of(name)
   if state.fence < tonumber(fence) then
-    state.fence = tonumber(fence)
-    put(state, "fence", fence)
+    state.fence, state.changed = tonumber(fence), true
   end
-  local holder, claim, ends = exclusive(name)
-  if holder then
-    state.holder = token .. " " .. text(ends) .. " " .. raised(claim)
-    put(state, "holder", state.holder)
+  if exclusive(name) then
+    state.claim = raised(state.claim)
+    put(state, "claim", state.claim)
   else
     put(state, token, raised(sharer_claim(name, token)))
   end

@@ -30,8 +30,7 @@ save_cuts(state)
 local outcome = "0"
 if #ended > 0 then
   outcome = fence .. " " .. table.concat(ended, " ")
-  state.fence = tonumber(fence)
-  put(state, "fence", fence)
+  state.fence, state.changed = tonumber(fence), true
   save(state)
   -- The reply may be lost; who asks again must learn what was done.
   call("SET", done, outcome, "PX", DONE_KEPT_MS)

@@ -21,7 +21,7 @@ if #found == 0 then
 end
 if ARGV[5] == "1" then
   for i, name in ipairs(found) do
-    lengths[i] = call("HGET", LOCK .. name, "waiting") or "0"
+    lengths[i] = text(state_of(name).waiting)
   end
 end
 return { table.concat(found, "\0"), call("ZSCORE", index, found[#found]), table.concat(lengths, " ") }

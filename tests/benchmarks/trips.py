@@ -25,6 +25,7 @@ from redis_locks.protocol.leases import YOUNG
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks.contests import call_out
 from tests.benchmarks.sections import CLIENTS, Figures, Measure, Place, Section, Wanted
+from tests.support import stored
 from tests.support.world import until
 
 TRIPS, SCRIPTS = "round trips", "scripts called"
@@ -93,7 +94,7 @@ def waiting(
     with ThreadPoolExecutor(1) as executor:
         with Lock(name, using=server.url, lease=60):
             ran = executor.submit(measuring.run, pool, MOMENT)
-            until(lambda: int(client.hget(our_keys(name).lock, "waiting") or 0) == CLIENTS)
+            until(lambda: len(stored.line(client, our_keys(name).lock)) == CLIENTS)
             sleep(2 * SILENCE)  # who asked silently asks once more, and waits from then on
             before = _scripts_called(client)
             count = RoundTrips(client)

@@ -14,7 +14,7 @@ from redis_locks import Hold, Lock, LockBackendError, Semaphore, inspection
 from tests.cluster.nodes import Node, Nodes
 from tests.cluster.waiters import until_waiters
 from tests.support import leases, stored
-from tests.support.keys import grant_channel, lock_keys
+from tests.support.keys import grant_channel, index_key, lock_keys
 from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
 pytestmark = pytest.mark.long

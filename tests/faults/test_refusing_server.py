@@ -10,7 +10,7 @@ import pytest
 
 from redis_locks import Hold, Lock, LockBackendError
 from redis_locks.testing.server import EmbeddedServer
-from tests.support import timings
+from tests.support import stored, timings
 from tests.support.world import PATIENCE, Observer, World, held, keys_of, until_renewed
 
 
@@ -184,7 +184,7 @@ def test_a_fencing_token_that_is_lost_alone_does_not_make_tokens_fall(
 ) -> None:
     lock = Lock(name, using=private_server.url)
     first = held(world, lock)
-    server_side.client.hdel(keys_of(name).lock, "fence")
+    stored.set_fence(server_side.client, keys_of(name).lock, 0)
     world.release(first)
     second = held(world, lock)
     world.release(second)

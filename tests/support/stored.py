@@ -9,17 +9,25 @@ import re
 from typing import Any
 
 _PLACE = re.compile(rb"-?\d+")
+_FENCE, _EXPIRES, _WAITING = 2, 3, 6
 
 
 def fence(client: Any, lock: bytes) -> int:
     """Return the last fencing token given out or reserved."""
-    return int(client.hget(lock, "fence"))
+    return int(client.hget(lock, "state").split()[_FENCE])
 
 
 def set_fence(client: Any, lock: bytes, token: int) -> None:
     """Let the next fencing token be above `token`, as if the clock had been ahead."""
-    client.hset(lock, "fence", token)
+    state = (client.hget(lock, "state") or b"1 0 0 0 1 0 0 0").split()
+    state[_FENCE] = b"%d" % token
+    set_state(client, lock, state)
     client.pexpire(lock, 3_600_000)
+
+
+def set_state(client: Any, lock: bytes, state: list[bytes]) -> None:
+    """Write the lock's own numbers; `_lock.lua` says what they are."""
+    client.hset(lock, "state", b" ".join(state))
 
 
 def holder(client: Any, lock: bytes) -> bytes | None:
@@ -38,8 +46,8 @@ def lease_left_ms(client: Any, lock: bytes) -> int:
 
 def set_lease_end(client: Any, lock: bytes, ends_ms: int) -> None:
     """Let the exclusive holder's lease end then, by the server's clock."""
-    token, _, claim = client.hget(lock, "holder").split(b" ", 2)
-    client.hset(lock, "holder", b"%b %d %b" % (token, ends_ms, claim))
+    token, _ = client.hget(lock, "holder").split(b" ")
+    client.hset(lock, "holder", b"%b %d" % (token, ends_ms))
 
 
 def end_lease(client: Any, lock: bytes) -> None:
@@ -50,7 +58,7 @@ def end_lease(client: Any, lock: bytes) -> None:
 def drop_holder(client: Any, *locks: bytes) -> None:
     """Take the exclusive hold of each lock away, without handing it on."""
     for lock in locks:
-        client.hdel(lock, "holder", "protocol")
+        client.hdel(lock, "holder", "claim", "who", "label")
 
 
 def line(client: Any, lock: bytes) -> list[bytes]:
@@ -80,14 +88,15 @@ def drop_line(client: Any, lock: bytes) -> None:
     """Take all waiters' places away."""
     for token in line(client, lock):
         drop_place(client, lock, token.decode())
-    client.hset(lock, "waiting", 0)
+    state = client.hget(lock, "state").split()
+    set_state(client, lock, [*state[:4], b"1", b"0", b"0", state[7]])
 
 
 def in_use(client: Any, lock: bytes) -> set[str]:
     """Return what is there of "holder", "sharers" and "queue", the parts of a lock that is in use."""
     fields = {field.decode(errors="replace") for field in client.hkeys(lock)}
-    rest = fields - {"fence", "expires", "first", "last", "waiting", "protocol", "holder"}
-    found = {"holder"} & fields
+    rest = fields - {"state", "holder", "claim", "who", "label"}
+    found = {"holder"} if living_holder(client, lock) else set()
     if line(client, lock):
         found.add("queue")
     elif rest:
@@ -97,13 +106,23 @@ def in_use(client: Any, lock: bytes) -> set[str]:
 
 def is_idle(client: Any, lock: bytes) -> bool:
     """Whether nobody holds the lock, shares it or waits for it: only its fencing token is left."""
-    return not in_use(client, lock) and not client.hexists(lock, "protocol")
+    return not in_use(client, lock)
+
+
+def expire_soon(client: Any, lock: bytes, left_ms: int) -> None:
+    """Let the lock's hash go so soon, as if it had been kept for nearly as long as it should."""
+    state = client.hget(lock, "state").split()
+    seconds, _ = client.time()
+    state[_EXPIRES] = b"%d" % (seconds * 1000 + left_ms)
+    set_state(client, lock, state)
+    client.pexpire(lock, left_ms)
 
 
 def living_holder(client: Any, lock: bytes) -> list[bytes] | None:
     """Return the exclusive holder's token, the end of its lease, its fencing token, and so on; None if nobody holds."""
-    kept = client.hget(lock, "holder")
-    return kept.split(b" ") if kept and lease_left_ms(client, lock) >= 0 else None
+    kept, claim = client.hmget(lock, "holder", "claim")
+    living = kept and lease_left_ms(client, lock) >= 0
+    return [*kept.split(b" "), *claim.split(b" ")] if living else None
 
 
 def lease_ends_ms(client: Any, lock: bytes) -> int:

@@ -1,8 +1,3 @@
---include _prelude
---include _lock
---include _modes
---include _queue
-
 -- Start of every script of run_once: the job's lock, and what is known of the job.
 --
 -- KEYS, as ever: index, and the hash of the lock of the job's name, whose holder runs the
@@ -22,6 +17,11 @@
 --      that asks twice has one attempt.
 --   3. A job that is done gets no further attempt while its record lives.
 --   4. The record outlives every lease of the job by what is kept, and then goes.
+
+--include _prelude
+--include _lock
+--include _modes
+--include _queue
 
 local name = all[1]
 local record = tag .. "run:" .. name

@@ -1,5 +1,3 @@
---include _prelude
-
 -- Start of every script of the statistics.
 --
 -- KEYS: index, always of partition 0, as all statistics stand beside it:
@@ -12,6 +10,8 @@
 --   1. Every key has an expiry.
 --   2. There are lists of MOST_NOTED names at most, and little more than MOST_FIGURES in a HASH:
 --      memory has a bound, however many names and processes there are.
+
+--include _prelude
 
 local STATS = tag .. "stats:"
 local LISTS = { STATS .. "notable:", STATS .. "frequent:" }
