@@ -6,11 +6,12 @@ import re
 
 from redis import exceptions as redis_errors
 
+from redis_locks import __version__
 from redis_locks.drivers.base import CutShort, LinkBroken, Unreachable
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.sentinel import SentinelsSilent, UnknownService
-from redis_locks.exceptions import LockBackendError
+from redis_locks.exceptions import LockBackendError, ProtocolMismatch
 
 # How servers word a missing right: of a command, and of one within a script.
 _DENIED = ("NOPERM", "ACL failure in script", "user executing the script can't")
@@ -110,6 +111,20 @@ def _no_permission(text: str, description: str) -> LockBackendError:
     )
 
 
+def _protocol_mismatch(text: str) -> ProtocolMismatch:
+    _, theirs, ours, left_ms, *_ = text.split()
+    retry_after = int(left_ms) / 1000
+    return ProtocolMismatch(
+        f"A process with another version of django-redis-locks uses this lock: it speaks protocol {theirs}, and this "
+        f"process, with version {__version__}, speaks protocol {ours}. Stop the processes with the other version, or give "
+        f"this one a REDIS_LOCKS['PREFIX'] of its own. The other version's lease ends in {retry_after:.1f} s "
+        "unless it is renewed",
+        theirs,
+        ours,
+        retry_after,
+    )
+
+
 def unknown_script(reply: object) -> bool:
     """Return whether the server does not know the script (any more)."""
     return isinstance(reply, ErrorReply) and reply.text.startswith("NOSCRIPT")
@@ -124,6 +139,13 @@ def reply_error(reply: ErrorReply, endpoint: Endpoint) -> LinkBroken | LockBacke
         return NotNow(text)
     if text.startswith(("MOVED ", "ASK ")):
         return Redirected(text, description)
+    return _refusal(text, description)
+
+
+def _refusal(text: str, description: str) -> LockBackendError:
+    """Return what to raise for a refusal that asking again does not change."""
+    if text.startswith("PROTOCOL "):
+        return _protocol_mismatch(text)
     if any(words in text for words in _DENIED):
         return _no_permission(text, description)
     for code, problem in _PROBLEMS.items():

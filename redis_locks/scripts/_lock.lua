@@ -73,7 +73,7 @@ local function inherited(name, state, holder)
   local number, shared_until, fence = string.match(state, "^(%S+) (%d+) (%d+)")
   local ends = math.max(tonumber(shared_until or 0), tonumber(string.match(holder or "", "^%S+ (%d+)") or 0))
   if ends >= clock() then
-    error({ err = "PROTOCOL " .. (number or "?") .. " " .. PROTOCOL .. " " .. text(ends - now) .. " " .. name })
+    error({ err = "PROTOCOL " .. (number or "?") .. " " .. PROTOCOL .. " " .. text(ends - now) })
   end
   call("DEL", LOCK .. name, SHARERS .. name)
   return fence

@@ -17,7 +17,7 @@ from redis_locks import Lock, inspection
 from tests.django.command_calls import fails
 from tests.django.command_line import Process, Terminal, is_alive, locks
 from tests.elsewhere import held
-from tests.support.benchmark import (, our_keys
+from tests.support.benchmark import (
     NAME,
     OURS,
     SUBJECTS,
@@ -26,6 +26,7 @@ from tests.support.benchmark import (, our_keys
     WorkerError,
     WorkerPool,
     client_pool,
+    our_keys,
     subjects,
 )
 from tests.support.world import until
