@@ -6,7 +6,6 @@ import re
 
 from redis import exceptions as redis_errors
 
-from redis_locks import __version__
 from redis_locks.drivers.base import CutShort, LinkBroken, Unreachable
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.resp import ErrorReply
@@ -116,7 +115,7 @@ def _protocol_mismatch(text: str) -> ProtocolMismatch:
     retry_after = int(left_ms) / 1000
     return ProtocolMismatch(
         f"A process with another version of django-redis-locks uses this lock: it speaks protocol {theirs}, and this "
-        f"process, with version {__version__}, speaks protocol {ours}. Stop the processes with the other version, or give "
+        f"process speaks protocol {ours}. Stop the processes with the other version, or give "
         f"this one a REDIS_LOCKS['PREFIX'] of its own. The other version's lease ends in {retry_after:.1f} s "
         "unless it is renewed",
         theirs,
