@@ -11,9 +11,8 @@ from django.core.signals import setting_changed
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.connections.event_loops import PerLoop
 from redis_locks.drivers.base import Driver
-from redis_locks.protocol.renewal.renewer import Renewer
-from redis_locks.protocol.renewal.tasks import TaskRenewer
-from redis_locks.protocol.renewal.threads import ThreadRenewer
+from redis_locks.protocol.lease import Renewer
+from redis_locks.protocol.renewal import TaskRenewer, ThreadRenewer
 from redis_locks.values.identity import process_name, process_of
 from redis_locks.values.keys import Group, Keys, holder_channel, index_key, partition_of, set_keys
 
@@ -47,7 +46,7 @@ class Backend:
         from redis_locks.drivers.cluster import AsyncClusterDriver, BlockingClusterDriver
         from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
         from redis_locks.drivers.loop_drivers import LoopDrivers
-        from redis_locks.protocol.renewal.per_node import NodeRenewer
+        from redis_locks.protocol.cluster_renewal import NodeRenewer
 
         self.description = endpoint.description
         self._patient: Renewer | None = None

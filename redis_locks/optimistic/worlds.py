@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
-from redis_locks.conf.settings import UNSET
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.optimistic.clients import Source, refresh_in_thread
@@ -83,7 +82,7 @@ class Blocking:
 
     async def hold(self, lock: Lock) -> Hold:
         """See `World`."""
-        return lock._enter(UNSET)  # noqa: SLF001 - what raises, and is no block
+        return lock.enter()
 
     async def release(self, hold: Hold) -> None:
         """See `World`."""
@@ -124,7 +123,7 @@ class Asynchronous:
     async def hold(self, lock: Lock) -> Hold:
         """See `World`."""
         # Not as a block, which would be cancelled with the loss of the lock.
-        return await lock._aenter(UNSET)  # noqa: SLF001 - what raises, and is no block
+        return await lock.aenter()
 
     async def release(self, hold: Hold) -> None:
         """See `World`."""

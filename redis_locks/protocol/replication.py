@@ -24,7 +24,7 @@ from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.wire import pack_call, pack_command
 from redis_locks.exceptions import LockBackendError, LockError, NotReplicated
 from redis_locks.protocol import store
-from redis_locks.protocol.leases import Lease
+from redis_locks.protocol.lease import NOT_KNOWN, Lease
 from redis_locks.protocol.store import Request
 
 LONGEST: Final = 1.0
@@ -115,12 +115,12 @@ async def _extend_once(driver: Driver, lease: Lease, milliseconds: int) -> bool:
         driver.checkin(link)
     left = store.extend_reply(reply, lease.token)
     if left is None:
-        lease.lost = True
+        lease.lose(NOT_KNOWN)
         return False
     _require(driver, lease, acknowledged, seconds)
     if lease.is_over():
         return False  # longer on the servers, but the answer came too late
-    lease.deadline = max(lease.deadline, sent + left / 1000)
+    lease.extend(sent + left / 1000)
     return True
 
 

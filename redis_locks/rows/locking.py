@@ -12,7 +12,7 @@ from django.db.models import Model
 
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.hold import Hold
-from redis_locks.locks.runtime import Side
+from redis_locks.locks.lock import Side
 from redis_locks.locks.scope import Scope, Transaction
 from redis_locks.protocol.store import Refused
 from redis_locks.rows.earlier import Earlier

@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 
 from redis_locks.exceptions import LockError
 from redis_locks.locks.hold import Hold
-from redis_locks.locks.runtime import Side
+from redis_locks.locks.lock import Side
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ async def let_go(
         if hold is None:
             continue
         try:
-            await (hold.aleave(error) if side.task else hold.leave(error))
+            await hold.end(side.driver, error)
         except LockError as its:
             failure = failure or its
     if failure is not None:

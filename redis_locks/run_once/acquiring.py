@@ -13,9 +13,9 @@ from redis_locks.exceptions import (
     LockBackendError,
 )
 from redis_locks.locks.contention import not_available
-from redis_locks.locks.runtime import Side
+from redis_locks.locks.lock import Side
 from redis_locks.protocol import acquire, lock_events
-from redis_locks.protocol.leases import Lease, tell_acquired, tell_released
+from redis_locks.protocol.lease import Lease, tell_acquired, tell_end
 from redis_locks.protocol.store import Refused, Request
 from redis_locks.run_once import scripts
 from redis_locks.run_once.attempts import Attempt
@@ -108,18 +108,18 @@ class Job(NamedTuple):
             request,
             started.deadline,
             begun.fencing_token,
+            side.renewer,
             script=scripts.EXTEND,
             renews=self.terms.renews,
         )
         try:
-            side.renewer.add(lease)
-            if lock_events.counted("acquired", request, side.driver, started.waited):
+            if lock_events.observer.count(
+                "acquired", request.names, side.driver.description, started.waited
+            ):
                 await tell_acquired(side.driver, lease, wait=wait, waited=started.waited)
-            attempt = Attempt(
-                side.backend, lease, begun, side.renewer, request, self.terms, self.events
-            )
+            attempt = Attempt(side.backend, lease, begun, request, self.terms, self.events)
             # No acquire is to find it, but it may be waited for in a deadlock.
-            side.session.held.add(attempt._tenure)  # noqa: SLF001 - one package
+            side.session.held.add(attempt.lease)
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
             if begun.attempt > 1:
                 last_error = begun.last_error or None
@@ -128,9 +128,9 @@ class Job(NamedTuple):
         except BaseException:
             # Interrupted before its caller got to see it, who else would be told that it was
             # dropped without release.
-            lease.ended = lease.lost = True
+            lease.lose("its beginning was interrupted")
             await acquire.take_back(side.driver, request)
-            await side.driver.finish(tell_released(side.driver, lease))
+            await side.driver.finish(tell_end(side.driver, lease))
             raise
         return attempt
 

@@ -8,8 +8,7 @@ from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 from redis_locks.conf.settings import get_settings
-from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable
-from redis_locks.exceptions import LockBackendError
+from redis_locks.drivers.base import Driver, Link, Unreachable
 from redis_locks.protocol import acquire
 from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.retry import persist
@@ -107,9 +106,5 @@ async def _persist(
         return await action(link)
 
     snag = monotonic() + _SNAG
-    try:
-        reply, _ = await persist(driver, timed, max(until, snag), unreachable_until=snag)
-    except LinkBroken as error:
-        msg = f"{driver.description} does not answer: {error}"
-        raise LockBackendError(msg) from error
+    reply, _ = await persist(driver, timed, max(until, snag), unreachable_until=snag)
     return reply, sent

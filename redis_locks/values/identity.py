@@ -49,7 +49,7 @@ class Session:
         self.thread = threading.current_thread()
         """In which it was first seen; that of a task may be any."""
         self.held = Held()
-        """What it holds now; see `tenure`."""
+        """What it holds now; see `Lease.begin`."""
         self.call = call
         """Which ``sync_to_async`` call it is of, if any."""
 

@@ -45,11 +45,11 @@ def test_of_nested_blocks_the_smallest_bound_counts(
 
 def test_it_bounds_the_waits_of_locks_whether_given_or_from_the_settings() -> None:
     with lock_timeout(1.5):
-        assert 1.5 == Lock("a")._effective_wait(UNSET)
-        assert 1.5 == Lock("a", wait=None)._effective_wait(UNSET)
-        assert 1.5 == Lock("a", wait=0)._effective_wait(9)
-        assert 0 == Lock("a", wait=0)._effective_wait(UNSET)
-    assert get_settings().wait == Lock("a")._effective_wait(UNSET)
+        assert 1.5 == Lock("a").seconds(UNSET)
+        assert 1.5 == Lock("a", wait=None).seconds(UNSET)
+        assert 1.5 == Lock("a", wait=0).seconds(9)
+        assert 0 == Lock("a", wait=0).seconds(UNSET)
+    assert get_settings().wait == Lock("a").seconds(UNSET)
 
 
 def test_an_error_ends_the_block_as_well() -> None:
