@@ -22,11 +22,12 @@ from redis_locks.decorators.task_queues import (
     with_function,
 )
 from redis_locks.exceptions import LockNotAvailable
+from redis_locks.locks.commands import Command
 from redis_locks.locks.lock import (
     Lock,
     Mode,
 )
-from redis_locks.locks.reads import Command, packed_reads
+from redis_locks.locks.reads import packed_reads
 from redis_locks.locks.scope import ScopeName
 from redis_locks.values.name_templates import in_block
 

@@ -313,11 +313,14 @@ class Hold:
         await self.downgrade_on(driver)
 
     def commit(self, pipe: Any) -> None:
-        """Apply the commands queued in a redis-py pipeline and release, in one step on the server.
+        """Apply commands and release, in one step on the server.
+
+        They are plain ones, such as ``[("HINCRBY", "account:1", "money", -5)]``, or those that are queued in
+        a pipeline of redis-py. What is wrong with them is raised before anything is sent.
 
         If this hold is lost, no command is applied: so data in the lock's own Redis is safe
         even from a holder that was stopped past its lease. One round trip. When a command fails,
-        one that does not exist as well, the others are still applied. Their replies are not returned; `pipe` is
+        one that does not exist as well, the others are still applied. Their replies are not returned; a pipeline is
         emptied. On a cluster all keys must be in the lock's slot; see `key_beside`.
 
         Raises:
@@ -327,14 +330,14 @@ class Hold:
             redis.exceptions.ResponseError: A command failed; the lock is released.
             LockError: A transaction keeps the hold, or it has others nested with it; or a commit of other commands
                 was begun, and nobody knows whether it was applied.
-            TypeError: `pipe` is no pipeline.
+            TypeError: `pipe` is neither a pipeline nor commands, or a word is no string, bytes or number.
             ValueError: `pipe` belongs to another server, database or cluster, watches keys, or has a
                 command that cannot be part of a script, or is for another slot than the lock's.
         """
         run_blocking(self.commit_on(self.backend.driver, pipe))
 
     async def acommit(self, pipe: Any) -> None:
-        """Apply the commands of a redis.asyncio pipeline and release; see `commit`."""
+        """Apply commands, or those of a pipeline of redis.asyncio, and release; see `commit`."""
         driver, _ = await self.backend.of_loop()
         await self.commit_on(driver, pipe)
 
@@ -587,7 +590,7 @@ class Hold:
         """See `commit`."""
         lease = self.lease
         self._require_committable()
-        queued = commits.queue_of(pipe)
+        queued = commits.queue_of(pipe, in_cluster=self.backend.in_cluster)
         await commits.require(queued, driver, lease.keys)
         commands = commits.commands_of(queued)
         if lease.is_over():

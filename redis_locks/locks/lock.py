@@ -15,13 +15,14 @@ from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockError, LockNotAvailable
 from redis_locks.locks import partitions
+from redis_locks.locks.commands import Command
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.held_until_commit import Taken
 from redis_locks.locks.hold import Hold, OpenBlocks
 from redis_locks.locks.nesting import reenter
 from redis_locks.locks.options import checked
-from redis_locks.locks.reads import Command, packed_reads, require_slot
 from redis_locks.locks.reads import checked as checked_replies
+from redis_locks.locks.reads import packed_reads, require_slot
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded, bounds
 from redis_locks.protocol import acquire, local_handover, lock_events, replication
