@@ -22,7 +22,7 @@ from redis_locks.decorators.task_queues import (
     with_function,
 )
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.locks.commands import Command
+from redis_locks.locks.data_commands import Command
 from redis_locks.locks.lock import (
     Lock,
     Mode,
@@ -146,14 +146,13 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             getattr(function, "__call__", None)  # noqa: B004 - the method, not whether there is one
         )
         if is_async:
-            self._scope.refuse_async()
+            self.scope.refuse_async()
         own_label = _own_label(function)
         template = own_label if self._named_by_call else ", ".join(map(str, self._sources))
 
-        pattern = Lock("named by each call")
+        pattern = Lock("named by each call").with_template(template)
         its = vars(pattern)
         its.update((each, own) for each, own in vars(self).items() if each in its)
-        pattern._template = template  # noqa: SLF001 - only calls have one
 
         def lock_named(names: tuple[str, ...], label: str | None) -> Lock:
             return pattern.renamed(names, self._label or label or own_label)
@@ -165,7 +164,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             on_conflict=self._conflict,
             owner=self,
             using=self._using,
-            needs_transaction=self._scope.name == "transaction",
+            needs_transaction=self.scope.name == "transaction",
         )
         return locked.asynchronous() if is_async else locked.blocking()
 

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from redis_locks.connections.colocation import require_beside
 from redis_locks.drivers.base import Driver
 from redis_locks.drivers.wire import IN_BYTES, pack_command, to_bytes
-from redis_locks.locks.commands import checked_commands, text_of
+from redis_locks.locks.data_commands import checked_commands, text_of
 from redis_locks.protocol.retry import persist
 from redis_locks.values.keys import Keys
 

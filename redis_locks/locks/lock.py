@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from redis_locks.conf.settings import UNSET, Settings, Unset, get_settings
 from redis_locks.connections import backends
@@ -15,8 +15,8 @@ from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockError, LockNotAvailable
 from redis_locks.locks import partitions
-from redis_locks.locks.commands import Command
 from redis_locks.locks.contention import not_available
+from redis_locks.locks.data_commands import Command
 from redis_locks.locks.held_until_commit import Taken
 from redis_locks.locks.hold import Hold, OpenBlocks
 from redis_locks.locks.nesting import reenter
@@ -136,7 +136,8 @@ class Lock:
     _using: str | None
     _label: str | None
     _reads: tuple[bytes, ...]
-    _scope: Scope
+    scope: Scope
+    """Until when its holds are kept."""
     _reentrant: bool
     _crash_release: bool
     _replicas: int | Unset
@@ -198,6 +199,11 @@ class Lock:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
 
+    def with_template(self, template: str | None) -> Self:
+        """Return this lock, which says what its names were made from; see `LockEvent.template`."""
+        self._template = template
+        return self
+
     def renamed(self, names: tuple[str, ...], label: str | None) -> Lock:
         """Return a lock that is described as this one, of other valid names, for one call of a function.
 
@@ -249,7 +255,7 @@ class Lock:
 
         For transactions inside the block of the hold, unless `scope` or `commit_guard` opt out.
         """
-        self._scope.guard(hold, databases)
+        self.scope.guard(hold, databases)
 
     def __enter__(self) -> Hold:
         """Acquire, or raise.
@@ -290,7 +296,7 @@ class Lock:
         if self._is_unnamed:
             self._require_name()
         side = Side.blocking(self._using)
-        transaction = self._scope.transaction()
+        transaction = self.scope.transaction()
         if transaction is None:
             return run_blocking(self._acquire(side, wait))
         taken = Taken(side.backend, frozenset(self._names), self._mode)
@@ -305,7 +311,7 @@ class Lock:
         """Acquire, or raise; see `enter`."""
         if self._is_unnamed:
             self._require_name()
-        self._scope.refuse_async()
+        self.scope.refuse_async()
         return await self._acquire(await Side.of_loop(self._using), wait)
 
     def _require_name(self) -> None:

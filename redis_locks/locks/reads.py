@@ -9,7 +9,7 @@ from typing import Any, Final
 from redis_locks.connections.colocation import require_beside
 from redis_locks.drivers.resp import ErrorReply, Parser
 from redis_locks.drivers.wire import pack_command
-from redis_locks.locks.commands import TEXT, Command, checked_commands, text_of
+from redis_locks.locks.data_commands import TEXT, Command, checked_commands, text_of
 from redis_locks.values.keys import Keys
 
 # They may run before the lock is held, so they must change nothing.

@@ -39,9 +39,9 @@ class Flusher:
     """The tallies of this process, by server, and the thread that sends them while there are any."""
 
     def __init__(self) -> None:
-        self._reset()
+        self.reset()
 
-    def _reset(self) -> None:
+    def reset(self) -> None:
         """Start empty: after a fork, what was counted is the parent's to send, as is the thread."""
         # Re-entrant: a finalizer or a signal handler may release a lock in the middle of this.
         self._guard = threading.RLock()
@@ -150,5 +150,5 @@ class Flusher:
 
 
 flusher = Flusher()
-os.register_at_fork(after_in_child=flusher._reset)  # noqa: SLF001 - one module
+os.register_at_fork(after_in_child=flusher.reset)
 atexit.register(flusher.end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import os
 import secrets
@@ -201,10 +202,12 @@ def describe_holder(claim: str) -> str | None:
 
 def caller() -> str:
     """Return the line of code, outside of this package, that led here."""
-    frame = sys._getframe()  # noqa: SLF001 - as logging does it
-    while frame.f_back is not None and _is_machinery(frame.f_globals.get("__name__", "")):
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_back is not None:
+        if not _is_machinery(frame.f_globals.get("__name__", "")):
+            break
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "unknown"
 
 
 def _is_machinery(module: str) -> bool:

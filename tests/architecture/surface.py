@@ -82,7 +82,9 @@ NOT_PUBLIC: Final = frozenset(
         "Lock.enter",
         "Lock.guard",
         "Lock.renamed",
+        "Lock.scope",
         "Lock.seconds",
+        "Lock.with_template",
         "LockedRows.__init__",
         "RedisLockQuerySet.__init__",
     ]
