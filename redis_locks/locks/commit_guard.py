@@ -51,17 +51,16 @@ async def _verify(backend: Backend, holds: list[Hold]) -> None:
         script = scripts.CONFIRM if replicated else scripts.EXTEND
         replies = await link.call_many(script, calls)
         replies = await replication.acknowledged(backend.driver, link, leases, replies)
-        return [_left(hold, reply) for hold, reply in zip(holds, replies, strict=True)]
+        failure = next((reply for reply in replies if isinstance(reply, Exception)), None)
+        if failure is not None:
+            raise failure
+        pairs = zip(leases, replies, strict=True)
+        return [store.extend_reply(reply, lease.token) for lease, reply in pairs]
 
-    lefts, _ = await persist(backend.driver, ask, holds[0].lease.deadline, lock=holds[0].name)
+    until, lock = holds[0].lease.deadline, holds[0].lease.name
+    lefts, _ = await persist(backend.driver, ask, until, lock=lock)
     for hold, left in zip(holds, lefts, strict=True):
         _judge(hold, left, sent)
-
-
-def _left(hold: Hold, reply: object) -> int | None:
-    if isinstance(reply, Exception):
-        raise reply
-    return store.extend_reply(reply, hold.token)
 
 
 def _judge(hold: Hold, left: int | None, sent: float) -> None:

@@ -430,7 +430,7 @@ class Hold:
             logger.warning("%s (the block had raised %s already)", ours, type(error).__name__)
         except BaseException:
             with suppress(LockError):
-                await driver.finish(self.release_on(driver, repeated=True))
+                await driver.finish(self.release_on(driver))
             raise
 
     async def extend_on(self, driver: Driver, milliseconds: int) -> None:
@@ -455,15 +455,15 @@ class Hold:
             raise self._lost()  # longer on the server, perhaps, but the answer came too late
         lease.extend(sent + (left or 0) / 1000)
 
-    async def release_on(self, driver: Driver, *, repeated: bool = False) -> None:
-        """Release; see `release`. `repeated`: whether it may have happened already."""
+    async def release_on(self, driver: Driver) -> None:
+        """Release; see `release`."""
         if self.released:
             return
         lease = self.lease
-        # If it was asked before, it was good then, and may have been released then: only its reply came too late.
-        was_lost = not lease.state.ended and lease.is_over()
-        # After a commit or a release of which nobody knows whether it was applied.
-        repeated = repeated or lease.state.ended
+        # After an interrupted release or commit: nobody knows whether it was applied. It was good when it was
+        # sent, so it is not lost; the reply came too late, at most.
+        repeated = lease.state.ended
+        was_lost = not repeated and lease.is_over()
         lasts = self.kept or not lease.leave(self)
         known = True
         # Else a transaction, others of this thread or task, or the next in line of this process have it.
@@ -766,7 +766,7 @@ class Hold:
                 await tell_moved(driver, "adopted", lease)
         except BaseException:
             with suppress(LockError):  # nobody knows whether it happened
-                await driver.finish(hold.release_on(driver, repeated=True))
+                await driver.finish(hold.release_on(driver))
             raise
         if adopted is None:
             lease.leave(hold)

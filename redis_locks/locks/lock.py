@@ -317,17 +317,15 @@ class Lock:
     def _require_name(self) -> None:
         """Raise TypeError if there is no name for a block; see `redis_lock`."""
 
-    def seconds(self, wait: float | Unset | None) -> float | None:
-        """Return for how long to wait when given `wait`, within the limits of the running block or request."""
-        if wait is not UNSET:
-            wait = wait_seconds(wait)
-        else:
-            wait = get_settings().wait if self._wait is UNSET else self._wait
-        return bounded(wait) if bounds.get() else wait
-
     async def _acquire(self, side: Side, wait: float | Unset | None) -> Hold:
         """Acquire in one step, or, if the names are in several partitions, one partition after another; or raise."""
-        seconds, plan = self.seconds(wait), self._plan
+        if wait is not UNSET:
+            seconds = wait_seconds(wait)
+        else:
+            seconds = get_settings().wait if self._wait is UNSET else self._wait
+        if bounds.get():
+            seconds = bounded(seconds)
+        plan = self._plan
         outcome: Hold | Refused
         groups: list[Group] = []
         if (
@@ -536,7 +534,8 @@ class HoldContext:
     __slots__ = ("_hold", "_lock", "_wait")
 
     def __init__(self, lock: Lock, wait: float | Unset | None) -> None:
-        lock.seconds(wait)  # says now what is wrong with `wait`
+        if wait is not UNSET:
+            wait_seconds(wait)  # says now what is wrong with it
         self._lock = lock
         self._wait = wait
         self._hold: Hold | None = None

@@ -85,7 +85,7 @@ class SpreadHold(Hold):
         for part in self._parts:
             await part.extend_on(driver, milliseconds)
 
-    async def release_on(self, driver: Driver, *, repeated: bool = False) -> None:
+    async def release_on(self, driver: Driver) -> None:
         """See `release`."""
         if self.released:
             return
@@ -93,7 +93,7 @@ class SpreadHold(Hold):
             if self.is_lost:
                 raise self._lost()
             return
-        failure = await _each(self._parts, lambda part: part.release_on(driver, repeated=repeated))
+        failure = await _each(self._parts, lambda part: part.release_on(driver))
         self.released = all(part.released for part in self._parts)
         if failure is not None:
             raise failure

@@ -189,30 +189,27 @@ class Lease:
 
     def begin(self, hold: object, held: Held | None = None, server: object = None) -> None:
         """Add the first hold and have the lease renewed; acquires of the thread or task of `held`, if given, find it."""
-        self._open = [id(hold)]
+        self._open = self._open or [id(hold)]
         self.renewer.add(self)
         if not self.renews and self.own is None:
             note_unconfirmed(self.token)  # it ends by itself: no dead end for a waiter
-        if held is not None:
-            if watch is not None:
-                watch(self, held, server)
-            self._server = server
-            self._enter(held)
+        if held is None:
+            return
+        if watch is not None:
+            watch(self, held, server)
+        self._held, self._server = held, server
+        for name in self.request.names:
+            place = server, name
+            if place in held:
+                held.cover(place)
+            held[place] = self
 
     def move_to(self, held: Held) -> None:
         """Let acquires of the thread or task that has `held` find it, and no others."""
         if held is not self._held:
             self._held.discard(self)
             self._forget()
-            self._enter(held)
-
-    def _enter(self, held: Held) -> None:
-        self._held = held
-        for name in self.request.names:
-            place = self._server, name
-            if place in held:
-                held.cover(place)
-            held[place] = self
+            self.begin(None, held, self._server)
 
     def _forget(self) -> None:
         held, server = self._held, self._server
@@ -297,9 +294,7 @@ class Lease:
         """Go on with `hold` after an end that did not come about. If it is lost, the next renewal finds that out."""
         if self.state is State.ENDED:
             self.state = State.RENEWED
-            self._open = [id(hold)]
-            if self._held is not _NOBODY:
-                self._enter(self._held)
+            self.begin(hold, None if self._held is _NOBODY else self._held, self._server)
         self.renewer.add(self)
 
     def promise(self, heir: Heir) -> None:
@@ -531,7 +526,7 @@ async def tell_end(driver: Driver, lease: Lease) -> None:
     kind: lock_events.Kind = "lost" if lease.state is State.LOST else "released"
     end = monotonic()
     held = (min(end, lease.deadline) if kind == "lost" else end) - lease.since
-    if lock_events.observer.count(kind, lease.names, driver.description, held):
+    if lock_events.observer.count(kind, lease.request.names, driver.description, held):
         await tell(driver, kind, lease, held=held, reason=lease.reason)
 
 

@@ -106,12 +106,12 @@ class HoldWithVerdict(Hold):
         if error is UNSET or self._concludes(error):
             await super().end(driver, error)
 
-    async def release_on(self, driver: Driver, *, repeated: bool = False) -> None:
+    async def release_on(self, driver: Driver) -> None:
         """Write the verdict and release, and tell what came of it."""
         if self.released:
             return
         try:
-            await super().release_on(driver, repeated=repeated)
+            await super().release_on(driver)
         except LockError as error:
             if self._failure is None:
                 self._failure = error

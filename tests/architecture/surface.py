@@ -83,7 +83,6 @@ NOT_PUBLIC: Final = frozenset(
         "Lock.guard",
         "Lock.renamed",
         "Lock.scope",
-        "Lock.seconds",
         "Lock.with_template",
         "LockedRows.__init__",
         "RedisLockQuerySet.__init__",
