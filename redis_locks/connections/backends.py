@@ -16,9 +16,8 @@ from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.connections.event_loops import PerLoop
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable, run_blocking
 from redis_locks.exceptions import LockBackendError
-from redis_locks.protocol.renewal.renewer import Renewer
-from redis_locks.protocol.renewal.tasks import TaskRenewer
-from redis_locks.protocol.renewal.threads import ThreadRenewer
+from redis_locks.protocol.lease import Renewer
+from redis_locks.protocol.renewal import TaskRenewer, ThreadRenewer
 from redis_locks.protocol.retry import persist
 from redis_locks.values.arguments import optional_text
 from redis_locks.values.identity import process_name, process_of
@@ -59,7 +58,7 @@ class Backend:
         from redis_locks.drivers.cluster import AsyncClusterDriver, BlockingClusterDriver
         from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
         from redis_locks.drivers.loop_drivers import LoopDrivers
-        from redis_locks.protocol.renewal.per_node import NodeRenewer
+        from redis_locks.protocol.cluster_renewal import NodeRenewer
 
         self.description = endpoint.description
         self._patient: Renewer | None = None

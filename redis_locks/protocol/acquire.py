@@ -328,7 +328,7 @@ class Attempt:
             link.quick_keys = None  # the lock was free
         else:
             self.queued, self.uncontended = True, False
-            if lock_events.counted("contended", request, driver):
+            if lock_events.observer.count("contended", request.names, driver.description, 0.0):
                 link.quick_keys = None  # somebody listens by now, and the next reply says who holds
                 await lock_events.tell(driver, "contended", request, wait=self.wait)
         # The lease counts from when we asked: nothing tells how long before the message it began.
@@ -431,7 +431,9 @@ class Attempt:
         driver, request, wait = self.driver, self.request, self.wait
         if self.uncontended:
             self.uncontended = False
-            self._heeded = lock_events.counted("contended", request, driver)
+            self._heeded = lock_events.observer.count(
+                "contended", request.names, driver.description, 0.0
+            )
             if self._heeded:
                 await lock_events.tell_of_holder(driver, "contended", request, refused, wait=wait)
         elif monotonic() >= self.long_at:

@@ -18,7 +18,7 @@ from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.exceptions import LockLost
 from redis_locks.protocol.acquire import Won
-from redis_locks.protocol.leases import Lease
+from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.store import Refused, Request
 from redis_locks.scripts import Script
 from redis_locks.values import modes
@@ -145,7 +145,7 @@ class _Memory:
         held = self._held.get(lease.token)
         if held is not None:
             held.ends = monotonic() + _RENEWED_FOR
-            lease.renewed_until(held.ends)
+            lease.renew(held.ends)
 
     def _release(self, _keys: Keys, token: str) -> bytes:
         held = self._held.pop(token, None)

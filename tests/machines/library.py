@@ -158,7 +158,7 @@ class LibraryMachine(Machine):
         """Note what the server knows a hold by."""
         party.token = self.holds[party].token
         for part in self.holds[party].parts:
-            real = part._lease.request.names
+            real = part.lease.request.names
             party.tokens |= {name: part.token for name in party.names if self.name(name) in real}
 
     def queue_up(self, party: Party) -> None:
@@ -261,7 +261,7 @@ class LibraryMachine(Machine):
                 tokens = {held.known_as(name): 1 for name in held.names}
                 self.client.zadd(keys.sharers, tokens, xx=True)
         for part in self.holds[held].parts:
-            part._lease.deadline = time.monotonic()
+            part.lease.deadline = time.monotonic()
 
     def comes_back(self, old: Party) -> None:
         hold = self.holds[old]
@@ -307,6 +307,6 @@ class LibraryMachine(Machine):
             attempt.dead = True
         KnownAttempt.made.clear()
         for part in (part for hold in self.holds.values() for part in hold.parts):
-            part._lease.ended = True
-            part._tenure.renewer.discard(part._lease)
+            part.lease.lose("the machine is done")
+            part.lease.renewer.discard(part.lease)
         super().clear()

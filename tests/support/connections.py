@@ -37,7 +37,7 @@ __all__ = [
 
 def server_of(hold: Any) -> str:
     """The address of the server that granted `hold`."""
-    description: str = hold._backend.description
+    description: str = hold.backend.description
     return description
 
 

@@ -49,7 +49,7 @@ class Turns:
         self._tasks.release(held)
         hold = waiting.result(PATIENCE)
         self.read.append(hold.read)
-        self.began = hold._lease.since - released
+        self.began = hold.lease.since - released
         hold.release()
         return len(self.asked) - before
 

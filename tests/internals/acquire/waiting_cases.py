@@ -145,7 +145,7 @@ def stopped_past_the_grant(stage: Stage) -> None:
         hold = waiting.result(PATIENCE)
     assert isinstance(hold, Hold)
     assert (over[0] or 0) < hold.fencing_token
-    hold._lease.deadline = 0.0
+    hold.lease.deadline = 0.0
     hold.release()
 
 

@@ -1,4 +1,4 @@
-"""Renewal on a cluster: a thread or task for each node, so that a dead one keeps no other waiting."""
+"""Renewal on a cluster: a thread or task for each node, so that a dead node delays only its own leases."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.nodes import Nodes
 from redis_locks.drivers.slots import slot_of
-from redis_locks.protocol.leases import Lease
-from redis_locks.protocol.renewal.renewer import Renewer
+from redis_locks.protocol.lease import Lease, Renewer
 
 
 class NodeRenewer:
