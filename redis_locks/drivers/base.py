@@ -84,12 +84,6 @@ class Link(Protocol):
     def packed(self, script: Script, call: Call) -> bytes:
         """Return what runs a script, if the server knows it, among packed commands."""
 
-    def listen(self, token: str) -> None:
-        """Keep messages for `token` from now on. Some links do so for one token at a time: for the last."""
-
-    def unlisten(self, token: str) -> None:
-        """Forget `token`."""
-
     def forsake(self) -> None:
         """Listen no more, for a place in a queue stays behind: it must not be granted for nobody."""
 
@@ -113,53 +107,6 @@ class Link(Protocol):
 
         Raises LinkBroken, and Answered.
         """
-
-
-class CallingLink:
-    """What all links share."""
-
-    __slots__ = ()
-
-    tunes_in = False
-    quick_keys: frozenset[bytes] | None = None
-    large = False
-
-    async def tune_in(self, keys: Sequence[bytes]) -> None:
-        """Nothing to do: one channel serves all locks."""
-
-    async def call_and_read(
-        self, script: Script, call: Call, reads: Sequence[bytes]
-    ) -> tuple[Any, list[Any]]:
-        """Run a script and packed commands after it, in one round trip; see `Link`."""
-        raise NotImplementedError
-
-    def packed(self, script: Script, call: Call) -> bytes:
-        """Return what runs a script; see `Link`."""
-        # Not above: it imports this module.
-        from redis_locks.drivers.wire import pack_call
-
-        return pack_call(script, call)
-
-    def can_skip_replies(self) -> bool:
-        """Return False: several tasks or threads share what comes; see `Link`."""
-        return False
-
-    async def listens_parked(self) -> bool:
-        """Return False; see `Link`."""
-        return False
-
-    async def round_trip(self, commands: bytes, number: int) -> list[Any]:
-        """Send packed commands; see `Link`."""
-        raise NotImplementedError
-
-    async def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
-        """Send packed commands that have no reply; see `Link`."""
-        raise NotImplementedError
-
-    async def call(self, script: Script, call: Call) -> Any:
-        """Run a script; see `Link`."""
-        reply, _ = await self.call_and_read(script, call, ())
-        return reply
 
 
 class Driver(Protocol):
@@ -188,28 +135,21 @@ class Driver(Protocol):
         server is a cluster.
         """
 
-    async def checkout(self) -> Link:
-        """Return a link.
+    async def checkout(self, token: str = "") -> Link:
+        """Return a link; with a `token`, one for somebody who may have to wait, which keeps messages for it.
 
-        Raises Unreachable; LinkBroken, when a new connection broke before it was of use; and
-        LockBackendError.
+        Where many wait already, it first waits a moment until a link in use is given back, so that they need few.
+        Raises Unreachable; LinkBroken, when a new connection broke before it was of use; and LockBackendError.
         """
 
-    async def checkout_to_wait(self) -> Link:
-        """Return a link for somebody who may have to wait; as `checkout`.
-
-        Where many wait already, it first waits a moment until a link in use is given back, so that
-        they need few.
-        """
-
-    async def seat(self, link: Link) -> Link:
+    async def seat(self, link: Link, token: str) -> Link:
         """Return the link on which to wait in a queue that was joined over `link`.
 
         It is another one when so many wait already that they have to share one: join again over that.
         """
 
-    def checkin(self, link: Link) -> None:
-        """Give a link back; a broken one is dropped."""
+    def checkin(self, link: Link, token: str = "") -> None:
+        """Give a link back, with the token for which it was checked out; a broken one is dropped."""
 
     def drop_idle(self) -> None:
         """Forget links that are not in use: after a failure they are probably dead too."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import Driver, Link, run_blocking
-from redis_locks.drivers.blocking_link import EarLink
+from redis_locks.drivers.blocking import EarLink
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.cluster_link import ClusterLink
 from redis_locks.drivers.endpoint import Endpoint
@@ -42,23 +42,19 @@ class ClusterDriver:
         )
         raise ValueError(msg)
 
-    async def checkout(self) -> Link:
+    async def checkout(self, token: str = "") -> Link:
         """Return a link; see `Driver`. It connects to a node when it first needs it."""
-        return ClusterLink(self.nodes)
-
-    async def checkout_to_wait(self) -> Link:
-        """Return a link; see `Driver`."""
-        return await self.checkout()
+        return ClusterLink(self.nodes, token)
 
     def sits(self, link: Link) -> bool:  # noqa: ARG002 - as `Driver`
         """Return True: whoever asked over it waits there, too."""
         return True
 
-    async def seat(self, link: Link) -> Link:
+    async def seat(self, link: Link, token: str) -> Link:  # noqa: ARG002 - as `Driver`
         """Return `link`: whoever asked over it waits there, too."""
         return link
 
-    def checkin(self, link: Link) -> None:
+    def checkin(self, link: Link, token: str = "") -> None:  # noqa: ARG002 - the link knows it
         """Give the links to nodes back; broken ones are dropped."""
         if isinstance(link, ClusterLink):
             link.give_back()

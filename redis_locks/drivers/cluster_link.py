@@ -9,12 +9,13 @@ from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
 from redis_locks.drivers.addresses import Address
-from redis_locks.drivers.base import Call, CallingLink, Link, LinkBroken, Unreachable
-from redis_locks.drivers.errors import NotNow, Redirected
+from redis_locks.drivers.base import Call, Link, LinkBroken, Unreachable
 from redis_locks.drivers.nodes import Nodes
+from redis_locks.drivers.refusals import NotNow, Redirected
 from redis_locks.drivers.resp import ErrorReply
+from redis_locks.drivers.server_link import CallingLink, pack_call
 from redis_locks.drivers.slots import slot_of
-from redis_locks.drivers.wire import pack_call, pack_command
+from redis_locks.drivers.wire import pack_command
 from redis_locks.exceptions import LockBackendError
 from redis_locks.scripts import Script, on_cluster
 from redis_locks.values.keys import partition_channel
@@ -39,19 +40,23 @@ class NodeLink(Link, Protocol):
     channels: set[str]
     """The channels of partitions on which it listens."""
 
+    def listen(self, token: str) -> None:
+        """Keep messages for `token` until the link is given back."""
+
 
 class ClusterLink(CallingLink):
     """Links to as many nodes as the calls need; used by one thread or task at a time."""
 
-    __slots__ = ("_ear", "_links", "_nodes", "_tokens", "channel", "in_bulk", "listener")
+    __slots__ = ("_ear", "_links", "_nodes", "_token", "channel", "in_bulk", "listener")
 
     tunes_in = True
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, token: str) -> None:
+        """Make a link that keeps messages for `token`, if it is not empty."""
         self.channel = self.listener = _NOWHERE
         self._nodes = nodes
         self._links: dict[Address, NodeLink] = {}
-        self._tokens: list[str] = []
+        self._token = token
         self._ear: Address | None = None
         self.in_bulk = False
         """Whether it asks over the bulk links of the nodes'."""
@@ -60,7 +65,7 @@ class ClusterLink(CallingLink):
         """Give the links back to the drivers of their nodes."""
         links, self._links = self._links, {}
         for address, link in links.items():
-            self._nodes.driver(address).checkin(link)
+            self._nodes.driver(address).checkin(link, self._token)
 
     async def bulk(self) -> ClusterLink:
         """Return a link that asks over the bulk links of the nodes'; see `Link`."""
@@ -74,6 +79,8 @@ class ClusterLink(CallingLink):
             return link
         try:
             opened: Any = await self._nodes.driver(address).checkout()
+            if self._token:
+                opened.listen(self._token)
         except Unreachable as error:
             self._nodes.failed(address)
             await self._nodes.refresh()
@@ -84,8 +91,6 @@ class ClusterLink(CallingLink):
             raise
         self._nodes.slots.answered(address)
         self._links[address] = opened
-        for token in self._tokens:
-            opened.listen(token)
         return self._links[address]
 
     async def _at(self, address: Address, work: Callable[[NodeLink], Coroutine[Any, Any, T]]) -> T:
@@ -258,18 +263,6 @@ class ClusterLink(CallingLink):
         except (LinkBroken, LockBackendError) as error:
             return error
         return reply
-
-    def listen(self, token: str) -> None:
-        """Keep messages for `token` from now on."""
-        self._tokens.append(token)
-        for link in self._links.values():
-            link.listen(token)
-
-    def unlisten(self, token: str) -> None:
-        """Forget `token`."""
-        self._tokens.remove(token)
-        for link in self._links.values():
-            link.unlisten(token)
 
     def forsake(self) -> None:
         """Listen no more; see `Link`."""

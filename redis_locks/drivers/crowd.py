@@ -11,11 +11,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from copy import copy
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
-from redis_locks.drivers.base import Call, CallingLink, Link
+from redis_locks.drivers.base import Call, Link
 from redis_locks.drivers.bells import ThreadBell
 from redis_locks.drivers.ears import Ear, HearingLink
+from redis_locks.drivers.server_link import CallingLink
 from redis_locks.scripts import Script
 from redis_locks.values.identity import LISTENER, random_text
 
@@ -53,7 +54,7 @@ class Crowd:
         self.listener = self.channel = ""
         self._channel_of = channel_of
         self._members: WeakSet[CrowdLink] = WeakSet()
-        self._by_token: dict[str, CrowdLink] = {}
+        self._by_token: WeakValueDictionary[str, CrowdLink] = WeakValueDictionary()
         self._mutex = threading.RLock()
         self._connect = connect
         self._ear = Ear(
@@ -68,8 +69,8 @@ class Crowd:
         self.listener, self.channel = listener, channel
         return link
 
-    def join(self, pool: Pool) -> CrowdLink | None:
-        """Return a link for one thread, or None if the connection cannot be had now; may connect."""
+    def join(self, pool: Pool, token: str) -> CrowdLink | None:
+        """Return a link for one thread, which hears messages for `token`, or None if the connection cannot be had now; may connect."""
         if not self._mutex.acquire(timeout=BUSY):
             return None
         try:
@@ -78,24 +79,18 @@ class Crowd:
                 return None
             link = CrowdLink(self, pool)
             self._members.add(link)
+            self._by_token[token] = link
             return link
         finally:
             self._mutex.release()
-
-    def listen(self, token: str, link: CrowdLink) -> None:
-        """Pass on messages for `token` from now on."""
-        self._by_token[token] = link
-
-    def unlisten(self, token: str) -> None:
-        """Forget `token`."""
-        self._by_token.pop(token, None)
 
     def forsake(self) -> None:
         """Go on under another name: nobody hears what is told to the one of before."""
         self._ear.connect_again()
 
-    def leave(self, link: CrowdLink) -> None:
+    def leave(self, link: CrowdLink, token: str) -> None:
         """Note that a thread waits no more."""
+        self._by_token.pop(token, None)
         with self._mutex:
             self._members.discard(link)
 
@@ -167,14 +162,6 @@ class CrowdLink(CallingLink):
         bulk.in_bulk = True
         return bulk
 
-    def listen(self, token: str) -> None:
-        """Keep messages for `token` from now on."""
-        self._crowd.listen(token, self)
-
-    def unlisten(self, token: str) -> None:
-        """Forget `token`."""
-        self._crowd.unlisten(token)
-
     def hear(self, message: bytes) -> None:
         """Keep a message, or an empty one that says: ask again."""
         self._message = message or self._message
@@ -190,6 +177,6 @@ class CrowdLink(CallingLink):
         message, self._message = self._message, b""
         return message or None
 
-    def leave(self) -> None:
-        """Wait no more."""
-        self._crowd.leave(self)
+    def leave(self, token: str) -> None:
+        """Wait for messages for `token` no more."""
+        self._crowd.leave(self, token)

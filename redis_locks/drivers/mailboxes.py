@@ -14,13 +14,10 @@ _LATE = 0.001
 class _Mailbox:
     """The latest message for one token, and who waits for it."""
 
-    __slots__ = ("message", "rung", "sleeper")
-
-    def __init__(self) -> None:
-        self.message = b""
-        self.rung = False
-        """Whether its task is to look, which it has not done yet."""
-        self.sleeper: asyncio.Future[None] | None = None
+    message = b""
+    rung = False
+    """Whether its task is to look, which it has not done yet."""
+    sleeper: asyncio.Future[None] | None = None
 
     def ring(self) -> None:
         """Wake the task that waits, or is going to wait."""

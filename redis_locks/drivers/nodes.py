@@ -10,7 +10,7 @@ from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import Driver, LinkBroken, Unreachable
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.errors import reply_error
+from redis_locks.drivers.refusals import reply_error
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.slots import SlotMap
 from redis_locks.drivers.wire import pack_command
