@@ -38,9 +38,9 @@ T = TypeVar("T")
 
 
 class AsyncLink(ServerLink, asyncio.Protocol):
-    """A multiplexed connection: replies come in the order of the commands, grants in between.
+    """A connection that all tasks share: replies come in the order of the commands, messages in between.
 
-    redis-py opens it (address, TLS, credentials, database); the bytes after that are ours.
+    redis-py opens the connection (address, TLS, credentials, database). After that only its transport is used.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
-        """Give replies to their callers, in order, and messages to who listens."""
+        """Give each reply to its caller, in order, and each message to its listener."""
         reader = self._reader
         reader.feed(data)
         try:
@@ -153,7 +153,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             self._mailboxes.wake_all()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everyone who waits that the connection is gone."""
+        """Fail all commands and waits on this connection."""
         self.fail(LinkBroken(str(exc or "the server closed the connection")))
         if not self._closed.done():
             self._closed.set_result(None)
@@ -178,7 +178,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             self._lost()
 
     def _watch(self) -> None:
-        """Break the link when a reply is overdue; one timer for all commands."""
+        """Fail the link if a reply is overdue. One timer serves all commands."""
         self._overdue = None
         if self._replies:
             left = self._replies[0][1] + self.endpoint.reply_timeout - monotonic()
@@ -228,7 +228,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         return int(self._transport.get_extra_info("socket").fileno())
 
     def close(self) -> None:
-        """Close the connection; the server then knows that nobody listens."""
+        """Close the connection, so that the server grants nothing to its waiters any more."""
         self._lost = lambda: None
         self.fail(LinkBroken("the connection was closed"))
 
@@ -253,11 +253,11 @@ class AsyncDriver:
         self.reply_timeout = endpoint.reply_timeout
         self.pause_after = endpoint.pause_after
         self.renewer: Any = None
-        """Whoever renews over this driver leaves itself here, to end with the loop."""
+        """The renewer that uses this driver; kept here so that it ends with the loop."""
         self.heard: Callable[[str], None] = lambda _: None
-        """Gets each token of this process whose hold was ended by somebody else."""
+        """Called with the token of each hold of this process that another process has ended."""
         self.lost: Callable[[], None] = lambda: None
-        """Is called when the link breaks: nobody is heard until the next one is open."""
+        """Called when the link breaks. Until the next one is open, `heard` is not called."""
         self._endpoint = endpoint
         self._prefix = prefix
         self._link: AsyncLink | None = None
@@ -288,11 +288,11 @@ class AsyncDriver:
             return self._link
 
     def sits(self, link: Link) -> bool:  # noqa: ARG002 - as `Driver`
-        """Return True: whoever asked over it waits there, too."""
+        """Return True: a waiter waits on the link over which it joined the queue."""
         return True
 
     async def seat(self, link: Link, token: str) -> Link:  # noqa: ARG002 - as `Driver`
-        """Return `link`: whoever asked over it waits there, too."""
+        """Return `link`; see `sits`."""
         return link
 
     def checkin(self, link: Link, token: str = "") -> None:
@@ -331,7 +331,7 @@ class AsyncDriver:
 
 
 class UnsharedDriver(AsyncDriver):
-    """Links of one event loop that have one user at a time: on the loop's own, all would wait for one."""
+    """Links of one event loop with one user at a time, for commands that block: the loop's shared link must not wait."""
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         super().__init__(endpoint, prefix)
@@ -352,7 +352,7 @@ class UnsharedDriver(AsyncDriver):
         return link
 
     def checkin(self, link: Link, token: str = "") -> None:  # noqa: ARG002 - nobody waits on it
-        """Give a link back; one that is broken, or whose user was cancelled in mid-command, is dropped."""
+        """Give a link back. A broken one is dropped, and one whose user was cancelled before the reply."""
         if isinstance(link, AsyncLink) and not link.broken:
             if link.is_waiting:
                 link.close()

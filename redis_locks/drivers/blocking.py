@@ -44,25 +44,25 @@ from redis_locks.values.keys import grant_channel, holder_channel
 T = TypeVar("T")
 
 ALONE: Final = 4
-"""Threads that wait with a connection each; further ones share one."""
+"""Most threads that wait with a connection of their own. All others share one."""
 
 FEW: Final = 8
-"""Connections beyond which threads that ask for a lock wait for one of these, for a moment each."""
+"""With so many connections open, a thread first waits up to `GROWTH` for one that is given back."""
 
 GROWTH: Final = 0.025
-"""Seconds after which one of those that wait for a connection may open one more."""
+"""Seconds after which one of the threads that wait for a connection may open one more."""
 
 _READ_SIZE = 65536
 _LARGE = 1 << 20
 _KEPT = 16
-"""Messages kept for whoever is going to wait: they are for one token, and the last few that used the connection."""
+"""Most messages to keep for `receive`. A link gets late ones for a few earlier tokens, too."""
 _PING = pack_command(b"PING")
 
 
 class BlockingLink(ServerLink):
-    """A connection used by one thread at a time; it hears grants on a channel of its own.
+    """A connection used by one thread at a time, subscribed to a channel of its own for grants.
 
-    redis-py opens it (address, TLS, credentials, database); the bytes after that are ours.
+    redis-py opens the connection (address, TLS, credentials, database). After that only its socket is used.
     """
 
     __slots__ = (
@@ -98,7 +98,7 @@ class BlockingLink(ServerLink):
         self.quick_keys: frozenset[bytes] | None = None
         self._parks = False
         self.seats: set[int] | None = None
-        """Of the driver: has our id while a thread waits on it with us."""
+        """The driver's ids of links on which a thread waits, while ours is one of them."""
         self.endpoint = endpoint
         self._timeout = endpoint.reply_timeout
         self._messages: deque[bytes] = deque(maxlen=_KEPT)
@@ -129,9 +129,9 @@ class BlockingLink(ServerLink):
             self.close()
 
     def _close_for(self, error: BaseException) -> None:
-        """Close; raises LinkBroken for what the connection is to blame for.
+        """Close the connection. Raises LinkBroken if the connection caused the error.
 
-        Interrupted between a command and its reply, the next command would get that reply.
+        After an interrupt between a command and its reply, the next command would get that reply.
         """
         self.close()
         if isinstance(error, (OSError, ProtocolError)):
@@ -170,7 +170,7 @@ class BlockingLink(ServerLink):
         return replies
 
     def _receive(self) -> list[Any]:
-        """Return what has come, as soon as there are bytes; it is empty if these are a part of a reply."""
+        """Wait for bytes and return the replies that are complete now, perhaps none."""
         data = self._socket.recv(_READ_SIZE)
         if not data:
             msg = "the server closed the connection"
@@ -204,7 +204,7 @@ class BlockingLink(ServerLink):
         return message
 
     def _last_for(self, token: bytes) -> bytes | None:
-        """Return the last message for a token, and forget all."""
+        """Return the last message for a token and drop all messages; None if there is none."""
         messages = reversed(self._messages)
         found = next((each for each in messages if each.split(b" ", 1)[0] == token), None)
         if found is not None:
@@ -212,7 +212,7 @@ class BlockingLink(ServerLink):
         return found
 
     def _receive_within(self, seconds: float) -> list[Any]:
-        """Return what comes within so many seconds, which may be nothing."""
+        """Return the replies that are complete within so many seconds, perhaps none."""
         self._socket.settimeout(seconds)
         try:
             return self._receive()
@@ -337,8 +337,8 @@ class _Place:
 class BlockingDriver:
     """A pool of links for all threads of a process.
 
-    It has no upper bound: whoever is to release a lock must never have to wait for a link behind those
-    that wait for the lock. But these share a few: see `crowd`, and `FEW`.
+    It has no upper bound, because a holder that releases must never wait for a link behind the waiters
+    for its lock. Waiters share a few links; see `crowd` and `FEW`.
     """
 
     suspends = False
@@ -355,7 +355,7 @@ class BlockingDriver:
         _DRIVERS.add(self)
 
     def forget(self) -> None:
-        """Start empty: after a fork the links are the parent's."""
+        """Drop all links; after a fork they belong to the parent."""
         self._idle: deque[BlockingLink] = deque()
         self._open: WeakSet[BlockingLink] = WeakSet()
         self._alone: set[int] = set()
@@ -366,7 +366,7 @@ class BlockingDriver:
         self._crowd = Crowd(partial(grant_channel, self._prefix), partial(EarLink, self._endpoint))
 
     async def checkout(self, token: str = "") -> Link:
-        """Return an idle link, or a new one; for one of many that wait, one that shares; see `Driver`."""
+        """Return an idle link or a new one. If many threads wait, a waiter gets a shared one; see `Driver`."""
         if (
             token
             and len(self._alone) >= ALONE
@@ -382,7 +382,7 @@ class BlockingDriver:
             return self._connected()
 
     def _connected(self) -> BlockingLink:
-        """Return a new link, which stands in `_opening` already."""
+        """Return a new link. The caller has counted it in `_opening`."""
         try:
             listener = random_text(LISTENER)
             own = "" if self._endpoint.in_cluster else grant_channel(self._prefix, listener)
@@ -393,14 +393,14 @@ class BlockingDriver:
             self._opening.pop()
 
     async def checkout_for_asking(self) -> Link:
-        """Return an idle link, or a new one; where there are many, wait a moment for an idle one."""
+        """Return an idle link or a new one. If many are open, first wait a moment for an idle one."""
         try:
             return self._idle.pop()
         except IndexError:
             return (not self._may_open() and await self._given_back()) or self._connected()
 
     def _may_open(self) -> bool:
-        """Whether there are few links; then one more is being opened from now on."""
+        """Return whether there are few links, and if so count one more in `_opening`."""
         with self._counting:
             few = len(self._open) + len(self._opening) < FEW
             if few:
@@ -408,15 +408,14 @@ class BlockingDriver:
         return few
 
     async def _given_back(self) -> BlockingLink | None:
-        """Return a link that another thread gives back; None if one more is to be opened.
+        """Return a link that another thread gives back; None if the caller shall open one more.
 
-        They come back within a round trip or so. Where that takes long, as the server is far away, there
-        get to be more of them, one by one.
+        Links come back within about a round trip. If the server is far away, more are opened, one by one.
         """
         place = _Place()
         self._wanting.append(place)
         try:
-            # Now that it is in line: what was given back just before.
+            # For a link that was given back just before we stood in line.
             self._hand_out()
             while not await place.bell.rings(GROWTH):
                 if self._may_grow():
@@ -430,7 +429,7 @@ class BlockingDriver:
                 self.checkin(place.link)
 
     def _hand_out(self) -> None:
-        """Give idle links to those who want one, each in its turn: else who gave one back would take it again."""
+        """Give idle links to waiting threads in their order; else the thread that gave one back would take it again."""
         with self._counting, suppress(IndexError):  # another thread may take the last one
             while self._wanting:
                 link = self._idle.pop()
@@ -439,7 +438,7 @@ class BlockingDriver:
                 place.bell.ring()
 
     def _may_grow(self) -> bool:
-        """Whether it was long ago that one more link was opened; then one is from now on."""
+        """Return whether one more link may be opened now, and if so count it in `_opening`."""
         now = time.monotonic()
         with self._counting:
             grows = now - self._grown_at >= GROWTH
@@ -449,7 +448,7 @@ class BlockingDriver:
         return grows
 
     def sits(self, link: Link) -> bool:
-        """Whether it is one of the first few that wait; see `Driver`."""
+        """Return whether the thread is one of the first few that wait; see `Driver`."""
         if len(self._alone) >= ALONE or not isinstance(link, BlockingLink):
             return False
         link.seats = self._alone
@@ -457,7 +456,7 @@ class BlockingDriver:
         return True
 
     async def seat(self, link: Link, token: str) -> Link:
-        """Return `link` for one of the first few that wait, else one that shares; see `Driver`."""
+        """Return `link` for one of the first few that wait, else a shared one; see `Driver`."""
         if not isinstance(link, BlockingLink) or link.seats is not None or self.sits(link):
             return link
         shares = self._crowd.join(self, token)
@@ -471,7 +470,7 @@ class BlockingDriver:
         return self
 
     def open_ear(self) -> EarLink:
-        """Return a link that hears which holds of this process were ended by somebody else."""
+        """Return a link that hears which holds of this process another process has ended."""
         return EarLink(self._endpoint, holder_channel(self._prefix, process_name()))
 
     def checkin(self, link: Link, token: str = "") -> None:

@@ -1,4 +1,7 @@
-"""A link to a cluster: it finds the node of each call by its keys."""
+"""A link to a cluster: it sends each call to the node that has the call's keys.
+
+`ClusterDriver` makes one for each user; it takes links to nodes from the drivers of `nodes`.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ from redis_locks.values.keys import partition_channel
 T = TypeVar("T")
 
 PATIENCE: Final = 1.0
-"""Seconds within which a slot is expected to have moved; the core asks some times more."""
+"""Seconds to wait for a slot to finish moving. After that the core tries again some times."""
 
 _PAUSE = 0.05
 _ASKING = pack_command(b"ASKING")
 
 _NOWHERE = "-"
-"""The channel, and the listener, of a claim whose holder does not listen."""
+"""The channel and the listener's name in a claim of a holder that does not listen."""
 
 
 class NodeLink(Link, Protocol):
@@ -94,7 +97,7 @@ class ClusterLink(CallingLink):
         return self._links[address]
 
     async def _at(self, address: Address, work: Callable[[NodeLink], Coroutine[Any, Any, T]]) -> T:
-        """Do something on a link to a node, and note what that tells of the node."""
+        """Do something on a link to a node, and note if the node failed or a slot has moved."""
         link = await self._link(address)
         try:
             bulk: Any = await link.bulk() if self.in_bulk else link

@@ -1,7 +1,8 @@
-"""Many threads that wait, and one connection on which all of them hear.
+"""One connection on which many waiting threads hear.
 
-The first few that wait keep a connection each, which wakes them fastest: they read it themselves. All
-others ask over connections of the pool, which they give back at once, and hear on this one.
+`BlockingDriver` uses it. The first few threads that wait keep a connection each and read it themselves, which
+wakes them fastest. All others send their commands over connections of the pool, give these back at
+once, and hear grants on the shared connection.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Crowd:
         )
 
     def _connected(self) -> HearingLink:
-        """Return a link under a new name, for what the one of before may still be told nobody hears."""
+        """Return a link with a new listener's name: messages to the one before are lost."""
         listener = random_text(LISTENER)
         channel = self._channel_of(listener)
         link = self._connect(channel)
@@ -85,7 +86,7 @@ class Crowd:
             self._mutex.release()
 
     def forsake(self) -> None:
-        """Go on under another name: nobody hears what is told to the one of before."""
+        """Connect again under another name, so that grants to the name before find no listener."""
         self._ear.connect_again()
 
     def leave(self, link: CrowdLink, token: str) -> None:
@@ -100,7 +101,7 @@ class Crowd:
             link.hear(message.encode())
 
     def _was_deaf(self) -> None:
-        """Have all of them ask: a message may have been missed."""
+        """Wake all members, so that they ask again: a message may have been lost."""
         for link in list(self._by_token.values()):
             link.hear(b"")
 
@@ -113,7 +114,7 @@ class Crowd:
 
 
 class CrowdLink(CallingLink):
-    """A link of one thread that waits: it asks over the pool and hears with the crowd."""
+    """The link of one waiting thread: it sends over links of the pool and hears on the shared connection."""
 
     __slots__ = ("__weakref__", "_bell", "_crowd", "_message", "_pool", "in_bulk")
 
@@ -168,7 +169,7 @@ class CrowdLink(CallingLink):
         self._bell.ring()
 
     def forsake(self) -> None:
-        """Have all who hear here hear anew; see `Link`."""
+        """Replace the shared connection; see `Link`."""
         self._crowd.forsake()
 
     async def receive(self, token: str, timeout: float) -> bytes | None:  # noqa: ARG002 - as `Link`

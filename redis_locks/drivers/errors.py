@@ -1,4 +1,4 @@
-"""Turn what redis-py raises while it connects into what the core understands."""
+"""What redis-py's errors while it connects mean for the core. Links raise what is made here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links that call scripts: how a call is packed, and what is made of its replies, whichever way the bytes go.
+"""Script calls over a link to one server: packing them, sending a script's text when needed, raising refusals.
 
 `blocking` and `asynchronous` build on `ServerLink`, `crowd` and `cluster_link` on `CallingLink`.
 """
@@ -54,7 +54,7 @@ _packed_start = lru_cache(maxsize=8192)(pack_start)
 
 
 class CallingLink:
-    """What all links share."""
+    """Defaults of a link: one that neither skips replies nor has to tune in."""
 
     __slots__ = ()
 
@@ -105,11 +105,11 @@ class ServerLink(CallingLink):
     endpoint: Endpoint
 
     def fail(self, error: LinkBroken) -> None:
-        """Close, because of `error`, which whoever waits gets."""
+        """Close, because of `error`; commands and waits on this link raise it."""
         raise NotImplementedError
 
     def forsake(self) -> None:
-        """Break, so that whoever waits on it asks again on another one; see `Link`."""
+        """Close, so that all who wait here ask again on another link; see `Link`."""
         self.fail(
             LinkBroken("a place in a queue could not be given up, or replies were out of step")
         )
@@ -129,7 +129,7 @@ class ServerLink(CallingLink):
     async def _again(
         self, error: ErrorReply, script: Script, call: Call, reads: Sequence[bytes]
     ) -> list[Any]:
-        """Ask again with the text of the script, if the server does not know it; raise what else it refused."""
+        """Send the script's text if the server does not know the script; raise any other refusal."""
         if not unknown_script(error):
             raise self._refusal(error)
         packet = b"".join((pack_call(script, call, whole=True), *reads))
