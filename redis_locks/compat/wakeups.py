@@ -7,6 +7,7 @@ and its `socket_timeout` would end the wait. Lock commands go over the user's cl
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,28 +17,26 @@ from redis.asyncio.sentinel import SentinelConnectionPool as AsyncSentinelConnec
 from redis.connection import Connection
 from redis.sentinel import SentinelConnectionPool
 
+from redis_locks.connections.event_loops import PerLoop
 from redis_locks.drivers.asynchronous import AsyncDriver
 from redis_locks.drivers.base import Driver, Link, Unreachable
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.loop_drivers import LoopDrivers
 from redis_locks.exceptions import LockBackendError
 
 PREFIX = "redis_locks:compat"
 """Start of the channels; not from the settings, so that the locks work without Django's."""
 
 _drivers: WeakKeyDictionary[object, BlockingDriver] = WeakKeyDictionary()
-_loop_drivers: WeakKeyDictionary[object, LoopDrivers] = WeakKeyDictionary()
+_loop_drivers: WeakKeyDictionary[object, PerLoop[AsyncDriver]] = WeakKeyDictionary()
 
 
 class _Deaf:
     """A driver for a client whose server only the client can find (Cluster, Sentinel)."""
 
-    async def checkout(self) -> Link:
+    async def checkout(self, token: str = "") -> Link:  # noqa: ARG002 - as `Driver`
         msg = "there are no signals over this client"
         raise Unreachable(msg)
-
-    checkout_to_wait = checkout
 
 
 class _DeafBlockingDriver(_Deaf, BlockingDriver):
@@ -74,7 +73,9 @@ async def loop_driver_of(client: Any) -> Driver:
         endpoint = _async_endpoint(client)
         if endpoint is None:
             return _DeafAsyncDriver(_NOWHERE, PREFIX)
-        found = _loop_drivers.setdefault(anchor, LoopDrivers(endpoint, PREFIX))
+        found = _loop_drivers.setdefault(
+            anchor, PerLoop(partial(AsyncDriver, endpoint, PREFIX), AsyncDriver.aclose)
+        )
     return await found.get()
 
 

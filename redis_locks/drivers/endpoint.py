@@ -1,4 +1,7 @@
-"""Where the server is and how to open connections of our own to it."""
+"""Where a server is, and how to open connections to it.
+
+`connections.resolution` makes an `Endpoint` from a setting; links and `manage.py locks doctor` connect with it.
+"""
 
 from __future__ import annotations
 
@@ -61,15 +64,15 @@ DEFAULT_TIMEOUT = 5.0
 class Endpoint:
     """A server: the connection class, its arguments, and a name for people without password.
 
-    Connections made here always speak RESP3 (a grant arrives on the very connection that
-    waits for it), never retry by themselves (we retry by token), and never decode.
+    Connections made here always speak RESP3, because grants arrive beside replies. They never retry by
+    themselves, because the core repeats a call with its token. They never decode.
     """
 
     connection_class: type[AbstractConnection]
     kwargs: Mapping[str, Any]
     description: str
     in_cluster: bool = False
-    """Whether it is one node of several: its connections listen to partitions as they need them."""
+    """Whether it is a node of a cluster. Its connections subscribe to partitions when they need them."""
     retry: Any = None
     """The client's `retry`, unless it is what redis-py gives each client."""
     unheeded: tuple[str, ...] = ()
@@ -122,7 +125,7 @@ class Endpoint:
 
     @property
     def sentinels(self) -> Sentinels | None:
-        """Who is asked for the address before each connection; None: it is a fixed one."""
+        """The Sentinels to ask for the address before each connection; None: the address is fixed."""
         found = self.kwargs.get("connection_pool")
         return found if isinstance(found, Sentinels) else None
 

@@ -9,7 +9,16 @@ from typing import Any, Final
 
 from hiredis import ProtocolError, PushNotification, Reader
 
-__all__ = ["CONFIRMATIONS", "MESSAGES", "ErrorReply", "Parser", "ProtocolError", "Push", "as_lists"]
+__all__ = [
+    "CONFIRMATIONS",
+    "MESSAGES",
+    "UNFINISHED",
+    "ErrorReply",
+    "ProtocolError",
+    "Push",
+    "as_lists",
+    "new_reader",
+]
 
 Push = PushNotification
 """A list that the server sent without being asked, such as a message."""
@@ -20,7 +29,8 @@ CONFIRMATIONS: Final = frozenset({b"subscribe", b"ssubscribe"})
 MESSAGES: Final = frozenset({b"message", b"smessage"})
 """The pushes that are messages, by their first word."""
 
-_UNFINISHED: Final = object()
+UNFINISHED: Final = object()
+"""What a reader returns when it needs more bytes."""
 
 
 class ErrorReply:
@@ -35,32 +45,12 @@ class ErrorReply:
         return f"<ErrorReply {self.text}>"
 
 
-class Parser:
-    """Turns received bytes into replies, whatever pieces they arrive in."""
+def new_reader() -> Reader:
+    """Return a parser: `feed` it bytes, in any pieces, and call `gets` until it returns UNFINISHED.
 
-    __slots__ = ("_feed", "_next", "unfinished")
-
-    def __init__(self) -> None:
-        reader = Reader(replyError=ErrorReply, notEnoughData=_UNFINISHED)  # type: ignore[arg-type]
-        self._feed, self._next = reader.feed, reader.gets
-        self.unfinished = reader.len
-        """Returns the number of bytes received of a reply that is not complete."""
-
-    def feed(self, data: bytes) -> list[Any]:
-        """Take bytes and return the replies that are complete now.
-
-        Raises:
-            ProtocolError: There are no bytes, as the server has closed the connection; or they are not RESP3,
-                and nothing that follows can be understood.
-        """
-        if not data:
-            msg = "the server closed the connection"
-            raise ProtocolError(msg)
-        self._feed(data)
-        replies: list[Any] = []
-        while (reply := self._next()) is not _UNFINISHED:
-            replies.append(reply)
-        return replies
+    `gets` raises ProtocolError for bytes that are not RESP3; nothing that follows can be understood.
+    """
+    return Reader(replyError=ErrorReply, notEnoughData=UNFINISHED)  # type: ignore[arg-type]
 
 
 def as_lists(reply: Any) -> Any:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from redis_locks.connections.colocation import require_beside
-from redis_locks.drivers.resp import ErrorReply, Parser, as_lists
+from redis_locks.drivers.resp import UNFINISHED, ErrorReply, as_lists, new_reader
 from redis_locks.drivers.wire import pack_command
 from redis_locks.locks.data_commands import TEXT, Command, checked_commands, text_of
 from redis_locks.values.keys import Keys
@@ -108,7 +108,9 @@ _ALL_KEYS: Final = frozenset([b"EXISTS", b"MGET", b"PFCOUNT", b"SDIFF", b"SINTER
 
 def require_slot(commands: Iterable[bytes], keys: Keys) -> None:
     """Raise ValueError if a packed command reads what is not in the cluster slot of a lock's `keys`."""
-    for words in Parser().feed(b"".join(commands)):
+    reader = new_reader()
+    reader.feed(b"".join(commands))
+    for words in iter(reader.gets, UNFINISHED):
         name = words[0].upper()
         first = 2 if name == b"XINFO" else 1
         for key in words[first:] if name in _ALL_KEYS else words[first : first + 1]:

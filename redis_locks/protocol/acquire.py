@@ -29,7 +29,8 @@ from redis_locks.drivers.base import (
     Unreachable,
 )
 from redis_locks.drivers.resp import ErrorReply
-from redis_locks.drivers.wire import pack_call, pack_command
+from redis_locks.drivers.server_link import pack_call
+from redis_locks.drivers.wire import pack_command
 from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockError, LockLost, Wait
 from redis_locks.protocol import lock_events, store
 from redis_locks.protocol.store import Granted, Refused, Request
@@ -215,8 +216,7 @@ class Attempt:
         request = self.request
         link = self.link
         if link is None:
-            self.link = link = await self.driver.checkout_to_wait()
-            link.listen(self.token)
+            self.link = link = await self.driver.checkout(self.token)
         if link.quick_keys is not None and self._skips_reply(link):
             return await self._ask_without_reply(link)
         if link.tunes_in:
@@ -249,11 +249,11 @@ class Attempt:
 
     async def _stand(self, link: Link, reply: Refused, sent: float) -> Won | Refused | None:
         """Stand in the queue until granted, out of time, or (None) until it is time to ask again."""
-        seat = await self.driver.seat(link)
+        seat = await self.driver.seat(link, self.token)
         if seat is not link:
             # What it is granted while it changes, the next question tells.
             self.close()
-            self.keep(seat)
+            self.link = seat
             return None
         message = await link.receive(self.token, self.pause(reply))
         outcome = await self.heard(link, message, reply, sent)
@@ -443,12 +443,6 @@ class Attempt:
                 driver, "waiting", request, refused, wait=wait, waited=waited
             )
 
-    def keep(self, link: Link) -> Link:
-        """Use `link` until `close`, and hear grants there."""
-        self.link = link
-        link.listen(self.request.token)
-        return link
-
     def _wait_ms_left(self, now: float) -> int:
         return max(1, int(self._left(now) * 1000)) if self.wait else self.wait_ms
 
@@ -503,8 +497,8 @@ class Attempt:
         started = monotonic()
         for _ in range(_TRIES):
             try:
-                link = self.link or self.keep(await self.driver.checkout_to_wait())
-                return await store.abandon(await self._asking(link), request)
+                self.link = self.link or await self.driver.checkout(self.token)
+                return await store.abandon(await self._asking(self.link), request)
             except LinkBroken as error:
                 last = error
                 self.close(broken=True)
@@ -546,7 +540,6 @@ class Attempt:
         """Give the link back."""
         link, self.link = self.link, None
         if link is not None:
-            link.unlisten(self.request.token)
-            self.driver.checkin(link)
+            self.driver.checkin(link, self.token)
         if broken:
             self.driver.drop_idle()

@@ -20,7 +20,8 @@ from typing import Any, Final
 from redis_locks import scripts
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.drivers.resp import ErrorReply
-from redis_locks.drivers.wire import pack_call, pack_command
+from redis_locks.drivers.server_link import pack_call
+from redis_locks.drivers.wire import pack_command
 from redis_locks.exceptions import LockBackendError, LockError, NotReplicated
 from redis_locks.protocol import store
 from redis_locks.protocol.lease import NOT_KNOWN, Lease

@@ -233,23 +233,15 @@ class _Memory:
         """Return itself: no reply here is large."""
         return self
 
-    def listen(self, token: str) -> None:
-        pass
-
-    def unlisten(self, token: str) -> None:
-        pass
-
     # The Driver protocol
 
-    async def checkout(self) -> Any:  # a Link, as far as anybody uses it here
+    async def checkout(self, token: str = "") -> Any:  # noqa: ARG002 - a Link, as far as anybody uses it here
         return self
 
-    checkout_to_wait = checkout
-
-    async def seat(self, link: T) -> T:
+    async def seat(self, link: T, token: str) -> T:  # noqa: ARG002 - as `Driver`
         return link
 
-    def checkin(self, link: object) -> None:
+    def checkin(self, link: object, token: str = "") -> None:
         pass
 
     def drop_idle(self) -> None:

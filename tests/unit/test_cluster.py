@@ -13,7 +13,7 @@ from django.test import override_settings
 from redis_locks import key_beside, scripts
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.errors import NotNow, Redirected, reply_error
+from redis_locks.drivers.refusals import NotNow, Redirected, reply_error
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.slots import SlotMap, slot_of
 from redis_locks.locks.reads import packed_reads, require_slot

@@ -13,10 +13,9 @@ from unittest.mock import patch
 import redis
 
 from redis_locks import Hold, Lock, scripts
-from redis_locks.drivers.async_link import AsyncLink
+from redis_locks.drivers.asynchronous import AsyncLink
 from redis_locks.drivers.base import LinkBroken
-from redis_locks.drivers.blocking import BlockingDriver
-from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.scripts import Script
 from tests.support import stored
 from tests.support.world import PATIENCE, Observer, Threads, keys_of
@@ -175,7 +174,7 @@ def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
     plain_after = BlockingLink.message_after
 
     def record(link: BlockingLink | AsyncLink, sent: bytes) -> None:
-        if link._endpoint is driver._endpoint:
+        if link.endpoint is driver._endpoint:
             ran.extend(each for each in COUNTED if each.sha in sent or each.text in sent)
 
     async def round_trip(link: Any, sent: bytes, number: int) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from redis_locks import Lock
-from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.drivers.blocking import BlockingLink
 from redis_locks.drivers.wire import pack_command
 from redis_locks.protocol import acquire
 from tests.internals.acquire.stage import nothing, once

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from redis_locks import scripts
-from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.drivers.blocking import BlockingLink
 from redis_locks.protocol import acquire
 from redis_locks.protocol.acquire import SKIP_REPLY
 from tests.internals.acquire.interrupted_cases import (
