@@ -33,8 +33,8 @@ class RedisLockMixin(View):
     """Holds a lock while a class-based view, sync or async, handles a request.
 
     Write it before the view: ``class AccountView(RedisLockMixin, UpdateView)``. Under
-    ATOMIC_REQUESTS the lock is released after COMMIT. `lock_scope`, `lock_database` and
-    `lock_commit_guard` are `redis_lock`'s arguments of those names.
+    ATOMIC_REQUESTS the view releases the lock after COMMIT. `lock_scope`, `lock_database` and
+    `lock_commit_guard` are the arguments `scope`, `database` and `commit_guard` of `redis_lock`.
     """
 
     lock_name: str | None = None
@@ -44,7 +44,7 @@ class RedisLockMixin(View):
     """"exclusive", or "shared" with other shared holders."""
 
     lock_capacity: int | None = None
-    """How many requests may hold it at once, as a `Semaphore`; None: it is a lock."""
+    """How many requests may hold it at once, as permits of a `Semaphore`; None: it is a lock."""
 
     lock_wait: float | Unset | None = UNSET
     """Seconds to wait while somebody else holds the lock. 0: do not wait. None: for ever."""
@@ -75,7 +75,7 @@ class RedisLockMixin(View):
 
     @classmethod
     def as_view(cls, *args: Any, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
-        """The view, after a check of what the class says about its lock.
+        """Return the view function, after a check of the class's lock attributes.
 
         Raises:
             ImproperlyConfigured: A lock attribute is wrong, or there is no lock_name.
@@ -85,7 +85,7 @@ class RedisLockMixin(View):
         except (TypeError, ValueError, TransactionManagementError) as error:
             msg = f"{cls.__module__}.{cls.__qualname__}: {error}"
             raise ImproperlyConfigured(msg) from error
-        # Django REST framework's viewsets take an argument without a name.
+        # Viewsets of Django REST framework take a positional argument.
         view = super().as_view(*args, **initkwargs)
         if not cls.view_is_async:
             scope = initkwargs.get("lock_scope", cls.lock_scope)
@@ -113,7 +113,7 @@ class RedisLockMixin(View):
             lock.scope.refuse_async()
 
     def get_lock_name(self) -> str:
-        """The lock's name for this request: `lock_name`, filled in. Define it for more."""
+        """Return the lock's name for this request: `lock_name`, filled in. Override it for other names."""
         return _parsed(self.lock_name).render(self._lock_field)
 
     def _lock_field(self, root: str) -> object:
@@ -130,9 +130,9 @@ class RedisLockMixin(View):
     def lock_conflict(
         self, error: LockNotAvailable
     ) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        """The answer while somebody else holds the lock: 423 with Retry-After.
+        """Return the response if somebody else holds the lock: 423 with Retry-After.
 
-        May be a coroutine function in an async view.
+        In an async view, an override may be a coroutine function.
         """
         return conflict_response(error)
 
@@ -145,7 +145,7 @@ class RedisLockMixin(View):
             return super().dispatch(request, *args, **kwargs) if answer is None else answer
 
     def _enter(self, held: ExitStack, request: HttpRequest) -> HttpResponseBase | None:
-        """Take the lock and open the transaction inside it, or return the answer to contention."""
+        """Acquire the lock and open the transaction inside it, or return the response to contention."""
         guard = None
         if request.method in self.lock_methods:
             lock = self._lock_of(self.get_lock_name())
@@ -178,7 +178,7 @@ class RedisLockMixin(View):
         try:
             return self.get_lock_name()
         except SynchronousOnlyOperation:
-            # The name needs the database, as {request.user.pk} does.
+            # The name needs the database, such as {request.user.pk}.
             return await sync_to_async(self.get_lock_name)()
 
     def _lock_of(self, name: str) -> Lock:

@@ -1,4 +1,4 @@
-"""Databases whose transactions cannot lock rows."""
+"""System check of databases whose transactions cannot lock rows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ DEFERRED = "redis_locks.W011"
 
 
 def check_rows(**_: object) -> list[CheckMessage]:
-    """A warning of each SQLite database on which `select_for_lock` would raise.
+    """Return a warning for each SQLite database on which `select_for_lock` would raise.
 
-    Silent unless a model there has a manager with `select_for_lock`.
+    Only databases count on which a model has a manager with `select_for_lock`.
     """
     from redis_locks.rows.sqlite import FIX, begins_without_lock  # as in `check_servers`
 
@@ -31,7 +31,7 @@ def check_rows(**_: object) -> list[CheckMessage]:
 
 
 def _lockable() -> Iterator[tuple[str, str]]:
-    """The databases that have rows to be locked, and one of the managers of them."""
+    """Yield the databases whose rows can be locked, each with one of the managers."""
     from redis_locks.rows import RedisLockQuerySet  # as above
 
     for model in apps.get_models():

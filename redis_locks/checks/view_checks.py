@@ -1,7 +1,7 @@
-"""Views whose lock ends before COMMIT, found by walking the URLconf.
+"""System check of views whose lock ends before COMMIT, found by walking the URLconf.
 
-A lock that Django sees at the view opens the transactions of ATOMIC_REQUESTS itself; any other
-lock is taken inside of them, and kept by one of them unless its options say otherwise.
+The outermost lock of a view opens the transactions of ATOMIC_REQUESTS itself. Any other lock is acquired
+inside these, and one of them keeps it, unless the lock's options say otherwise.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Aliases = frozenset[str]
 
 class _Found(NamedTuple):
     lock: str
-    """As source text."""
+    """The lock as source text."""
     scope: Scope
     around: Aliases
     """The databases that have a transaction around the lock."""
 
 
 def check_views(**_: object) -> list[CheckMessage]:
-    """A warning of each view that releases a lock before a transaction around it is committed."""
+    """Return a warning for each view that releases a lock before a transaction around it commits."""
     if not getattr(settings, "ROOT_URLCONF", None):
         return []
     return [
@@ -75,24 +75,24 @@ def _views(resolver: URLResolver, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 class _Walk:
-    """From a view inwards, through what its decorators have kept."""
+    """A walk from a view inwards, through its decorators."""
 
     def __init__(self, view: Any) -> None:
         self._view = view
         without = getattr(view, "_non_atomic_requests", ())
         self._opens = getattr(without, "owner", None)
         """The lock that opens the transactions of ATOMIC_REQUESTS; None: Django does."""
-        opted_out = set(iter(without))  # what OptOuts really contains
+        opted_out = set(iter(without))  # what OptOuts was given
         self._requests: Aliases = frozenset(
             alias
             for alias, configured in connections.settings.items()
             if configured["ATOMIC_REQUESTS"] and alias not in opted_out
         )
-        # With the objects, for the id of one that is gone may be another's.
+        # The objects are kept, too: another object may get the id of one that is gone.
         self._seen: dict[int, Any] = {}
 
     def locks(self) -> Iterator[_Found]:
-        """Every lock that a call of the view takes by a decorator, as far as can be seen."""
+        """Yield the locks that decorators acquire in a call of the view, as far as can be seen."""
         return self._visit(self._view, frozenset() if self._opens else self._requests)
 
     def _visit(self, thing: Any, around: Aliases) -> Iterator[_Found]:
@@ -128,7 +128,7 @@ class _Walk:
             database = given.get("lock_database", kind.lock_database)
             scope = Scope(name, database, commit_guard=True)
             yield _Found(f"the lock of {kind.__qualname__}", scope, around)
-        # Whichever lock opens the transactions, it does so before the handlers.
+        # The lock that opens the transactions does so before the handlers.
         inside = around | (self._requests if self._opens else frozenset())
         actions = getattr(view, "actions", None)  # of a viewset
         for name in (*kind.http_method_names, *(actions or {}).values()):
@@ -136,9 +136,9 @@ class _Walk:
 
 
 def _parts(thing: Any) -> Iterable[Any]:
-    """What a decorated function calls, and by what it is decorated."""
+    """Yield what a decorated function calls, and its decorators."""
     for part in _kept_by(thing):
-        # By type(): isinstance() would make a lazy object fetch what it stands for.
+        # By type(), because isinstance() would make a lazy object load its value.
         yield from part if _is(part, (list, tuple)) else (part,)
 
 

@@ -1,11 +1,11 @@
-"""redis-py's locks, with a queue: the same key, the same interface, and a release that is heard.
+"""redis-py's locks, with a queue: the same key, the same interface, and a hand-off to the first waiter.
 
     client.lock("report", timeout=10, lock_class=redis_locks.compat.Lock)
 
-Beside redis-py's own locks on the same key each excludes the other, so that a fleet can change
-over one process at a time. Those neither queue nor tell: while they hold, ours look for
-themselves, every tenth of a second. While ours queue, theirs get their turn when nobody of
-ours waits.
+These locks and redis-py's own exclude each other on the same key, so a fleet can migrate one process at
+a time. redis-py's locks have no queue and notify nobody. While one of them holds the key, our first
+waiter asks every 0.1 s. While our waiters queue, redis-py's locks get the key only when the queue is
+empty.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ ALL = (ACQUIRE, RELEASE)
 
 
 class Request(NamedTuple):
-    """One call of acquire. `waiter` tells it from any other; `timeout_ms` is empty for none."""
+    """One call of acquire. `waiter` is its unique id; `timeout_ms` is empty for no timeout."""
 
     client: Any
     keys: CompatKeys
@@ -48,7 +48,7 @@ class Request(NamedTuple):
 
 
 async def acquire(request: Request, channel: bytes, *, stay: bool) -> int:
-    """Return GRANTED, or the place in the queue beginning with 1; without `stay` leave the queue."""
+    """Return GRANTED, or the place in the queue, from 1. Without `stay`, leave the queue."""
     _, _, token, waiter, timeout_ms = request
     argv = (token, waiter, timeout_ms, channel, b"1" if stay else b"0")
     return await _run(request.client, ACQUIRE, request.keys, argv)

@@ -1,4 +1,4 @@
-"""The two lock classes: redis-py's own, but for how they wait and what a release does."""
+"""The two lock classes: redis-py's own, with another way to wait and to release."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _CLUSTERS = (redis.RedisCluster, aioredis.RedisCluster)
 
 
 class _Local(threading.local):
-    """redis-py's thread-local token; a thread that never acquired has None, not no attribute."""
+    """redis-py's thread-local token. In a thread that never acquired it is None, not missing."""
 
     token: bytes | None = None
 
 
 class _Queueing:
-    """What both classes add to redis-py's."""
+    """What both classes add to redis-py's classes."""
 
     redis: Any
     name: Any
@@ -82,7 +82,7 @@ class _Queueing:
             blocking_timeout = self.blocking_timeout
         if not blocking:
             return 0
-        # As in redis-py: a second try after `sleep` would come too late, so there is none.
+        # As in redis-py: there is no second try, because it would come too late, after `sleep`.
         if blocking_timeout is not None and sleep > blocking_timeout:
             return 0
         return bounded(blocking_timeout)
@@ -100,17 +100,18 @@ class _Queueing:
 class Lock(_Queueing, RedisLock):
     """redis-py's `Lock`, with a queue.
 
-    Everything that redis-py documents of its `Lock` is so here too. Different is only:
+    It does all that redis-py documents of its `Lock`. The differences:
 
-    - Waiters of this class are served in arrival order and told by the release.
-    - A lock that is released without telling, by redis-py's own locks or by its `timeout`, is
-      noticed within 0.1 s, however long `sleep` is; a shorter `sleep` is kept, down to 0.01 s.
-    - An acquire that was interrupted leaves nothing behind, and a release that failed, say
-      because the server did not answer, can be called again.
+    - Waiters of this class get the lock in arrival order, and the release notifies the first one.
+    - If the lock ends without a notification, by redis-py's own release or by its `timeout`, the
+      first waiter notices within 0.1 s, even if `sleep` is longer. A shorter `sleep` counts, down to
+      0.01 s.
+    - An interrupted acquire leaves nothing behind. A release that failed, say because the server did
+      not answer, can be called again.
     - `redis_locks.lock_timeout` and `redis_locks.lock_deadline` bound its waits as
       `blocking_timeout` does.
-    - To a thread that did not acquire it, a `thread_local` lock is not owned, instead of
-      lacking an attribute.
+    - A thread that did not acquire a `thread_local` lock does not own it; redis-py raises
+      AttributeError.
     """
 
     def acquire(
@@ -120,14 +121,14 @@ class Lock(_Queueing, RedisLock):
         blocking_timeout: float | None = None,
         token: str | bytes | None = None,
     ) -> bool:
-        """Acquire the lock; True once it is held, False if it could not be had in time.
+        """Acquire the lock; True once it is held, False if it was not available in time.
 
         Args:
-            sleep: Longest time in seconds between two looks at the server; 0.1 at most. One
-                longer than `blocking_timeout` leaves time for a single try.
-            blocking: Whether to wait; None takes the lock's own.
-            blocking_timeout: Longest wait in seconds; None takes the lock's own, and None
-                there waits for ever. `lock_timeout` and `lock_deadline` make it shorter.
+            sleep: Seconds after which to ask the server again, 0.1 at most. If it is longer than
+                `blocking_timeout`, there is time for a single try.
+            blocking: Whether to wait; None: as the lock says.
+            blocking_timeout: The longest wait in seconds; None: as the lock says, where None is for
+                ever. `lock_timeout` and `lock_deadline` may make it shorter.
             token: The key's value while the lock is held; None makes a unique one.
 
         Raises:
@@ -150,8 +151,7 @@ class Lock(_Queueing, RedisLock):
         """Release the lock and hand it to the first waiter.
 
         Raises:
-            redis.exceptions.LockNotOwnedError: The `timeout` had passed, or somebody took the
-                lock away.
+            redis.exceptions.LockNotOwnedError: The `timeout` had passed, or somebody deleted the key.
             redis.exceptions.LockError: This lock, or this thread, does not hold it.
             redis.exceptions.RedisError: The server could not be asked; call again.
         """
@@ -172,7 +172,7 @@ class Lock(_Queueing, RedisLock):
 class AsyncLock(_Queueing, AsyncRedisLock):
     """redis-py's `redis.asyncio.lock.Lock`, with a queue; it differs as `Lock` does.
 
-    A cancelled acquire or release lets the command that is on its way come back first.
+    If an acquire or a release is cancelled, it waits for the reply to its present command first.
     """
 
     async def acquire(

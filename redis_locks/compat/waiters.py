@@ -1,7 +1,7 @@
-"""Acquire for the compat locks: ask, listen, and ask again in case nobody tells.
+"""How a compat lock waits: it asks, listens, and asks again in case nobody notifies it.
 
-Our own locks tell the waiter to whom they hand the lock. redis-py's locks do not, and a key that
-expires does not, so whoever is first in the queue asks every `POLL` seconds all the same.
+A release of ours notifies the waiter that gets the lock. A release of redis-py's, or an expiry, notifies
+nobody. So the first waiter asks every `POLL` seconds as well.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from redis_locks.drivers.base import Driver, Link, LinkBroken
 from redis_locks.exceptions import LockBackendError
 
 POLL = 0.09
-"""Seconds between two questions of the first waiter: with its round trip less than a tenth."""
+"""Seconds after which the first waiter asks again; with the round trip, less than 0.1."""
 
 _SHORTEST_POLL = 0.01
 _MOST_TURNS = 10
-"""Further back in the queue it is enough to ask after so many turns of the first waiter."""
+"""How many times as long, at most, waiters further back in the queue pause."""
 
 
 async def acquire(driver: Driver, request: Request, wait: float | None, sleep: float) -> bool:
     """Acquire, waiting up to `wait` seconds (0: not at all, None: for ever).
 
-    `sleep` shortens the pause between two questions, down to 10 ms. Whatever goes wrong,
-    cancellation included, leaves neither hold nor place in the queue behind, provided that the
-    server can still be told.
+    `sleep` shortens the pause between two questions, down to 10 ms. An error or a cancellation leaves
+    neither a hold nor a place in the queue behind, if the server can still be reached.
     """
     until = float("inf") if wait is None else monotonic() + wait
     poll = min(max(sleep, _SHORTEST_POLL), POLL)
@@ -37,12 +36,12 @@ async def acquire(driver: Driver, request: Request, wait: float | None, sleep: f
     try:
         while True:
             stay = monotonic() < until
-            # To its end even if the caller is cancelled: an abandoned command may run later.
+            # Finished even if the caller is cancelled, because an abandoned command may run later.
             place = await driver.finish(commands.acquire(request, ear.channel, stay=stay))
             if place == GRANTED or not stay:
                 return place == GRANTED
             if not ear.opened:
-                await ear.open()  # and ask again, which says where we listen
+                await ear.open()  # ask again, to tell the server where we listen
                 continue
             pause = poll * min(place, _MOST_TURNS) if ear.hears else poll
             await ear.listen(max(0.0, min(pause, until - monotonic())))
@@ -55,13 +54,13 @@ async def acquire(driver: Driver, request: Request, wait: float | None, sleep: f
 
 
 async def _withdraw(request: Request) -> None:
-    """Leave the queue, and hand on what was granted meanwhile."""
+    """Leave the queue, and release the lock if it was granted meanwhile."""
     if await commands.acquire(request, NOBODY, stay=False) == GRANTED:
         await commands.release(request.client, request.keys, request.token)
 
 
 class _Ear:
-    """Where one waiter hears that the lock was handed to it; without a link it only sleeps."""
+    """Receives the notification that a waiter got the lock; without a link it only sleeps."""
 
     def __init__(self, driver: Driver, waiter: str) -> None:
         self._driver = driver
@@ -78,7 +77,7 @@ class _Ear:
         return NOBODY if self._link is None else self._link.channel.encode()
 
     async def open(self) -> None:
-        """Begin to listen; if that is impossible, go without for the rest of this wait."""
+        """Begin to listen; if that fails, do without for the rest of this wait."""
         self.opened = True
         with suppress(LinkBroken, LockBackendError):
             link = await self._driver.checkout(self._waiter)
@@ -87,7 +86,7 @@ class _Ear:
                 self._driver.checkin(link)
 
     async def listen(self, seconds: float) -> None:
-        """Return once told, or after so many seconds."""
+        """Return when notified, or after `seconds`."""
         if self._link is None:
             await self._driver.sleep(seconds)
             return

@@ -1,7 +1,7 @@
-"""Connections of our own on which waiters hear, made from the user's client.
+"""Connections on which waiters are notified, made from the options of the user's client.
 
-Not from its pool: a thread that waits would keep a connection which others need for release,
-and its `socket_timeout` would end the wait. Lock commands go over the user's client.
+They are not from its pool: a waiting thread would keep a connection that others need for a release,
+and the client's `socket_timeout` would end the wait. Lock commands go over the user's client.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.exceptions import LockBackendError
 
 PREFIX = "redis_locks:compat"
-"""Start of the channels; not from the settings, so that the locks work without Django's."""
+"""How the names of the channels begin. Not from the settings: these locks work without Django."""
 
 _drivers: WeakKeyDictionary[object, BlockingDriver] = WeakKeyDictionary()
 _loop_drivers: WeakKeyDictionary[object, PerLoop[AsyncDriver]] = WeakKeyDictionary()
 
 
 class _Deaf:
-    """A driver for a client whose server only the client can find (Cluster, Sentinel)."""
+    """A driver for a client whose server only the client itself can find (Cluster, Sentinel)."""
 
     async def checkout(self, token: str = "") -> Link:  # noqa: ARG002 - as `Driver`
         msg = "there are no signals over this client"
@@ -51,7 +51,7 @@ _NOWHERE = Endpoint(Connection, {}, "a client without signals")
 
 
 async def driver_of(client: Any) -> Driver:
-    """Return the driver for waiting beside a blocking client. Connects to nothing."""
+    """Return the driver for the waits of a blocking client. Connects to nothing."""
     anchor = getattr(client, "connection_pool", client)
     found = _drivers.get(anchor)
     if found is None:
@@ -66,7 +66,7 @@ async def driver_of(client: Any) -> Driver:
 
 
 async def loop_driver_of(client: Any) -> Driver:
-    """Return the running loop's driver for waiting beside an asyncio client."""
+    """Return the running loop's driver for the waits of an asyncio client."""
     anchor = getattr(client, "connection_pool", client)
     found = _loop_drivers.get(anchor)
     if found is None:
@@ -85,7 +85,7 @@ def _blocking_endpoint(client: Any) -> Endpoint | None:
     ):
         with suppress(KeyError, TypeError, ValueError, redis.RedisError):
             endpoint = Endpoint.from_client(client)
-            endpoint.blocking_connection()  # not connected, but it refuses what it cannot take
+            endpoint.blocking_connection()  # does not connect, but raises for options that it does not accept
             return endpoint
     return None
 

@@ -1,4 +1,4 @@
-"""One thing per running event loop, closed with its loop."""
+"""`PerLoop`: one object for each event loop, closed with its loop."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class PerLoop(Generic[T]):
-    """Makes a thing when a loop first asks for it, and closes it when the loop ends.
+    """Makes an object when a loop first asks for one, and closes it when the loop ends.
 
-    An async generator per loop is started and left suspended: whoever closes the loop properly
-    shuts its async generators down. A WeakKeyDictionary would never let go, because what
-    is made here mostly refers to its loop.
+    For each loop, an async generator is started and left suspended: `asyncio.run` and others shut a
+    loop's async generators down before they close it. A WeakKeyDictionary would never let go, because
+    the objects refer to their loops.
     """
 
     def __init__(self, make: Callable[[], T], close: Callable[[T], Awaitable[object]]) -> None:
@@ -27,10 +27,10 @@ class PerLoop(Generic[T]):
         ] = {}
 
     async def get(self) -> T:
-        """Return the running loop's own."""
+        """Return the object of the running loop."""
         loop = asyncio.get_running_loop()
         found = self._by_loop.get(id(loop))
-        # An id may be used again by another loop, after one that nobody closed properly.
+        # Another loop may have the id of one that was not closed properly.
         if found is not None and found[0]() is loop:
             return found[1]
         made = self._make()

@@ -1,4 +1,4 @@
-"""Which caches share a database with the locks: their ``clear()`` is FLUSHDB."""
+"""Caches that share a database with the locks: their ``clear()`` is FLUSHDB, which removes the locks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from redis_locks.drivers.endpoint import Endpoint
 
 
 def caches_beside(spec: str) -> list[str]:
-    """The aliases in CACHES whose ``clear()`` would remove the locks on ``spec``.
+    """Return the aliases in CACHES whose ``clear()`` would remove the locks on ``spec``.
 
-    Connects to nothing itself, but calls the callable if ``spec`` is a dotted path. An alias that
-    is there for the locks, so ``spec`` itself but not "default", is nobody's cache.
+    Connects to nothing, but calls the callable if ``spec`` is a dotted path. An alias that exists for
+    the locks, that is ``spec`` itself unless it is "default", does not count.
 
     Raises:
         ImproperlyConfigured: ``spec`` cannot be resolved.
@@ -31,11 +31,11 @@ def caches_beside(spec: str) -> list[str]:
 def _cleared_by(alias: str) -> set[str]:
     try:
         clients = clients_of_cache(alias)
-    except ImproperlyConfigured:  # in memory, or said by whoever uses it
+    except ImproperlyConfigured:  # in memory; or it is wrong, which its users are told
         return set()
     return {_database(Endpoint.from_client(client)) for client in clients}
 
 
 def _database(endpoint: Endpoint | ClusterEndpoint) -> str:
-    # Two ways to write it that everybody uses; what other hosts are the same needs a name server.
+    # The two usual ways to write it; only a name server knows which other hosts are the same.
     return endpoint.description.replace("://localhost:", "://127.0.0.1:")

@@ -1,6 +1,6 @@
-"""Who blocks whom: what the snapshots of locks say, joined into trees of sessions.
+"""Who blocks whom, as trees of sessions: the holder at the root, its waiters below it.
 
-A session is a thread or a task of one process.
+A session is a thread or a task of one process. The admin and `manage.py locks blocking` show the trees.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 
 DEEPEST = 40
-"""How many levels a tree has below its root: no screen shows more, and no stack holds a thousand."""
+"""How many levels a tree has below its root. No screen shows more, and recursion has a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """One waiter and one holder that it waits for; each lock gives one for each pair."""
+    """One waiter and one holder that it waits for. A lock gives one for each pair of them."""
 
     lock: str
     waiter: WaiterInfo
@@ -26,15 +26,15 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A session in a tree of those that wait for it.
+    """A session in a tree of the sessions that wait for it.
 
     Attributes:
         who: The session: a holder at the root, a waiter below it.
-        lock: What it waits for; None at the root.
+        lock: The lock that it waits for; None at the root.
         blocks: The sessions that wait for locks that it holds, in queue order.
-        repeated: Whether it stands elsewhere in the trees too, with what it blocks.
-        deadlocked: Whether it waits for itself, through those above it.
-        cut: Whether what it blocks stands in a tree of its own, for this one is deep enough.
+        repeated: Whether another place in the trees shows it with what it blocks.
+        deadlocked: Whether it waits for itself, through the sessions above it.
+        cut: Whether another tree goes on with what it blocks, because this one is deep enough.
     """
 
     who: HolderInfo | WaiterInfo
@@ -58,8 +58,8 @@ def blocked(locks: Iterable[LockInfo]) -> list[Blocked]:
 def trees(pairs: Sequence[Blocked]) -> list[Node]:
     """Return a tree for each session that blocks others and is not blocked itself.
 
-    Of each deadlock, where everybody is blocked, one session is made a root too. A chain longer than
-    `DEEPEST` goes on in a tree of its own, whose root is the session with which the one before ends.
+    In a deadlock every session is blocked, so one of them becomes a root too. A chain longer than
+    `DEEPEST` goes on in another tree, whose root is the last session of the tree before.
     """
     return _Forest(pairs).grow()
 
@@ -72,7 +72,7 @@ class _Forest:
             self._pairs.setdefault(pair.holder.session, []).append(pair)
         self._grown: set[str] = set()
         self._cut: deque[tuple[str, tuple[str, ...]]] = deque()
-        """Sessions at the end of a tree that is deep enough, and those above each."""
+        """The last sessions of trees that are deep enough, each with the sessions above it."""
 
     def grow(self) -> list[Node]:
         free = [session for session in self._pairs if session not in self._waits]

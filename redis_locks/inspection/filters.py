@@ -1,9 +1,9 @@
-"""Some of the locks: filtered, sorted, and cheap when there are very many.
+"""Filter, sort and page the locks of a server, for the admin and `manage.py locks list`.
 
-A part by name or by queue costs one pass over the names, which `inspection` makes cheap, and
-the details of the locks in it. Host, age and the other orders need the details of
-every lock whose name matches. A page of more than `MOST_SEARCHED` looks at the first by name
-only, and says how many were left out.
+A filter or an order by name or by queue reads all names, which is cheap, and the details of one
+page. A filter by host or age, and any other order, reads the details of every lock whose name
+matches. With more than `MOST_SEARCHED` such locks, the search looks at the first by name and
+says how many it left out.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from redis_locks.values.text import printable
 
 PAGE_SIZE = 100
 MOST_SEARCHED = 5000
-"""How many locks are looked at for a filter or an order that needs their details."""
+"""How many locks a search reads in detail, if its filter or order needs details."""
 
 ORDERS: dict[str, Callable[[LockInfo], Any]] = {
-    # Within the same value by name, as sorting is stable and starts from the names.
+    # Sorting is stable and starts from the names: locks of equal value stay sorted by name.
     "name": lambda lock: lock.name,
     "held": lambda lock: -held_for(lock),
     "lease": lambda lock: min((holder.lease_left for holder in lock.holders), default=0),
@@ -54,8 +54,8 @@ class Filter:
 
     Attributes:
         name: Text that the name contains, as it is or as it is shown, in upper or lower case.
-        host: Text that the host of a holder or of one of the first waiters contains.
-        held_for: Seconds for which a holder has held it at least.
+        host: Text that the host of a holder, or of one of the first waiters, contains.
+        held_for: Seconds for which some holder has held the lock at least.
         contended: Only locks that somebody waits for.
     """
 
@@ -72,7 +72,7 @@ class Filter:
     def keeps_name(self, name: str) -> bool:
         """Whether a lock of that name can pass."""
         wanted = self.name.casefold()
-        # People type what they see, which for a control character is its escape.
+        # People type what they see. Of a control character they see its escape.
         return wanted in name.casefold() or (
             not name.isprintable() and wanted in printable(name).casefold()
         )
@@ -90,13 +90,13 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Locks that match, in order; `len` says how many.
+    """The locks that match, in order; `len` says how many.
 
     Attributes:
         there: How many locks there are, whether they match or not.
         left_out: How many locks were too many to look at.
         names: The names of those that match, in order.
-        waiting: How many wait for those that match; None if the search did not have to read it.
+        waiting: How many waiters the matching locks have; None if the search did not read it.
     """
 
     there: int
@@ -110,10 +110,10 @@ class Search:
         return len(self.names)
 
     def part(self, start: int, stop: int | None) -> list[LockInfo]:
-        """Return those from one place to before another, counted from 0; None: to the end.
+        """Return the matching locks from place `start` to before `stop`, counted from 0; None: to the end.
 
-        Blocks for some round trips if the search did not have to read them. A lock that has
-        become free meanwhile is missing then.
+        Blocks for some round trips if the search did not read their details. A lock that has
+        become free meanwhile is then missing.
 
         Raises:
             LockBackendError: Redis could not be asked.
@@ -132,7 +132,7 @@ def search(
     Args:
         matching: Which locks.
         order: One of `ORDERS`.
-        most: Where details decide, look at no more locks than this; None: at all.
+        most: How many locks to read in detail, where details decide; None: all.
         using: The server, as for `inspection.locks`.
 
     Raises:
@@ -168,7 +168,7 @@ class Page:
     """One page of locks.
 
     Attributes:
-        locks: Those of the page that somebody still held or waited for when it was read.
+        locks: The locks of the page, without those that had become free when it was read.
         number: Which page it is, from 1.
         pages: How many there are, at least 1.
         found: How many locks there are on all pages.
@@ -219,5 +219,5 @@ def page(
 
 
 def held_for(lock: LockInfo) -> float:
-    """Return for how long, in seconds, the first of its holders has held a lock; 0: nobody does."""
+    """Return for how many seconds the earliest holder has held the lock; 0: nobody holds it."""
     return max((holder.held_for for holder in lock.holders), default=0)

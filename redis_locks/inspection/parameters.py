@@ -1,4 +1,4 @@
-"""What the functions here are given, and what to say of it if it is something else."""
+"""Validate the arguments of the public functions; each error names the argument, its value and the fix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def validate_host(host: object) -> str:
 
 
 def validate_session(session: object) -> str:
-    """Return a session, also if a token of it is given; raises TypeError or ValueError."""
+    """Return a session, given one or a token of one; raises TypeError or ValueError."""
     fix = "use .session of a waiter or holder"
     text = _text(session, "session", fix)
     if not (_SESSION.fullmatch(text) or _TOKEN.fullmatch(text)):
@@ -35,7 +35,7 @@ def validate_tokens(tokens: object) -> tuple[str, ...]:
 
 
 def validate_waiter(waiter: object) -> WaiterInfo:
-    """Return what waits, and for which lock; raises TypeError or ValueError."""
+    """Return the waiter; raises TypeError or ValueError."""
     fix = "use one of `waiters()` or `lock(name).waiters`"
     if not isinstance(waiter, WaiterInfo):
         msg = f"waiter must be a WaiterInfo, not {waiter!r} ({type(waiter).__name__}); {fix}"
@@ -48,7 +48,8 @@ def validate_waiter(waiter: object) -> WaiterInfo:
 def validate_listed(names: object) -> Sequence[str] | None:
     """Return the names of locks; None if None is given. Raises TypeError.
 
-    What cannot name a lock is not found; it may have been read from a server that others write to.
+    A text that cannot name a lock is accepted, and not found: names may come from a server to which
+    other programs write.
     """
     if names is None:
         return None
@@ -57,7 +58,7 @@ def validate_listed(names: object) -> Sequence[str] | None:
 
 
 def _each(values: object, argument: str, fix: str) -> Iterable[object]:
-    # A string can be iterated over, too: its letters.
+    # A string is iterable too, as its letters.
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         msg = f"{argument} must be a list, not {values!r} ({type(values).__name__}); {fix}"
         raise TypeError(msg)
@@ -81,7 +82,7 @@ def _text(value: object, argument: str, fix: str) -> str:
 
 def _token(value: object, argument: str, fix: str) -> str:
     text = _text(value, argument, fix)
-    # Whatever else it is: others may have written what is listed, and it has to be ended as well.
+    # Accept any other text: holds that other programs wrote must be ended, too.
     if text.split() != [text]:
         msg = f"{argument} must be a token, not {text!r}; {fix}"
         raise ValueError(msg)

@@ -1,4 +1,4 @@
-"""Read the locks of a server: their names, some of them, one of them."""
+"""Read the locks of a server: all names, all queue lengths, some locks, or one lock."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ _NAMES = 5000
 def names(*, using: str | None = None) -> list[str]:
     """Return the names of the locks that somebody holds or waits for, sorted; blocks.
 
-    Much cheaper than `locks`: 100,000 names take a tenth of a second, in round trips that
-    keep the server busy for some milliseconds each. A lock that has just become free may be
-    among them.
+    Much cheaper than `locks`: 100,000 names take 0.1 s, in round trips that keep the server busy
+    for some milliseconds each. The list may contain a lock that has just become free.
 
     Args:
         using: The server, as for `locks`.
@@ -46,9 +45,9 @@ async def anames(*, using: str | None = None) -> list[str]:
 
 
 def queues(*, using: str | None = None) -> dict[str, int]:
-    """Return how many wait for each lock that somebody holds or waits for, sorted by name; blocks.
+    """Return the length of the queue of each lock that somebody holds or waits for, by name; blocks.
 
-    Much cheaper than `locks`, as `names` is: 100,000 locks take two tenths of a second.
+    Much cheaper than `locks`, as `names` is: 100,000 locks take 0.2 s.
 
     Args:
         using: The server, as for `locks`.
@@ -60,7 +59,7 @@ def queues(*, using: str | None = None) -> dict[str, int]:
 
 
 async def aqueues(*, using: str | None = None) -> dict[str, int]:
-    """Return how many wait for each lock; see `queues`."""
+    """Return the length of the queue of each lock; see `queues`."""
     return await async_answer(using, read_queues)
 
 
@@ -71,8 +70,8 @@ def locks(
 
     Args:
         using: The server: a CACHES alias, a URL or a dotted path; None is REDIS_LOCKS["CONNECTION"].
-        limit: Most locks to return, whichever they are; None for all.
-        names: Look only at these locks, and return them in this order; None for all by name.
+        limit: How many locks to return at most, whichever they are; None for all.
+        names: Read only these locks, and return them in this order; None for all, by name.
 
     Raises:
         LockBackendError: Redis could not be asked.
@@ -131,7 +130,7 @@ async def read_names(backend: Backend, driver: Driver) -> list[str]:
 
 
 async def read_queues(backend: Backend, driver: Driver) -> dict[str, int]:
-    """Return how many wait for each lock of all partitions, sorted by name."""
+    """Return the length of the queue of each lock of all partitions, sorted by name."""
     return await _indexed(backend, driver, lengths=True)
 
 
@@ -154,9 +153,9 @@ async def _indexed(backend: Backend, driver: Driver, *, lengths: bool) -> dict[s
             found.update(part)
             if len(part) < _NAMES:
                 break
-            # From the last lease end on, and not by rank: a renewal between two parts then
-            # lets a name come twice but leaves none out. Only a part that is all of one end
-            # is skipped by number.
+            # The next part begins at the last lease end, not at a rank: then a renewal between two
+            # parts may repeat a name, but omits none. Ranks skip only a part whose leases all end
+            # in the same millisecond.
             ends_ms, skip = (last, skip + len(part)) if last == ends_ms else (last, 0)
     return dict(sorted(found.items()))
 
@@ -170,9 +169,9 @@ async def read_lock(backend: Backend, driver: Driver, *, name: str) -> LockInfo 
 async def read_whole(
     backend: Backend, driver: Driver, names: Sequence[str] | None = None
 ) -> list[LockInfo]:
-    """Return the locks that somebody holds or waits for, each with everybody who does.
+    """Return the locks that somebody holds or waits for, each with all its holders and waiters.
 
-    `names`: look only at these; None for all.
+    `names`: read only these locks; None for all.
     """
     if names is None:
         names = await read_names(backend, driver)
@@ -183,7 +182,7 @@ async def read_whole(
         for name, listed in zip(part, snapshots, strict=True):
             snapshot, there = listed, max(listed.waiting, listed.holding)
             if there > MOST_WAITERS_LISTED:
-                # Few locks have so many; twice as many, as more may have come meanwhile.
+                # Few locks have so many. Read twice as many, because more may have come meanwhile.
                 (snapshot,) = await _snapshots(backend, driver, [name], 2 * there)
             found += _in_use([name], [snapshot])
     return found

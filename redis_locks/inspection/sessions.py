@@ -1,4 +1,4 @@
-"""Everybody who holds or waits, and who blocks whom."""
+"""All holders and waiters of a server, and which holds a session waits for."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo
 
 @dataclass(frozen=True, slots=True)
 class Parties:
-    """Holds and waits, by the name of the lock; each says which lock in `lock`.
+    """Holders and waiters, sorted by the name of their lock, which is in `lock`.
 
-    A hold of several locks, and a wait for several, comes once for each lock.
+    A hold of several locks, or a wait for several, appears once for each lock.
     """
 
     holders: tuple[HolderInfo, ...]
@@ -24,12 +24,12 @@ class Parties:
 
     @property
     def hosts(self) -> list[str]:
-        """The names of the hosts that they are on, sorted; without those that are not known."""
+        """The known hosts of all holders and waiters, sorted."""
         hosts = {party.host for party in self.holders} | {party.host for party in self.waiters}
         return sorted(hosts - {""})
 
     def of_host(self, host: str) -> Parties:
-        """Return those of one host, which is compared as it is."""
+        """Return the holders and waiters of one host, by its exact name."""
         return Parties(
             tuple(holder for holder in self.holders if holder.host == host),
             tuple(waiter for waiter in self.waiters if waiter.host == host),
@@ -90,8 +90,8 @@ async def acontended(*, using: str | None = None) -> list[LockInfo]:
 def blocking(session: str, *, using: str | None = None) -> list[HolderInfo]:
     """Return the holds that a session waits for, as `pg_blocking_pids` does; blocks.
 
-    They are those of the locks in whose queues it stands, and none if it does not wait. Whoever
-    stands before it in a queue is not among them: `contended` has the queues.
+    These are the holds of the locks in whose queues it stands; none if it does not wait. Waiters
+    that stand before it in a queue are not included: `contended` has the queues.
 
     Args:
         session: A thread or task: `session` of a `HolderInfo` or `WaiterInfo`, or a token of it.

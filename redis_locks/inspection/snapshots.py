@@ -1,4 +1,4 @@
-"""What the server keeps of a lock, as frozen rows in seconds."""
+"""Locks, holders and waiters as frozen rows, in seconds: what `inspection` returns."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class _Party:
 
     @property
     def session(self) -> str:
-        """The thread or task that holds or waits; the same in all its holds and waits."""
+        """The thread or task that holds or waits: the same for all its holds and waits."""
         return session_of(self.token)
 
 
 @dataclass(frozen=True, slots=True)
 class HolderInfo(_Party):
-    """One hold; times in seconds. Texts are empty and numbers 0 where they are not known.
+    """One hold; times in seconds. Unknown texts are empty, unknown numbers 0.
 
-    `lease` is what the holder asked for when acquiring, and what each renewal renews to.
-    `lock` is the name of what it holds.
+    `lease` is the length that the holder asked for when acquiring, which each renewal restores.
+    `lock` is the name of the lock.
     """
 
     token: str
@@ -53,7 +53,7 @@ class HolderInfo(_Party):
 
 @dataclass(frozen=True, slots=True)
 class WaiterInfo(_Party):
-    """One place in the queue; `waited` in seconds. Unknown details, and `lock`, as in `HolderInfo`."""
+    """One waiter; `waited` in seconds. Unknown details, and `lock`, are as in `HolderInfo`."""
 
     token: str
     waited: float
@@ -67,10 +67,10 @@ class WaiterInfo(_Party):
 
 @dataclass(frozen=True, slots=True)
 class LockInfo:
-    """One lock: its living holders, the first of its queue in order, and how many wait in all.
+    """One lock: its living holders, its first waiters in queue order, and how many wait in all.
 
-    `waiting` counts waiters that died, too, until the next hand-off skips them. `at` is when
-    it was read, by the server's clock, in seconds since 1970.
+    `waiting` includes waiters that died, until the next hand-off skips them. `at` is when the lock
+    was read, by the server's clock, in seconds since 1970.
     """
 
     name: str
@@ -82,7 +82,7 @@ class LockInfo:
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """The modes in which it is held, each once; if it is not, that of the first waiter."""
+        """The modes of its holders, each once; without holders, the mode of the first waiter."""
         return tuple(dict.fromkeys(holder.mode for holder in self.holders)) or (self.mode,)
 
     @classmethod
@@ -96,7 +96,7 @@ class LockInfo:
 
 
 def session_of(token: str) -> str:
-    """Return the session that a token belongs to; a session is returned as it is."""
+    """Return the session of a token; a session comes back as it is."""
     return token.rpartition(".")[0] or token
 
 
@@ -121,5 +121,5 @@ def _claim(text: str, now_ms: int) -> Claim:
 
 
 def _seconds(milliseconds: int) -> float:
-    # Not below 0, should the server's clock have been set back meanwhile.
+    # Not below 0, even if somebody set the server's clock back meanwhile.
     return max(0, milliseconds) / 1000

@@ -1,4 +1,4 @@
-"""End holds and waits from outside."""
+"""Operators end holds and waits: force-release, cancel, drain."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from redis_locks.values.keys import Keys, validate_name
 class ForceReleased:
     """What a force-release did; true if it ended a hold.
 
-    `ended` is the number of holds. `fencing_token` is above all that the lock gave out before, also
-    to holders that were left alone, and the next holder's is higher: given to a resource, it shuts
-    out what the ended ones may still write, before anybody else touches it. 0: no hold was ended.
+    `ended` is the number of holds that it ended. `fencing_token` is above every fencing token that the
+    lock gave out before, and below that of the next holder; 0 if no hold was ended. Give it to the
+    protected resource to shut out late writes of the ended holders before the next holder comes.
     """
 
     ended: int
@@ -44,20 +44,20 @@ def force_release(
 ) -> ForceReleased:
     """End the holds of a lock, overtake their fencing tokens, and hand it on; blocks.
 
-    A holder learns of it at once, if it has held for more than 0.05 s; one that cannot be reached, from its
-    next renewal. Async code is cancelled in its ``async with`` block; other code asks `Hold.is_lost`.
-    Whoever holds the lock next, even a moment later, is never touched, except within these 0.05 s the thread
-    or task of the same process to which the hold has passed (see LOCAL_BATCH).
+    The holder is told at once, if it has held the lock for more than 0.05 s. A holder that cannot be
+    reached learns of it from its next renewal. Async code is cancelled in its ``async with`` block; other
+    code asks `Hold.is_lost`. The next holder is never touched, even if it acquires a moment later. One
+    exception: with LOCAL_BATCH, within 0.05 s, the thread or task to which the process passed the hold.
 
     Args:
         name: The lock.
         using: The server, as for `locks`.
-        tokens: The holds to end, by the tokens of their `HolderInfo`; None for those of this moment.
+        tokens: The holds to end, by the tokens of their `HolderInfo`; None for all present holds.
 
     Raises:
         LockBackendError: Redis could not be asked; the holds may have been ended or not.
         TypeError: `name` is not a string, or `tokens` not a list of strings.
-        ValueError: `name` cannot name a lock, or there is something else than tokens in `tokens`.
+        ValueError: `name` cannot name a lock, or `tokens` contains something that is no token.
     """
     return blocking_answer(using, _force_release_of(name, tokens))
 
@@ -70,10 +70,10 @@ async def aforce_release(
 
 
 def cancel(waiter: WaiterInfo, *, using: str | None = None) -> bool:
-    """Cancel a wait: the waiter gets a `LockError` that says so at once. Blocks for a round trip.
+    """Cancel a wait: the waiter raises a `LockError` that says so, at once. Blocks for a round trip.
 
-    A set of locks is waited for as one. Returns False if it waits no more: it may have been
-    granted the lock meanwhile, or have given up.
+    A wait for a set of locks ends as a whole. Returns False if the waiter waits no more: it was
+    granted the lock meanwhile, or gave up.
 
     Args:
         waiter: The wait, as `waiters` and `lock` return it.
@@ -82,7 +82,7 @@ def cancel(waiter: WaiterInfo, *, using: str | None = None) -> bool:
     Raises:
         LockBackendError: Redis could not be asked; the wait may have been ended or not.
         TypeError: `waiter` is not a `WaiterInfo`.
-        ValueError: Its `lock` cannot name a lock, or its `token` is none.
+        ValueError: Its `lock` cannot name a lock, or its `token` is no token.
     """
     return blocking_answer(using, partial(_cancel, waiter=validate_waiter(waiter)))
 
@@ -95,15 +95,15 @@ async def acancel(waiter: WaiterInfo, *, using: str | None = None) -> bool:
 def drain(host: str, *, using: str | None = None, dry_run: bool = False) -> Parties:
     """Cancel all waits of a host, force-release all its holds, and return what was ended.
 
-    For a host that is gone, or that is taken out of service: what runs there may take locks
-    again at once, so stop it first. Each holder and waiter learns of it as by `force_release` and
-    `cancel`. Blocks for a round trip per hundred locks, one per wait and two per hold; if that fails
-    halfway, or is cancelled, some are ended: drain again.
+    Use it for a host that is gone or goes out of service. Stop the programs there first: they may
+    acquire locks again at once. Holders and waiters are told as by `force_release` and `cancel`.
+    Blocks for a round trip per hundred locks, one per wait and two per hold. After an error or a
+    cancellation, drain again: only some holds and waits were ended.
 
     Args:
         host: The host's name, as holders and waiters show it.
         using: The server, as for `locks`.
-        dry_run: Whether to end nothing, and to return what there is to be ended.
+        dry_run: Whether to end nothing, and only return what a drain would end.
 
     Raises:
         LockBackendError: Redis could not be asked.
@@ -148,7 +148,7 @@ async def _force_release(
 
 
 async def _tell(backend: Backend, driver: Driver, keys: Keys, tokens: Sequence[str]) -> None:
-    """Tell the holders. If that fails, or nobody listens, they learn of it from their next renewal."""
+    """Tell the holders. A holder that cannot be told learns of it from its next renewal."""
     told = [
         pack_command(b"PUBLISH", backend.holder_channel(token).encode(), token.encode())
         for token in tokens
@@ -171,12 +171,12 @@ async def _drain(backend: Backend, driver: Driver, *, host: str, dry_run: bool) 
     if dry_run:
         return found
     holders, cancelled = list(found.holders), []
-    # Waits first: what is released must not be handed to the same host.
+    # Waits first: a released lock must not be handed to a waiter of the same host.
     for waiter in found.waiters:
         if await _cancel(backend, driver, waiter=waiter):
             cancelled.append(waiter)
         elif info := await read_lock(backend, driver, name=waiter.lock):
-            # Granted meanwhile, it holds with the token it waited with.
+            # It was granted the lock meanwhile, and holds it with the token it waited with.
             holders += [holder for holder in info.holders if holder.token == waiter.token]
     released = [
         holder

@@ -1,1 +1,1 @@
-"""What redis_locks does for packages that it does not need."""
+"""Support for other packages, none of which redis_locks needs."""

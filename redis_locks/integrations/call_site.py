@@ -1,4 +1,4 @@
-"""Where in the user's code a receiver of a lock's signals was called."""
+"""The place in the user's code that acquired or released the lock, for receivers of its signals."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _MACHINERY = ("redis_locks", "django.dispatch", "contextlib", "asyncio", "asgire
 
 
 def user_frame() -> tuple[FrameType, int]:
-    """Return the innermost frame that is not machinery, and how many frames the caller is above it.
+    """Return the innermost frame of the user's code, and how many frames the caller is above it.
 
-    Without such a frame, as in a thread of our own, it is the outermost one.
+    If there is none, as in a thread of our own, it is the outermost frame.
     """
     frame, depth = inspect.currentframe(), -1
     assert frame is not None  # noqa: S101 - CPython has frames

@@ -4,8 +4,8 @@
 |---|---|
 | redis_locks.E010 | redis_lock stands above a task decorator |
 
-That order is an error when the module is imported, but a web process may never import the
-modules with tasks. So the check imports each app's ``tasks``, as Celery's workers will.
+The wrong order raises when the module is imported, but a web process may never import the modules
+with tasks. So the check imports each app's ``tasks``, as Celery's workers do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WRONG_ORDER = "redis_locks.E010"
 def check_task_order(
     app_configs: Iterable[AppConfig] | None = None, **_: object
 ) -> list[CheckMessage]:
-    """Each ``tasks`` module in which a lock stands above a task decorator."""
+    """Return an error for each ``tasks`` module in which a lock stands above a task decorator."""
     if "celery" not in sys.modules:
         return []
     configs = apps.get_app_configs() if app_configs is None else app_configs

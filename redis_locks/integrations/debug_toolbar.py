@@ -1,8 +1,8 @@
 """A panel for django-debug-toolbar: the locks that a request took, waited for and held.
 
-``DEBUG_TOOLBAR_PANELS = [..., "redis_locks.integrations.debug_toolbar.LocksPanel"]``. It listens
-only while a request is handled for which the toolbar is shown, in sync and async views alike, what
-they run in tasks and with ``sync_to_async`` included.
+``DEBUG_TOOLBAR_PANELS = [..., "redis_locks.integrations.debug_toolbar.LocksPanel"]``. The panel
+listens only during requests for which the toolbar is shown. It covers sync and async views, their
+tasks, and what they call with ``sync_to_async``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from redis_locks.signals import LOCK_SIGNALS
 from redis_locks.values.text import printable
 
 MAX_ROWS: Final = 500
-"""How many acquires of one request are shown."""
+"""How many acquires of one request the panel shows at most."""
 
 
 class LocksPanel(Panel):
@@ -43,7 +43,7 @@ class LocksPanel(Panel):
 
     @property
     def nav_subtitle(self) -> str:
-        """How many acquires there were, and how long they waited."""
+        """The number of acquires, and how long they waited."""
         stats = self.get_stats()
         count = len(stats.get("rows", ()))
         if not count:
@@ -51,7 +51,7 @@ class LocksPanel(Panel):
         return f"{count} acquire{'s' * (count > 1)}, waited {stats['waited_ms']:.1f} ms"
 
     def enable_instrumentation(self) -> None:
-        """Listen to the locks of this thread or task, and of those it starts and waits for."""
+        """Listen to the locks of this thread or task, and of the threads and tasks that it starts and awaits."""
         _current.set(self)
         with _mutex:
             if not _watching:
@@ -60,7 +60,7 @@ class LocksPanel(Panel):
             _watching.add(self)
 
     def disable_instrumentation(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         _current.set(None)
         with _mutex:
             _watching.discard(self)
@@ -69,7 +69,7 @@ class LocksPanel(Panel):
                     signal.disconnect(_receive)
 
     def generate_stats(self, request: HttpRequest, response: HttpResponseBase) -> None:  # noqa: ARG002 - the toolbar's
-        """Hand the toolbar what was heard; holds that have not ended are shown as held."""
+        """Give the events to the toolbar; holds that have not ended are shown as held."""
         now = monotonic()
         for row, since in list(self._open.values()):
             row["held_ms"] = (now - since) * 1000
@@ -84,10 +84,10 @@ class LocksPanel(Panel):
         )
 
     def hear(self, event: LockEvent) -> None:
-        """Note how an acquire of this request went."""
+        """Note the outcome of an acquire of this request."""
         asker = (event.who, event.names, event.mode)
         if event.kind == "contended" and event.wait != 0:
-            self._in_the_way[asker] = event.holder  # how it ends will be told
+            self._in_the_way[asker] = event.holder  # another event tells how it ends
             return
         in_the_way = self._in_the_way.pop(asker, None) or event.holder
         if len(self._rows) >= MAX_ROWS:
@@ -135,7 +135,7 @@ _mutex = threading.Lock()
 
 def _receive(event: LockEvent, **_: object) -> None:
     if event.kind in {"detached", "released", "lost"}:
-        # Perhaps elsewhere: a renewal tells of a loss in a thread of its own.
+        # Perhaps in another thread: a renewal reports a loss from its own.
         for watching in tuple(_watching):
             watching.hear_the_end(event)
         return
@@ -145,6 +145,6 @@ def _receive(event: LockEvent, **_: object) -> None:
 
 
 def _stack() -> str:
-    """Return the stack as the toolbar shows it, without our part of it."""
+    """Return the stack as the toolbar shows it, without our own frames."""
     _, depth = user_frame()
     return str(render_stacktrace(get_stack_trace(skip=depth)))

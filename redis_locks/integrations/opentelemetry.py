@@ -1,17 +1,17 @@
 """Spans and metrics for OpenTelemetry: REDIS_LOCKS = {"TELEMETRY": ["opentelemetry"]}.
 
-Needs opentelemetry-api; the application sets up the SDK, before or after.
+Needs opentelemetry-api. The application sets up the SDK, before or after.
 
 | span | when |
 |---|---|
 | ``lock wait LOCK`` | an acquire that waited, or was refused |
 | ``lock hold LOCK`` | a hold, from its beginning to its end |
 
-Spans are children of the span in which the lock was acquired, and made when they have ended: what
-runs while a lock is held is no child of the hold's span, but beside it. Attributes:
-``redis_locks.name``, ``.lock``, ``.mode``, ``.outcome``, and where there is one ``.fencing_token``,
-``.holder`` (who was in the way) and ``.circle`` (the waits of a deadlock). Lost holds, deadlocks
-and waits in vain are errors.
+Spans are children of the span in which the lock was acquired. They are made when they end, so the
+spans of the code that runs under the lock are siblings of the hold's span, not its children.
+Attributes: ``redis_locks.name``, ``.lock``, ``.mode``, ``.outcome`` and, where they exist,
+``.fencing_token``, ``.holder`` (the holder that was in the way) and ``.circle`` (the waits of a
+deadlock). Lost holds, deadlocks and unsuccessful waits are errors.
 
 | metric | attributes | what |
 |---|---|---|
@@ -38,7 +38,7 @@ _NAME = "redis_locks"
 
 
 class OpenTelemetry(Telemetry):
-    """Sends spans and metrics to these providers; `connect` begins.
+    """Sends spans and metrics to these providers, from `connect` on.
 
     Args:
         tracer_provider: None: the global one.
@@ -86,7 +86,7 @@ class OpenTelemetry(Telemetry):
             self._span(f"lock wait {labels.lock}", event, attributes, (start, now), failed)
 
     def hold_ended(self, event: LockEvent, labels: Labels, context: Context | None) -> None:
-        """Record the hold, and a span."""
+        """Record the hold and its span."""
         attributes = _attributes(labels)
         self._hold.record(event.held, attributes)
         start = time.time_ns() - _ns(time.monotonic() - event.since)

@@ -6,8 +6,8 @@
 | ``redis_locks_wait_seconds`` | lock, mode, outcome | histogram of waits; all acquires are counted, most waited 0 s |
 | ``redis_locks_hold_seconds`` | lock, mode, outcome | histogram of holds |
 
-See `telemetry.Labels` for the labels. It counts in this process; exposing the metrics is the
-application's business, as for its other ones.
+See `telemetry.Labels` for the labels. The figures are those of this process. The application exposes
+them along with its other metrics.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from redis_locks.protocol.lock_events import LockEvent
 
 
 class PrometheusMetrics(Telemetry):
-    """Counts in `registry`; `connect` begins. The setting makes one for the default registry.
+    """Counts in `registry`, from `connect` on. The setting makes one for the default registry.
 
     Raises:
         ValueError: The registry has these metrics already.

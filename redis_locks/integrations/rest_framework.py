@@ -21,8 +21,8 @@ class LockedAPIException(APIException):  # type: ignore[misc]  # has no types
     """Answers with REDIS_LOCKS["CONFLICT_STATUS"] (423) and, for an `error`, with Retry-After.
 
     Args:
-        error: Why there was no lock; None if that is not known. The client is not told its
-            lock and holder.
+        error: Why the lock was not available; None if that is not known. Its text, which names the
+            lock and the holder, does not reach the client.
         detail: The text for the client; None is a general one.
         code: The framework's error code; None is "locked".
     """
@@ -38,14 +38,15 @@ class LockedAPIException(APIException):  # type: ignore[misc]  # has no types
     ) -> None:
         super().__init__(detail, code)
         self.status_code = get_settings().conflict_status
-        # The framework makes Retry-After of it.
+        # The framework turns it into Retry-After.
         self.wait = None if error is None else retry_after(error)
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
-    """The framework's handler, which answers contention anywhere in an API view as well.
+    """The framework's exception handler, which also answers contention anywhere in an API view.
 
-    For ``REST_FRAMEWORK["EXCEPTION_HANDLER"]``. It knows the queue only if `error` does.
+    Set it as ``REST_FRAMEWORK["EXCEPTION_HANDLER"]``. Retry-After depends on the queue only if `error`
+    knows the queue.
     """
     if isinstance(error, LockNotAvailable):
         error = LockedAPIException(error)
@@ -55,13 +56,13 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
 class RedisLockAPIMixin(RedisLockMixin):
     """`RedisLockMixin` for the framework's views and viewsets; write it before them.
 
-    The lock is taken once the request is authenticated, permitted and not throttled, so
-    that nobody else can keep it from those who may have it, and `lock_name` may use
-    ``request.user``. Under ATOMIC_REQUESTS the transaction starts inside the lock, after that.
+    The view acquires the lock after it has authenticated, permitted and throttled the request. So a
+    client without permission cannot hold the lock, and `lock_name` may use ``request.user``. Under
+    ATOMIC_REQUESTS the transaction starts inside the lock.
     """
 
     def lock_conflict(self, error: LockNotAvailable) -> HttpResponseBase:
-        """Raise LockedAPIException. May be defined to raise something else or return a Response."""
+        """Raise LockedAPIException. Override it to raise something else or to return a Response."""
         raise LockedAPIException(error) from error
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -74,7 +75,7 @@ class RedisLockAPIMixin(RedisLockMixin):
             return response
 
     def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
-        """Do what the framework does before it calls the handler, then take the lock."""
+        """Do what the framework does before it calls the handler, then acquire the lock."""
         super().initial(request, *args, **kwargs)  # type: ignore[misc]
         answer = self._enter(self._held, request)
         if answer is not None:
@@ -89,7 +90,7 @@ class RedisLockAPIMixin(RedisLockMixin):
 
 
 class _Answered(Exception):
-    """Carries an answer from `initial`, which can return none."""
+    """Carries an answer out of `initial`, which cannot return one."""
 
     def __init__(self, response: HttpResponseBase) -> None:
         super().__init__()

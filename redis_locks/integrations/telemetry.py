@@ -1,8 +1,8 @@
-"""What metrics and traces have in common: which figures an event gives, under which labels.
+"""What metrics and traces have in common: the figures of an event, and their labels.
 
-A label has few values, whatever the locks are called: a time series, or a kind of span, for each
-name would be one for each account. So the label of a lock is its template, or else the function
-that acquires it, and after `MAX_LOCKS` different ones all further locks share `OTHER`.
+A label must have few values, so it cannot be the lock's name: that would make one time series for each
+account. The label is the name's template, or else the function that acquires the lock. After
+`MAX_LOCKS` different labels, all further locks share `OTHER`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MAX_LOCKS: Final = 500
 """How many different labels the locks of one process have."""
 
 OTHER: Final = "(other)"
-"""The label of all further locks, and of holds whose acquire was not told."""
+"""The label of all further locks, and of holds whose acquire sent no event."""
 
 MAX_OPEN: Final = 10_000
-"""How many holds are remembered from their beginning to their end; dropped ones have no end."""
+"""How many open holds are remembered at most; a hold that is dropped never ends."""
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""Upper bounds, in seconds, of the histograms of waits and holds."""
+"""The upper bounds, in seconds, of the buckets of the histograms of waits and holds."""
 
 CLASSES: Final = {
     "opentelemetry": "redis_locks.integrations.opentelemetry.OpenTelemetry",
@@ -41,11 +41,11 @@ _started: set[str] = set()
 
 
 def start() -> None:
-    """Connect what REDIS_LOCKS["TELEMETRY"] names; nothing else is imported. Again does nothing."""
+    """Connect what REDIS_LOCKS["TELEMETRY"] names, and import nothing else. A second call does nothing."""
     try:
         named = get_settings().telemetry
     except ImproperlyConfigured:
-        return  # said by the system checks, and by whoever uses a lock
+        return  # the system checks report it, and each use of a lock
     for name in named:
         if name not in _started:
             import_string(CLASSES[name])().connect()
@@ -58,8 +58,8 @@ class Labels(NamedTuple):
     Attributes:
         lock: A template, the function that acquires, or `OTHER`.
         mode: "exclusive", "shared", "permit" or "upgrade".
-        outcome: How a wait ended: "acquired", "not_available" (it was not to wait), "timed_out"
-            or "deadlock"; or how a hold did: "released" or "lost".
+        outcome: How a wait ended: "acquired", "not_available" (with `wait=0`), "timed_out" or
+            "deadlock". Or how a hold ended: "released" or "lost".
     """
 
     lock: str
@@ -68,7 +68,7 @@ class Labels(NamedTuple):
 
 
 class Telemetry(ABC):
-    """Receives the signals of locks; those derived from it know where figures go."""
+    """Receives the signals of locks; its subclasses know where figures go."""
 
     def __init__(self) -> None:
         self._locks: set[str] = set()
@@ -80,7 +80,7 @@ class Telemetry(ABC):
             signal.connect(self.receive, weak=False)
 
     def disconnect(self) -> None:
-        """Receive no more."""
+        """Stop receiving."""
         for signal in LOCK_SIGNALS.values():
             signal.disconnect(self.receive)
 
@@ -115,10 +115,10 @@ class Telemetry(ABC):
 
     @abstractmethod
     def hold_ended(self, event: LockEvent, labels: Labels, context: Any) -> None:
-        """Note that a hold ended after `event.held` seconds; `context` is what it began in, if known."""
+        """Note that a hold ended after `event.held` seconds; `context` is where it began, if known."""
 
     def context(self) -> Any:
-        """Return what to remember of where a hold begins."""
+        """Return the context in which a hold begins, to be remembered."""
         return None
 
     def _note(self, event: LockEvent, lock: str) -> None:
@@ -137,6 +137,6 @@ class Telemetry(ABC):
 
 
 def hold_key(event: LockEvent) -> tuple[object, ...]:
-    """Return what the events of one hold have in common, and those of no two holds."""
-    # Where the clock is coarse, several permits may begin at one time.
+    """Return a key that the events of one hold share, and those of no other hold."""
+    # With a coarse clock, several permits may begin at the same time.
     return event.server, event.names, event.since, event.who

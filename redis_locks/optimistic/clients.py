@@ -1,7 +1,7 @@
-"""Where watched keys live, and clients for them: retries off, connections of our own.
+"""Where watched keys live, and clients for them, with connections of our own and without retries.
 
-redis-py's own retries would send a MULTI/EXEC again whose reply was lost; a cluster client
-even does so without the WATCH. So these clients never retry, and have no limit of connections.
+After a lost reply, redis-py's retries would send the MULTI/EXEC again; a cluster client would even
+omit the WATCH. So these clients never retry. Their pools have no limit of connections.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from redis_locks.connections.resolution import client_of
 from redis_locks.drivers.endpoint import Endpoint
 
 Using = str | redis.Redis | redis.RedisCluster | None
-"""A CACHES alias, a URL, a dotted path; or a client; None is REDIS_LOCKS["CONNECTION"]."""
+"""A CACHES alias, a URL, a dotted path or a client; None is REDIS_LOCKS["CONNECTION"]."""
 
-# What decides how replies look to the function that reads them.
+# The options that decide how replies look to the user's function.
 _SHAPE = ("decode_responses", "legacy_responses", "protocol")
 _UNLIMITED = 2**31
 
@@ -111,7 +111,7 @@ class Cluster:
     is_one_server = False
 
     def __init__(self, client: redis.RedisCluster) -> None:
-        # Weak, because the table below would otherwise keep alive what its key stands for.
+        # Weak, because otherwise the table below would keep its own keys alive.
         self._cluster = weakref.ref(client)
         self._servers: dict[str, Server] = {}
         node: Any = client.get_default_node()  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
-"""How often transactions on a key met another one: a sorted set on the server, bounded, of one hour.
+"""How often transactions on a key met a conflict: a bounded sorted set on the server, for one hour.
 
-A member is a watched key; its score packs both counts, so that the order is that of the conflicts
-and one ZINCRBY counts an attempt.
+A member is a watched key. Its score packs both counts, so that one ZINCRBY counts an attempt and the
+set is sorted by conflicts.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ KEPT_KEYS = 1000
 """The sorted set keeps this many keys, those with the most conflicts."""
 
 PERIOD_SECONDS = 3600
-"""After so many seconds counting starts anew."""
+"""Seconds after which counting starts anew."""
 
 # A score is a double, exact up to 2**53: 67 million attempts, 134 million conflicts in a period.
 _CONFLICT = 2**26
 
 
 class ConflictRate(NamedTuple):
-    """What became of the attempts to change a key, in the current period of an hour at most."""
+    """The attempts to change a key and their conflicts, in the current hour."""
 
     key: str
     attempts: int
@@ -40,7 +40,7 @@ def count(pipe: Any, counters: str, keys: tuple[str, ...], attempts: int, confli
 
 
 def rates(found: list[tuple[bytes | str, float]]) -> list[ConflictRate]:
-    """Return the rates that the members and scores of the sorted set tell."""
+    """Return the rates that are in the members and scores of the sorted set."""
     return [
         ConflictRate(
             key.decode(errors="replace") if isinstance(key, bytes) else key,

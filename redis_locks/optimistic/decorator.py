@@ -36,35 +36,37 @@ if TYPE_CHECKING:
 class optimistic:  # noqa: N801 - used as a decorator, so it reads like a function
     """Run a function as an optimistic transaction: WATCH, read, MULTI, EXEC, again on conflict.
 
-    The function gets a redis-py pipeline as its first argument, which the caller does not give.
-    Until it calls ``pipe.multi()``, commands run at once, and only reading ones are let through;
-    afterwards they are queued, and applied together if nobody has changed a watched key meanwhile.
-    Otherwise the function is called again, after a short random pause: it must have no other
-    effects. If it returns without ``pipe.multi()``, nothing is written. Its value is returned.
+    The function gets a redis-py pipeline as its first argument; the caller leaves that argument out.
+    Until the function calls ``pipe.multi()``, commands run at once, and only reading commands are
+    allowed. Afterwards commands are queued. Redis applies them together if nobody has changed a watched
+    key meanwhile. Otherwise the function is called again after a short random pause, so it must have
+    no other effects. If it returns without ``pipe.multi()``, nothing is written. The call returns the
+    function's value.
 
-    What it queued is applied once even if the server's answer was lost, because the operation
-    is remembered by the same EXEC. With an `operation_id` this holds across calls: a second call
-    with the same id changes nothing and returns what the first one returned.
+    The queued commands are applied once even if the server's answer is lost, because the same EXEC
+    records the operation. With an `operation_id` this holds across calls: a second call with the same
+    id changes nothing and returns the value of the first call.
 
-    Redis does not roll back: a command that fails inside EXEC raises, the others are applied.
+    Redis does not roll back: if a command fails inside EXEC, the call raises, but the other commands
+    are applied.
 
     Args:
         watch: Keys to watch: templates over the function's other parameters, as in
             ``"account:{account_id}"``, or a callable that gets the call's arguments and returns
-            one key or several. On a cluster, all in one slot.
+            one key or several. On a cluster, all keys must be in one slot.
         attempts: How often the function is called at most, from 1.
         operation_id: A template or a callable, as for `watch`, that names the operation; the
             function's value must then be plain JSON data. None: each call is a new operation.
-        remember: Seconds for which an operation that was given an id is remembered, from 1.
-        escalate_to: The name of a lock, as a template or a callable, that is acquired after
-            `escalate_after` conflicts and held while further attempts are made, which still
-            watch. It also has conflicts counted; see `conflicts`. None: no lock.
+        remember: Seconds for which the server remembers an operation with an id, from 1.
+        escalate_to: The name of a lock, as a template or a callable. The call acquires the lock after
+            `escalate_after` conflicts and holds it during further attempts, which still watch.
+            With it, conflicts are counted; see `conflicts`. None: no lock.
         escalate_after: Conflicts after which the lock is acquired; less than `attempts`.
-        wait: Seconds to wait for that lock; 0: do not wait, None: for ever; not given:
+        wait: Seconds to wait for that lock. 0: do not wait. None: for ever. Not given:
             REDIS_LOCKS["WAIT"].
-        using: Where the keys live: a CACHES alias, a URL, a dotted path, or a blocking client,
-            also one of a cluster; None is REDIS_LOCKS["CONNECTION"]. Only its options are used,
-            on connections of our own. With a client, the lock lives at REDIS_LOCKS["CONNECTION"].
+        using: Where the keys live: a CACHES alias, a URL, a dotted path or a blocking client, of a
+            cluster too; None is REDIS_LOCKS["CONNECTION"]. Of a client only the options are used, on
+            connections of our own; the lock then lives at REDIS_LOCKS["CONNECTION"].
 
     Raises:
         TypeError: An argument, or what is decorated, has the wrong type.
@@ -77,7 +79,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         ValueError: On a cluster, the keys are not in one slot.
         redis.ResponseError: The server refused a command.
 
-    A call that is cancelled or interrupted while EXEC is under way may be applied.
+    If a call is cancelled or interrupted while EXEC is under way, its writes may be applied.
     """
 
     def __init__(
@@ -189,12 +191,12 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
     def conflicts(*, using: Using = None, limit: int | None = 100) -> list[ConflictRate]:
         """Return how often attempts at a key met a conflict, most conflicts first.
 
-        Blocks for one round trip. Transactions with `escalate_to` are counted, under each key
-        that they watch, since the hour began with the first of them; the 1000 keys with the most
-        conflicts are kept.
+        Blocks for one round trip. Only transactions with `escalate_to` are counted, under each key
+        that they watch. Counting starts anew an hour after its first transaction. The server keeps
+        the 1,000 keys with the most conflicts.
 
         Args:
-            using: Where the keys live, as the transactions say it.
+            using: Where the keys live, as for the transactions.
             limit: The longest list to return; None for all.
 
         Raises:
@@ -219,7 +221,7 @@ def _checked(using: Using, limit: int | None) -> tuple[Using, int | None]:
 
 
 def _run(function: Callable[[Any], Any], plan: Plan) -> Any:
-    # Not above: it imports redis-py, which Django's start can do without.
+    # Not imported above: it imports redis-py, which would slow Django's start.
     from redis_locks.optimistic import retries
 
     return retries.run(function, plan)

@@ -125,7 +125,7 @@ class AsyncExecution:
 
     async def hold(self, lock: Lock) -> Hold:
         """See `Execution`."""
-        # Not as a block, which would be cancelled with the loss of the lock.
+        # Not as a block: the loss of the lock would cancel the task.
         return await lock.aenter()
 
     async def release(self, hold: Hold) -> None:

@@ -1,7 +1,7 @@
-"""The marker of an operation: a key that is written with its effects, and so proves them.
+"""The marker of an operation: a key that the same EXEC writes, and that proves its effects.
 
-It is WATCHed by every attempt. So of two attempts of one operation, be it in two processes or
-one of them still on its way through a dead connection, at most one is applied.
+Every attempt WATCHes the marker. So of two attempts of one operation at most one is applied, even in
+two processes, or if one of them is still on its way through a dead connection.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 VOID = "void"
-"""Written over an operation given up in doubt, so that an EXEC still on its way fails."""
+"""Written as the marker of an operation that was given up, so that a late EXEC fails."""
 
 
 @dataclass
@@ -21,9 +21,9 @@ class Operation:
 
     Attributes:
         id: Names the operation.
-        given: Whether the caller chose the id, so that other calls may bear it too.
-        token: Tells this call's marker from one that another call with the same id left.
-        values: What the function returned, by attempt: which one counts, the marker says.
+        given: Whether the caller chose the id, so that other calls may have it too.
+        token: Tells this call's marker from that of another call with the same id.
+        values: What the function returned, by attempt; the marker says which attempt counts.
     """
 
     id: str
@@ -37,7 +37,7 @@ class Operation:
         return cls(given or uuid.uuid4().hex, given is not None)
 
     def marker(self, value: Any) -> str:
-        """Return what to write, with the effects, to the operation's key.
+        """Return what the EXEC writes to the operation's key, along with the effects.
 
         Raises:
             TypeError: The id was given and the value is not plain JSON data, so that a repeated
@@ -48,7 +48,7 @@ class Operation:
         return f"{text} {_as_json(value)}" if self.given else text
 
     def applied(self, found: bytes | str | None) -> tuple[Any] | None:
-        """Return the value of the applied attempt; None if none was, as the operation's key says."""
+        """Return the value of the applied attempt, given the operation's key; None if none was applied."""
         if found is None:
             return None
         text = found.decode() if isinstance(found, bytes) else found

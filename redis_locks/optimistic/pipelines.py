@@ -1,4 +1,4 @@
-"""Pipelines that catch the two mistakes which would silently take the protection away."""
+"""Pipelines that refuse two mistakes, each of which would silently remove the protection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HARMLESS = READ_COMMANDS | {
 
 
 BROKEN = (RedisConnectionError, RedisTimeoutError, OSError)
-"""What redis-py raises when there is no connection, or no answer."""
+"""What redis-py raises if there is no connection, or no answer."""
 
 
 class Conflict(WatchError):
@@ -32,7 +32,7 @@ class LinkFailed(RedisConnectionError):
 
 
 def _told_apart(error: Exception) -> Exception:
-    """Return what happened; redis-py raises WatchError both for a conflict and for a lost connection."""
+    """Return the error to raise: redis-py raises WatchError for a conflict and for a lost connection."""
     cause = error.__context__ if isinstance(error, WatchError) else error
     if isinstance(cause, BROKEN):
         return LinkFailed(str(cause))
@@ -52,7 +52,7 @@ def _require_reading(name: object) -> None:
 
 class _Guard:
     in_flight = False
-    """Whether a command was interrupted: its reply may be under way, for somebody else to read."""
+    """Whether a command was interrupted. Its reply may still arrive, so the connection must be closed."""
 
     def execute(self, *args: Any, **options: Any) -> Any:
         """Refuse: the operation would be applied without being remembered."""
@@ -65,7 +65,7 @@ class WatchingPipeline(_Guard, Pipeline):
     """The blocking pipeline that a function gets."""
 
     def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run a command at once, as everything before MULTI; only reading makes sense there."""
+        """Run a command at once, as all commands before MULTI; only reading commands are allowed."""
         _require_reading(args[0])
         return self._tracked(
             lambda: Pipeline.immediate_execute_command(self, *args, **options)  # type: ignore[no-untyped-call]
@@ -129,10 +129,10 @@ class AsyncWatchingPipeline(_Guard, AsyncPipeline):  # type: ignore[misc]  # so 
 
 
 def require_protection(pipe: Pipeline | AsyncPipeline) -> None:
-    """Refuse to write what is queued if nothing is watched any more.
+    """Refuse to write queued commands if no key is watched any more.
 
     Raises:
-        RuntimeError: The function called ``unwatch()`` and queued commands all the same.
+        RuntimeError: The function called ``unwatch()``, but queued commands.
     """
     if len(pipe) and not (pipe.explicit_transaction and pipe.watching):
         msg = (

@@ -1,4 +1,4 @@
-"""What a transaction is to do, checked: options when they are given, keys when it is called."""
+"""What a transaction is to do. Options are validated when they are given, keys at each call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_ATTEMPTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is the same for each call; see `optimistic`."""
+    """The options that all calls of a transaction share; see `optimistic`."""
 
     attempts: int = 5
     remember: float = 3600.0
@@ -35,7 +35,7 @@ class Options:
         if self.wait is not UNSET:
             wait_seconds(self.wait)
         if self.using is not None and not isinstance(self.using, str):
-            # Not above: it imports redis-py, which whoever names no client has not imported yet.
+            # Not imported above: without a client, redis-py may not be imported yet.
             from redis_locks.optimistic.clients import require_using
 
             require_using(self.using)
@@ -52,7 +52,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One call: options, and what the call's arguments say."""
+    """One call: the options, and what its arguments fill in."""
 
     options: Options
     keys: tuple[str, ...]
@@ -75,7 +75,7 @@ class Plan:
 
     @property
     def lock_using(self) -> str | None:
-        """Where the lock lives: with the data, unless that was given as a client."""
+        """Where the lock lives: with the data, unless `using` is a client."""
         using = self.options.using
         return using if isinstance(using, str) else None
 

@@ -1,8 +1,8 @@
-"""An EXEC without an answer: is it applied?
+"""Find out whether an EXEC without an answer was applied.
 
-The key of the operation settles it. The EXEC writes that key along with its effects, and every
-attempt watches it. So whoever finds the key knows that the EXEC is applied; and whoever writes it
-first, with another attempt or with `VOID`, makes an EXEC fail that is still on its way.
+The operation's key tells. The EXEC writes that key along with its effects, and every attempt watches
+it. If the key is there, the EXEC was applied. If not, writing the key first, by another attempt or as
+`VOID`, makes a late EXEC fail.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _TRIES = 8
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.25
 _MEMORY_SECONDS = 20.0
-"""How long an operation whose id we made is remembered, beside two reply timeouts."""
+"""Seconds for which the server remembers an operation without an id, besides two reply timeouts."""
 
 
 class Done(NamedTuple):
-    """The transaction is applied, or had nothing to write; this is the function's value."""
+    """The transaction was applied, or had nothing to write; the function's value."""
 
     value: Any
 
 
 class Doubt:
-    """What one call does not know, and how it finds out."""
+    """Whether an EXEC of one call is in doubt, and how the call finds out."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Doubt:
         automatic = _MEMORY_SECONDS + 2 * source.reply_timeout
         self._memory = remember if operation.given else automatic
         self._since: float | None = None
-        """When the first EXEC was sent of which we do not know whether it is applied."""
+        """When the first EXEC was sent that is in doubt; None: none is."""
 
     @property
     def is_open(self) -> bool:
@@ -60,27 +60,27 @@ class Doubt:
 
     @property
     def memory_ms(self) -> int:
-        """For how long the operation's key is to stay, in milliseconds."""
+        """How long the server keeps the operation's key, in milliseconds."""
         return int(self._memory * 1000)
 
     @contextmanager
     def until_answered(self) -> Iterator[None]:
-        """Be in doubt from before EXEC is sent until it is known to have been answered."""
+        """Be in doubt from before EXEC is sent until the server has answered it."""
         before = self._since
         self._since = monotonic() if before is None else before
         try:
             yield
         except (Conflict, ResponseError):
-            self._since = before  # answered; an earlier one may still be on its way
+            self._since = before  # this EXEC was answered; an earlier one may still arrive
             raise
 
     def require_memory(self) -> None:
-        """Raise LockBackendError if an EXEC that was applied could be forgotten by now."""
+        """Raise LockBackendError if the server may have forgotten an applied EXEC by now."""
         if self._since is not None and monotonic() - self._since >= self._memory:
             raise self._unknown()
 
     async def settle(self) -> Done | None:
-        """Return what is applied; None if nothing is, and then nothing ever will be.
+        """Return the applied value; None if nothing was applied, and then no EXEC of the call ever will be.
 
         Raises:
             LockBackendError: Redis did not answer, or has forgotten by now.

@@ -1,6 +1,6 @@
-"""The attempts of one call: watch, read, write; again after a conflict, up to a bound.
+"""The attempts of one call: watch, read, write, and again after a conflict, up to a limit.
 
-Redis answers an EXEC with its results or, if a watched key had changed, with nil: a conflict,
+Redis answers an EXEC with its results. If a watched key had changed, it answers nil: a conflict, and
 nothing was applied. If no answer arrives, the call is in doubt; see `recovery`.
 """
 
@@ -100,7 +100,7 @@ class _Call:
         self._source = source_of(plan.options.using)
         operation = Operation.of(plan.operation_id)
         prefix = get_settings().prefix
-        # Beside the same key in whatever order they are given: a set has another in each process.
+        # `min`, so that the order of the keys does not matter: a set's differs between processes.
         marker = operation_key(prefix, min(plan.keys), operation.id)
         self._source.require_one_slot((*plan.keys, marker))
         self._operation = operation
@@ -135,7 +135,7 @@ class _Call:
                 await self._execution.release(hold)
 
     async def _may_go_on(self) -> bool:
-        """Take the lock if it is time to, else pause; False if the lock is not to be had."""
+        """Acquire the lock if it is time to, else pause; False if the lock could not be acquired."""
         plan = self._plan
         wanted = plan.escalate_to if self._conflicts >= plan.options.escalate_after else None
         if wanted is None or self._hold is not None:
@@ -154,7 +154,7 @@ class _Call:
         if self._failure is not None:
             longest = _FIRST_REPAIR * doubled
         else:
-            # What the others need is about what we needed; a fixed time would fit no network.
+            # The others need about as long as we did. No fixed time would fit every network.
             longest = self._lasted * min(doubled, _LONGEST_QUEUE)
         await self._execution.sleep(random.uniform(0, min(longest, _LONGEST_PAUSE)))  # noqa: S311 - jitter
 
@@ -175,7 +175,7 @@ class _Call:
             with suppress(redis_errors.RedisError):
                 await execution.refresh(self._source)
         except Exception:
-            # The function fails, or the server refuses: the end, but not over an open question.
+            # The function failed, or the server refused. If an EXEC is in doubt, settle that first.
             done = await self._doubt.settle() if self._doubt.is_open else None
             if done is None:
                 raise
@@ -189,7 +189,7 @@ class _Call:
     async def _transaction(self, pipe: Any) -> Done | None:
         settle, doubt = self._execution.settle, self._doubt
         await settle(pipe.watch(*self._plan.keys, self._marker))
-        # An id that nobody else can know needs no look, unless an EXEC of ours went unanswered.
+        # Nobody else knows an id that we made: look only if an EXEC of ours went unanswered.
         if self._operation.given or doubt.is_open:
             applied = self._operation.applied(await settle(pipe.get(self._marker)))
             if applied is not None:
@@ -237,7 +237,7 @@ class _Call:
         conflicts.count(pipe, self._counters, self._plan.keys, attempts, self._conflicts)
 
     async def _count_apart(self, attempts: int) -> None:
-        # Only statistics: whatever goes wrong here must not hide what became of the transaction.
+        # Only statistics: an error here must not hide the outcome of the transaction.
         with suppress(redis_errors.RedisError, OSError):
             client = await self._execution.client(self._source, self._counters)
             pipe = client.pipeline(transaction=False)

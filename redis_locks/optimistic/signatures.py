@@ -1,4 +1,4 @@
-"""What a decorated function says: its signature without the pipeline, its keys and names by call."""
+"""The signature of a transaction, without the pipeline, and the keys and names of its calls."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def label(function: object) -> str:
 def text_of(
     transaction: Callable[..., Any], argument: str, source: object
 ) -> Callable[[Args, Kwargs], str] | None:
-    """Return what names something for a call; None for None. Errors name the argument."""
+    """Return the function that makes a call's text from its arguments; None for None. Errors name the argument."""
     if source is None:
         return None
     render = _renderer(transaction, argument, source)
@@ -69,10 +69,10 @@ def text_of(
 def keys_of(
     transaction: Callable[..., Any], watch: Watch
 ) -> Callable[[Args, Kwargs], tuple[str, ...]]:
-    """Return what gives the keys to watch for a call.
+    """Return the function that makes the keys to watch from a call's arguments.
 
     Raises:
-        TypeError: `watch` is nothing of the kind.
+        TypeError: `watch` is neither a template, nor several, nor a callable.
         ValueError: It names no key, or a template is wrong.
     """
     if callable(watch):

@@ -30,33 +30,33 @@ M = TypeVar("M", bound=Model)
 class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a function
     """Rows, locked as ``select_for_update`` would lock them, on any database and none of its own.
 
-    A context manager, sync and async, that gives the rows as they are once they are locked: a
-    list of instances. All are locked in one step, all or none, and so is the intent on their
-    models, which `lock_model` excludes. Inside ``atomic()`` they stay locked until that ends, and
-    each row is locked once; else until the block ends.
+    A context manager, sync and async, that gives a list of instances: the rows as they are once they
+    are locked. One step locks all rows or none, and takes the intent on their models, which
+    `lock_model` excludes. Inside ``atomic()`` the rows stay locked until the transaction ends, and
+    each row is locked once. Elsewhere they stay locked until the block ends.
 
-    What a queryset gives is read again under the lock, so a row that no longer matches is left
-    out; instances are read again in place, so that changes not yet saved are lost: lock first,
-    then change. Whoever does not ask for these locks is not kept from the rows.
+    The rows of a queryset are read again under the lock, so rows that no longer match are left out.
+    Instances are read again in place, so unsaved changes are lost: lock first, then change. The locks
+    are advisory: code that doesn't ask for them can still write the rows.
 
     Inside ``atomic()``, SQLite needs ``"transaction_mode": "IMMEDIATE"`` in ``OPTIONS``, and other
-    databases READ COMMITTED: else the second reading shows what the transaction read first. With
-    `skip_locked`, all models must be in one partition. Unlike in PostgreSQL, who has a row cannot
-    lock it in a stronger mode as well: ask for the strongest one first.
+    databases need READ COMMITTED. Otherwise the second reading shows what the transaction read first.
+    With `skip_locked`, all models must be in one partition. Unlike in PostgreSQL, row locks can't be
+    upgraded: take the strongest mode you need.
 
     Args:
         rows: A queryset, a manager, an instance, or several instances.
-        mode: How, with PostgreSQL's conflicts. "exclusive": FOR UPDATE. "no_key": FOR NO KEY
+        mode: The mode, with PostgreSQL's conflicts. "exclusive": FOR UPDATE. "no_key": FOR NO KEY
             UPDATE. "shared": FOR SHARE. "key_share": FOR KEY SHARE.
         nowait: Raise LockNotAvailable at once if somebody else holds one of them.
         skip_locked: Leave out the rows that somebody else holds or waits for; never waits.
         of: The relations whose rows are locked too, and "self" for the rows themselves. Empty:
-            the rows and what the queryset was given to ``select_related``.
+            the rows and those of the relations in the queryset's ``select_related``.
         wait: Seconds to wait in all. 0: as `nowait`. None: for ever.
-        limit: Most rows to lock; None for all, of which there may be up to 999. With `skip_locked`
-            it may be fewer: one hold has up to 1000 locks, those of related rows and models included.
+        limit: How many rows to lock at most; None for all, up to 999. With `skip_locked` fewer may be
+            locked: one hold has up to 1,000 locks, including those of related rows and of models.
         lease: Seconds a hold lives unless renewed or extended.
-        renew: Whether it is renewed in the background.
+        renew: Whether the hold is renewed in the background.
         using: The Redis server, as for `Lock`; the database is that of the rows.
         label: What the holder runs, for people.
         scope: "auto", "block" or "transaction": until when the rows stay locked; see `Lock`.
@@ -86,7 +86,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
     ) -> None:
         self._wait = checked_wait(wait, nowait=nowait, skip_locked=skip_locked)
         options: dict[str, Any] = {"lease": lease, "renew": renew, "using": using, "label": label}
-        Lock("rows", **options)  # what is wrong with them shows here, not when they are acquired
+        Lock("rows", **options)  # raises now what is wrong with them, not at the acquire
         source = _source(rows, checked_of(of), most(limit, lowest=1), skip_locked=skip_locked)
         self._using = using
         self._locking: Locking[M] = Locking(
@@ -100,7 +100,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         self._asked = False
 
     def __del__(self) -> None:
-        # Without a default, one whose making was refused would complain about itself.
+        # The default is for an object whose constructor raised: it must not warn.
         if not getattr(self, "_asked", True):
             warnings.warn(
                 "lock_rows() by itself locks nothing: write `with lock_rows(...) as rows:`, or call "
@@ -113,7 +113,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
     def acquire(self, *, wait: float | Unset | None = UNSET) -> LockedRows[M] | None:
         """Return the rows, locked, or None if somebody else still held one after `wait` seconds.
 
-        Blocks for up to `wait` seconds (not given: as the block would). The rows stay locked
+        Blocks for up to `wait` seconds (not given: as long as the block would). The rows stay locked
         until `LockedRows.release` or the transaction's end.
 
         Raises:
@@ -129,7 +129,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             return None
 
     async def aacquire(self, *, wait: float | Unset | None = UNSET) -> LockedRows[M] | None:
-        """Return the rows, locked, or None; see `acquire`. Cancelled, it leaves nothing behind."""
+        """Return the rows, locked, or None; see `acquire`. Cancellation leaves nothing locked."""
         try:
             return await self._alock(wait)
         except LockNotAvailable:
@@ -166,7 +166,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             opened.__exit__(exc_type, exc, traceback)
 
     async def __aenter__(self) -> LockedRows[M]:
-        """Lock the rows, or raise; see `__enter__`. If they are lost in it, the block is cancelled."""
+        """Lock the rows, or raise; see `__enter__`. If the hold is lost, the block is cancelled."""
         self._require_unused()
         rows = await self._alock(UNSET)
         self._open = AsyncExitStack()

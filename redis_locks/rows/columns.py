@@ -1,4 +1,4 @@
-"""Which rows belong to one row of a query: its own, those of its parents, those that `of` names."""
+"""Which rows belong to one row of a query: itself, its parents' rows, and those that `of` names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def columns_of(model: type[Model], of: Sequence[str]) -> list[Column]:
     """Return the columns for the paths in `of`; "self" is the model itself.
 
     Raises:
-        ValueError: A path does not lead to a model; the message says which do.
+        ValueError: A path does not lead to a model; the message lists the paths that do.
     """
     return list(
         dict.fromkeys(
@@ -57,7 +57,7 @@ def _relations(model: type[Model]) -> list[str]:
 
 
 def _with_parents(model: type[Model], prefix: str) -> Iterator[Column]:
-    """The model, and those whose tables have a part of its rows."""
+    """The model and the parents whose tables have a part of its rows."""
     concrete = model._meta.concrete_model or model
     yield Column(concrete, f"{prefix}pk")
     for parent in concrete._meta.get_parent_list():

@@ -1,4 +1,7 @@
-"""Rows read and written under a hold, as querysets; apart from the models, which need Django's apps."""
+"""Querysets whose rows are read and written under a hold.
+
+Apart from `fencing`, whose model needs Django's apps.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ FENCE = "fence"
 
 
 def fencing_token_of(hold: object) -> int:
-    """Return what is written for `hold`; raises TypeError, and StaleHold for one known to be lost."""
+    """Return the fencing token of `hold`. Raises TypeError, or StaleHold if the hold is known to be lost."""
     if isinstance(hold, Hold):
         if hold.is_lost:
             msg = (
@@ -36,20 +39,20 @@ class FencedRows(Generic[M]):
     """The rows of a queryset, to be read and written under one hold; from `FencedQuerySet.fenced`."""
 
     def __init__(self, rows: models.QuerySet[M], hold: Hold | int) -> None:
-        fencing_token_of(hold)  # says now what is wrong with it
+        fencing_token_of(hold)  # raises now what is wrong with it
         self._rows = rows
         self._hold = hold
 
     def get(self, *args: Any, **kwargs: Any) -> M:
         """Return the row, as Django's ``get`` does, after giving it the fencing token.
 
-        So what is read stays true until this hold writes: from here on no older hold can write
-        the row. In a transaction the row is locked until that ends, as by any UPDATE.
+        From then on no older hold can write the row, so what you read stays true until this hold
+        writes. In a transaction, the database locks the row until the end, as for any UPDATE.
 
         Raises:
             StaleHold: The hold is lost, or a later hold read or wrote the row.
             DoesNotExist: No row matches.
-            MultipleObjectsReturned: More than one does; none is touched.
+            MultipleObjectsReturned: More than one row matches; none is touched.
         """
         found = FencedRows(self._for_write().filter(*args, **kwargs), self._hold)
         with transaction.atomic(using=found._rows.db):
@@ -59,7 +62,7 @@ class FencedRows(Generic[M]):
     def update(self, **values: Any) -> int:
         """Update all rows, or none; return how many, as Django's ``update`` does.
 
-        Without values it just gives them the fencing token, before several rows are read.
+        Without values it only writes the fencing token: do so before you read several rows.
 
         Raises:
             StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is updated.
@@ -93,12 +96,12 @@ def owner_of(model: type[models.Model]) -> type[models.Model]:
 
 
 def _is_one_table(rows: models.QuerySet[Any]) -> bool:
-    """Whether Django's UPDATE of them has their conditions in it, not in a query of its own before."""
+    """Whether Django's UPDATE contains the conditions itself, instead of running a query before."""
     return owner_of(rows.model) is rows.model and len(rows.query.alias_map) <= 1
 
 
 def _raise_fence(rows: models.QuerySet[Any], token: int) -> int:
-    """Write the fencing token with the condition in the UPDATE itself, whatever they are joined with."""
+    """Write the fencing token, with the condition in the UPDATE itself, whatever the rows are joined with."""
     owner = owner_of(rows.model)
     key = "pk" if owner is rows.model else owner._meta.pk.name
     keys: Any = rows.order_by().values_list(key, flat=True)
@@ -111,7 +114,7 @@ def _raise_fence(rows: models.QuerySet[Any], token: int) -> int:
 def _refuse_stale(rows: models.QuerySet[Any], token: int) -> None:
     """Raise StaleHold for a row that has a later fence.
 
-    Only after the update: then a row that a later hold touches meanwhile is found as well.
+    Call it after the update, so that it also finds a row that a later hold touched meanwhile.
     """
     stale = rows.filter(fence__gt=token).values_list("pk", FENCE).first()
     if stale is not None:
@@ -126,17 +129,17 @@ class FencedQuerySet(models.QuerySet[M]):
         """Return these rows, to be read and updated under `hold`.
 
         Args:
-            hold: A hold, or its fencing token if it was taken elsewhere (a task's argument).
+            hold: A hold, or the fencing token of a hold that another process has (a task's argument).
 
         Raises:
             TypeError: `hold` is neither.
-            StaleHold: It is lost.
+            StaleHold: The hold is lost.
         """
         return FencedRows(self, hold)
 
 
 def stale_hold(model: type[models.Model], pk: object, written: int | None, token: int) -> StaleHold:
-    """Return the error for a row that was `written` under a later hold; None: it is gone."""
+    """Return the error for a row that has the later fencing token `written`; None: the row is gone."""
     label = model._meta.label
     what = "is gone" if written is None else f"was read or written with fencing token {written}"
     return StaleHold(

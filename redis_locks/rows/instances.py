@@ -1,4 +1,4 @@
-"""Instances to lock: read from the database before they are locked, for their relations, and after."""
+"""Instances to lock. Their relations are read before they are locked, and everything again after."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ M = TypeVar("M", bound=Model)
 
 
 class InstanceSource(Generic[M]):
-    """Instances that the caller has; they are read again once they are locked."""
+    """The caller's instances; they are read again once they are locked."""
 
     def __init__(
         self, instances: Sequence[M], of: Sequence[str], limit: int | None, *, skip_locked: bool
@@ -52,7 +52,7 @@ class InstanceSource(Generic[M]):
     def _candidates(self, instances: Sequence[M]) -> list[Candidate]:
         if self._of == ("self",):
             return [self._candidate(instance) for instance in instances]
-        # Asked of the database, for only that has all rows of a reverse relation.
+        # From the database: only it has all rows of a reverse relation.
         related = {
             row_of(kind, self.database, pk): rows
             for kind in {type(each) for each in instances}

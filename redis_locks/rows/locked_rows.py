@@ -1,4 +1,4 @@
-"""Lock rows: read which they are, lock them all in one step, read them again."""
+"""Lock rows: read which rows there are, lock them all in one step, and read them again."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ T = TypeVar("T")
 
 
 class LockedRows(list[M]):
-    """Rows that are locked, as they are now: a list of instances.
+    """Locked rows, as they are now: a list of instances.
 
     Attributes:
-        hold: By which they are held: to `check()`, to `extend()`, for `save(hold=…)` of a
+        hold: The hold of the rows: to `check()`, to `extend()`, or for `save(hold=…)` of a
             `FencedModel`. None if nothing was locked: there are no rows, or `of` names only
             relations that lead nowhere.
-        holds: All holds that have them. They are several if the thread, the task or the
-            transaction had locked some of the rows before; `hold` is the latest.
+        holds: All holds of the rows. There are several if the thread, task or transaction had
+            locked some of the rows before; `hold` is the latest.
     """
 
     hold: Hold | None = None
     holds: tuple[Hold, ...] = ()
 
     def release(self) -> None:
-        """Release the rows; see `Hold.release`. Without rows it does nothing."""
+        """Release the rows; see `Hold.release`. Does nothing if there are no rows."""
         with ExitStack() as stack:
             for hold in self.holds:
                 stack.callback(hold.release)
@@ -56,7 +56,7 @@ class LockedRows(list[M]):
 
 
 class _Locked(NamedTuple):
-    """Candidates that are locked now, and the new hold of the `rows` that were not before."""
+    """Candidates that are locked now, and the new hold of those `rows` that were not locked before."""
 
     candidates: Sequence[Candidate]
     rows: list[Row]
@@ -104,7 +104,7 @@ class Locking(Generic[M]):
         require_lock_at_begin(self.source.database)
         found = self.source.candidates(seen)
         if self.skip_locked and self.source.limit is not None:
-            # Those that are left out are looked at later, should these be somebody else's.
+            # The next round looks at the rest, if somebody else holds these.
             return found[: fitting([each.rows for each in found])]
         return found
 
@@ -157,14 +157,14 @@ def _done(earlier: Earlier, locked: _Locked, found: list[M]) -> LockedRows[M]:
 
 
 async def _read(side: Side, work: Callable[..., T], *args: Any) -> T:
-    """Run what asks the database."""
+    """Run `work`, which asks the database; in async code, in a thread."""
     return await sync_to_async(work)(*args) if side.task else work(*args)
 
 
 async def _let_go(
     side: Side, holds: Iterable[Hold | None], error: BaseException | None = None
 ) -> None:
-    """Release all at the end of a block that ended with `error`; raises the first LockError."""
+    """Release all holds after a block that ended with `error`; raises the first LockError."""
     failure: LockError | None = None
     for hold in holds:
         if hold is None:

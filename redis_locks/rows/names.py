@@ -18,7 +18,7 @@ class Row(NamedTuple):
 
 
 def model_lock_name(model: type[Model], database: str) -> str:
-    """Return the name of the lock of a model; a proxy has that of the model it stands for."""
+    """Return the name of a model's lock; a proxy shares the lock of its concrete model."""
     concrete = model._meta.concrete_model or model
     return f"{concrete._meta.label}@{database}"
 
@@ -33,7 +33,7 @@ def row_of(model: type[Model], database: str, pk: object) -> Row:
     values = pk if isinstance(pk, tuple) else (pk,)
     texts = [_text(field, value) for field, value in zip(fields, values, strict=True)]
     if len(texts) > 1:
-        # So that ("a,b", "c") and ("a", "b,c") are two rows.
+        # Escaped, so that ("a,b", "c") and ("a", "b,c") are different rows.
         texts = [text.replace("%", "%25").replace(",", "%2C") for text in texts]
     table = model_lock_name(model, database)
     name = f"{table}:{','.join(texts)}"

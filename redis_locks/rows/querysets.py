@@ -19,7 +19,7 @@ M = TypeVar("M", bound=Model)
 class RedisLockQuerySet(FencedQuerySet[M]):
     """A queryset whose rows can be locked when it is evaluated, as by ``select_for_update``.
 
-    Those of a `FencedModel` can be written under a hold, too: see `fenced`.
+    The rows of a `FencedModel` can be written under a hold: see `fenced`.
     """
 
     _lock_options: dict[str, Any] | None = None
@@ -36,11 +36,11 @@ class RedisLockQuerySet(FencedQuerySet[M]):
     ) -> Self:
         """Return a queryset that locks its rows when it is evaluated, until the transaction ends.
 
-        Arguments as for `lock_rows`. With `skip_locked` a slice is the limit: ``[:10]`` locks
-        ten rows that are free. Evaluated, it blocks for up to `wait` seconds, and raises what
-        `lock_rows` raises, and TransactionManagementError outside a transaction. As with
-        ``select_for_update``, `count`, `exists`, `update` and `delete` lock nothing. An instance
-        that a join finds several times is there once.
+        The arguments are those of `lock_rows`. With `skip_locked` a slice is the limit: ``[:10]``
+        locks ten free rows. The evaluation blocks for up to `wait` seconds. It raises what `lock_rows`
+        raises, or TransactionManagementError outside a transaction. As with ``select_for_update``,
+        `count`, `exists`, `update` and `delete` lock nothing. An instance that a join finds several
+        times appears once.
 
         Raises:
             TypeError: An argument has the wrong type.
@@ -68,7 +68,7 @@ class RedisLockQuerySet(FencedQuerySet[M]):
         return rows
 
     def iterator(self, chunk_size: int | None = None) -> Iterator[Any]:
-        """Iterate; rows to be locked are locked and read all at once."""
+        """Iterate. If the rows are to be locked, it locks and reads all of them first."""
         if self._lock_options is not None:
             return iter(list(self))
         return super().iterator(chunk_size)
@@ -99,7 +99,7 @@ class RedisLockQuerySet(FencedQuerySet[M]):
     def _fetch_all(self) -> None:
         options = self._lock_options
         if options is not None and self._result_cache is None:
-            # Kept by the transaction, as a database's row lock is: there is no block.
+            # There is no block, so the transaction keeps the rows, as it does a database's row locks.
             self._result_cache = list(lock_rows(self._locked_by(None), **options).__enter__())
             self._prefetch_done = True
         super()._fetch_all()

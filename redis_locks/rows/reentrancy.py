@@ -1,4 +1,4 @@
-"""Rows that the transaction, the thread or the task has locked already: they are not locked again."""
+"""Rows that the transaction, thread or task has locked already, and that need no further lock."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from redis_locks.values.identity import session
 
 
 class Earlier:
-    """What there is of the rows that are to be locked in `mode`.
+    """The holds that the caller has already, of the rows that it wants to lock in `mode`.
 
-    What the transaction keeps is used as it is; what else the thread or task has gets a hold
-    nested in it.
+    A hold that the transaction keeps is used as it is. In any other hold of the thread or task, a
+    new one is nested.
     """
 
     def __init__(self, side: Side, transaction: Transaction | None, mode: modes.RowMode) -> None:
@@ -38,7 +38,7 @@ class Earlier:
         return list(self._nested.values())
 
     def used(self) -> list[Hold]:
-        """Return the holds that have the rows, nested ones kept by the transaction from now on."""
+        """Return the holds of the rows. From now on the transaction keeps the nested ones, too."""
         if self._transaction is not None:
             for its, hold in self._nested.items():
                 self._transaction.keep(hold, taken_by(its, self._backend))
@@ -48,8 +48,8 @@ class Earlier:
         """Return the rows that are not locked yet.
 
         Raises:
-            LockError: One is locked in a weaker mode, so that the wait would be for itself.
-            LockLost: What the transaction keeps is lost, and so is its work.
+            LockError: The caller has locked a row in a weaker mode, so it would wait for itself.
+            LockLost: The transaction's hold is lost, and so is its work.
         """
         found = [row for row in rows if not self._has(row)]
         if found:
@@ -59,7 +59,7 @@ class Earlier:
         return found
 
     def keep(self, hold: Hold, rows: Sequence[Row]) -> None:
-        """Have the transaction, if there is one, keep the new hold of `rows` until it ends."""
+        """Let the transaction, if there is one, keep the new hold of `rows` until it ends."""
         if self._transaction is not None:
             self._transaction.keep(hold, self._taken(rows))
 

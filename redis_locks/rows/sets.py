@@ -1,4 +1,4 @@
-"""The locks of some rows as one set: acquired all at once, or as many of them as are free."""
+"""The locks of some rows as one set: acquire all of them at once, or those that are free."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from redis_locks.values.keys import MAX_SET, Group
 from redis_locks.values.modes import RowMode
 
 _PATIENCE = 1.0
-"""Seconds for which free rows are asked for again when connections break."""
+"""Seconds for which a broken connection leads to another try to take free rows."""
 
 
 class RowHold(Hold):
@@ -89,7 +89,7 @@ class RowSet(Lock):
         """What the caller has is looked for before: see `Earlier`."""
 
     async def acquire_all(self, side: Side, wait: float | None) -> Hold | Refused:
-        """Return a hold of all, or who still held one of them after `wait` seconds."""
+        """Return a hold of all rows, or the refusal of one that was still held after `wait` seconds."""
         groups = side.backend.groups(self._names)
         if len(groups) == 1:
             plan = self._plan_for(side.backend, groups[0])
@@ -112,13 +112,13 @@ class RowSet(Lock):
     async def take_free(
         self, side: Side, groups: Sequence[Sequence[Row]], most: int
     ) -> tuple[Hold | None, list[int]]:
-        """Return a hold of those groups of rows that are free, `most` at most, and which they are.
+        """Return a hold of the groups of rows that are free, `most` at most, and their numbers.
 
-        Never waits. A group is taken as a whole or not at all; one without rows is free, too.
-        Interrupted, it leaves nothing behind, as `waiting.acquire` does.
+        Never waits. A group is taken as a whole or not at all; a group without rows is free.
+        An interrupt leaves nothing locked.
 
         Raises:
-            ValueError: Their models are in several partitions, which no one step reaches.
+            ValueError: The models are in several partitions, which one step cannot reach.
         """
         keys = side.backend.keys
         own, *others = side.backend.groups(self._names)
@@ -170,7 +170,7 @@ def _won(granted: Granted | None, sent: float, request: Request) -> Won | None:
 
 
 def fitting(groups: Sequence[Sequence[Row]]) -> int:
-    """Return how many of the groups, from the first one on, one hold can have; one at least."""
+    """Return how many groups, from the first on, fit into one hold; at least 1."""
     names: set[str] = set()
     for number, group in enumerate(groups):
         names.update(name for row in group for name in row)

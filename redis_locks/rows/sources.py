@@ -1,7 +1,7 @@
-"""What to lock: the rows of a queryset, or instances, read before they are locked and again after.
+"""Where the rows to lock come from: read before they are locked, and again afterwards.
 
-The second reading is what a row lock is for: what the first one found may be another's by the
-time it is locked. A database does the same behind SELECT FOR UPDATE.
+By the time a row is locked, somebody else may have changed what the first reading found. A database
+reads again, too, behind SELECT FOR UPDATE.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from redis_locks.rows.names import Row, row_of
 M = TypeVar("M", bound=Model)
 
 BATCH = 200
-"""How many rows of a queryset `skip_locked` with a limit looks at in one step."""
+"""How many rows of a queryset one step reads, for `skip_locked` with a limit."""
 
 
 class Candidate(NamedTuple):
-    """A row that was read, and all the locks for it, those of related rows included."""
+    """A row that was read, and all its locks, including those of related rows."""
 
     pk: Any
     rows: tuple[Row, ...]
@@ -39,13 +39,13 @@ class Source(Protocol[M]):
         """Return the rows to lock, without those whose primary keys are in `seen`."""
 
     def fetch(self, locked: Sequence[Candidate]) -> tuple[list[M], list[Candidate]]:
-        """Read those rows again, as they are now; a row may be gone."""
+        """Read the locked rows again, as they are now; a row may be gone."""
 
 
 def candidate_of(columns: Sequence[Column], database: str, values: Sequence[Any]) -> Candidate:
-    """Return the candidate for one line of a query: its primary key, and a key for each column."""
+    """Return the candidate for one line of a query: the primary key, and a key for each column."""
     pairs = zip(columns, values[1:], strict=True)
-    # A relation may lead nowhere.
+    # A relation may be NULL.
     rows = (row_of(column.model, database, pk) for column, pk in pairs if not is_null(pk))
     return Candidate(values[0], tuple(dict.fromkeys(rows)))
 
@@ -58,7 +58,7 @@ def is_null(pk: object) -> bool:
 class QuerySource(Generic[M]):
     """The rows of a queryset.
 
-    `of` as in `lock_rows`; empty, it is the row itself and what the queryset selects with it.
+    `of` is as in `lock_rows`; if it is empty, the rows and those in the queryset's ``select_related``.
     """
 
     def __init__(
@@ -99,10 +99,10 @@ class QuerySource(Generic[M]):
         return self._read(rows[: self._most] if self._most is not None else rows)
 
     def fetch(self, locked: Sequence[Candidate]) -> tuple[list[M], list[Candidate]]:
-        """Return those of the rows that still match; an instance once, whatever it is joined with."""
+        """Return the rows that still match; each instance once, whatever it is joined with."""
         rows = self._all.filter(among([candidate.pk for candidate in locked]))
         now = self._read(rows) if self._related else list(locked)
-        # Rows of values() have no identity of their own.
+        # Rows of values() have no identity: count each by its place.
         found: Iterable[Any] = rows
         each = {row if isinstance(row, Model) else place: row for place, row in enumerate(found)}
         return list(each.values())[: self._at_most], now
@@ -117,7 +117,7 @@ def primary_of(rows: QuerySet[Any]) -> str:
 
 
 def read_rows(rows: QuerySet[Any], columns: Sequence[Column]) -> list[Candidate]:
-    """The rows of a queryset, each once, whatever it is joined with."""
+    """Return the rows of a queryset, each once, whatever it is joined with."""
     found = rows.prefetch_related(None).values_list("pk", *(column.lookup for column in columns))
     merged: dict[Any, list[Row]] = {}
     for values in found:
@@ -127,13 +127,13 @@ def read_rows(rows: QuerySet[Any], columns: Sequence[Column]) -> list[Candidate]
 
 
 def among(pks: Sequence[Any]) -> Q:
-    """The rows with these keys. One of several columns is a term, and SQLite's nest 1000 deep."""
+    """Return the condition for these keys, in batches: SQLite nests at most 1,000 terms, one a composite key."""
     starts = range(0, len(pks), BATCH)
     return reduce(or_, (Q(pk__in=pks[start : start + BATCH]) for start in starts))
 
 
 def _selected(rows: QuerySet[Any]) -> list[str]:
-    """The paths that the queryset was given to select_related."""
+    """Return the paths in the queryset's ``select_related``."""
 
     def paths(tree: dict[str, Any], prefix: str) -> list[str]:
         return [

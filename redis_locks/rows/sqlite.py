@@ -1,8 +1,8 @@
-"""SQLite's transactions, which must begin with the lock of the database for rows to be read again.
+"""SQLite's transactions must begin with the lock of the database, so that rows can be read again.
 
-One that begins without it (``DEFERRED``, Django's default) keeps what it read first while it
-waits for a row: the holder cannot COMMIT beside it, or, in WAL mode, it never sees what the
-holder wrote.
+A transaction that begins without it (``DEFERRED``, Django's default) keeps its first reading while it
+waits for a row. So the holder of the row cannot COMMIT or, in WAL mode, the transaction never sees
+what the holder wrote.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIX = 'set DATABASES[{alias!r}]["OPTIONS"]["transaction_mode"] = "IMMEDIATE"'
 
 
 def begins_without_lock(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether it is SQLite and its transactions begin without the lock; does not connect."""
+    """Whether the database is SQLite and its transactions begin without the lock; does not connect."""
     mode = connection.settings_dict["OPTIONS"].get("transaction_mode") or ""
     return connection.vendor == "sqlite" and mode.upper() not in ("IMMEDIATE", "EXCLUSIVE")
 
@@ -27,7 +27,7 @@ def begins_without_lock(connection: BaseDatabaseWrapper) -> bool:
 def require_lock_at_begin(alias: str) -> None:
     """Raise ImproperlyConfigured inside a transaction that began without the lock.
 
-    Not inside a test case's: nobody else sees that one, so it is in nobody's way.
+    A test case's transaction is allowed: nobody else uses its database, so it blocks nobody.
     """
     connection = connections[alias]
     if not (connection.in_atomic_block and begins_without_lock(connection)):

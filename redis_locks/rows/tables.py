@@ -1,4 +1,4 @@
-"""`lock_model`: all rows of a model at once, those that are yet to come included."""
+"""`lock_model`: lock all rows of a model at once, future rows included."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from redis_locks.values.modes import RowMode, row_mode
 
 
 class lock_model(Lock):  # noqa: N801 - used as a block, so it reads like a function
-    """A whole model, locked as if each of its rows were: a `Lock` that excludes `lock_rows`.
+    """Locks a whole model as if it locked each row: a `Lock` that excludes `lock_rows`.
 
-    It excludes rows by the same table by which rows exclude each other, also rows that are
-    locked as a part of a child's. ``"shared"`` lets others lock rows to read, but not to write.
+    The modes conflict with those of rows as row modes conflict with each other. This includes rows
+    that are locked as the parents of a child's rows. With ``"shared"``, others can lock rows to read,
+    but not to write.
 
     Args:
         model: The model.
@@ -27,7 +28,7 @@ class lock_model(Lock):  # noqa: N801 - used as a block, so it reads like a func
         database: The alias of the database; None is the one to which the model is written. Its
             transactions keep the hold.
         lease: Seconds a hold lives unless renewed or extended.
-        renew: Whether it is renewed in the background.
+        renew: Whether the hold is renewed in the background.
         using: The Redis server, as for `Lock`.
         label: What the holder runs, for people.
         scope: As for `Lock`.

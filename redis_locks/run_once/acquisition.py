@@ -32,11 +32,11 @@ from redis_locks.values.identity import describe_holder, new_token, whoami
 T = TypeVar("T")
 
 _SNAG = 0.25
-"""Seconds within which a refused connection may be a passing one; after that, say so at once."""
+"""Seconds within which a refused connection may pass. After that, a refusal is an error at once."""
 
 
 class Job(NamedTuple):
-    """One job: its name, its terms, whose event methods are called, and what its name was made from."""
+    """One job: its name, its terms, the object whose event methods are called, and the name's template."""
 
     name: str
     terms: Terms
@@ -60,10 +60,10 @@ class Job(NamedTuple):
         return status_of(self.name, self.terms.max_attempts, known)
 
     def request(self, side: Side) -> Request:
-        """Return what this worker asks for, under a token of its own."""
+        """Return this worker's request for the lock, with a token of its own."""
         return Request(
             side.backend.keys(self.name),
-            # Chosen before the first byte is sent, so that it can be taken back.
+            # Chosen before the first byte is sent, so that the request can be taken back.
             new_token(side.session),
             self.terms.effective_lease_ms,
             "exclusive",
@@ -80,7 +80,7 @@ class Job(NamedTuple):
             AttemptsExhausted: No attempt is left.
             LockNotAvailable: Somebody else is at it, and the wait is 0.
             LockTimeout: Somebody else was still at it after the wait.
-            DeadlockDetected: Its wait closed a circle of waits.
+            DeadlockDetected: The wait closed a circle of waits.
             LockBackendError: Redis could not be asked.
         """
         request = self.request(side)
@@ -88,7 +88,7 @@ class Job(NamedTuple):
         async def on_locked(locked: Locked) -> None:
             holder = describe_holder(locked.claim)
             await self._tell(side, "locked", attempt=locked.attempt, holder=holder)
-            if wait == 0:  # else the wait tells
+            if wait == 0:  # else the wait sends the event
                 await lock_events.tell_refused(
                     side.driver, "contended", request, _refused(locked), wait=wait
                 )
@@ -126,7 +126,7 @@ class Job(NamedTuple):
             ):
                 await tell_acquired(side.driver, lease, wait=wait, waited=started.waited)
             attempt = Attempt(side.backend, lease, begun, request, self.terms, self.events)
-            # No acquire is to find it, but it may be waited for in a deadlock.
+            # No acquire finds it, but a search for deadlocks must know that this session holds it.
             side.session.held.add(attempt.lease)
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
             if begun.attempt > 1:
@@ -134,8 +134,8 @@ class Job(NamedTuple):
                 await self._tell(side, "reacquired", **known, last_error=last_error)
             await self._tell(side, "acquired", **known)
         except BaseException:
-            # Interrupted before its caller got to see it, who else would be told that it was
-            # dropped without release.
+            # Interrupted before the caller got the attempt: end it here, else it would warn that it
+            # was dropped without release.
             lease.lose("its beginning was interrupted")
             await acquire.take_back(side.driver, request)
             await side.driver.finish(tell_end(side.driver, lease))
@@ -180,9 +180,9 @@ async def begin(
 ) -> Started | Locked | Done | Exhausted:
     """Begin an attempt, waiting up to `wait` seconds (0: not at all, None: for ever).
 
-    `on_locked` is called once, before the wait, when somebody else holds the lock. Whatever
-    goes wrong, cancellation included, leaves neither hold nor queue entry behind, or raises
-    `LockBackendError`; then the lease ends what is there. An attempt that was begun counts.
+    `on_locked` is called once, before the wait, if somebody else holds the lock. An error or a
+    cancellation leaves neither a hold nor a place in the queue behind. Exception: after a
+    `LockBackendError` the lease ends what was left. An attempt counts as soon as it begins.
     """
     asked = monotonic()
     until = inf if wait is None else asked + wait
@@ -199,7 +199,7 @@ async def begin(
                 driver, request, None if wait is None else left, get_settings().deadlock_timeout
             )
             if not isinstance(granted, Won):
-                # Time is up. A stopped process at the head of the queue may hide what is known.
+                # Time is up. A stopped process at the head of the queue may have kept the result from us.
                 known = await look(driver, request)
                 return _at_last(known, outcome, terms)
             outcome, sent = await _begin(driver, request, terms, until)
@@ -207,7 +207,7 @@ async def begin(
             deadline = sent + request.lease_ms / 1000
             return Started(outcome, deadline, monotonic() - asked if queued else 0.0)
     except BaseException as error:
-        # Unless there is nobody to give anything back to.
+        # Unless the server cannot be reached.
         if not isinstance(error.__cause__, Unreachable):
             await acquire.take_back(driver, request, in_bulk=True)
         raise

@@ -1,4 +1,4 @@
-"""`Attempt`: the hold of whoever is at a job. It ends with one verdict, which its release writes down."""
+"""`Attempt`: the hold of the worker that does a job. Its release records one verdict: done or failed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _current: ContextVar[Attempt] = ContextVar("redis_locks_attempt")
 class Attempt(Hold):
     """One attempt at a job. A `Hold` that ends with a verdict: `done` or `fail`.
 
-    Released without one, it counts as an attempt that died: another takes over at once.
+    An attempt that is released without a verdict counts as one that died: another takes over at once.
     """
 
     __slots__ = ("_events", "_failure", "_request", "_terms", "_verdict", "number")
@@ -64,7 +64,7 @@ class Attempt(Hold):
         """Return the attempt of the decorated function that runs here, in this thread or task.
 
         Raises:
-            LockNotHeld: None does. A block has its attempt from ``as``.
+            LockNotHeld: No such function runs. A block has its attempt from ``as``.
         """
         try:
             return _current.get()
@@ -74,7 +74,7 @@ class Attempt(Hold):
 
     @contextmanager
     def as_current(self) -> Iterator[None]:
-        """Be what `current` returns."""
+        """Make this attempt the one that `current` returns."""
         before = _current.set(self)
         try:
             yield
@@ -87,20 +87,20 @@ class Attempt(Hold):
         Blocks for a round trip. Leaving the attempt's block does the same, without a result.
 
         Args:
-            result: What those get who ask later; JSON types. Only with `store_result=True`.
+            result: The result for later calls, of JSON types. Only with `store_result=True`.
 
         Raises:
             LockLost: The lock was lost before: nothing was recorded, another attempt follows.
             LockNotHeld: The attempt is over, or belongs to another process.
-            LockBackendError: Redis could not be told; whether it is recorded is not known.
+            LockBackendError: Redis could not be told; the job may be recorded as done or not.
             TypeError: JSON has no such type as `result`.
-            ValueError: There is a result, and `store_result` is False; or it has NaN in it.
+            ValueError: There is a result, but `store_result` is False; or the result contains NaN.
         """
         self.conclude(self._done(result))
         self.release()
 
     async def adone(self, result: Any = None) -> None:
-        """Record that the job is done; see `done`. Cancellation does not keep it from that."""
+        """Record that the job is done; see `done`. A cancellation does not prevent that."""
         self.conclude(self._done(result))
         await self.arelease()
 
@@ -112,7 +112,7 @@ class Attempt(Hold):
         Raises:
             LockLost: The lock was lost before: another attempt follows anyway.
             LockNotHeld: The attempt is over, or belongs to another process.
-            LockBackendError: Redis could not be told; another attempt follows the lease.
+            LockBackendError: Redis could not be told; another attempt follows when the lease ends.
         """
         self.conclude(Verdict.failed(error))
         self.release()
@@ -152,7 +152,7 @@ class Attempt(Hold):
             verdict.outcome,
         )
         if not held and verdict.script is scripts.DONE:
-            # No echo of a lost reply, unlike a plain release: a repeated DONE finds itself.
+            # Not the echo of a lost reply, unlike for a plain release: a repeated DONE finds its record.
             self.lease.lose(NOT_KNOWN)
             raise self._lost()
         return held

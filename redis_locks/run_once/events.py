@@ -1,4 +1,4 @@
-"""What a job tells: each event calls a method, which a subclass overrides, and sends a signal."""
+"""The events of a job. Each calls a method, which a subclass may override, and sends a signal."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Kind = Literal["acquired", "reacquired", "locked", "done", "exhausted", "error"]
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """What has happened to a job.
+    """An event of a job.
 
     Attributes:
-        name: The job, which is the name of its lock as well.
-        attempt: Number of the attempt, from 1; of the last one for `locked` and `exhausted`.
-            0 when there was none, or nothing is known.
+        name: The name of the job and of its lock.
+        attempt: The number of the attempt, from 1; for `locked` and `exhausted`, of the last attempt.
+            0 if there was none, or if it is not known.
         max_attempts: How many attempts there are.
-        fencing_token: That of this process's attempt; 0 if it has none.
-        holder: For `locked`: who holds the lock, as text for people; None if not known.
+        fencing_token: The fencing token of this process's attempt; 0 if it has none.
+        holder: For `locked`: the holder of the lock, as text for people; None if not known.
         last_error: For `reacquired` and `exhausted`: how the last attempt ended, as text; None
             if its process died or lost the lock.
         error: For `error`: the exception.
@@ -47,22 +47,22 @@ class RunEvent:
 class RunEvents:
     """The events of a job, as methods to override.
 
-    They tell what has happened and decide nothing: an error in one is logged. They run in
-    the worker, while it holds the lock (`acquired`, `reacquired`) or not, so keep them short.
-    For async workers they may be ``async def``.
+    They report and decide nothing: an error in one is logged. They run in the worker, `acquired` and
+    `reacquired` while it holds the lock, so keep them short. For async workers they may be
+    ``async def``.
     """
 
     def acquired(self, event: RunEvent) -> Any:
         """An attempt of this process begins; `event.last_attempt` tells if another may follow."""
 
     def reacquired(self, event: RunEvent) -> Any:
-        """It takes over from an attempt that failed or died; called before `acquired`."""
+        """An attempt of this process takes over from one that failed or died; called before `acquired`."""
 
     def locked(self, event: RunEvent) -> Any:
-        """Somebody else is at it; called before waiting for it, if there is a wait."""
+        """Somebody else does the job; called before the wait, if there is one."""
 
     def done(self, event: RunEvent) -> Any:
-        """This process did the job, and that is recorded."""
+        """This process did the job, and Redis has recorded it."""
 
     def exhausted(self, event: RunEvent) -> Any:
         """No attempt is left: this process had the last one, or came later."""

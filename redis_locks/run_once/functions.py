@@ -1,4 +1,4 @@
-"""A function that does a job once: what `run_once` puts in place of the one it decorates."""
+"""The function that `run_once` returns in place of the decorated one: each call does a job once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def decorate(function: Function, name: object, terms: Terms, events: RunEvents) 
     """Return the function that does the job of each call of `function` once.
 
     Raises:
-        TypeError: `function` is no function whose end is the end of the job.
+        TypeError: `function` is no function, or the job would not end when it returns.
         ValueError: The name is a wrong template.
     """
     _check(function)
@@ -58,7 +58,7 @@ def refuse_bare(name: object) -> None:
 
 
 def _is_being_defined(name: object) -> bool:
-    # A module's function that the module does not have yet.
+    # True for a module's function whose name the module does not have yet.
     return (
         inspect.isfunction(name)
         and name.__qualname__.isidentifier()

@@ -1,4 +1,4 @@
-"""`run_once`, the description of a job that any number of workers try and one does."""
+"""`run_once`: describes a job that any number of workers try and one does."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ NOTHING_TO_DO = (AlreadyDone, AttemptsExhausted, LockNotAvailable)
 
 
 class run_once(RunEvents):  # noqa: N801 - used as a decorator and as a block, so it reads like a function
-    """A job: any number of workers try it, one does it, another takes over if that one dies or fails.
+    """A job: any number of workers try it and one does it. If that one dies or fails, another takes over.
 
-    As a decorator of a sync or async function: a call does the job, or returns the result
-    of whoever did it. As a block (``with``, ``async with``) and with ``acquire`` it gives
-    an `Attempt`. An attempt holds the lock of the job's name, so ``redis_lock`` of that name
-    waits for it. Subclass it to override the events. Immutable; safe at import time.
+    As a decorator of a sync or async function: a call does the job, or returns the result of the
+    worker that did it. As a block (``with``, ``async with``), or by ``acquire``, it gives an `Attempt`.
+    An attempt holds the lock of the job's name, so a ``redis_lock`` of that name waits for it.
+    Subclass `run_once` to override the events. Immutable; safe at import time.
 
-    A call or block raises LockNotAvailable or LockTimeout while somebody else is at the
-    job, and AttemptsExhausted when no attempt is left; a block raises AlreadyDone. A job
-    is done when the call or block ends, so a transaction belongs inside it, not around it.
+    While somebody else does the job, a call or block raises LockNotAvailable or LockTimeout. When no
+    attempt is left, it raises AttemptsExhausted. When the job is done, a block raises AlreadyDone. A
+    job is done when the call or block ends, so put a transaction inside it, not around it.
 
     Args:
-        name: As for ``redis_lock``: on a function a template over its parameters, a callable,
-            or None for the function's own name; in a block the name, literally.
+        name: As for ``redis_lock``. On a function: a template over its parameters, a callable, or None
+            for the function's own name. In a block: the literal name.
         max_attempts: How often the job is tried, the first time included. An attempt counts
             from its start, however it ends.
-        done_ttl: Seconds for which it is remembered that the job is done, or how many attempts
-            there were since the last one ended. Then the job starts anew.
-        store_result: Whether what the function returns is stored, as JSON, for those who ask
-            later. Without it they get None.
-        wait: Seconds to wait while somebody else is at the job, to get the result or take
-            over. 0: do not wait. None: for ever.
+        done_ttl: Seconds for which the server remembers that the job is done or, after its last
+            attempt ended, how many attempts there were. Then the job starts anew.
+        store_result: Whether the function's value is stored, as JSON, for later calls. Otherwise these
+            return None.
+        wait: Seconds to wait while somebody else does the job, to get the result or to take over.
+            0: do not wait. None: for ever.
         lease: Seconds after which another takes over from a worker that died.
         renew: Whether the lease is renewed while an attempt runs. Without it, the lease is
             the longest time that an attempt may take.
         using: The server: a CACHES alias, a URL or a dotted path.
         label: What the worker runs, for people; None is the function's name.
-        on_conflict: What a call does while somebody else is at the job: "raise", or "skip"
-            to return None.
+        on_conflict: What a call does while somebody else does the job: "raise", or "skip" to return
+            None.
 
     Raises:
         TypeError: An argument, or what is decorated, has the wrong type.
@@ -101,9 +101,9 @@ class run_once(RunEvents):  # noqa: N801 - used as a decorator and as a block, s
     def acquire(self, *, wait: float | Unset | None = UNSET) -> Attempt | None:
         """Return an attempt, or None if there is nothing to do for this worker.
 
-        That is: the job is done, or no attempt is left, or somebody else was still at it after
-        `wait` seconds (0: do not wait; None: for ever; not given: the job's own); `status`
-        tells which. Blocks that long. An interrupt leaves nothing held.
+        None means: the job is done, or no attempt is left, or somebody else still did it after `wait`
+        seconds. `status` tells which. Blocks for up to `wait` seconds (0: do not wait; None: for ever;
+        not given: the job's own). An interrupt leaves nothing held.
 
         Raises:
             LockBackendError: Redis could not be asked.
@@ -124,8 +124,8 @@ class run_once(RunEvents):  # noqa: N801 - used as a decorator and as a block, s
         Raises:
             AlreadyDone: The job is done; the error has the result.
             AttemptsExhausted: No attempt is left.
-            LockNotAvailable: Somebody else is at it, and the wait is 0.
-            LockTimeout: Somebody else was still at it after the wait.
+            LockNotAvailable: Somebody else does the job, and the wait is 0.
+            LockTimeout: Somebody else still did the job after the wait.
             LockBackendError: Redis could not be asked.
         """
         return cast("Attempt", self._blocks.push(self._job().begin()))

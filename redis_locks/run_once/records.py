@@ -12,7 +12,7 @@ from redis_locks.scripts import Script
 
 
 class Begun(NamedTuple):
-    """The attempt is ours; `last_error` is how the one before ended, empty if its lease ended."""
+    """The attempt is ours. `last_error` says how the attempt before ended; empty if its lease ended."""
 
     attempt: int
     fencing_token: int
@@ -20,7 +20,7 @@ class Begun(NamedTuple):
 
 
 class Locked(NamedTuple):
-    """Somebody else holds the lock until `ends_ms`, unless renewed; `attempt` is the last one."""
+    """Somebody else holds the lock until `ends_ms`, unless renewed. `attempt` is the last attempt."""
 
     attempt: int
     at_ms: int
@@ -36,14 +36,14 @@ class Done(NamedTuple):
 
 
 class Exhausted(NamedTuple):
-    """All attempts failed; `last_error` is how the last one ended, empty if its lease ended."""
+    """All attempts failed. `last_error` says how the last one ended; empty if its lease ended."""
 
     attempt: int
     last_error: str
 
 
 class Failed(NamedTuple):
-    """The last attempt failed, the next one has not begun; `attempt` is 0 if there was none."""
+    """The last attempt failed and no other has begun. `attempt` is 0 if there was none."""
 
     attempt: int
     last_error: str

@@ -1,4 +1,4 @@
-"""What is known of a job, for people and programs."""
+"""`RunStatus`: the state of a job, for people and programs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ class RunStatus:
 
     Attributes:
         name: The job.
-        state: "new": nothing is known, no attempt or forgotten. "running": an attempt is under
-            way. "failed": the last attempt failed or died, another may follow. "exhausted": so,
-            and no other follows, by the `max_attempts` of whoever
-            asks. "done": it is done.
+        state: "new": there was no attempt, or it is forgotten. "running": an attempt is under way.
+            "failed": the last attempt failed or died, and another may follow. "exhausted": it failed or
+            died, and by the caller's `max_attempts` no other follows. "done": the job is done.
         attempts: How many attempts have begun.
-        result: The stored result when done; None also when none was stored.
-        holder: Who runs the attempt under way, as text for people.
+        result: The stored result of a job that is done; None if none was stored.
+        holder: The worker of the attempt under way, as text for people.
         last_error: How the last attempt failed, as text; None if its process died or lost the lock.
     """
 
@@ -35,7 +34,7 @@ class RunStatus:
 
 
 def status_of(name: str, max_attempts: int, known: Locked | Done | Failed) -> RunStatus:
-    """Return the status that the server's answer spells."""
+    """Return the status that the server's answer stands for."""
     attempts = known.attempt
     if isinstance(known, Locked):
         return RunStatus(name, "running", attempts, holder=describe_holder(known.claim))

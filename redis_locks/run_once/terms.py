@@ -1,4 +1,4 @@
-"""What a job is asked for: how often it is tried, how long it is remembered, and a lock's options."""
+"""The terms of a job: how often it is tried, how long it is remembered, and its lock's options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from redis_locks.values.arguments import flag, optional_text
 from redis_locks.values.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
 
 MIN_TTL = 0.01
-"""Shortest time to remember an outcome, in seconds: below it, those who wait would not learn it."""
+"""Seconds for which an outcome is remembered at least. In less time waiters would not learn it."""
 
 MOST_ATTEMPTS = 1_000_000
 

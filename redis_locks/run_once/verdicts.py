@@ -1,4 +1,4 @@
-"""How an attempt went: what is written down about it when it ends."""
+"""`Verdict`: what Redis records of an attempt when it ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_ERROR_CHARACTERS = 500
 
 
 class Verdict(NamedTuple):
-    """The script that ends the attempt, what it writes down, and the error of a failed one."""
+    """The script that ends the attempt, what it records, and the error if the attempt failed."""
 
     script: Script
     outcome: str
@@ -24,7 +24,7 @@ class Verdict(NamedTuple):
 
         Raises:
             TypeError: JSON has no such type as `result`.
-            ValueError: There is a result that is not stored, or it has NaN in it.
+            ValueError: There is a result that is not to be stored, or that contains NaN.
         """
         if not stores:
             if result is not None:

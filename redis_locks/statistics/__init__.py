@@ -1,8 +1,8 @@
-"""How often each lock was acquired, contended and lost, how long waits and holds were.
+"""How often each lock was acquired, contended and lost, and how long waits and holds were.
 
-Counted in each process, sent to the server every few seconds, and kept there for a day; switched
-off by ``REDIS_LOCKS["STATISTICS"]``. What is sent has bounds: see `collector` and the scripts.
-Each function blocks, and has a twin for async code whose name begins with "a".
+Each process counts, and sends its figures to the server every few seconds. The server keeps them for
+a day, within the bounds that `collector` and the scripts set. ``REDIS_LOCKS["STATISTICS"]`` switches
+them off. Each function blocks; its async twin's name begins with "a".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what reads figures when it is first asked for: every process counts, few read."""
+    """Import `history` when somebody first asks for it: every process counts, few read."""
     if name not in __all__:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)

@@ -1,8 +1,8 @@
-"""Count what happens to locks, in memory, and send it from a thread of its own: no lock waits for it.
+"""Count in memory what happens to locks, and send it from a thread: no lock waits for the statistics.
 
-`events.dispatch` tells the collector what happens; `inspection` tells it what operators end. What was
-counted is sent once. If that fails, or the process is killed, it is gone: figures may be too low by
-what the last seconds brought, but nothing is counted twice.
+`events.dispatch` tells the collector what happens, and `inspection` tells it what operators end. The
+collector sends each figure once. If sending fails, or the process is killed, the figures of the last
+seconds are missing, but nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from redis_locks.values import identity
 logger = logging.getLogger("redis_locks")
 
 INTERVAL = 5.0
-"""Seconds between two times that a process sends what it has counted."""
+"""Seconds after which a process sends its figures again."""
 
 BATCH = 256
-"""How much may have happened before it is counted: all at once takes half the time of one by one."""
+"""How many events are counted at a time, which takes half as long as counting each at once."""
 
 _NOT_COUNTED = frozenset({"waiting", "detached", "adopted"})
 
 LAST_CHANCE = 1.0
-"""Seconds that the end of a process waits for that, at most."""
+"""Seconds for which the end of a process waits for the last figures to be sent, at most."""
 
 MOST_NAMES_KEPT = 2000
-"""How many names are counted one by one; what the others did is summed up."""
+"""How many names have figures of their own; those of all other names are summed up."""
 
 MOST_NAMES_SENT = 100
-"""How many of them are sent as they are: those with most contention."""
+"""How many names are sent with figures of their own: those with most contention."""
 
 BENCHMARK: Final = "redis_locks:benchmark"
-"""The start of the names of locks that `locks benchmark` takes: of these nothing is sent."""
+"""How the names of the locks of `locks benchmark` begin. Their figures are not sent."""
 
 REST: Final = ""
-"""The name under which the others are summed up; no lock has it."""
+"""The name of the sum of all other locks; no lock has it."""
 
 METRICS: Final[Mapping[Kind, str]] = {
     "acquired": "a",
@@ -75,9 +75,9 @@ class Tally:
         self._notes: dict[str, tuple[deque[Note], deque[Note]]] = {}
 
     def count(self, kind: Kind, names: tuple[str, ...], bucket: int | None, times: int = 1) -> None:
-        """Count what has happened to locks.
+        """Count an event of some locks.
 
-        `bucket` is that of how long the wait or the hold was that ended with it; None if there was none.
+        `bucket` is the histogram's for the wait or the hold that ended with the event; None if none did.
         """
         metric, spent = METRICS.get(kind), ""
         if kind in _ENDS:
@@ -96,7 +96,7 @@ class Tally:
     def note(self, name: str, note: Note) -> bool:
         """Keep a note among the latest of its name, unless there are too many names.
 
-        Return whether there are as many of the frequent kinds as are kept.
+        Return whether the name now has all the notes of frequent kinds that are kept.
         """
         kept = self._notes.get(name)
         if kept is None:
@@ -129,7 +129,7 @@ class Tally:
                     yield name, note, note.kind in FREQUENT
 
     def _ranked(self, names: Iterable[str]) -> list[str]:
-        """Return the names of which anything is sent, the most contended first."""
+        """Return the names whose figures are sent, the most contended first."""
         return sorted((name for name in names if not name.startswith(BENCHMARK)), key=self._rank)
 
     def _rank(self, name: str) -> tuple[int, int]:
@@ -146,22 +146,22 @@ class Collector:
         self.reset()
 
     def reset(self) -> None:
-        """Start empty: after a fork, what was counted is the parent's to send, as is the thread."""
-        # Re-entrant: a finalizer or a signal handler may release a lock in the middle of this.
+        """Start empty. After a fork, the parent has the thread and sends what it had counted."""
+        # Re-entrant: a finalizer or a signal handler may release a lock while its thread has the guard.
         self._guard = threading.RLock()
         self.pending: deque[tuple[str, Kind, tuple[str, ...], float]] = deque()
         self._alike: dict[tuple[str, Kind, tuple[str, ...], int | None], int] = {}
-        """How often what was pending has happened; kept, should an interrupt come before that is counted."""
+        """How often each pending event happened; kept here in case of an interrupt before it is counted."""
         self.most = 1
-        """How much may be pending: at first nothing, for somebody has to start the thread."""
+        """How many events may be pending: `BATCH`, or 1 while no thread runs, so that one is started."""
         self.full: set[tuple[str, str]] = set()
-        """The servers and names of which there are as many notes of the frequent kinds as are kept."""
+        """The servers and names that have all the notes of frequent kinds that are kept."""
         self._tallies: dict[str, Tally] = {}
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
 
     def listens(self, kind: Kind) -> bool:
-        """Return whether events of this kind are counted. A hold that moves is one hold."""
+        """Return whether events of this kind are counted. A hold that moves counts once."""
         return kind not in _NOT_COUNTED and get_settings().statistics
 
     def take(self, event: LockEvent) -> None:
@@ -176,7 +176,7 @@ class Collector:
         """Count what is pending. Does not block."""
         pending, alike = self.pending, self._alike
         with self._guard:
-            # Neither is asked before whether it is empty: a signal's handler may empty it in between.
+            # Not `while pending`: a signal handler may empty it between the test and the pop.
             while True:
                 try:
                     server, kind, names, seconds = pending.popleft()
@@ -192,7 +192,7 @@ class Collector:
                 self._tally(server).count(kind, names, bucket, times)
 
     def note(self, server: str, names: Iterable[str], note: Note) -> None:
-        """Note what has happened to locks, to be sent some seconds later. Does not block."""
+        """Note an event of some locks, to be sent some seconds later. Does not block."""
         with self._guard:
             tally = self._tally(server)
             for name in names:
@@ -224,7 +224,7 @@ class Collector:
         thread = threading.Thread(target=self._run, name="redis_locks-statistics", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # no thread to be had, or the process ends
+        except RuntimeError:  # no more threads can start, or the process ends
             return
         self._thread, self.most = thread, BATCH
 
@@ -233,20 +233,20 @@ class Collector:
             self._ending.wait(INTERVAL)
             self.flush()
             with self._guard:
-                # In this order: whoever still saw a thread has appended before that.
+                # In this order: a caller that still saw the thread has appended before this.
                 self._thread, self.most = None, 1
                 if not (self.pending or self._tallies):
                     return
                 self._thread, self.most = threading.current_thread(), BATCH
 
     def flush(self) -> None:
-        """Send what was counted, now; blocks. What cannot be sent is forgotten."""
+        """Send all figures now; blocks. Figures that cannot be sent are dropped."""
         with self._guard:
             self.catch_up()
             tallies, self._tallies = self._tallies, {}
             self.full.clear()
         for server, tally in tallies.items():
-            # Not above: most processes import this at their start and send nothing for seconds.
+            # Not imported above: most processes import this module at start and send nothing for seconds.
             from redis_locks.connections import backends
 
             backend = backends.described(server)
@@ -254,11 +254,11 @@ class Collector:
                 continue
             try:
                 run_blocking(storage.add(backend, tally.figures(), tally.notes()))
-            except Exception:  # whatever is wrong, those who use the locks are told by them
+            except Exception:  # the locks themselves tell their users what is wrong
                 logger.debug("The statistics of %s could not be sent", server, exc_info=True)
 
     def end(self) -> None:
-        """Send what was counted, at the end of the process; blocks for `LAST_CHANCE` at most."""
+        """Send all figures at the end of the process; blocks for `LAST_CHANCE` at most."""
         with self._guard:
             thread = self._thread
         if thread is not None:
@@ -272,5 +272,5 @@ atexit.register(collector.end)
 
 
 def start() -> None:
-    """Have what is told in this process counted, from the first call on."""
+    """Count what happens in this process, from the first call on."""
     dispatch.teller.statistics = collector

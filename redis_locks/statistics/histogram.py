@@ -1,7 +1,7 @@
-"""A histogram of seconds in fixed buckets, so that those of many processes can be added up.
+"""A histogram of seconds with fixed buckets, so that the histograms of many processes can be added up.
 
-Each bucket reaches to 1.41 times the end of the one before, from a tenth of a millisecond to 30
-hours, so that what is read from the middle of a bucket is at most a fifth off.
+Buckets reach from 0.1 ms to 30 hours. Each ends at 1.41 times the end of the bucket before, so a value
+read from the middle of a bucket is within 20 %.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ bucket_of = partial(bisect_left, _ENDS)
 
 
 def quantile(buckets: Mapping[int, int], share: float, zeros: int = 0) -> float | None:
-    """Return the seconds that a `share` (0 to 1) of the durations does not exceed.
+    """Return the quantile of the durations for a `share` (0 to 1), in seconds.
 
     Args:
         buckets: How many durations are in each bucket.
@@ -30,7 +30,7 @@ def quantile(buckets: Mapping[int, int], share: float, zeros: int = 0) -> float 
         zeros: How many durations were 0, beside those in buckets.
 
     Returns:
-        The middle of the bucket it falls in; None if there are no durations.
+        The middle of the bucket that it falls in; None if there are no durations.
     """
     wanted = share * (zeros + sum(buckets.values()))
     if not wanted:

@@ -1,4 +1,4 @@
-"""What was counted and noted, read back as frozen rows, and the orders in which they are shown."""
+"""Read figures and events from the server, as frozen rows, and sort them for people."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ PERIODS: Mapping[Period, tuple[int, int]] = {"hour": (60, 60), "day": (900, 96)}
 
 @dataclass(frozen=True, slots=True)
 class LockStatistics:
-    """What one lock was used for. Times are in seconds and at most a fifth off; None: no figures.
+    """The figures of one lock. Times are in seconds and approximate (within 20 %); None: no figures.
 
     Attributes:
-        name: The lock; empty for all those together that are not counted by themselves.
+        name: The lock; empty for the sum of the locks that have no figures of their own.
         acquired: How many holds began.
-        contended: How many acquires found it held by somebody else.
-        timed_out: How many waits ended without it.
-        lost: How many holds were found to be lost.
-        deadlocks: How many waits were ended for others to go on.
-        wait_p50: What half of the acquires did not wait longer than; 0 for those of a free lock.
-        wait_p99: What 99 of 100 did not wait longer than.
-        hold_p50: What half of the holds were not longer than.
-        hold_p99: What 99 of 100 were not longer than.
+        contended: How many acquires found the lock held by somebody else.
+        timed_out: How many waits ended without the lock.
+        lost: How many holds were lost.
+        deadlocks: How many waits were ended to resolve a deadlock.
+        wait_p50: The median wait of all acquires; an acquire of a free lock counts as 0.
+        wait_p99: The 99th percentile of the waits.
+        hold_p50: The median hold.
+        hold_p99: The 99th percentile of the holds.
     """
 
     name: str
@@ -54,9 +54,9 @@ class LockStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was counted for all locks together in one minute, or in a quarter of an hour of a day.
+    """The sums of all locks in one minute of the hour, or in 15 minutes of the day.
 
-    `at` is when that began, by the server's clock, in seconds since 1970.
+    `at` is when these began, by the server's clock, in seconds since 1970.
     """
 
     at: int
@@ -68,8 +68,9 @@ class Moment:
 class Statistics:
     """The figures of a period, which ends at `at`, by the server's clock, in seconds since 1970.
 
-    `locks` come most contended first. `others` is the sum of those that were not counted by
-    themselves because there were too many; None if there were none. `moments` come oldest first.
+    `locks` are sorted by contention, highest first. `others` is the sum of the locks that have no
+    figures of their own, because there were too many; None if there were none. `moments` are sorted
+    by time, oldest first.
     """
 
     period: Period
@@ -84,13 +85,13 @@ class Event:
     """Something that happened to a lock.
 
     Attributes:
-        at: When, by the server's clock, in seconds since 1970.
+        at: The time by the server's clock, in seconds since 1970.
         kind: "acquired", "contended", "timed_out", "lost", "deadlock", "force_released" or
             "cancelled".
-        who: Who it happened to, or who did it, as text for people.
-        seconds: How long the wait or, of a lost one, the hold was.
-        fencing_token: Of the hold; 0 if there is none.
-        detail: Who was in the way, or why the hold was lost; often empty.
+        who: The holder or waiter, or the operator who ended it, as text for people.
+        seconds: The length of the wait or, if the hold was lost, of the hold.
+        fencing_token: The hold's; 0 if there is none.
+        detail: The holder that was in the way, or why the hold was lost; often empty.
     """
 
     at: float
@@ -115,14 +116,14 @@ ORDERS: Final[Mapping[str, Callable[[LockStatistics], Any]]] = {
 
 def ordered(rows: Iterable[LockStatistics], order: str) -> list[LockStatistics]:
     """Return the rows in one of `ORDERS`."""
-    # Sorting is stable, and they come most contended first.
+    # Sorting is stable: rows of equal value stay sorted by contention.
     return sorted(rows, key=ORDERS[order])
 
 
 def read(period: Period = "hour", *, using: str | None = None) -> Statistics:
     """Return what all processes counted in the last hour or day; blocks for two round trips.
 
-    Processes send what they count every 5 s.
+    Updated every 5 s.
 
     Args:
         period: "hour", by the minute, or "day", by the quarter of an hour.
@@ -143,8 +144,9 @@ async def aread(period: Period = "hour", *, using: str | None = None) -> Statist
 def events(name: str, *, using: str | None = None) -> list[Event]:
     """Return what happened to a lock lately, latest first; blocks for a round trip.
 
-    They are the latest 20 acquires and contentions, of which each process tells 5 in 5 s at most,
-    and the latest 50 others; those of the last day, and of the 2,000 locks that had any last.
+    The server keeps the latest 20 acquires and contentions of a lock and its latest 50 other events,
+    for a day, of the 2,000 locks with the latest events. A process sends at most 5 acquires and
+    contentions of a lock in 5 s.
 
     Args:
         name: The lock.
@@ -194,7 +196,7 @@ def _row(name: str, counts: Mapping[str, int]) -> LockStatistics:
     acquired, contended, timed_out, lost, deadlocks = (
         counts.get(metric, 0) for metric in METRICS.values()
     )
-    # Those that did not wait need no figure of their own.
+    # Acquires without a wait are in no bucket: they are all the others.
     at_once = max(0, acquired + timed_out + deadlocks - sum(waits.values()))
     return LockStatistics(
         name,

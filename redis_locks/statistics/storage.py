@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from redis_locks.connections.backends import Backend
 
 _CHUNK = 1000
-"""How many arguments one script call gets, so that none keeps the server for long."""
+"""How many arguments one script call gets at most, so that no call keeps the server busy for long."""
 
 _LONGEST = 300
 
@@ -28,9 +28,9 @@ class Note(NamedTuple):
     at: float
     kind: str
     who: object
-    """Shown as text, which is made when it is sent."""
+    """Shown as text, which is made when the note is sent."""
     seconds: float = 0.0
-    """How long the wait or the hold was that ended with it."""
+    """The length of the wait or the hold that ended with it."""
     fencing_token: int = 0
     detail: str = ""
 
@@ -53,12 +53,12 @@ class Noted(NamedTuple):
 async def add(
     backend: Backend, figures: Mapping[str, int], notes: Iterable[tuple[str, Note, bool]]
 ) -> None:
-    """Add figures and notes to what the server has; once, whatever fails.
+    """Add figures and notes to those of the server. Never twice: after an error they are not sent again.
 
     Args:
         backend: The server.
         figures: What to add to each figure, "METRIC NAME".
-        notes: Locks and what happened to them, and whether that is one of the frequent kinds.
+        notes: The lock and the note, and whether the note is of a frequent kind.
     """
     keys = backend.partitions()[0]
     counted: list[Arg] = [part for pair in figures.items() for part in pair]
@@ -83,13 +83,13 @@ async def add(
 
 
 async def _send(link: Link, script: Script, keys: Keys, words: Sequence[Arg]) -> None:
-    # One by one: many at once are all sent again if the server knew the script for some only.
+    # One by one: `call_many` sends all calls again if the server lacks the script for some.
     for start in range(0, len(words), _CHUNK):
         await link.call(script, (keys, ("", *words[start : start + _CHUNK])))
 
 
 async def buckets(link: Link, keys: Keys, seconds: int, count: int) -> list[Bucket]:
-    """Return the latest `count` buckets of so many seconds each, the one of this moment first."""
+    """Return the latest `count` buckets of `seconds` each, the present one first."""
     latest = _bucket(await link.call(scripts.READ, (keys, ("", seconds, -1))))
     before = range(latest.number - 1, latest.number - count, -1)
     calls: list[Call] = [(keys, ("", seconds, number)) for number in before]
@@ -106,7 +106,7 @@ def _bucket(reply: Any) -> Bucket:
 
 
 async def notes(link: Link, keys: Keys, name: str) -> list[Noted]:
-    """Return what was noted of a lock, in no order."""
+    """Return the notes of a lock, in no order."""
     found = await link.call(scripts.NOTES, (keys, ("", name)))
     parts = (each.decode(errors="replace").partition(" ") for each in found)
     return [Noted(int(at_ms), text) for at_ms, _, text in parts]
