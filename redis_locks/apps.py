@@ -33,11 +33,11 @@ class RedisLocksConfig(AppConfig):
         """Register what can only be imported once Django is set up."""
         from redis_locks.conf.settings import get_settings
         from redis_locks.events import dispatch, lock_order
-        from redis_locks.statistics import recording
+        from redis_locks.statistics import collector
 
         checks.register(run_checks, "redis_locks")
         dispatch.start()
-        recording.start()
+        collector.start()
         lock_order.start()
         try:
             metrics = get_settings().telemetry

@@ -110,7 +110,7 @@ class RedisLockMixin(View):
         options = {option: configured(f"lock_{option}") for option in _OPTIONS}
         lock = _described("check", mode, capacity, **options)
         if cls.view_is_async:
-            lock._scope.refuse_async()  # noqa: SLF001 - one package
+            lock.scope.refuse_async()
 
     def get_lock_name(self) -> str:
         """The lock's name for this request: `lock_name`, filled in. Define it for more."""
@@ -186,8 +186,8 @@ class RedisLockMixin(View):
         options["label"] = label_of(self.request)
         lock = _described(name, self.lock_mode, self.lock_capacity, **options)
         view = type(self)
-        lock._template = self.lock_name or f"{view.__module__}.{view.__qualname__}"  # noqa: SLF001 - one package
-        return lock
+        template = self.lock_name or f"{view.__module__}.{view.__qualname__}"
+        return lock.renamed(lock.names, options["label"], template)
 
 
 def _described(name: str, mode: Mode, capacity: int | None, **options: Any) -> Lock:

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.core.signals import setting_changed
 from django.db import connections
 
-from redis_locks.statistics import flushing
+from redis_locks.statistics import collector
 from redis_locks.testing.server import EmbeddedServer
 from tests import postgres as postgresql
 
@@ -29,7 +29,7 @@ for _number, _handler in (
         signal.signal(_number, _handler)
 
 # Tests that replace REDIS_LOCKS have statistics, and see to it by themselves that they are sent.
-flushing.INTERVAL = 3600.0
+collector.INTERVAL = 3600.0
 
 pytest_plugins = ["redis_locks.testing.pytest_plugin"]
 

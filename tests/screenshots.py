@@ -45,7 +45,7 @@ BUSY = {"account:17": 40, "stock:7": 25, "invoice:2041": 9, "report:nightly": 1,
 def locks() -> Iterator[None]:
     """Hold some locks, with others waiting, from several hosts."""
     from redis_locks import Lock
-    from redis_locks.statistics.flushing import flusher
+    from redis_locks.statistics.collector import collector
     from tests.elsewhere import held
     from tests.support.parties import on_host, waited_for
 
@@ -58,7 +58,7 @@ def locks() -> Iterator[None]:
                 with on_host(host, process_of(host)):
                     stack.enter_context(waited_for(name, HELD[name][1]))
         use()
-        flusher.flush()
+        collector.flush()
         yield
 
 
@@ -72,7 +72,7 @@ def use() -> None:
     from redis_locks.connections.backends import backend_for
     from redis_locks.connections.resolution import client_of
     from redis_locks.statistics import read
-    from redis_locks.statistics.counting import HOLDS, WAITS
+    from redis_locks.statistics.collector import HOLDS, WAITS
     from redis_locks.statistics.histogram import bucket_of
 
     dice = random.Random(7)

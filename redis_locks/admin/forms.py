@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import forms
 
-from redis_locks.inspection.listing import Filter
+from redis_locks.inspection.filters import Filter
 
 
 class FilterForm(forms.Form):

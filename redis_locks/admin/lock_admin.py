@@ -14,11 +14,11 @@ from django.urls import URLPattern, path, reverse
 
 from redis_locks.admin.actions import Cancel, Ending, Release, end_shown, existing
 from redis_locks.admin.forms import EndForm, FilterForm
+from redis_locks.admin.page_content import Screen, list_screen, lock_screen
 from redis_locks.admin.paths import from_path, lock_url
-from redis_locks.admin.screens import Screen, list_screen, lock_screen
 from redis_locks.admin.statistics import stats_context
 from redis_locks.exceptions import LockBackendError
-from redis_locks.inspection.listing import ORDERS, Filter, page
+from redis_locks.inspection.filters import ORDERS, Filter, page
 from redis_locks.models import Lock
 from redis_locks.values.text import printable
 

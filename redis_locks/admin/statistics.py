@@ -13,9 +13,9 @@ from redis_locks import statistics
 from redis_locks.admin.paths import lock_url
 from redis_locks.admin.table_rows import short_name
 from redis_locks.conf.settings import get_settings
-from redis_locks.inspection.listing import Filter
+from redis_locks.inspection.filters import Filter
 from redis_locks.statistics import LockStatistics, Moment
-from redis_locks.statistics.orders import ORDERS, ordered
+from redis_locks.statistics.history import ORDERS, ordered
 from redis_locks.values.text import latency
 
 MOST_SHOWN = 100

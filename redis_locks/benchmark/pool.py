@@ -1,4 +1,4 @@
-"""Worker processes that measure, started once and used for every measurement; see `serving`."""
+"""Worker processes that measure, started once and used for every measurement; see `worker_loop`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 _SETTINGS = "DJANGO_SETTINGS_MODULE"
 
-_PARENT = "redis_locks.benchmark.forking"
+_PARENT = "redis_locks.benchmark.fork_server"
 
 _CHECK_SECONDS = 0.25
 """Between two looks, during a wait for a worker, at whether the run is still wanted."""
@@ -53,7 +53,7 @@ class _Worker(NamedTuple):
 class WorkerPool:
     """Worker processes that end with the block, or with this process, however that ends.
 
-    They are forked from one process that has loaded Django and `module`; see `forking`.
+    They are forked from one process that has loaded Django and `module`; see `fork_server`.
 
     Args:
         module: Its ``main()`` is what each of them runs, and calls `serving.serve`.

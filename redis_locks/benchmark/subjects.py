@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from redis_locks.benchmark import book_locks, peers
+from redis_locks.benchmark.conditions import LEASE, WAIT, Take, one_server
 from redis_locks.benchmark.figures import ORIGINAL
-from redis_locks.benchmark.taking import LEASE, WAIT, Take, one_server
 from redis_locks.conf.settings import get_settings
 from redis_locks.locks.lock import Lock
-from redis_locks.statistics.counting import BENCHMARK
+from redis_locks.statistics.collector import BENCHMARK
 from redis_locks.values.keys import LockKeys, lock_keys, partition_of
 
 NAME = BENCHMARK

@@ -35,7 +35,7 @@ def _lockable() -> Iterator[tuple[str, str]]:
     from redis_locks.rows import RedisLockQuerySet  # as above
 
     for model in apps.get_models():
-        for manager in model._meta.managers:  # noqa: SLF001 - public by Django's docs
+        for manager in model._meta.managers:
             queryset = getattr(manager, "_queryset_class", None)
             if isinstance(queryset, type) and issubclass(queryset, RedisLockQuerySet):
-                yield router.db_for_write(model), f"{model._meta.label}.{manager.name}"  # noqa: SLF001 - as above
+                yield router.db_for_write(model), f"{model._meta.label}.{manager.name}"

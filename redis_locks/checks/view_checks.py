@@ -104,7 +104,7 @@ class _Walk:
         for part in parts:
             lock = part.owner if _is(part, LockedFunction) else part
             if _is(lock, Lock):
-                yield _Found(repr(lock), lock._scope, around)  # noqa: SLF001 - one package
+                yield _Found(repr(lock), lock.scope, around)
                 inside |= self._requests if lock is self._opens else frozenset()
             elif _is(lock, Atomic):
                 inside |= {part.using or DEFAULT_DB_ALIAS}

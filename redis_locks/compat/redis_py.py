@@ -11,7 +11,7 @@ from redis.asyncio.lock import Lock as AsyncRedisLock
 from redis.exceptions import LockError, LockNotOwnedError
 from redis.lock import Lock as RedisLock
 
-from redis_locks.compat import commands, waiting, wakeups
+from redis_locks.compat import commands, waiters, wakeups
 from redis_locks.compat.commands import Request
 from redis_locks.drivers.base import run_blocking
 from redis_locks.locks.timeouts import bounded
@@ -75,7 +75,7 @@ class _Queueing:
     def _wait(
         self, sleep: float, *, blocking: bool | None, blocking_timeout: float | None
     ) -> float | None:
-        """Return how long to wait, as `waiting.acquire` takes it."""
+        """Return how long to wait, as `waiters.acquire` takes it."""
         if blocking is None:
             blocking = self.blocking
         if blocking_timeout is None:
@@ -144,7 +144,7 @@ class Lock(_Queueing, RedisLock):
 
     async def _acquire(self, request: Request, wait: float | None, sleep: float) -> bool:
         driver = await wakeups.driver_of(self.redis)
-        return await waiting.acquire(driver, request, wait, sleep)
+        return await waiters.acquire(driver, request, wait, sleep)
 
     def release(self) -> None:
         """Release the lock and hand it to the first waiter.
@@ -185,7 +185,7 @@ class AsyncLock(_Queueing, AsyncRedisLock):
         request = self._request(token)
         wait = self._wait(self.sleep, blocking=blocking, blocking_timeout=blocking_timeout)
         driver = await wakeups.loop_driver_of(self.redis)
-        acquired = await waiting.acquire(driver, request, wait, self.sleep)
+        acquired = await waiters.acquire(driver, request, wait, self.sleep)
         if acquired:
             self.local.token = request.token
         return acquired

@@ -7,14 +7,13 @@ and its `socket_timeout` would end the wait. Lock commands go over the user's cl
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import redis
 import redis.asyncio as aioredis
 from redis.asyncio.sentinel import SentinelConnectionPool as AsyncSentinelConnectionPool
-from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection
+from redis.connection import Connection
 from redis.sentinel import SentinelConnectionPool
 
 from redis_locks.drivers.asynchronous import AsyncDriver
@@ -22,15 +21,10 @@ from redis_locks.drivers.base import Driver, Link, Unreachable
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.loop_drivers import LoopDrivers
+from redis_locks.exceptions import LockBackendError
 
 PREFIX = "redis_locks:compat"
 """Start of the channels; not from the settings, so that the locks work without Django's."""
-
-_BLOCKING_TWIN: dict[type[Any], type[Any]] = {
-    aioredis.SSLConnection: SSLConnection,
-    aioredis.UnixDomainSocketConnection: UnixDomainSocketConnection,
-    aioredis.Connection: Connection,
-}
 
 _drivers: WeakKeyDictionary[object, BlockingDriver] = WeakKeyDictionary()
 _loop_drivers: WeakKeyDictionary[object, LoopDrivers] = WeakKeyDictionary()
@@ -99,15 +93,8 @@ def _async_endpoint(client: Any) -> Endpoint | None:
     if isinstance(client, aioredis.Redis) and not isinstance(
         client.connection_pool, AsyncSentinelConnectionPool
     ):
-        with suppress(KeyError, StopIteration, TypeError, ValueError, redis.RedisError):
-            theirs: Any = client
-            endpoint = Endpoint.from_client(theirs)
-            blocking = next(
-                twin
-                for asynchronous, twin in _BLOCKING_TWIN.items()
-                if issubclass(endpoint.connection_class, asynchronous)
-            )
-            endpoint = replace(endpoint, connection_class=blocking)
+        with suppress(KeyError, LockBackendError, TypeError, ValueError, redis.RedisError):
+            endpoint = Endpoint.from_pool(client.connection_pool)
             endpoint.async_connection()
             return endpoint
     return None

@@ -1,19 +1,26 @@
-"""One Backend per server and prefix: its drivers and renewers, shared by all locks on it."""
+"""One `Backend` per server and prefix: its drivers and renewers, shared by all locks on it.
+
+Locks acquire through it; `inspection` and `statistics` ask it outside of any hold or wait.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from django.core.signals import setting_changed
 
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.connections.event_loops import PerLoop
-from redis_locks.drivers.base import Driver
+from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable, run_blocking
+from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol.renewal.renewer import Renewer
 from redis_locks.protocol.renewal.tasks import TaskRenewer
 from redis_locks.protocol.renewal.threads import ThreadRenewer
+from redis_locks.protocol.retry import persist
+from redis_locks.values.arguments import optional_text
 from redis_locks.values.identity import process_name, process_of
 from redis_locks.values.keys import Group, Keys, holder_channel, index_key, partition_of, set_keys
 
@@ -22,6 +29,11 @@ if TYPE_CHECKING:
     from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
     from redis_locks.drivers.endpoint import Endpoint
     from redis_locks.drivers.loop_drivers import LoopDrivers
+
+T = TypeVar("T")
+
+_PATIENCE = 0.25
+"""Seconds for which a question is asked again when connections break; it is asked twice at least."""
 
 
 class Layout(NamedTuple):
@@ -141,6 +153,26 @@ class Backend:
         """Return the KEYS of each partition's index."""
         return [(index_key(self._prefix, partition),) for partition in range(self._partitions)]
 
+    async def ask(self, driver: Driver, action: Callable[[Link], Coroutine[Any, Any, T]]) -> T:
+        """Run `action` on a link, again on a new one if that breaks, so it must be safe to repeat.
+
+        Raises:
+            LockBackendError: Redis could not be asked.
+        """
+        until = monotonic() + _PATIENCE
+        try:
+            reply, _ = await persist(driver, action, until, unreachable_until=0.0)
+        except Unreachable as error:
+            raise LockBackendError(str(error)) from error
+        except LinkBroken as error:
+            msg = f"{self.description} does not answer: {error}"
+            raise LockBackendError(msg) from error
+        return reply
+
+
+Question = Callable[[Backend, Driver], Coroutine[Any, Any, T]]
+"""What is to be found out, or done, on a server."""
+
 
 known: dict[str | None, Backend] = {}
 """Those in use, by what they were asked for as."""
@@ -151,16 +183,31 @@ def backend_for(using: str | None) -> Backend:
 
     Raises:
         ImproperlyConfigured: `using` or a setting is wrong.
+        TypeError: `using` is not a string.
     """
     try:
         return known[using]
-    except KeyError:
+    except (KeyError, TypeError):  # a TypeError: it can't be looked up
+        optional_text(using, "using")
         # Not above, as in `Backend`.
         from redis_locks.connections.resolution import resolve
 
         settings = get_settings()
         backend = Backend(resolve(using), settings.prefix, settings.partitions)
         return known.setdefault(using, backend)
+
+
+def blocking_answer(using: str | None, question: Question[T]) -> T:
+    """Return what `question` finds out on the server `using`; blocks."""
+    backend = backend_for(using)
+    return run_blocking(question(backend, backend.driver))
+
+
+async def async_answer(using: str | None, question: Question[T]) -> T:
+    """Return what `question` finds out on the server `using`."""
+    backend = backend_for(using)
+    driver, _ = await backend.of_loop()
+    return await question(backend, driver)
 
 
 def described(description: str) -> Backend | None:

@@ -37,8 +37,9 @@ class QueuedOnCluster:
         """It is not one server's."""
         self._is_async = isinstance(pipe, AsyncClusterPipeline)
         # redis-py shows neither of them; what its own pipelines call `command_stack` stays empty here.
-        strategy = pipe._execution_strategy  # noqa: SLF001
-        self.arguments: list[Sequence[Any]] = [each.args for each in strategy._command_queue]  # noqa: SLF001
+        strategy = pipe._execution_strategy  # noqa: SLF001 - no public way
+        queued = strategy._command_queue  # noqa: SLF001 - as above
+        self.arguments: list[Sequence[Any]] = [each.args for each in queued]
         self.watches = bool(getattr(strategy, "_watching", False))
         self.encode: Any = None
         """Turns a word into bytes, as the client would; known once `require` has passed."""

@@ -17,7 +17,6 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.views import View
 
-from redis_locks.conf.settings import UNSET
 from redis_locks.decorators.atomic_requests import (
     RequestTransaction,
     leave_to,
@@ -92,7 +91,7 @@ class LockedFunction:
         request = request_of(args)
         lock = self._lock(self.names_of(args, kwargs), request)
         try:
-            hold = lock._enter(UNSET)  # noqa: SLF001 - what raises, and is no block
+            hold = lock.acquire_or_raise()
         except LockNotAvailable as error:  # ours: the function has not been called yet
             if request is not None:
                 note_queue(error, lock.names, self.using)

@@ -152,10 +152,9 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         pattern = Lock("named by each call")
         its = vars(pattern)
         its.update((each, own) for each, own in vars(self).items() if each in its)
-        pattern._template = template  # noqa: SLF001 - only calls have one
 
         def lock_named(names: tuple[str, ...], label: str | None) -> Lock:
-            return pattern.renamed(names, self._label or label or own_label)
+            return pattern.renamed(names, self._label or label or own_label, template)
 
         locked = LockedFunction(
             function=function,

@@ -42,8 +42,13 @@ class AsyncLink(asyncio.Protocol, ServerLink):
         prefix: str,
         heard: Callable[[str], None] = lambda _: None,
         lost: Callable[[], None] = lambda: None,
+        *,
+        listener: str = "",
     ) -> None:
-        self.listener = random_text(LISTENER)
+        """Make a link that `open` connects; with a `listener`, it is the bulk link of the one named so."""
+        self._subscribes = not listener
+        self.listener = listener or random_text(LISTENER)
+        self._prefix = prefix
         self.channel = grant_channel(prefix, self.listener)
         self.channels: set[str] = set()
         self.broken = False
@@ -60,6 +65,9 @@ class AsyncLink(asyncio.Protocol, ServerLink):
         self._loop = asyncio.get_running_loop()
         self._mailboxes = Mailboxes(self._loop)
         self._closed: asyncio.Future[None] = self._loop.create_future()
+        self._received = 0
+        self._bulk: AsyncLink | None = None
+        self._opening_bulk = asyncio.Lock()
 
     async def open(self) -> None:
         """Connect and subscribe. Raises Unreachable, LinkBroken or LockBackendError."""
@@ -68,10 +76,8 @@ class AsyncLink(asyncio.Protocol, ServerLink):
             async with asyncio.timeout(self._endpoint.connect_timeout):
                 await connection.connect()
             self._take_over(connection)
-            # The nodes of a cluster pass on what is sent to the ear, but not grants.
-            own = () if self._endpoint.in_cluster else (self.channel.encode(),)
-            subscribe = [pack_command(b"SUBSCRIBE", each) for each in (*own, self._ear)]
-            subscribed, *_ = await self.round_trip(b"".join(subscribe), len(subscribe))
+            if self._subscribes:
+                await self._subscribe()
         except (redis_errors.RedisError, OSError, TimeoutError) as error:
             self.close()
             raise connection_error(error, self._endpoint) from error
@@ -81,9 +87,27 @@ class AsyncLink(asyncio.Protocol, ServerLink):
         finally:
             with suppress(Exception):
                 await connection.disconnect(nowait=True)  # nothing left to close after take-over
+
+    async def _subscribe(self) -> None:
+        # The nodes of a cluster pass on what is sent to the ear, but not grants.
+        own = () if self._endpoint.in_cluster else (self.channel.encode(),)
+        subscribe = [pack_command(b"SUBSCRIBE", each) for each in (*own, self._ear)]
+        subscribed, *_ = await self.round_trip(b"".join(subscribe), len(subscribe))
         if isinstance(subscribed, ErrorReply):
-            self.close()
             raise reply_error(subscribed, self._endpoint)
+
+    async def bulk(self) -> AsyncLink:
+        """Return the link for replies of any size, which all tasks share; see `Link`."""
+        if self._bulk is not None and not self._bulk.broken:
+            return self._bulk
+        async with self._opening_bulk:
+            if self._bulk is None or self._bulk.broken:
+                self._bulk = AsyncLink(self._endpoint, self._prefix, listener=self.listener)
+                await self._bulk.open()
+            if self.broken:
+                self._bulk.close()
+                raise LinkBroken(self._why)
+            return self._bulk
 
     def _take_over(self, connection: Any) -> None:
         # The only way to its transport. The writer is kept: it closes the transport when it goes.
@@ -108,6 +132,9 @@ class AsyncLink(asyncio.Protocol, ServerLink):
                 future, _ = self._replies.popleft()
                 if not future.done():  # else its caller was cancelled
                     future.set_result(reply)
+            else:
+                self._break(LinkBroken(f"{reply!r:.80} answers nothing that was asked"))
+                return
 
     def _keep(self, push: Push) -> None:
         if push[0] == b"message" and push[1] == self._ear:
@@ -137,6 +164,8 @@ class AsyncLink(asyncio.Protocol, ServerLink):
                 future.exception()  # mark as seen: its caller may be gone
         self._replies.clear()
         self._mailboxes.wake_all()
+        if self._bulk is not None:
+            self._bulk.close()
         if not was_broken:
             self._lost()
 
@@ -145,6 +174,9 @@ class AsyncLink(asyncio.Protocol, ServerLink):
         self._overdue = None
         if self._replies:
             left = self._replies[0][1] + self._endpoint.reply_timeout - monotonic()
+            before, self._received = self._received, self._parser.unfinished()
+            if left <= 0 and before != self._received != 0:  # a large reply is on its way
+                left = self._endpoint.reply_timeout
             if left <= 0:
                 self._break(LinkBroken("the server did not answer in time"))
             else:
@@ -205,3 +237,5 @@ class AsyncLink(asyncio.Protocol, ServerLink):
         self.close()
         if self._transport is not None:
             await self._closed
+        if self._bulk is not None:
+            await self._bulk.aclose()

@@ -23,6 +23,7 @@ class AsyncDriver:
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description
         self.reply_timeout = endpoint.reply_timeout
+        self.pause_after = endpoint.pause_after
         self.renewer: Any = None
         """Whoever renews over this driver leaves itself here, to end with the loop."""
         self.heard: Callable[[str], None] = lambda _: None

@@ -65,6 +65,16 @@ class Link(Protocol):
     ) -> tuple[Any, list[Any]]:
         """Run a script and packed commands after it, in one round trip; replies as they come."""
 
+    async def bulk(self) -> Link:
+        """Return the link for replies of any size, on a connection that is not subscribed; may connect.
+
+        A server cuts a subscriber off that has more than 32 MB to come (``client-output-buffer-limit pubsub``).
+        Grants of what is asked there are heard here. Raises as `Driver.checkout`.
+        """
+
+    large: bool
+    """Whether the last reply was larger than 1 MB."""
+
     async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:
         """Run packed commands where `keys` are, in one round trip; replies as they come, errors as ErrorReply."""
 
@@ -112,6 +122,7 @@ class CallingLink:
 
     tunes_in = False
     quick_keys: frozenset[bytes] | None = None
+    large = False
 
     async def tune_in(self, keys: Sequence[bytes]) -> None:
         """Nothing to do: one channel serves all locks."""
@@ -202,6 +213,9 @@ class Driver(Protocol):
 
     def drop_idle(self) -> None:
         """Forget links that are not in use: after a failure they are probably dead too."""
+
+    def pause_after(self, failures: int) -> float | None:
+        """Return the seconds to pause after so many attempts to connect, as the client says; None: give up."""
 
     async def sleep(self, seconds: float) -> None:
         """Sleep."""

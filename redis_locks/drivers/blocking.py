@@ -56,6 +56,7 @@ class BlockingDriver:
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description
         self.reply_timeout = endpoint.reply_timeout
+        self.pause_after = endpoint.pause_after
         self._endpoint = endpoint
         self._prefix = prefix
         self.forget()

@@ -27,6 +27,7 @@ from redis_locks.drivers.server_link import ServerLink
 from redis_locks.drivers.wire import pack_command
 
 _READ_SIZE = 65536
+_LARGE = 1 << 20
 _PING = pack_command(b"PING")
 
 
@@ -38,6 +39,7 @@ class BlockingLink(ServerLink):
 
     __slots__ = (
         "__weakref__",
+        "_bulk",
         "_connection",
         "_endpoint",
         "_message",
@@ -49,6 +51,7 @@ class BlockingLink(ServerLink):
         "broken",
         "channel",
         "channels",
+        "large",
         "listener",
         "quick_keys",
         "seats",
@@ -62,7 +65,8 @@ class BlockingLink(ServerLink):
         self.channel = channel
         self.channels: set[str] = set()
         self.listener = listener
-        self.broken = False
+        self.broken = self.large = False
+        self._bulk: BlockingLink | None = None
         self.quick_keys: frozenset[bytes] | None = None
         self._parks = False
         self.seats: set[int] | None = None
@@ -111,11 +115,18 @@ class BlockingLink(ServerLink):
         elif push[0] == b"sunsubscribe":
             self.channels.discard(push[1].decode())
 
+    async def bulk(self) -> BlockingLink:
+        """Return the link for replies of any size; see `Link`."""
+        if self._bulk is None or self._bulk.broken:
+            self._bulk = BlockingLink(self._endpoint, "", self.listener)
+        return self._bulk
+
     async def round_trip(self, commands: bytes, number: int) -> list[Any]:
         """Send packed commands at once and return their replies as they come; see `Link`."""
         try:
             self._socket.sendall(commands)
             came = self._parser.feed(self._socket.recv(_READ_SIZE))
+            self.large = False
             if len(came) == number and Push not in map(type, came):
                 return came
             return self._replies(came, number)
@@ -126,15 +137,21 @@ class BlockingLink(ServerLink):
     def _replies(self, came: list[Any], number: int) -> list[Any]:
         """Return so many replies, of what came already and what comes yet."""
         replies: list[Any] = []
+        received = 0
         while True:
             for reply in came:
                 if type(reply) is Push and reply[0] not in CONFIRMATIONS:
                     self._keep(reply)
                 else:
                     replies.append(reply)
+            if len(replies) > number:
+                self.close()  # out of step: what is asked next would get another reply
             if len(replies) >= number:
+                self.large = received > _LARGE
                 return replies
-            came = self._parser.feed(self._socket.recv(_READ_SIZE))
+            data = self._socket.recv(_READ_SIZE)
+            received += len(data)
+            came = self._parser.feed(data)
 
     def listen(self, token: str) -> None:
         """Keep messages for `token`, and no others, from now on."""
@@ -223,6 +240,8 @@ class BlockingLink(ServerLink):
         """Close the connection; the server then knows that nobody listens."""
         self.broken = True
         self._connection.disconnect()
+        if self._bulk is not None:
+            self._bulk.close()
 
 
 def _text(value: object) -> str:

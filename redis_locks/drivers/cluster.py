@@ -32,6 +32,7 @@ class ClusterDriver:
         self.description = nodes.description
         self.nodes = nodes
         self.reply_timeout = nodes.reply_timeout
+        self.pause_after = nodes.pause_after
 
     def unshared(self) -> ClusterDriver:
         """Refuse: a link to a cluster changes its connections by itself; see `replication`."""

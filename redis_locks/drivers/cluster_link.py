@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Coroutine, Sequence
+from copy import copy
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
@@ -42,7 +43,7 @@ class NodeLink(Link, Protocol):
 class ClusterLink(CallingLink):
     """Links to as many nodes as the calls need; used by one thread or task at a time."""
 
-    __slots__ = ("_ear", "_links", "_nodes", "_tokens", "channel", "listener")
+    __slots__ = ("_ear", "_links", "_nodes", "_tokens", "channel", "in_bulk", "listener")
 
     tunes_in = True
 
@@ -52,12 +53,20 @@ class ClusterLink(CallingLink):
         self._links: dict[Address, NodeLink] = {}
         self._tokens: list[str] = []
         self._ear: Address | None = None
+        self.in_bulk = False
+        """Whether it asks over the bulk links of the nodes'."""
 
     def give_back(self) -> None:
         """Give the links back to the drivers of their nodes."""
         links, self._links = self._links, {}
         for address, link in links.items():
             self._nodes.driver(address).checkin(link)
+
+    async def bulk(self) -> ClusterLink:
+        """Return a link that asks over the bulk links of the nodes'; see `Link`."""
+        bulk = copy(self)
+        bulk.in_bulk = True
+        return bulk
 
     async def _link(self, address: Address) -> NodeLink:
         link = self._links.get(address)
@@ -83,11 +92,14 @@ class ClusterLink(CallingLink):
         """Do something on a link to a node, and note what that tells of the node."""
         link = await self._link(address)
         try:
-            return await work(link)
+            bulk: Any = await link.bulk() if self.in_bulk else link
+            return await work(bulk)
         except Redirected as error:
             self._note_moved([error], address)
             raise
-        except LinkBroken:
+        except LinkBroken as error:
+            if self.in_bulk and not isinstance(error, NotNow):
+                link.forsake()  # it is to be as broken as its bulk link
             if link.broken:
                 self._links.pop(address, None)
                 self._nodes.failed(address)

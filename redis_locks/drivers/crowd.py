@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from copy import copy
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakSet
@@ -119,13 +120,15 @@ class Crowd:
 class CrowdLink(CallingLink):
     """A link of one thread that waits: it asks over the pool and hears with the crowd."""
 
-    __slots__ = ("__weakref__", "_bell", "_crowd", "_message", "_pool")
+    __slots__ = ("__weakref__", "_bell", "_crowd", "_message", "_pool", "in_bulk")
 
     def __init__(self, crowd: Crowd, pool: Pool) -> None:
         self._crowd = crowd
         self._pool = pool
         self._bell = ThreadBell()
         self._message = b""
+        self.in_bulk = False
+        """Whether it asks over the bulk links of the pool's."""
 
     @property
     def channel(self) -> str:
@@ -154,9 +157,15 @@ class CrowdLink(CallingLink):
     async def _ask(self, question: Callable[[Link], Coroutine[Any, Any, T]]) -> T:
         link = await self._pool.checkout_for_asking()
         try:
-            return await question(link)
+            return await question(await link.bulk() if self.in_bulk else link)
         finally:
             self._pool.checkin(link)
+
+    async def bulk(self) -> CrowdLink:
+        """Return a link that asks over the bulk links of the pool's; see `Link`."""
+        bulk = copy(self)
+        bulk.in_bulk = True
+        return bulk
 
     def listen(self, token: str) -> None:
         """Keep messages for `token` from now on."""

@@ -28,6 +28,7 @@ class Nodes:
     def __init__(self, cluster: ClusterEndpoint, driver_of: Callable[[Endpoint], Driver]) -> None:
         self.description = cluster.description
         self.reply_timeout = cluster.any_node.reply_timeout
+        self.pause_after = cluster.any_node.pause_after
         self.slots = SlotMap(cluster.seeds, cluster.remap)
         self._cluster = cluster
         self._driver_of = driver_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from redis_locks.inspection.snapshots import WaiterInfo, session_of
 from redis_locks.values.keys import validate_name
@@ -27,10 +27,8 @@ def validate_session(session: object) -> str:
     return session_of(text)
 
 
-def validate_tokens(tokens: object) -> Collection[str] | None:
-    """Return the tokens of holds, each once; None if None is given. Raises TypeError or ValueError."""
-    if tokens is None:
-        return None
+def validate_tokens(tokens: object) -> tuple[str, ...]:
+    """Return the tokens of holds, each once; raises TypeError or ValueError."""
     fix = "use .token of `lock(name).holders`"
     each = _each(tokens, "tokens", fix)
     return tuple(dict.fromkeys(_token(token, "each of tokens", fix) for token in each))

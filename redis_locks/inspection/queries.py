@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from redis_locks.connections.backends import Backend
-from redis_locks.connections.questions import Question, ask, async_answer, blocking_answer
+from redis_locks.connections.backends import Backend, Question, async_answer, blocking_answer
 from redis_locks.drivers.base import Driver
 from redis_locks.inspection import replies
 from redis_locks.inspection.parameters import validate_listed
@@ -117,7 +116,7 @@ async def _locks(
         indexed: list[str] = []
         for keys in backend.partitions():
             left = None if limit is None else limit - len(indexed)
-            indexed += await ask(backend, driver, partial(replies.names, keys=keys, most=left))
+            indexed += await backend.ask(driver, partial(replies.names, keys=keys, most=left))
         names = sorted(indexed)
     names = names[:limit]
     found: list[LockInfo] = []
@@ -141,8 +140,7 @@ async def _indexed(backend: Backend, driver: Driver, *, lengths: bool) -> dict[s
     for keys in backend.partitions():
         ends_ms = skip = 0
         while True:
-            part, last = await ask(
-                backend,
+            part, last = await backend.ask(
                 driver,
                 partial(
                     replies.names_part,
@@ -202,7 +200,7 @@ async def _snapshots(
     backend: Backend, driver: Driver, names: Sequence[str], most: int
 ) -> list[Snapshot]:
     locks = [backend.keys(name) for name in names]
-    return await ask(backend, driver, partial(replies.inspect, locks=locks, most=most))
+    return await backend.ask(driver, partial(replies.inspect, locks=locks, most=most))
 
 
 def _in_use(names: Sequence[str], snapshots: Sequence[Snapshot]) -> list[LockInfo]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from redis_locks.connections.backends import Backend
-from redis_locks.connections.questions import async_answer, blocking_answer
+from redis_locks.connections.backends import Backend, async_answer, blocking_answer
 from redis_locks.drivers.base import Driver
 from redis_locks.inspection.parameters import validate_session
 from redis_locks.inspection.queries import read_queues, read_whole

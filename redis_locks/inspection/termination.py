@@ -7,17 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from redis_locks.connections.backends import Backend
-from redis_locks.connections.questions import Question, ask, async_answer, blocking_answer
+from redis_locks.connections.backends import Backend, Question, async_answer, blocking_answer
 from redis_locks.drivers.base import Driver
 from redis_locks.drivers.wire import pack_command
 from redis_locks.exceptions import LockBackendError
+from redis_locks.inspection import replies
 from redis_locks.inspection.parameters import validate_host, validate_tokens, validate_waiter
-from redis_locks.inspection.queries import read_lock
+from redis_locks.inspection.queries import MOST_WAITERS, read_lock
 from redis_locks.inspection.sessions import Parties, read_parties
 from redis_locks.inspection.snapshots import WaiterInfo
 from redis_locks.protocol import store
-from redis_locks.statistics.recording import note_ended
+from redis_locks.statistics.collector import collector
 from redis_locks.values.arguments import flag
 from redis_locks.values.identity import new_token
 from redis_locks.values.keys import Keys, validate_name
@@ -123,24 +123,27 @@ async def adrain(host: str, *, using: str | None = None, dry_run: bool = False) 
 
 
 def _force_release_of(name: str, tokens: Collection[str] | None) -> Question[ForceReleased]:
-    return partial(_force_release, name=validate_name(name), tokens=validate_tokens(tokens))
+    given = None if tokens is None else validate_tokens(tokens)
+    return partial(_force_release, name=validate_name(name), tokens=given)
 
 
 async def _force_release(
     backend: Backend, driver: Driver, *, name: str, tokens: Collection[str] | None
 ) -> ForceReleased:
+    keys = backend.keys(name)
     if tokens is None:
-        info = await read_lock(backend, driver, name=name)
-        tokens = [holder.token for holder in info.holders] if info else []
+        (found,) = await backend.ask(
+            driver, partial(replies.inspect, locks=[keys], most=MOST_WAITERS)
+        )
+        tokens = [token for token, _, _ in found.holders]
     if not tokens:
         return ForceReleased(0, 0)
-    keys = backend.keys(name)
     end = partial(store.force_release, keys=keys, token=new_token(), holds=tuple(tokens))
-    ended, fencing_token = await ask(backend, driver, end)
+    ended, fencing_token = await backend.ask(driver, end)
     if ended:
         await _tell(backend, driver, keys, ended)
     for _ in ended:
-        note_ended(backend.description, name, "force_released", task=driver.suspends)
+        collector.note_ended(backend.description, name, "force_released", task=driver.suspends)
     return ForceReleased(len(ended), fencing_token)
 
 
@@ -151,15 +154,15 @@ async def _tell(backend: Backend, driver: Driver, keys: Keys, tokens: Sequence[s
         for token in tokens
     ]
     with suppress(LockBackendError):
-        await ask(backend, driver, lambda link: link.read(told, keys))
+        await backend.ask(driver, lambda link: link.read(told, keys))
 
 
 async def _cancel(backend: Backend, driver: Driver, *, waiter: WaiterInfo) -> bool:
     keys = backend.keys(waiter.lock)
     end = partial(store.cancel, keys=keys, token=new_token(), waiter=waiter.token)
-    cancelled = await ask(backend, driver, end)
+    cancelled = await backend.ask(driver, end)
     if cancelled:
-        note_ended(backend.description, waiter.lock, "cancelled", task=driver.suspends)
+        collector.note_ended(backend.description, waiter.lock, "cancelled", task=driver.suspends)
     return cancelled
 
 

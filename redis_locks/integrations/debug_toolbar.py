@@ -17,7 +17,7 @@ from debug_toolbar.utils import get_stack_trace, render_stacktrace
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from redis_locks.integrations.places import user_frame
+from redis_locks.integrations.call_site import user_frame
 from redis_locks.integrations.telemetry import hold_key
 from redis_locks.protocol.lock_events import LockEvent
 from redis_locks.signals import LOCK_SIGNALS

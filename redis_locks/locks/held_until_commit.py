@@ -111,7 +111,12 @@ def add(connection: BaseDatabaseWrapper, kept: Kept) -> None:
 def only_of_testcase(connection: BaseDatabaseWrapper) -> bool:
     """Whether no transaction is open but those around a test, which never commit."""
     blocks: list[Any] = connection.atomic_blocks
-    return all(block._from_testcase for block in blocks)  # noqa: SLF001 - as durable blocks do
+    return all(map(is_of_testcase, blocks))
+
+
+def is_of_testcase(block: Any) -> bool:
+    """Whether a test case opened this ``atomic`` block, as Django's durable blocks ask."""
+    return bool(block._from_testcase)  # noqa: SLF001 - Django has no public name
 
 
 def _hooks(connection: BaseDatabaseWrapper) -> list[Any]:
@@ -136,7 +141,7 @@ def _watch(connection: BaseDatabaseWrapper) -> None:
             setattr(connection, name, _Watched(connection, name, original))
 
     blocks: list[Any] = connection.atomic_blocks
-    if blocks and blocks[0]._from_testcase and not isinstance(blocks, _Blocks):  # noqa: SLF001 - as above
+    if blocks and is_of_testcase(blocks[0]) and not isinstance(blocks, _Blocks):
         connection.atomic_blocks = _Blocks(connection, blocks)
 
 

@@ -858,6 +858,8 @@ class Hold:
         released = getattr(self, "_released", True)
         if released or self._lease.ended:  # ended: a release was tried, and said what was wrong
             return
+        if not self._tenure.includes(self):  # it never began: another thread had released the lock
+            return
         if self._pid != identity.process.pid:
             return
         self._lease.leave_line()
@@ -883,7 +885,7 @@ def _asked_for(
     optional_text(label, "label")
     if renew is not UNSET:
         flag(renew, "renew")
-    backend = backend_for(optional_text(using, "using"))
+    backend = backend_for(using)
     return Detached.read(text), backend
 
 

@@ -168,19 +168,26 @@ class Lock:
         """The names of the locks of the set."""
         return self._names
 
+    @property
+    def scope(self) -> Scope:
+        """Until when its holds are kept."""
+        return self._scope
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
 
-    def renamed(self, names: tuple[str, ...], label: str | None) -> Lock:
+    def renamed(
+        self, names: tuple[str, ...], label: str | None, template: str | None = None
+    ) -> Lock:
         """Return a lock that is described as this one, of other valid names, for one call of a function.
 
-        It is not entered as a block.
+        `template` is what the names were made from. It is not entered as a block.
         """
         lock = object.__new__(Lock)
         vars(lock).update(vars(self))
         lock._names = names
         lock._name = names[0] if len(names) == 1 else ", ".join(names)
-        lock._label, lock._plan = label, None
+        lock._label, lock._plan, lock._template = label, None, template
         return lock
 
     def acquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:
@@ -208,6 +215,22 @@ class Lock:
         """
         outcome = await self._acquire_async(self._effective_wait(wait))
         return outcome if isinstance(outcome, Hold) else None
+
+    def acquire_or_raise(self, *, wait: float | Unset | None = UNSET) -> Hold:
+        """Return a hold; like `acquire`, but raises LockNotAvailable or LockTimeout in place of None."""
+        seconds = self._effective_wait(wait)
+        outcome = self._acquire_blocking(seconds)
+        if isinstance(outcome, Hold):
+            return outcome
+        raise not_available(self._name, outcome, seconds)
+
+    async def aacquire_or_raise(self, *, wait: float | Unset | None = UNSET) -> Hold:
+        """Return a hold; like `aacquire`, but raises LockNotAvailable or LockTimeout in place of None."""
+        seconds = self._effective_wait(wait)
+        outcome = await self._acquire_async(seconds)
+        if isinstance(outcome, Hold):
+            return outcome
+        raise not_available(self._name, outcome, seconds)
 
     def hold(self, *, wait: float | Unset | None = UNSET) -> HoldContext:
         """Return a context manager for one `with` or `async with`; see `__enter__`."""
@@ -247,7 +270,7 @@ class Lock:
 
     async def __aenter__(self) -> Hold:
         """Acquire, or raise; see `__enter__`."""
-        hold = await self._aenter(UNSET)
+        hold = await self.aacquire_or_raise()
         return self._blocks.push(await hold.__aenter__())
 
     async def __aexit__(
@@ -473,20 +496,6 @@ class Lock:
         """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
         return self._shown_mode or self._mode
 
-    def _enter(self, wait: float | Unset | None) -> Hold:
-        seconds = self._effective_wait(wait)
-        outcome = self._acquire_blocking(seconds)
-        if isinstance(outcome, Hold):
-            return outcome
-        raise not_available(self._name, outcome, seconds)
-
-    async def _aenter(self, wait: float | Unset | None) -> Hold:
-        seconds = self._effective_wait(wait)
-        outcome = await self._acquire_async(seconds)
-        if isinstance(outcome, Hold):
-            return outcome
-        raise not_available(self._name, outcome, seconds)
-
     def _effective_wait(self, wait: float | Unset | None) -> float | None:
         if wait is not UNSET:
             return bounded(wait_seconds(wait))
@@ -537,7 +546,7 @@ class HoldContext:
         return self._lock
 
     def __enter__(self) -> Hold:
-        self._hold = self._unused()._enter(self._wait)  # noqa: SLF001 - one class in two parts
+        self._hold = self._unused().acquire_or_raise(wait=self._wait)
         return self._hold
 
     def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
@@ -546,7 +555,7 @@ class HoldContext:
             hold.__exit__(None, exc, None)
 
     async def __aenter__(self) -> Hold:
-        hold = await self._unused()._aenter(self._wait)  # noqa: SLF001 - as above
+        hold = await self._unused().aacquire_or_raise(wait=self._wait)
         self._hold = await hold.__aenter__()
         return self._hold
 

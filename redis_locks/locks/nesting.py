@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from redis_locks.connections.backends import Backend
-from redis_locks.drivers.base import Driver
+from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
 from redis_locks.locks.held_until_commit import Taken
 from redis_locks.locks.hold import Hold
@@ -58,9 +59,11 @@ async def reenter(
             await hold._release_surely(driver)  # noqa: SLF001 - async-shaped, as here
             return refused
         if reads:
-            replies, _ = await hold._persist(  # noqa: SLF001
-                driver, lambda link: link.read(reads, its.lease.keys)
-            )
+
+            async def read(link: Link) -> list[Any]:
+                return await (await link.bulk()).read(reads, its.lease.keys)
+
+            replies, _ = await hold._persist(driver, read)  # noqa: SLF001
             hold.read = checked(replies)
     except BaseException:
         await hold._release_surely(driver)  # noqa: SLF001 - async-shaped, as here

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from redis_locks.connections.colocation import require_beside
-from redis_locks.drivers.resp import ErrorReply, Parser
+from redis_locks.drivers.resp import ErrorReply, Parser, as_lists
 from redis_locks.drivers.wire import pack_command
 from redis_locks.values.keys import Keys
 
@@ -146,7 +146,7 @@ def require_slot(commands: Iterable[bytes], keys: Keys) -> None:
 
 
 def checked(replies: list[Any]) -> list[Any]:
-    """Return the replies.
+    """Return the replies; maps, as of HGETALL, are lists of keys and values.
 
     Raises:
         ResponseError: The server refused a command.
@@ -157,4 +157,4 @@ def checked(replies: list[Any]) -> list[Any]:
             from redis.exceptions import ResponseError
 
             raise ResponseError(reply.text)
-    return replies
+    return list(map(as_lists, replies))

@@ -202,16 +202,16 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
             TypeError: An argument has the wrong type.
             ValueError: `limit` is below 1.
         """
-        from redis_locks.optimistic import running  # not above, as in `_run`
+        from redis_locks.optimistic import retries  # not above, as in `_run`
 
-        return running.conflicts(*_checked(using, limit))
+        return retries.conflict_rates(*_checked(using, limit))
 
     @staticmethod
     async def aconflicts(*, using: Using = None, limit: int | None = 100) -> list[ConflictRate]:
         """Return how often attempts at a key met a conflict; see `conflicts`."""
-        from redis_locks.optimistic import running  # not above, as in `_run`
+        from redis_locks.optimistic import retries  # not above, as in `_run`
 
-        return await running.aconflicts(*_checked(using, limit))
+        return await retries.aconflict_rates(*_checked(using, limit))
 
 
 def _checked(using: Using, limit: int | None) -> tuple[Using, int | None]:
@@ -220,12 +220,12 @@ def _checked(using: Using, limit: int | None) -> tuple[Using, int | None]:
 
 def _run(function: Callable[[Any], Any], plan: Plan) -> Any:
     # Not above: it imports redis-py, which Django's start can do without.
-    from redis_locks.optimistic import running
+    from redis_locks.optimistic import retries
 
-    return running.run(function, plan)
+    return retries.run(function, plan)
 
 
 async def _arun(function: Callable[[Any], Any], plan: Plan) -> Any:
-    from redis_locks.optimistic import running  # not above, as in `_run`
+    from redis_locks.optimistic import retries  # not above, as in `_run`
 
-    return await running.arun(function, plan)
+    return await retries.arun(function, plan)

@@ -1,7 +1,7 @@
 """The attempts of one call: watch, read, write; again after a conflict, up to a bound.
 
 Redis answers an EXEC with its results or, if a watched key had changed, with nil: a conflict,
-nothing was applied. If no answer arrives, the call is in doubt; see `doubts`.
+nothing was applied. If no answer arrives, the call is in doubt; see `recovery`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from typing import Any
 from redis import exceptions as redis_errors
 
 from redis_locks.conf.settings import get_settings
+from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable, TooMuchContention
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.optimistic import conflicts
 from redis_locks.optimistic.clients import Using, source_of
-from redis_locks.optimistic.doubts import Done, Doubt
+from redis_locks.optimistic.execution import AsyncExecution, BlockingExecution, Execution
 from redis_locks.optimistic.operations import Operation
 from redis_locks.optimistic.pipelines import BROKEN, Conflict, LinkFailed, require_protection
 from redis_locks.optimistic.plans import Plan
-from redis_locks.optimistic.worlds import World
+from redis_locks.optimistic.recovery import Done, Doubt
 from redis_locks.values.keys import conflicts_key, operation_key
 
 _ELSEWHERE = (
@@ -39,31 +40,52 @@ _LONGEST_PAUSE = 0.25
 _LONGEST_QUEUE = 4.0
 _FIRST_REPAIR = 0.01
 
+_BLOCKING = BlockingExecution()
+_ASYNC = AsyncExecution()
 
-async def transact(world: World, function: Callable[[Any], Any], plan: Plan) -> Any:
-    """Call `function` with a watching pipeline until what it queued is applied; return its value.
+
+def run(function: Callable[[Any], Any], plan: Plan) -> Any:
+    """Call `function` with a watching pipeline until what it queued is applied; return its value. Blocks.
 
     Raises:
         TooMuchContention: Others kept changing what was watched; nothing was applied.
         LockBackendError: Redis did not answer; the text says whether anything may be applied.
     """
-    call = _Call(world, function, plan)
+    return run_blocking(_transact(_BLOCKING, function, plan))
+
+
+async def arun(function: Callable[[Any], Any], plan: Plan) -> Any:
+    """Call `function` with a watching pipeline until what it queued is applied; see `run`."""
+    return await _transact(_ASYNC, function, plan)
+
+
+def conflict_rates(using: Using, limit: int | None) -> list[conflicts.ConflictRate]:
+    """Return the rates of the keys with the most conflicts, highest first. Blocks."""
+    return run_blocking(_conflict_rates(_BLOCKING, using, limit))
+
+
+async def aconflict_rates(using: Using, limit: int | None) -> list[conflicts.ConflictRate]:
+    """Return the rates of the keys with the most conflicts; see `conflict_rates`."""
+    return await _conflict_rates(_ASYNC, using, limit)
+
+
+async def _transact(execution: Execution, function: Callable[[Any], Any], plan: Plan) -> Any:
+    call = _Call(execution, function, plan)
     try:
         return await call.run()
     finally:
         await call.release()
 
 
-async def conflict_rates(
-    world: World, using: Using, limit: int | None
+async def _conflict_rates(
+    execution: Execution, using: Using, limit: int | None
 ) -> list[conflicts.ConflictRate]:
-    """Return the rates of the keys with the most conflicts, highest first."""
     source = source_of(using)
     counters = conflicts_key(get_settings().prefix)
     last = -1 if limit is None else limit - 1
     try:
-        client = await world.client(source, counters)
-        found = await world.settle(client.zrevrange(counters, 0, last, withscores=True))
+        client = await execution.client(source, counters)
+        found = await execution.settle(client.zrevrange(counters, 0, last, withscores=True))
     except BROKEN as error:
         msg = f"{source.description} does not answer: {error}"
         raise LockBackendError(msg) from error
@@ -71,8 +93,8 @@ async def conflict_rates(
 
 
 class _Call:
-    def __init__(self, world: World, function: Callable[[Any], Any], plan: Plan) -> None:
-        self._world = world
+    def __init__(self, execution: Execution, function: Callable[[Any], Any], plan: Plan) -> None:
+        self._execution = execution
         self._function = function
         self._plan = plan
         self._source = source_of(plan.options.using)
@@ -84,7 +106,7 @@ class _Call:
         self._operation = operation
         self._marker = marker
         self._counters = conflicts_key(prefix)
-        self._doubt = Doubt(world, self._source, operation, marker, plan.options.remember)
+        self._doubt = Doubt(execution, self._source, operation, marker, plan.options.remember)
         self._hold: Hold | None = None
         self._made = 0
         self._conflicts = 0
@@ -110,7 +132,7 @@ class _Call:
         if hold is not None:
             # The lock only kept others from trying; what was written is safe without it.
             with suppress(LockError):
-                await self._world.release(hold)
+                await self._execution.release(hold)
 
     async def _may_go_on(self) -> bool:
         """Take the lock if it is time to, else pause; False if the lock is not to be had."""
@@ -121,7 +143,7 @@ class _Call:
             return True
         lock = Lock(wanted, wait=plan.options.wait, using=plan.lock_using, label=plan.label)
         try:
-            self._hold = await self._world.hold(lock)
+            self._hold = await self._execution.hold(lock)
         except LockError as refused:
             self._refused = refused
             return False
@@ -134,15 +156,15 @@ class _Call:
         else:
             # What the others need is about what we needed; a fixed time would fit no network.
             longest = self._lasted * min(doubled, _LONGEST_QUEUE)
-        await self._world.sleep(random.uniform(0, min(longest, _LONGEST_PAUSE)))  # noqa: S311 - jitter
+        await self._execution.sleep(random.uniform(0, min(longest, _LONGEST_PAUSE)))  # noqa: S311 - jitter
 
     async def _attempt(self) -> Done | None:
-        world, started = self._world, monotonic()
+        execution, started = self._execution, monotonic()
         pipe = None
         self._failure = None
         try:
-            client = await world.client(self._source, self._plan.keys[0])
-            pipe = world.pipeline(client)
+            client = await execution.client(self._source, self._plan.keys[0])
+            pipe = execution.pipeline(client)
             return await self._transaction(pipe)
         except Conflict:
             self._conflicts += 1
@@ -151,7 +173,7 @@ class _Call:
         except _ELSEWHERE as error:
             self._failure = error
             with suppress(redis_errors.RedisError):
-                await world.refresh(self._source)
+                await execution.refresh(self._source)
         except Exception:
             # The function fails, or the server refuses: the end, but not over an open question.
             done = await self._doubt.settle() if self._doubt.is_open else None
@@ -160,12 +182,12 @@ class _Call:
             return done
         finally:
             if pipe is not None:
-                await world.close(pipe)
+                await execution.close(pipe)
             self._lasted = monotonic() - started
         return None
 
     async def _transaction(self, pipe: Any) -> Done | None:
-        settle, doubt = self._world.settle, self._doubt
+        settle, doubt = self._execution.settle, self._doubt
         await settle(pipe.watch(*self._plan.keys, self._marker))
         # An id that nobody else can know needs no look, unless an EXEC of ours went unanswered.
         if self._operation.given or doubt.is_open:
@@ -217,10 +239,10 @@ class _Call:
     async def _count_apart(self, attempts: int) -> None:
         # Only statistics: whatever goes wrong here must not hide what became of the transaction.
         with suppress(redis_errors.RedisError, OSError):
-            client = await self._world.client(self._source, self._counters)
+            client = await self._execution.client(self._source, self._counters)
             pipe = client.pipeline(transaction=False)
             self._count(pipe, attempts)
-            await self._world.settle(pipe.execute())
+            await self._execution.settle(pipe.execute())
 
 
 def _times(number: int, what: str) -> str:

@@ -79,6 +79,10 @@ class Tenure:
         """Whether it has that lock of that server, and is to be found there."""
         return self._server is server and name in self.lease.request.names
 
+    def includes(self, hold: object) -> bool:
+        """Whether the hold is one of its open ones."""
+        return id(hold) in self._open
+
     def join(self, hold: object) -> bool:
         """Add a hold; False if the last one has left already, in another thread perhaps."""
         with _mutex:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from redis_locks.rows.blocks import lock_rows
-from redis_locks.rows.locking import LockedRows
+from redis_locks.rows.locked_rows import LockedRows
 from redis_locks.rows.querysets import RedisLockManager, RedisLockQuerySet
 from redis_locks.rows.tables import lock_model
 

@@ -18,7 +18,7 @@ from redis_locks.locks.runtime import Side
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded
 from redis_locks.rows.instances import InstanceSource
-from redis_locks.rows.locking import LockedRows, Locking
+from redis_locks.rows.locked_rows import LockedRows, Locking
 from redis_locks.rows.sources import QuerySource, Source
 from redis_locks.values.arguments import flag
 from redis_locks.values.arguments import limit as most

@@ -37,14 +37,14 @@ def _related(model: type[Model], path: str) -> type[Model]:
     at: type[Model] = model
     for part in path.split("__"):
         try:
-            field = at._meta.get_field(part)  # noqa: SLF001 - public by Django's docs
+            field = at._meta.get_field(part)
         except FieldDoesNotExist:
             field = None
         related: type[Model] | None = getattr(field, "related_model", None)
         if related is None:
             msg = (
-                f"of must name relations of {model._meta.label}, or 'self', not {path!r}; "  # noqa: SLF001 - as above
-                f"{at._meta.label} has {', '.join(_relations(at)) or 'none'}"  # noqa: SLF001 - as above
+                f"of must name relations of {model._meta.label}, or 'self', not {path!r}; "
+                f"{at._meta.label} has {', '.join(_relations(at)) or 'none'}"
             )
             raise ValueError(msg)
         at = related
@@ -52,15 +52,15 @@ def _related(model: type[Model], path: str) -> type[Model]:
 
 
 def _relations(model: type[Model]) -> list[str]:
-    fields = model._meta.get_fields()  # noqa: SLF001 - as above
+    fields = model._meta.get_fields()
     return sorted(field.name for field in fields if isinstance(field.related_model, type))
 
 
 def _with_parents(model: type[Model], prefix: str) -> Iterator[Column]:
     """The model, and those whose tables have a part of its rows."""
-    concrete = model._meta.concrete_model or model  # noqa: SLF001 - as above
+    concrete = model._meta.concrete_model or model
     yield Column(concrete, f"{prefix}pk")
-    for parent in concrete._meta.get_parent_list():  # noqa: SLF001 - as above
-        steps = concrete._meta.get_path_to_parent(parent)  # noqa: SLF001 - as above
+    for parent in concrete._meta.get_parent_list():
+        steps = concrete._meta.get_path_to_parent(parent)
         link = "__".join(step.join_field.name for step in steps)
         yield Column(parent, f"{prefix}{link}__pk")

@@ -9,6 +9,7 @@ from django.db import connections, models, transaction
 
 from redis_locks.exceptions import StaleHold
 from redis_locks.locks.hold import Hold
+from redis_locks.rows.sources import primary_of
 
 M = TypeVar("M", bound=models.Model)
 
@@ -82,14 +83,12 @@ class FencedRows(Generic[M]):
         return await sync_to_async(self.update)(**values)
 
     def _for_write(self) -> models.QuerySet[M]:
-        rows = self._rows.all()
-        rows._for_write = True  # type: ignore[attr-defined]  # noqa: SLF001 - as update() does, so that .db is the primary
-        return rows
+        return self._rows.using(primary_of(self._rows))
 
 
 def owner_of(model: type[models.Model]) -> type[models.Model]:
     """Return the model whose table has the fence: `model` or a parent."""
-    owner: type[models.Model] = model._meta.get_field(FENCE).model  # noqa: SLF001 - public by Django's docs
+    owner: type[models.Model] = model._meta.get_field(FENCE).model
     return owner
 
 
@@ -101,11 +100,11 @@ def _is_one_table(rows: models.QuerySet[Any]) -> bool:
 def _raise_fence(rows: models.QuerySet[Any], token: int) -> int:
     """Write the fencing token with the condition in the UPDATE itself, whatever they are joined with."""
     owner = owner_of(rows.model)
-    key = "pk" if owner is rows.model else owner._meta.pk.name  # noqa: SLF001 - as above
+    key = "pk" if owner is rows.model else owner._meta.pk.name
     keys: Any = rows.order_by().values_list(key, flat=True)
     if not connections[rows.db].features.update_can_self_select:  # MySQL
         keys = list(keys)
-    every = owner._base_manager.using(rows.db)  # noqa: SLF001 - as above
+    every = owner._base_manager.using(rows.db)
     return every.filter(pk__in=keys, fence__lte=token).update(fence=token)
 
 
@@ -138,7 +137,7 @@ class FencedQuerySet(models.QuerySet[M]):
 
 def stale_hold(model: type[models.Model], pk: object, written: int | None, token: int) -> StaleHold:
     """Return the error for a row that was `written` under a later hold; None: it is gone."""
-    label = model._meta.label  # noqa: SLF001 - as above
+    label = model._meta.label
     what = "is gone" if written is None else f"was read or written with fencing token {written}"
     return StaleHold(
         f"{label} {pk!r} {what}, after the hold with fencing token {token} was lost: "

@@ -25,7 +25,7 @@ class InstanceSource(Generic[M]):
         self._of = of or ("self",)
         self.limit = limit
         for instance in instances:
-            if is_null(instance.pk) or instance._state.adding:  # noqa: SLF001 - public by Django's docs
+            if is_null(instance.pk) or instance._state.adding:
                 msg = f"rows must be saved before they are locked, not {instance!r}"
                 raise ValueError(msg)
         databases = {router.db_for_write(type(each), instance=each) for each in instances}
@@ -64,7 +64,7 @@ class InstanceSource(Generic[M]):
         return [Candidate(_key(each), its) for each, its in zip(instances, rows, strict=True)]
 
     def _related(self, kind: type[M], pks: Sequence[Any]) -> list[Candidate]:
-        rows = kind._base_manager.using(self.database).filter(among(pks))  # noqa: SLF001 - public by Django's docs
+        rows = kind._base_manager.using(self.database).filter(among(pks))
         return read_rows(rows, columns_of(kind, self._of))
 
     def _candidate(self, instance: M) -> Candidate:

@@ -19,8 +19,8 @@ class Row(NamedTuple):
 
 def model_lock_name(model: type[Model], database: str) -> str:
     """Return the name of the lock of a model; a proxy has that of the model it stands for."""
-    concrete = model._meta.concrete_model or model  # noqa: SLF001 - public by Django's docs
-    return f"{concrete._meta.label}@{database}"  # noqa: SLF001 - as above
+    concrete = model._meta.concrete_model or model
+    return f"{concrete._meta.label}@{database}"
 
 
 def row_of(model: type[Model], database: str, pk: object) -> Row:
@@ -29,7 +29,7 @@ def row_of(model: type[Model], database: str, pk: object) -> Row:
     Raises:
         ValueError: The name would be too long or have a NUL character.
     """
-    fields: Sequence[Field[object, object]] = model._meta.pk_fields  # noqa: SLF001 - as above
+    fields: Sequence[Field[object, object]] = model._meta.pk_fields
     values = pk if isinstance(pk, tuple) else (pk,)
     texts = [_text(field, value) for field, value in zip(fields, values, strict=True)]
     if len(texts) > 1:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any, NoReturn
 
-from redis_locks.drivers.base import Driver, LinkBroken
+from redis_locks.drivers.base import Driver, Link, LinkBroken
 from redis_locks.exceptions import LockBackendError
 from redis_locks.locks import partitions
 from redis_locks.locks.hold import Hold
@@ -16,12 +16,14 @@ from redis_locks.locks.partitions import SpreadHold
 from redis_locks.locks.runtime import Side
 from redis_locks.protocol import acquire, store
 from redis_locks.protocol.acquire import Won
+from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Granted, Refused, Request
 from redis_locks.rows.names import Row
 from redis_locks.values.keys import MAX_SET, Group
 from redis_locks.values.modes import RowMode
 
-_TRIES = 5
+_PATIENCE = 1.0
+"""Seconds for which free rows are asked for again when connections break."""
 
 
 class RowHold(Hold):
@@ -140,28 +142,23 @@ class RowSet(Lock):
 async def _take(
     driver: Driver, request: Request, groups: Sequence[Sequence[int]], most: int
 ) -> tuple[Won | None, list[int]]:
-    failure: LinkBroken | None = None
     sent = 0.0
+
+    async def take(link: Link) -> tuple[Granted | None, list[int]]:
+        nonlocal sent
+        first, sent = not sent, monotonic()
+        return await store.take(link, request, groups, most, first=first)
+
     try:
-        for _ in range(_TRIES):
-            try:
-                link = await driver.checkout()
-                first, sent = not sent, monotonic()
-                try:
-                    granted, found = await store.take(link, request, groups, most, first=first)
-                finally:
-                    driver.checkin(link)
-            except LinkBroken as error:
-                failure = error
-                driver.drop_idle()
-                continue
-            return _won(granted, sent, request), found
-        msg = f"{driver.description} does not answer: {failure}"
-        raise LockBackendError(msg) from failure
-    except BaseException:
+        (granted, found), _ = await persist(driver, take, monotonic() + _PATIENCE)
+    except BaseException as error:
         if sent:
             await acquire.take_back(driver, request)
-        raise
+        if not isinstance(error, LinkBroken):
+            raise
+        msg = f"{driver.description} does not answer: {error}"
+        raise LockBackendError(msg) from error
+    return _won(granted, sent, request), found
 
 
 def _won(granted: Granted | None, sent: float, request: Request) -> Won | None:

@@ -73,9 +73,7 @@ class QuerySource(Generic[M]):
                 f"{rows.model.__name__}.objects.filter(pk__in=rows.values('pk')) instead"
             )
             raise ValueError(msg)
-        rows = rows.all()
-        rows._for_write = True  # type: ignore[attr-defined]  # noqa: SLF001 - so that .db is the primary
-        self.database = rows.db
+        self.database = primary_of(rows)
         rows = rows.using(self.database)
         start, end = rows.query.low_mark, rows.query.high_mark
         if rows.query.is_sliced and (limit is not None or (skip_locked and start)):
@@ -111,6 +109,11 @@ class QuerySource(Generic[M]):
 
     def _read(self, rows: QuerySet[M]) -> list[Candidate]:
         return read_rows(rows, self._columns)
+
+
+def primary_of(rows: QuerySet[Any]) -> str:
+    """Return the alias of the database to which the rows are written."""
+    return rows.select_for_update().db
 
 
 def read_rows(rows: QuerySet[Any], columns: Sequence[Column]) -> list[Candidate]:

@@ -13,6 +13,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from redis_locks.locks.held_until_commit import is_of_testcase
+
 FIX = 'set DATABASES[{alias!r}]["OPTIONS"]["transaction_mode"] = "IMMEDIATE"'
 
 
@@ -31,7 +33,7 @@ def require_lock_at_begin(alias: str) -> None:
     if not (connection.in_atomic_block and begins_without_lock(connection)):
         return
     blocks: list[Any] = connection.atomic_blocks
-    if any(block._from_testcase for block in blocks):  # noqa: SLF001 - as durable blocks do
+    if any(map(is_of_testcase, blocks)):
         return
     msg = (
         f"rows cannot be locked inside atomic() on the SQLite database {alias!r}: its transactions "

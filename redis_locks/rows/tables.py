@@ -73,4 +73,4 @@ class lock_model(Lock):  # noqa: N801 - used as a block, so it reads like a func
 
 def _has_table(model: object) -> bool:
     is_model = isinstance(model, type) and issubclass(model, Model)
-    return is_model and not model._meta.abstract  # type: ignore[attr-defined]  # noqa: SLF001 - public by Django's docs
+    return is_model and not model._meta.abstract  # type: ignore[attr-defined]

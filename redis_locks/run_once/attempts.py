@@ -1,4 +1,4 @@
-"""`Attempt`: the hold of whoever is at a job, and the way to say how it went."""
+"""`Attempt`: the hold of whoever is at a job. It ends with one verdict, which its release writes down."""
 
 from __future__ import annotations
 
@@ -7,20 +7,59 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from redis_locks.exceptions import LockNotHeld
-from redis_locks.run_once.endings import HoldWithVerdict
+from redis_locks.conf.settings import Unset
+from redis_locks.connections.backends import Backend
+from redis_locks.drivers.base import Driver, Link
+from redis_locks.exceptions import LockError, LockNotHeld
+from redis_locks.locks.hold import Hold
+from redis_locks.protocol.ownership import Tenure
+from redis_locks.protocol.store import Request
+from redis_locks.run_once import records, scripts
+from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
+from redis_locks.run_once.terms import Terms
 from redis_locks.run_once.verdicts import Verdict
 
 _current: ContextVar[Attempt] = ContextVar("redis_locks_attempt")
 
 
-class Attempt(HoldWithVerdict):
+class Attempt(Hold):
     """One attempt at a job. A `Hold` that ends with a verdict: `done` or `fail`.
 
     Released without one, it counts as an attempt that died: another takes over at once.
     """
 
-    __slots__ = ()
+    __slots__ = ("_events", "_failure", "_request", "_terms", "_verdict", "number")
+
+    def __init__(
+        self,
+        backend: Backend,
+        tenure: Tenure,
+        begun: records.Begun,
+        request: Request,
+        terms: Terms,
+        events: RunEvents,
+    ) -> None:
+        super().__init__(backend, tenure)
+        tenure.begin(self)
+        self.number = begun.attempt
+        """Which attempt at the job this is, from 1."""
+        self._request = request
+        self._terms = terms
+        self._events = events
+        self._verdict: Verdict | None = None
+        self._failure: LockError | None = None
+
+    _simple = False
+
+    @property
+    def max_attempts(self) -> int:
+        """How many attempts there are."""
+        return self._terms.max_attempts
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no other attempt follows should this one fail."""
+        return self.number >= self._terms.max_attempts
 
     @staticmethod
     def current() -> Attempt:
@@ -84,3 +123,91 @@ class Attempt(HoldWithVerdict):
         """Record that this attempt failed; see `fail`."""
         self.conclude(Verdict.failed(error))
         await self.arelease()
+
+    async def leave(self, error: BaseException | None) -> None:
+        """End the attempt at the end of a `with` block that ended with `error`."""
+        if self._concludes(error):
+            await super().leave(error)
+
+    async def aleave(self, error: BaseException | None) -> None:
+        """End the attempt at the end of an `async with` block that ended with `error`."""
+        if self._concludes(error):
+            await super().aleave(error)
+
+    def conclude(self, verdict: Verdict) -> None:
+        """Let the hold end with `verdict`. Raises LockNotHeld if it has ended."""
+        self._require_held()
+        self._verdict = verdict
+
+    def _concludes(self, error: BaseException | None) -> bool:
+        """Pass a verdict if there is none; False if the end of the attempt has failed already."""
+        if self._failure is not None and error is self._failure:
+            return False
+        if self._verdict is None:
+            self._verdict = self._done(None) if error is None else Verdict.failed(error)
+        return True
+
+    def _done(self, result: Any) -> Verdict:
+        return Verdict.done(self.name, result, stores=self._terms.store_result)
+
+    async def _end(self, link: Link) -> bool:
+        verdict = self._verdict
+        if verdict is None or self._lease.lost:
+            return await super()._end(link)
+        held = await records.finish(
+            link,
+            verdict.script,
+            self._request,
+            self.number,
+            self._terms.kept_ms,
+            verdict.outcome,
+        )
+        if not held and verdict.script is scripts.DONE:
+            # No echo of a lost reply, unlike a plain release: a repeated DONE finds itself.
+            self._lease.lost = True
+            raise self._lost()
+        return held
+
+    async def _commit(self, driver: Driver, pipe: Any) -> None:  # noqa: ARG002 - refused
+        msg = f"an attempt at job {self.name!r} ends with done() or fail(), not with commit()"
+        raise TypeError(msg)
+
+    async def _detach(self, driver: Driver, lease: float | Unset) -> str:  # noqa: ARG002 - refused
+        msg = f"an attempt at job {self.name!r} cannot be given away; end it with done() or fail()"
+        raise TypeError(msg)
+
+    async def _downgrade(self, driver: Driver) -> None:  # noqa: ARG002 - refused
+        msg = f"an attempt at job {self.name!r} cannot be shared; end it with done() or fail()"
+        raise TypeError(msg)
+
+    async def _release_surely(self, driver: Driver) -> None:
+        if self._released:
+            return
+        task = driver is not self._backend.driver
+        try:
+            await super()._release_surely(driver)
+        except LockError as error:
+            if self._failure is None:
+                self._failure = error
+                await self._tell("error", task=task, error=error)
+            raise
+        except BaseException:
+            if self._released:
+                await self._tell_verdict(task=task)
+            raise
+        await self._tell_verdict(task=task)
+
+    async def _tell_verdict(self, *, task: bool) -> None:
+        verdict = self._verdict
+        if verdict is None:
+            return
+        if verdict.script is scripts.DONE:
+            await self._tell("done", task=task)
+            return
+        await self._tell("error", task=task, error=verdict.error)
+        if self.is_last:
+            await self._tell("exhausted", task=task, last_error=verdict.outcome)
+
+    async def _tell(self, kind: Kind, *, task: bool, **details: Any) -> None:
+        event = RunEvent(self.name, self.number, self.max_attempts, self.fencing_token, **details)
+        await tell(self._events, kind, event, task=task)

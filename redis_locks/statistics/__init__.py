@@ -1,7 +1,7 @@
 """How often each lock was acquired, contended and lost, how long waits and holds were.
 
 Counted in each process, sent to the server every few seconds, and kept there for a day; switched
-off by ``REDIS_LOCKS["STATISTICS"]``. What is sent has bounds: see `counting` and the scripts.
+off by ``REDIS_LOCKS["STATISTICS"]``. What is sent has bounds: see `collector` and the scripts.
 Each function blocks, and has a twin for async code whose name begins with "a".
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from redis_locks.statistics.reading import (
+    from redis_locks.statistics.history import (
         Event,
         LockStatistics,
         Moment,
@@ -40,6 +40,6 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    from redis_locks.statistics import reading
+    from redis_locks.statistics import history
 
-    return getattr(reading, name)
+    return getattr(history, name)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis_locks.drivers.base import Arg, Call, Link
 from redis_locks.scripts import Script
 from redis_locks.statistics import scripts
-from redis_locks.statistics.counting import Tally
 from redis_locks.values.keys import Keys
 from redis_locks.values.text import shorten
 
@@ -21,6 +20,19 @@ _CHUNK = 1000
 """How many arguments one script call gets, so that none keeps the server for long."""
 
 _LONGEST = 300
+
+
+class Note(NamedTuple):
+    """Something that happened to a lock, for its page. Times are on ``time.monotonic()``."""
+
+    at: float
+    kind: str
+    who: object
+    """Shown as text, which is made when it is sent."""
+    seconds: float = 0.0
+    """How long the wait or the hold was that ended with it."""
+    fencing_token: int = 0
+    detail: str = ""
 
 
 class Bucket(NamedTuple):
@@ -38,13 +50,21 @@ class Noted(NamedTuple):
     text: str
 
 
-async def add(backend: Backend, tally: Tally) -> None:
-    """Add what was counted and noted to what the server has; once, whatever fails."""
+async def add(
+    backend: Backend, figures: Mapping[str, int], notes: Iterable[tuple[str, Note, bool]]
+) -> None:
+    """Add figures and notes to what the server has; once, whatever fails.
+
+    Args:
+        backend: The server.
+        figures: What to add to each figure, "METRIC NAME".
+        notes: Locks and what happened to them, and whether that is one of the frequent kinds.
+    """
     keys = backend.partitions()[0]
-    figures: list[Arg] = [part for pair in tally.figures().items() for part in pair]
-    notes: list[Arg] = []
+    counted: list[Arg] = [part for pair in figures.items() for part in pair]
+    noted: list[Arg] = []
     now = monotonic()
-    for name, note, frequent in tally.notes():
+    for name, note, frequent in notes:
         words = {
             "kind": note.kind,
             "who": shorten(str(note.who or ""), _LONGEST),
@@ -53,11 +73,11 @@ async def add(backend: Backend, tally: Tally) -> None:
             "detail": shorten(note.detail, _LONGEST),
         }
         age_ms = round((now - note.at) * 1000)
-        notes += [name, int(frequent), age_ms, json.dumps(words, separators=(",", ":"))]
+        noted += [name, int(frequent), age_ms, json.dumps(words, separators=(",", ":"))]
     link = await backend.driver.checkout()
     try:
-        await _send(link, scripts.ADD, keys, figures)
-        await _send(link, scripts.NOTE, keys, notes)
+        await _send(link, scripts.ADD, keys, counted)
+        await _send(link, scripts.NOTE, keys, noted)
     finally:
         backend.driver.checkin(link)
 

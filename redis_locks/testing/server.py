@@ -96,7 +96,7 @@ class EmbeddedServer:
             start_new_session=True,
         )
         self._starter = os.getpid()
-        _running.add(self)
+        _watchdogs.add(self._watchdog)
         try:
             self._take_over(self._read_reply())
         except BaseException:
@@ -110,7 +110,7 @@ class EmbeddedServer:
         self._url = self._pid = None
         if watchdog is None:
             return
-        _running.discard(self)
+        _watchdogs.discard(watchdog)
         _close_pipes(watchdog)
         if self._starter == os.getpid():
             watchdog.wait()
@@ -228,7 +228,8 @@ def _find_bundled_binary() -> Path | None:
         return None
 
 
-_running: weakref.WeakSet[EmbeddedServer] = weakref.WeakSet()
+_watchdogs: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
+"""Those of the servers that this process, or its parent, has started and not stopped."""
 
 
 def _close_pipes(watchdog: subprocess.Popen[bytes]) -> None:
@@ -239,9 +240,8 @@ def _close_pipes(watchdog: subprocess.Popen[bytes]) -> None:
 
 def _let_go_after_fork() -> None:
     """Close the pipe's copy in a forked child, which would otherwise keep the server alive after its parent."""
-    for server in list(_running):
-        if server._watchdog is not None:  # noqa: SLF001
-            _close_pipes(server._watchdog)  # noqa: SLF001
+    for watchdog in list(_watchdogs):
+        _close_pipes(watchdog)
 
 
 os.register_at_fork(after_in_child=_let_go_after_fork)

@@ -229,6 +229,10 @@ class _Memory:
     async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:  # noqa: ARG002 - as `Link`
         return [None for _ in reads]
 
+    async def bulk(self) -> _Memory:
+        """Return itself: no reply here is large."""
+        return self
+
     def listen(self, token: str) -> None:
         pass
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import os
 import secrets
@@ -19,7 +20,7 @@ from typing import Final
 
 from asgiref.sync import SyncToAsync
 
-from redis_locks.values.claims import Claim, write_who
+from redis_locks.values.claims import Claim, Who, write_who
 from redis_locks.values.local_locks import Held
 
 LISTENER = 11
@@ -162,6 +163,12 @@ def unconfirmed() -> str:
     return " ".join(process.unconfirmed)
 
 
+def who(label: str | None, *, task: bool) -> Who:
+    """Return who asks, for people: host, pid, thread or task, and what it runs."""
+    unit = task_unit() if task else f"thread {threading.current_thread().name}"
+    return Who(socket.gethostname(), process.pid, unit, label or _command())
+
+
 def whoami(label: str | None, *, task: bool) -> str:
     """Return text that tells people who asks: host, pid, thread or task, and what it runs."""
     unit = task_unit() if task else f"thread {threading.current_thread().name}"
@@ -201,7 +208,8 @@ def describe_holder(claim: str) -> str | None:
 
 def caller() -> str:
     """Return the line of code, outside of this package, that led here."""
-    frame = sys._getframe()  # noqa: SLF001 - as logging does it
+    frame = inspect.currentframe()
+    assert frame is not None  # noqa: S101 - CPython has frames
     while frame.f_back is not None and _is_machinery(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -6,6 +6,7 @@ import ast
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -58,6 +59,108 @@ def repeated_names() -> list[str]:
     return [
         f"{name}: {', '.join(places[name])}" for name in sorted(places) if len(places[name]) > 1
     ]
+
+
+Graph = dict[str, set[str]]
+"""What imports what."""
+
+
+def rooms() -> list[str]:
+    """Return the rooms of the house: the packages and modules that lie directly in the package."""
+    return sorted(_room_graph())
+
+
+def floors() -> list[str]:
+    """Return the floors of the house, from the ground: each room stands above all that it imports."""
+    graph = _room_graph()
+    heights = {room: _height(room, graph, ()) for room in graph}
+    return [
+        f"{floor}: {', '.join(sorted(room for room in graph if heights[room] == floor))}"
+        for floor in range(1, max(heights.values()) + 1)
+    ]
+
+
+def imports_back_up() -> list[str]:
+    """Return the imports between rooms that import each other, directly or through others."""
+    graph = _room_graph()
+    return [
+        f"{room} -> {other}"
+        for room in sorted(graph)
+        for other in sorted(graph[room])
+        if room in _reached(other, graph)
+    ]
+
+
+def circles() -> list[str]:
+    """Return the groups of files that import each other, directly or through others."""
+    graph = _file_graph()
+    reached = {file: _reached(file, graph) for file in graph}
+    found = {
+        tuple(sorted(other for other in reached[file] if file in reached[other]))
+        for file in graph
+        if file in reached[file]
+    }
+    return [", ".join(circle) for circle in sorted(found)]
+
+
+def _height(room: str, graph: Graph, above: tuple[str, ...]) -> int:
+    below = graph[room].difference(above)  # else a circle would have no ground
+    return 1 + max((_height(other, graph, (*above, room)) for other in below), default=0)
+
+
+def _reached(start: str, graph: Graph) -> set[str]:
+    """Return all that `start` imports, directly or through others."""
+    found: set[str] = set()
+    ahead = [start]
+    while ahead:
+        new = graph[ahead.pop()] - found
+        found |= new
+        ahead += new
+    return found
+
+
+def _room_graph() -> Graph:
+    graph: Graph = {}
+    for file, imported in _file_graph().items():
+        room = _room(file)
+        graph.setdefault(room, set()).update(
+            other for each in imported if (other := _room(each)) != room
+        )
+    return graph
+
+
+def _room(file: str) -> str:
+    return file.partition("/")[0]
+
+
+@cache
+def _file_graph() -> Graph:
+    """Return which file imports which others, inside functions and for types, too."""
+    by_module = {_module(path): _named(path) for path in _files()}
+    return {
+        _named(path): {
+            by_module[module]
+            for module in _imported(ast.parse(path.read_text(encoding="utf-8")), set(by_module))
+            if by_module[module] != _named(path)
+        }
+        for path in _files()
+    }
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _imported(tree: ast.Module, modules: set[str]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from modules.intersection(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                yield from modules.intersection(
+                    [submodule if submodule in modules else str(node.module)]
+                )
 
 
 class _Class(NamedTuple):

@@ -66,8 +66,11 @@ NOT_PUBLIC: Final = frozenset(
         "Hold.leave",
         "Hold.parts",
         "Hold.try_upgrade",
+        "Lock.aacquire_or_raise",
+        "Lock.acquire_or_raise",
         "Lock.guard",
         "Lock.renamed",
+        "Lock.scope",
         "LockedRows.__init__",
         "RedisLockQuerySet.__init__",
     ]

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from redis_locks.benchmark.measuring import client_pool
+from redis_locks.benchmark.measurement import client_pool
 from redis_locks.benchmark.pool import WorkerPool
 
 

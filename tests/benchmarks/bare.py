@@ -14,8 +14,8 @@ from itertools import count
 from typing import Any, Final, cast
 
 from redis_locks.benchmark import worker
+from redis_locks.benchmark.conditions import LEASE, Take, one_server
 from redis_locks.benchmark.subjects import SUBJECTS, Subject
-from redis_locks.benchmark.taking import LEASE, Take, one_server
 from redis_locks.drivers.wire import pack_command
 
 KEY: Final = "bare"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from redis_locks.benchmark import measuring
+from redis_locks.benchmark import measurement
 from redis_locks.benchmark.subjects import OURS
 from redis_locks.benchmark.worker import Job
 from redis_locks.connections.backends import backend_for
@@ -33,8 +33,8 @@ def opened(place: Place) -> Iterator[Measure]:
             raise RuntimeError(f"{held} locks are held instead of {count}.")
 
     def measure(subject: str) -> Figures:
-        measuring.prepare(place.pool, [Job(OURS, urls[subject], place.seconds)])
-        (report,) = measuring.run(place.pool, place.seconds)
+        measurement.prepare(place.pool, [Job(OURS, urls[subject], place.seconds)])
+        (report,) = measurement.run(place.pool, place.seconds)
         return {RATE: len(report.waits_us) / place.seconds, HELD: counts[subject]}
 
     yield measure

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 
-from redis_locks.benchmark import measuring
+from redis_locks.benchmark import measurement
 from redis_locks.benchmark.figures import WorkerReport, jain_index, percentile
 from redis_locks.benchmark.pool import Workers
 from redis_locks.benchmark.subjects import NAME, OURS, SLEEPLESS, SUBJECTS
@@ -53,7 +53,7 @@ def call_out(
     with server.client() as client:
         client.flushall()
     names = [f"{NAME}:{number}" if own else None for number in range(clients)]
-    measuring.prepare(pool, [Job(subject, server.url, seconds, name, hold) for name in names])
+    measurement.prepare(pool, [Job(subject, server.url, seconds, name, hold) for name in names])
 
 
 def opener(
@@ -71,7 +71,7 @@ def opener(
                 call_out(
                     place.server, pool, clients, keys[label], place.seconds, own=own, hold=hold
                 )
-                found = figures(measuring.run(pool, place.seconds), place.seconds)
+                found = figures(measurement.run(pool, place.seconds), place.seconds)
                 if hold:
                     return found
                 return {name: figure for name, figure in found.items() if name != USED}

@@ -19,7 +19,7 @@ from django.test import override_settings
 
 from redis_locks.benchmark.figures import jain_index
 from redis_locks.benchmark.pool import WorkerPool
-from redis_locks.benchmark.serving import serve
+from redis_locks.benchmark.worker_loop import serve
 from tests.benchmarks.contests import COMPARED, JAIN, RATE
 from tests.benchmarks.sections import Figures, Measure, Place, Section, Wanted, ratio
 

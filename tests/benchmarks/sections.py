@@ -9,7 +9,7 @@ from functools import cached_property
 from statistics import median
 from typing import NamedTuple
 
-from redis_locks.benchmark.measuring import client_pool
+from redis_locks.benchmark.measurement import client_pool
 from redis_locks.benchmark.pool import WorkerPool
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks import quiet

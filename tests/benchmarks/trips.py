@@ -17,7 +17,7 @@ import redis
 
 from demo_project.bank.compare.measuring import RoundTrips
 from redis_locks import Lock
-from redis_locks.benchmark import measuring
+from redis_locks.benchmark import measurement
 from redis_locks.benchmark.pool import WorkerPool
 from redis_locks.benchmark.subjects import OURS, SUBJECTS, our_keys
 from redis_locks.protocol.acquire import SILENCE
@@ -54,7 +54,7 @@ def opened(place: Place) -> Iterator[Measure]:
     """Measure how often processes ask the server."""
     with (
         mock.patch.dict(os.environ, {"DJANGO_SETTINGS_MODULE": "tests.settings"}),
-        measuring.client_pool(CLIENTS) as pool,
+        measurement.client_pool(CLIENTS) as pool,
         place.server.client() as client,
     ):
 
@@ -65,7 +65,7 @@ def opened(place: Place) -> Iterator[Measure]:
             if hold >= YOUNG:
                 # What a process does once for all its holds that last is no part of a cycle.
                 call_out(place.server, pool, clients, OURS, MOMENT, hold=LASTING)
-                measuring.run(pool, MOMENT)
+                measurement.run(pool, MOMENT)
             # A lock that is held for long is held by each at least three times.
             seconds = max(place.seconds, 3 * clients * hold)
             call_out(place.server, pool, clients, OURS, seconds, hold=hold)
@@ -79,7 +79,7 @@ def cycling(pool: WorkerPool, client: redis.Redis, seconds: float) -> Figures:
     before = _scripts_called(client)
     count = RoundTrips(client)
     count.start()
-    acquires = sum(len(report.waits_us) for report in measuring.run(pool, seconds))
+    acquires = sum(len(report.waits_us) for report in measurement.run(pool, seconds))
     trips = count.stop()
     called = _scripts_called(client) - before
     return {TRIPS: nan if trips is None else trips / acquires, SCRIPTS: called / acquires}
@@ -93,7 +93,7 @@ def waiting(
     call_out(server, pool, CLIENTS, OURS, MOMENT)
     with ThreadPoolExecutor(1) as executor:
         with Lock(name, using=server.url, lease=60):
-            ran = executor.submit(measuring.run, pool, MOMENT)
+            ran = executor.submit(measurement.run, pool, MOMENT)
             until(lambda: len(stored.line(client, our_keys(name).lock)) == CLIENTS)
             sleep(2 * SILENCE)  # who asked silently asks once more, and waits from then on
             before = _scripts_called(client)

@@ -10,7 +10,7 @@ import pytest
 import redis
 from redis.exceptions import LockError
 
-from redis_locks.compat import waiting
+from redis_locks.compat import waiters
 from tests.compat.conftest import Observer
 from tests.compat.worlds import CompatAsync, CompatBlocking, World
 from tests.support.world import PATIENCE, Threads, until
@@ -21,8 +21,8 @@ GIVEN = "given"
 @pytest.fixture
 def never_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiters that only listen: what they notice, they were told."""
-    monkeypatch.setattr(waiting, "_SHORTEST_POLL", PATIENCE)
-    monkeypatch.setattr(waiting, "POLL", PATIENCE)
+    monkeypatch.setattr(waiters, "_SHORTEST_POLL", PATIENCE)
+    monkeypatch.setattr(waiters, "POLL", PATIENCE)
 
 
 @pytest.mark.usefixtures("never_asks")
@@ -132,7 +132,7 @@ def test_after_a_release_nothing_is_sent_and_nothing_is_left(
     second.release()
     before = server_side.calls()
     with pytest.raises(AssertionError):  # three polls' time
-        until(lambda: before != server_side.calls(), within=3 * waiting.POLL)
+        until(lambda: before != server_side.calls(), within=3 * waiters.POLL)
     assert set() == server_side.keys()
 
 

@@ -14,7 +14,7 @@ from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.exceptions import ResponseError
 from redis.sentinel import Sentinel
 
-from redis_locks.compat import AsyncLock, Lock, waiting, wakeups
+from redis_locks.compat import AsyncLock, Lock, waiters, wakeups
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import OURS, CompatBlocking, World, auntil
@@ -132,4 +132,4 @@ def test_locks_need_no_django_settings(redis_server: EmbeddedServer, name: str) 
 
 
 def test_the_first_waiter_s_poll_leaves_time_for_its_round_trip() -> None:
-    assert waiting.POLL < 0.1
+    assert waiters.POLL < 0.1

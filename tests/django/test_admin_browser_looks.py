@@ -9,7 +9,7 @@ import pytest
 from django.test import override_settings
 
 from redis_locks import Lock
-from redis_locks.statistics.flushing import flusher
+from redis_locks.statistics.collector import collector
 from redis_locks.testing.server import EmbeddedServer
 from tests.browsing import MARKS, serious
 from tests.django.admin_browsing import LOCKS, Visit, browser, hire, server, site, visit
@@ -98,7 +98,7 @@ def count(server: EmbeddedServer, name: str) -> None:
         lock = Lock(f"{name}:counted" + ":1234567890" * 20, wait=0)
         with lock:
             assert in_thread(lock.acquire) is None
-        flusher.flush()
+        collector.flush()
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280, 1920])

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from redis_locks import Lock, LockLost, inspection, statistics
 from redis_locks.statistics import LockStatistics
-from redis_locks.statistics.flushing import flusher
+from redis_locks.statistics.collector import collector
 from tests.django.admin_pages import HOSTILE, page_of, staff, text_of
 from tests.django.command_calls import fails, run
 from tests.elsewhere import in_thread
@@ -31,7 +31,7 @@ def used(counted: None) -> None:
     """A contended lock and a quiet one were used."""
     with held("busy"), held("quiet"):
         assert in_thread(Lock("busy", wait=0.05).acquire) is None
-    flusher.flush()
+    collector.flush()
 
 
 def row(name: str = "a", **changes: int) -> LockStatistics:
@@ -183,7 +183,7 @@ def test_without_the_server_the_page_says_so(viewer: Client) -> None:
 def test_a_lock_s_page_shows_what_happened_to_it(viewer: Client) -> None:
     with pytest.raises(LockLost), Lock("a", renew=False, label="nightly report"):
         inspection.force_release("a")
-    flusher.flush()
+    collector.flush()
     html = text_of(viewer, page_of("a"))
     events = html[html.index("Recent events") :]
     order = [events.index(f">{kind}<") for kind in ("Lost", "Force-released", "Acquired")]
@@ -196,7 +196,7 @@ def test_a_lock_s_page_shows_what_happened_to_it(viewer: Client) -> None:
 def test_hostile_names_are_text(viewer: Client, odd: str) -> None:
     with held(odd, label=odd):
         pass
-    flusher.flush()
+    collector.flush()
     for url in (reverse(STATS), page_of(odd)):
         html = text_of(viewer, url)
         assert "<script>alert" not in html

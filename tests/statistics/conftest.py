@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 from django.test import override_settings
 
-from redis_locks.statistics.flushing import flusher
+from redis_locks.statistics.collector import collector
 
 
 @pytest.fixture
 def counted(name: str) -> Iterator[None]:
     """Statistics are on, those of this test apart, and sent when the test asks for it."""
-    flusher.flush()
+    collector.flush()
     with override_settings(REDIS_LOCKS={"PREFIX": name}):
         yield
-        flusher.flush()
+        collector.flush()

@@ -15,8 +15,8 @@ import redis
 from django.test import override_settings
 
 from redis_locks import Lock, LockBackendError, LockLost, inspection, statistics
-from redis_locks.statistics import LockStatistics, flushing, storage
-from redis_locks.statistics.flushing import Flusher, flusher
+from redis_locks.statistics import LockStatistics, storage
+from redis_locks.statistics.collector import BATCH, Collector, collector
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import in_thread
 from tests.signals.conftest import deadlocked
@@ -33,13 +33,13 @@ pytestmark = pytest.mark.usefixtures("counted")
 
 
 def figures(name: str = "a") -> LockStatistics:
-    flusher.flush()
+    collector.flush()
     (found,) = [lock for lock in statistics.read().locks if lock.name == name]
     return found
 
 
 def kinds(name: str = "a") -> list[str]:
-    flusher.flush()
+    collector.flush()
     return [event.kind for event in statistics.events(name)]
 
 
@@ -123,14 +123,14 @@ def test_a_deadlock_is_counted_where_it_was_found(name: str) -> None:
     settings = {"PREFIX": name, "DEADLOCK_TIMEOUT": 0.1}
     with override_settings(REDIS_LOCKS=settings):
         deadlocked("x")
-        flusher.flush()
+        collector.flush()
         assert 1 == sum(lock.deadlocks for lock in statistics.read().locks)
 
 
 def test_switched_off_nothing_is_counted_or_noted(name: str) -> None:
     with override_settings(REDIS_LOCKS={"PREFIX": name, "STATISTICS": False}), held("a"):
         inspection.force_release("a")
-    flusher.flush()
+    collector.flush()
     assert () == statistics.read().locks
     assert [] == statistics.events("a")
 
@@ -138,7 +138,7 @@ def test_switched_off_nothing_is_counted_or_noted(name: str) -> None:
 def test_the_most_contended_come_first_and_a_day_has_what_an_hour_has() -> None:
     with held("quiet"), held("busy"):
         in_thread(Lock("busy", wait=0).acquire)
-    flusher.flush()
+    collector.flush()
     hour, day = statistics.read("hour"), statistics.read("day")
     assert ["busy", "quiet"] == [lock.name for lock in hour.locks]
     assert hour.locks == day.locks
@@ -186,8 +186,8 @@ def test_what_cannot_be_sent_is_forgotten_and_fails_nobody(
         with Lock("a"):
             pass
         private_server.stop()
-        flusher.flush()
-        assert {} == flusher._tallies
+        collector.flush()
+        assert {} == collector._tallies
 
 
 def test_nobody_waits_while_statistics_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_nobody_waits_while_statistics_are_sent(monkeypatch: pytest.MonkeyPatch)
     with Lock("a"):
         pass
     monkeypatch.setattr(storage, "add", slow)
-    sender = threading.Thread(target=flusher.flush)
+    sender = threading.Thread(target=collector.flush)
     sender.start()
     assert sending.wait(30)
     with Lock("a"):  # would hang
@@ -215,8 +215,8 @@ def test_nobody_waits_while_statistics_are_sent(monkeypatch: pytest.MonkeyPatch)
 def test_a_thread_sends_by_itself_and_ends_when_there_is_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(flushing, "INTERVAL", 0.01)
-    own = Flusher()
+    monkeypatch.setattr("redis_locks.statistics.collector.INTERVAL", 0.01)
+    own = Collector()
     server = backend_for(None).description
     for count in (1, 2):
         Teller(own).count("acquired", ("a",), server, 0.0)
@@ -226,10 +226,10 @@ def test_a_thread_sends_by_itself_and_ends_when_there_is_no_more(
 
 
 def test_much_is_counted_before_the_memory_fills() -> None:
-    own = Flusher()
+    own = Collector()
     for _ in range(1000):
         Teller(own).count("acquired", ("a",), "nowhere", 0.0)
-    assert len(own.pending) < flushing.BATCH
+    assert len(own.pending) < BATCH
     assert own._tallies["nowhere"].figures()["a a"] == 1000 - len(own.pending)
 
 
@@ -238,8 +238,8 @@ def test_a_child_does_not_send_what_its_parent_counted() -> None:
         pass
     child = os.fork()
     if not child:
-        empty = not flusher._tallies and flusher._thread is None
-        flusher.flush()
+        empty = not collector._tallies and collector._thread is None
+        collector.flush()
         os._exit(0 if empty else 1)
     assert 0 == os.waitpid(child, 0)[1]
     assert 1 == figures().acquired

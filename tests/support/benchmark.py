@@ -5,7 +5,7 @@ from __future__ import annotations
 from redis_locks.benchmark import book_locks, subjects
 from redis_locks.benchmark.book_locks import lua_lock, setnx_lock
 from redis_locks.benchmark.figures import Figures, compare, jain_index, percentile
-from redis_locks.benchmark.measuring import client_pool
+from redis_locks.benchmark.measurement import client_pool
 from redis_locks.benchmark.pool import WorkerError, WorkerPool
 from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, USUAL, our_keys
 from redis_locks.benchmark.worker import Job

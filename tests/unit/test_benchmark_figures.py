@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from redis_locks.benchmark.figures import BOOK, Figures, WorkerReport, compare, summarise
-from redis_locks.benchmark.measuring import sent
+from redis_locks.benchmark.measurement import sent
 from redis_locks.benchmark.subjects import OURS
 from redis_locks.testing.server import EmbeddedServer
 

@@ -6,6 +6,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
+import redis
+import redis.asyncio
 from django.test import override_settings
 
 from redis_locks import key_beside, scripts
@@ -94,6 +96,14 @@ def test_the_url_names_some_nodes(url: str, seeds: list[Any], encrypted: bool) -
         assert ("me", "pass@word") == (node.kwargs["username"], node.kwargs["password"])
     if "timeout" in url:
         assert 2 == node.reply_timeout
+
+
+def test_nodes_are_reached_over_tls_by_threads_and_tasks_whatever_the_client() -> None:
+    client = redis.asyncio.RedisCluster(host="h", ssl=True, ssl_check_hostname=False)
+    node = ClusterEndpoint.from_client(client).node(A)
+    assert (redis.SSLConnection, redis.asyncio.SSLConnection) == tuple(
+        type(each) for each in (node.blocking_connection(), node.async_connection())
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 
 from redis_locks import LockNotAvailable
 from redis_locks.benchmark.figures import BOOK_SECONDS, ORIGINAL, Turn, compare, counts
-from redis_locks.benchmark.measuring import KeysInTheWay, measure
-from redis_locks.benchmark.measuring import Plan as Benchmark
+from redis_locks.benchmark.measurement import KeysInTheWay, measure
+from redis_locks.benchmark.measurement import Plan as Benchmark
 from redis_locks.benchmark.subjects import OURS, SUBJECTS
 
 LOCKS = (ORIGINAL, "lua", OURS)

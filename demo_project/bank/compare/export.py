@@ -22,7 +22,7 @@ class SupportsWrite(Protocol):
 
 _FIELDS = [
     field.name
-    for field in Measurement._meta.concrete_fields  # noqa: SLF001 - documented
+    for field in Measurement._meta.concrete_fields
     if field.name not in {"id", "comparison"}
 ]
 

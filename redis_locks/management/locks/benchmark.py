@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from redis_locks.benchmark.figures import BOOK_SECONDS, Comparison, Figures, Turn, compare, counts
-from redis_locks.benchmark.measuring import KeysInTheWay, Plan, measure
+from redis_locks.benchmark.measurement import KeysInTheWay, Plan, measure
 from redis_locks.benchmark.pool import WorkerError
 from redis_locks.benchmark.subjects import SUBJECTS, USUAL
 from redis_locks.connections.backends import backend_for

@@ -12,7 +12,7 @@ from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.locks.hold import Hold
 from redis_locks.management.locks.child import Child, Signals
 from redis_locks.management.locks.console import LOST, UNREACHABLE, Console
-from redis_locks.management.locks.starting import add_job_arguments, begin, beginning_of
+from redis_locks.management.locks.run_hold import add_job_arguments, begin, beginning_of
 from redis_locks.management.locks.verb import Verb, seconds
 from redis_locks.run_once import Attempt
 from redis_locks.values.text import printable

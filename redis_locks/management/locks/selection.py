@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 
 from django.core.management.base import CommandParser
 
-from redis_locks.inspection import LockInfo, listing
-from redis_locks.inspection.listing import Search, held_for
+from redis_locks.inspection import LockInfo, filters
+from redis_locks.inspection.filters import Search, held_for
 from redis_locks.management.locks.verb import count, seconds
 
 
@@ -17,7 +17,7 @@ class Selection:
     """Filters, which must all match, an order, and the most locks to show; None: any, all.
 
     `older` is in seconds: only locks that one holder has held for longer. `sort` is one of the
-    orders of a listing.
+    orders of a search.
     """
 
     pattern: str | None = None
@@ -29,7 +29,7 @@ class Selection:
 
     def search(self, using: str | None) -> Search:
         """Look for the locks that match; the limit is not applied."""
-        return listing.search(self, order=self.sort, using=using)
+        return filters.search(self, order=self.sort, using=using)
 
     @property
     def needs_details(self) -> bool:
@@ -59,7 +59,7 @@ def add_arguments(parser: CommandParser, *, sort: str) -> None:
     parser.add_argument("--contended", action="store_true", help="only locks with waiters")
     parser.add_argument(
         "--sort",
-        choices=listing.ORDERS,
+        choices=filters.ORDERS,
         default=sort,
         help="by name, longest held, least lease left, or longest queue; default: %(default)s",
     )

@@ -16,7 +16,7 @@ from redis_locks.management.locks.report import FOR_PROGRAMS, Report
 from redis_locks.management.locks.table import aligned, taken
 from redis_locks.management.locks.verb import Verb, count
 from redis_locks.statistics import LockStatistics
-from redis_locks.statistics.orders import ORDERS, ordered
+from redis_locks.statistics.history import ORDERS, ordered
 from redis_locks.values.text import latency, printable
 
 _COLUMNS = tuple(field.name for field in fields(LockStatistics))

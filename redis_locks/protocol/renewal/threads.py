@@ -40,10 +40,10 @@ class ThreadRenewer:
 
     def __init__(self, driver: EarDriver) -> None:
         self._driver = driver
-        self._reset()
+        self.reset()
         _THREAD_RENEWERS.add(self)
 
-    def _reset(self) -> None:
+    def reset(self) -> None:
         """Start empty; after a fork the holds and the thread are the parent's."""
         self._registry = Registry(self._tell_lost)
         self.discard = self._registry.discard
@@ -170,7 +170,7 @@ _THREAD_RENEWERS: weakref.WeakSet[ThreadRenewer] = weakref.WeakSet()
 
 def _after_fork() -> None:
     for renewer in _THREAD_RENEWERS:
-        renewer._reset()  # noqa: SLF001 - same module
+        renewer.reset()
 
 
 os.register_at_fork(after_in_child=_after_fork)

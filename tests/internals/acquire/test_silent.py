@@ -32,7 +32,7 @@ from tests.internals.acquire.waiting_cases import (
     told_to_look,
 )
 from tests.internals.acquire.ways import Case, OneWay, Seen
-from tests.support.world import keys_of
+from tests.support.world import PATIENCE, keys_of
 
 
 class AnyKeys(frozenset[bytes]):
@@ -141,6 +141,9 @@ def test_asked_silently_it_comes_to_the_same_end(
     monkeypatch.setattr(acquire, "LEAST_LEASE_MS", 0)
     # Long enough that a busy machine answers within it: else it asks once more, aloud.
     monkeypatch.setattr(acquire, "SILENCE", 0.5 if case in ALONE else 2.0)
+    if case in ALONE:
+        # However late a busy machine tells of a broken connection: nobody has waited.
+        monkeypatch.setattr(acquire, "_DEAD", PATIENCE)
     always = property(lambda link: AnyKeys() if is_so(link) else None, lambda *_: None)
     with patch.object(BlockingLink, "quick_keys", always):
         silently = one_way(case)

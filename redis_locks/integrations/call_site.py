@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 from functools import lru_cache
 from types import FrameType
 
@@ -14,7 +14,8 @@ def user_frame() -> tuple[FrameType, int]:
 
     Without such a frame, as in a thread of our own, it is the outermost one.
     """
-    frame, depth = sys._getframe(1), 0  # noqa: SLF001 - as logging does it
+    frame, depth = inspect.currentframe(), -1
+    assert frame is not None  # noqa: S101 - CPython has frames
     while frame.f_back is not None and _is_machinery(frame.f_globals.get("__name__", "")):
         frame, depth = frame.f_back, depth + 1
     return frame, depth

@@ -12,7 +12,7 @@ from asgiref.sync import iscoroutinefunction
 
 from redis_locks.decorators.calls import for_calls_of, signature_of
 from redis_locks.exceptions import AlreadyDone, LockNotAvailable
-from redis_locks.run_once.acquiring import Job
+from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.events import RunEvents
 from redis_locks.run_once.terms import Terms
 

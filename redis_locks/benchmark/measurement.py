@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 
 import redis
 
+from redis_locks.benchmark.conditions import WAIT, one_server
 from redis_locks.benchmark.figures import Figures, Turn, WorkerReport, summarise
 from redis_locks.benchmark.pool import WorkerPool, Workers
 from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, Subject
-from redis_locks.benchmark.taking import WAIT, one_server
 from redis_locks.benchmark.worker import Job
 from redis_locks.connections.backends import backend_for
 from redis_locks.exceptions import LockBackendError

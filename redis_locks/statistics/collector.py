@@ -1,7 +1,8 @@
-"""Count in memory, and send it from a thread of its own: no lock ever waits for the statistics.
+"""Count what happens to locks, in memory, and send it from a thread of its own: no lock waits for it.
 
-What was counted is sent once. If that fails, or the process is killed, it is gone: figures may
-be too low by what the last seconds brought, but nothing is counted twice.
+`events.dispatch` tells the collector what happens; `inspection` tells it what operators end. What was
+counted is sent once. If that fails, or the process is killed, it is gone: figures may be too low by
+what the last seconds brought, but nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from time import monotonic
+from typing import Final
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import run_blocking
+from redis_locks.events import dispatch
+from redis_locks.events.dispatch import FREQUENT
 from redis_locks.protocol.lock_events import Kind, LockEvent
 from redis_locks.statistics import storage
-from redis_locks.statistics.counting import Note, Tally
-from redis_locks.statistics.histogram import bucket_of
+from redis_locks.statistics.histogram import LAST, bucket_of
+from redis_locks.statistics.storage import Note
+from redis_locks.values import identity
 
 logger = logging.getLogger("redis_locks")
 
@@ -34,14 +39,113 @@ _NOT_COUNTED = frozenset({"waiting", "detached", "adopted"})
 LAST_CHANCE = 1.0
 """Seconds that the end of a process waits for that, at most."""
 
+MOST_NAMES_KEPT = 2000
+"""How many names are counted one by one; what the others did is summed up."""
 
-class Flusher:
+MOST_NAMES_SENT = 100
+"""How many of them are sent as they are: those with most contention."""
+
+BENCHMARK: Final = "redis_locks:benchmark"
+"""The start of the names of locks that `locks benchmark` takes: of these nothing is sent."""
+
+REST: Final = ""
+"""The name under which the others are summed up; no lock has it."""
+
+METRICS: Final[Mapping[Kind, str]] = {
+    "acquired": "a",
+    "contended": "c",
+    "timed_out": "t",
+    "lost": "l",
+    "deadlock": "d",
+}
+WAITS: Final = tuple(f"w{bucket}" for bucket in range(LAST + 1))
+HOLDS: Final = tuple(f"h{bucket}" for bucket in range(LAST + 1))
+
+_ENDS = frozenset({"released", "lost"})
+_FREQUENT_KEPT, _NOTABLE_KEPT = 5, 20
+
+
+class Tally:
+    """Counts by name and metric, and the latest notes of each name. Not thread-safe."""
+
+    __slots__ = ("_counts", "_notes")
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[str, int]] = {}
+        self._notes: dict[str, tuple[deque[Note], deque[Note]]] = {}
+
+    def count(self, kind: Kind, names: tuple[str, ...], bucket: int | None, times: int = 1) -> None:
+        """Count what has happened to locks.
+
+        `bucket` is that of how long the wait or the hold was that ended with it; None if there was none.
+        """
+        metric, spent = METRICS.get(kind), ""
+        if kind in _ENDS:
+            spent = HOLDS[bucket or 0]
+        elif bucket is not None:
+            spent = WAITS[bucket]
+        for name in names:
+            counts = self._counts.get(name)
+            if counts is None:
+                counts = self._begin(name)
+            if metric:
+                counts[metric] = counts.get(metric, 0) + times
+            if spent:
+                counts[spent] = counts.get(spent, 0) + times
+
+    def note(self, name: str, note: Note) -> bool:
+        """Keep a note among the latest of its name, unless there are too many names.
+
+        Return whether there are as many of the frequent kinds as are kept.
+        """
+        kept = self._notes.get(name)
+        if kept is None:
+            if len(self._notes) >= MOST_NAMES_KEPT:
+                return False
+            kept = self._notes[name] = deque(maxlen=_FREQUENT_KEPT), deque(maxlen=_NOTABLE_KEPT)
+        kept[note.kind not in FREQUENT].append(note)
+        return len(kept[0]) == _FREQUENT_KEPT
+
+    def _begin(self, name: str) -> dict[str, int]:
+        if len(self._counts) >= MOST_NAMES_KEPT:
+            name = REST
+        return self._counts.setdefault(name, {})
+
+    def figures(self) -> dict[str, int]:
+        """Return what to add to each figure, "METRIC NAME"; the less contended names summed up."""
+        figures: dict[str, int] = {}
+        for place, name in enumerate(self._ranked(self._counts)):
+            sent = name if place < MOST_NAMES_SENT else REST
+            for metric, count in self._counts[name].items():
+                figure = f"{metric} {sent}"
+                figures[figure] = figures.get(figure, 0) + count
+        return figures
+
+    def notes(self) -> Iterator[tuple[str, Note, bool]]:
+        """Yield names and notes, each name's oldest first, and whether it is one of the frequent kinds."""
+        for name in self._ranked(self._notes)[:MOST_NAMES_SENT]:
+            for kept in self._notes[name]:
+                for note in kept:
+                    yield name, note, note.kind in FREQUENT
+
+    def _ranked(self, names: Iterable[str]) -> list[str]:
+        """Return the names of which anything is sent, the most contended first."""
+        return sorted((name for name in names if not name.startswith(BENCHMARK)), key=self._rank)
+
+    def _rank(self, name: str) -> tuple[int, int]:
+        counts = self._counts.get(name, {})
+        acquired = counts.get("a", 0)
+        troubles = sum(counts.get(metric, 0) for metric in METRICS.values()) - acquired
+        return -troubles, -acquired
+
+
+class Collector:
     """The tallies of this process, by server, and the thread that sends them while there are any."""
 
     def __init__(self) -> None:
-        self._reset()
+        self.reset()
 
-    def _reset(self) -> None:
+    def reset(self) -> None:
         """Start empty: after a fork, what was counted is the parent's to send, as is the thread."""
         # Re-entrant: a finalizer or a signal handler may release a lock in the middle of this.
         self._guard = threading.RLock()
@@ -95,6 +199,19 @@ class Flusher:
                 if tally.note(name, note):
                     self.full.add((server, name))
 
+    def note_ended(self, server: str, name: str, kind: str, *, task: bool) -> None:
+        """Note that this thread, or the running task, ended a hold or a wait of somebody else.
+
+        Args:
+            server: The description of the server.
+            name: The lock.
+            kind: "force_released" or "cancelled".
+            task: Whether to note the running task, if there is one.
+        """
+        if get_settings().statistics:
+            note = Note(monotonic(), kind, identity.who(None, task=task))
+            self.note(server, [name], note)
+
     def _tally(self, server: str) -> Tally:
         tally = self._tallies.get(server)
         if tally is None:
@@ -136,7 +253,7 @@ class Flusher:
             if backend is None:  # the settings have changed meanwhile
                 continue
             try:
-                run_blocking(storage.add(backend, tally))
+                run_blocking(storage.add(backend, tally.figures(), tally.notes()))
             except Exception:  # whatever is wrong, those who use the locks are told by them
                 logger.debug("The statistics of %s could not be sent", server, exc_info=True)
 
@@ -149,6 +266,11 @@ class Flusher:
             thread.join(LAST_CHANCE)
 
 
-flusher = Flusher()
-os.register_at_fork(after_in_child=flusher._reset)  # noqa: SLF001 - one module
-atexit.register(flusher.end)
+collector = Collector()
+os.register_at_fork(after_in_child=collector.reset)
+atexit.register(collector.end)
+
+
+def start() -> None:
+    """Have what is told in this process counted, from the first call on."""
+    dispatch.teller.statistics = collector

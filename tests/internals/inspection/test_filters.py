@@ -16,8 +16,8 @@ from django.urls import reverse
 
 from redis_locks import inspection
 from redis_locks.connections.backends import backend_for
-from redis_locks.inspection import listing, queries
-from redis_locks.inspection.listing import Filter, page, search
+from redis_locks.inspection import filters, queries
+from redis_locks.inspection.filters import Filter, page, search
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.parties import ask, held, waited_for
 
@@ -108,7 +108,7 @@ def test_without_locks_there_is_one_empty_page() -> None:
 
 
 def test_pages_follow_each_other_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "PAGE_SIZE", 2)
+    monkeypatch.setattr(filters, "PAGE_SIZE", 2)
     with all_held(*"ecbda"):
         pages = [page(number) for number in (1, 2, 3)]
     assert [["a", "b"], ["c", "d"], ["e"]] == [[lock.name for lock in p.locks] for p in pages]
@@ -119,7 +119,7 @@ def test_pages_follow_each_other_by_name(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_page_out_of_range_is_the_nearest_one(
     asked: int, got: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "PAGE_SIZE", 2)
+    monkeypatch.setattr(filters, "PAGE_SIZE", 2)
     with all_held(*"abc"):
         assert got == page(asked).number
 
@@ -178,7 +178,7 @@ def test_an_unknown_order_is_refused() -> None:
 
 
 def test_too_many_locks_to_look_at_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MOST_SEARCHED", 2)
+    monkeypatch.setattr(filters, "MOST_SEARCHED", 2)
     with all_held(*"abcd"):
         searched = page(order="held")
         assert (2, 2) == (searched.found, searched.left_out)
@@ -253,4 +253,4 @@ def look_at_many(client: redis.Redis) -> None:
     started = computed(client)
     searched = page(matching=Filter(held_for=3600))
     assert computed(client) - started < 2
-    assert (0, MANY - listing.MOST_SEARCHED) == (searched.found, searched.left_out)
+    assert (0, MANY - filters.MOST_SEARCHED) == (searched.found, searched.left_out)

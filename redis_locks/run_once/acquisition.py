@@ -1,30 +1,39 @@
-"""Acquire an attempt at a job, or raise why there is none for this worker."""
+"""`Job`: how a worker acquires an attempt at a job, or learns why there is none for it.
+
+One round trip begins an attempt. Behind somebody else's attempt, the worker waits in the queue of the job's lock.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine
+from math import inf
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
 
-from redis_locks.conf.settings import UNSET, Unset
-from redis_locks.drivers.base import run_blocking
-from redis_locks.exceptions import (
-    AlreadyDone,
-    AttemptsExhausted,
-    LockBackendError,
-)
+from redis_locks.conf.settings import UNSET, Unset, get_settings
+from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable, run_blocking
+from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockBackendError
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.runtime import Side
 from redis_locks.protocol import acquire, lock_events
+from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.leases import Lease, tell_acquired, tell_released
+from redis_locks.protocol.ownership import Tenure
+from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused, Request
-from redis_locks.run_once import scripts
+from redis_locks.run_once import records, scripts
 from redis_locks.run_once.attempts import Attempt
-from redis_locks.run_once.beginning import Started, begin, look
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
-from redis_locks.run_once.records import Done, Exhausted, Locked
+from redis_locks.run_once.records import Begun, Done, Exhausted, Failed, Locked
 from redis_locks.run_once.status import RunStatus, status_of
 from redis_locks.run_once.terms import Terms
 from redis_locks.values.identity import describe_holder, new_token, whoami
+
+T = TypeVar("T")
+
+_SNAG = 0.25
+"""Seconds within which a refused connection may be a passing one; after that, say so at once."""
 
 
 class Job(NamedTuple):
@@ -115,11 +124,10 @@ class Job(NamedTuple):
             side.renewer.add(lease)
             if lock_events.counted("acquired", request, side.driver, started.waited):
                 await tell_acquired(side.driver, lease, wait=wait, waited=started.waited)
-            attempt = Attempt(
-                side.backend, lease, begun, side.renewer, request, self.terms, self.events
-            )
+            tenure = Tenure(lease, side.renewer)
+            attempt = Attempt(side.backend, tenure, begun, request, self.terms, self.events)
             # No acquire is to find it, but it may be waited for in a deadlock.
-            side.session.held.add(attempt._tenure)  # noqa: SLF001 - one package
+            side.session.held.add(tenure)
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
             if begun.attempt > 1:
                 last_error = begun.last_error or None
@@ -153,3 +161,94 @@ class Job(NamedTuple):
 
 def _refused(locked: Locked) -> Refused:
     return Refused(locked.at_ms, locked.ends_ms, locked.claim)
+
+
+class Started(NamedTuple):
+    """An attempt, when its lease ends on this process's monotonic clock, and the seconds in the queue."""
+
+    begun: Begun
+    deadline: float
+    waited: float = 0.0
+
+
+async def begin(
+    driver: Driver,
+    request: Request,
+    terms: Terms,
+    wait: float | None,
+    on_locked: Callable[[Locked], Awaitable[None]],
+) -> Started | Locked | Done | Exhausted:
+    """Begin an attempt, waiting up to `wait` seconds (0: not at all, None: for ever).
+
+    `on_locked` is called once, before the wait, when somebody else holds the lock. Whatever
+    goes wrong, cancellation included, leaves neither hold nor queue entry behind, or raises
+    `LockBackendError`; then the lease ends what is there. An attempt that was begun counts.
+    """
+    asked = monotonic()
+    until = inf if wait is None else asked + wait
+    try:
+        outcome, sent = await _begin(driver, request, terms, until)
+        queued = isinstance(outcome, Locked)
+        if isinstance(outcome, Locked):
+            await on_locked(outcome)
+        while isinstance(outcome, Locked):
+            left = until - monotonic()
+            if left <= 0:
+                break
+            granted = await acquire.acquire(
+                driver, request, None if wait is None else left, get_settings().deadlock_timeout
+            )
+            if not isinstance(granted, Won):
+                # Time is up. A stopped process at the head of the queue may hide what is known.
+                known = await look(driver, request)
+                return _at_last(known, outcome, terms)
+            outcome, sent = await _begin(driver, request, terms, until)
+        if isinstance(outcome, Begun):
+            deadline = sent + request.lease_ms / 1000
+            return Started(outcome, deadline, monotonic() - asked if queued else 0.0)
+    except BaseException as error:
+        # Unless there is nobody to give anything back to.
+        if not isinstance(error.__cause__, Unreachable):
+            await acquire.take_back(driver, request, in_bulk=True)
+        raise
+    return outcome
+
+
+def _at_last(
+    known: Locked | Done | Failed, locked: Locked, terms: Terms
+) -> Locked | Done | Exhausted:
+    if not isinstance(known, Failed):
+        return known
+    return Exhausted(*known) if known.attempt >= terms.max_attempts else locked
+
+
+async def look(driver: Driver, request: Request) -> Locked | Done | Failed:
+    """Return what is known of the job; `Locked` is the attempt under way."""
+    known, _ = await _persist(driver, lambda link: records.status(link, request))
+    return known
+
+
+async def _begin(
+    driver: Driver, request: Request, terms: Terms, until: float
+) -> tuple[Begun | Locked | Done | Exhausted, float]:
+    return await _persist(driver, lambda link: records.begin(link, request, terms), until)
+
+
+async def _persist(
+    driver: Driver, action: Callable[[Link], Coroutine[Any, Any, T]], until: float = 0.0
+) -> tuple[T, float]:
+    """Run `action`, again on a new link if one breaks; return its reply and when it was sent."""
+    sent = 0.0
+
+    async def timed(link: Link) -> T:
+        nonlocal sent
+        sent = monotonic()
+        return await action(await link.bulk())  # the result of a job may be large
+
+    snag = monotonic() + _SNAG
+    try:
+        reply, _ = await persist(driver, timed, max(until, snag), unreachable_until=snag)
+    except LinkBroken as error:
+        msg = f"{driver.description} does not answer: {error}"
+        raise LockBackendError(msg) from error
+    return reply, sent

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from asgiref.sync import sync_to_async
 from django.db.models import Model
 
+from redis_locks.exceptions import LockError
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.runtime import Side
 from redis_locks.locks.scope import Scope, Transaction
 from redis_locks.protocol.store import Refused
-from redis_locks.rows.earlier import Earlier
 from redis_locks.rows.names import Row
+from redis_locks.rows.reentrancy import Earlier
 from redis_locks.rows.sets import RowSet, fitting, rows_in
 from redis_locks.rows.sources import Candidate, Source
 from redis_locks.rows.sqlite import require_lock_at_begin
-from redis_locks.rows.steps import let_go, read
 from redis_locks.values import modes
 
 M = TypeVar("M", bound=Model)
+T = TypeVar("T")
 
 
 class LockedRows(list[M]):
@@ -81,7 +83,7 @@ class Locking(Generic[M]):
         until = None if wait is None else monotonic() + wait
         transaction = self._transaction(side)
         seen: set[Any] = set()
-        while candidates := await read(side, self._candidates, seen):
+        while candidates := await _read(side, self._candidates, seen):
             earlier = Earlier(side, transaction, self.mode)
             hold: Hold | None = None
             try:
@@ -91,9 +93,9 @@ class Locking(Generic[M]):
                 if found:
                     return _done(earlier, locked, found)
             except BaseException as error:
-                await let_go(side, [hold, *earlier.nested], error)
+                await _let_go(side, [hold, *earlier.nested], error)
                 raise
-            await let_go(side, [hold, *earlier.nested])
+            await _let_go(side, [hold, *earlier.nested])
             if self.skip_locked:
                 seen.update(each.pk for each in locked.candidates or candidates)
         return LockedRows()
@@ -140,7 +142,7 @@ class Locking(Generic[M]):
         """Return the rows as they are now; none if a lock for one of them is missing."""
         if not locked:
             return []
-        found, now = await read(side, self.source.fetch, locked)
+        found, now = await _read(side, self.source.fetch, locked)
         had = {row for candidate in locked for row in candidate.rows}
         return found if all(had.issuperset(candidate.rows) for candidate in now) else []
 
@@ -152,3 +154,24 @@ def _done(earlier: Earlier, locked: _Locked, found: list[M]) -> LockedRows[M]:
     rows.holds = tuple(hold for hold in (locked.hold, *earlier.used()) if hold is not None)
     rows.hold = max(rows.holds, key=lambda hold: hold.fencing_token, default=None)
     return rows
+
+
+async def _read(side: Side, work: Callable[..., T], *args: Any) -> T:
+    """Run what asks the database."""
+    return await sync_to_async(work)(*args) if side.task else work(*args)
+
+
+async def _let_go(
+    side: Side, holds: Iterable[Hold | None], error: BaseException | None = None
+) -> None:
+    """Release all at the end of a block that ended with `error`; raises the first LockError."""
+    failure: LockError | None = None
+    for hold in holds:
+        if hold is None:
+            continue
+        try:
+            await (hold.aleave(error) if side.task else hold.leave(error))
+        except LockError as its:
+            failure = failure or its
+    if failure is not None:
+        raise failure

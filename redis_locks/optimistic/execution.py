@@ -1,4 +1,7 @@
-"""What differs between blocking and async: how to get a client, call, sleep and lock."""
+"""Blocking and async execution of transactions: how each gets a client, calls it, sleeps and locks.
+
+`retries` and `recovery` are written once, as coroutines, over an `Execution`.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,14 @@ from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
-from redis_locks.conf.settings import UNSET
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.optimistic.clients import Source, refresh_in_thread
 from redis_locks.optimistic.pipelines import AsyncWatchingPipeline, WatchingPipeline
 
 
-class World(Protocol):
-    """The blocking world's methods never suspend."""
+class Execution(Protocol):
+    """How a transaction runs. The methods of `BlockingExecution` never suspend."""
 
     async def client(self, source: Source, key: str) -> Any:
         """Return a client of the server that has the key."""
@@ -26,7 +28,7 @@ class World(Protocol):
         """Return a pipeline, which takes a connection of its own at its first command."""
 
     async def settle(self, answer: Any) -> Any:
-        """Return what a method of client, pipeline or user has answered, awaited if need be."""
+        """Return the answer of the client, the pipeline or the user's function, awaited if need be."""
 
     async def close(self, pipe: Any) -> None:
         """Give the pipeline's connection back; close it if a reply may still be under way."""
@@ -44,19 +46,19 @@ class World(Protocol):
         """Release. Raises LockError."""
 
 
-class Blocking:
-    """Threads."""
+class BlockingExecution:
+    """Runs transactions in the caller's thread."""
 
     async def client(self, source: Source, key: str) -> Any:
-        """See `World`."""
+        """See `Execution`."""
         return source.blocking(key)
 
     def pipeline(self, client: Any) -> Any:
-        """See `World`."""
+        """See `Execution`."""
         return WatchingPipeline(client.connection_pool, client.response_callbacks, True, None)  # noqa: FBT003
 
     async def settle(self, answer: Any) -> Any:
-        """See `World`."""
+        """See `Execution`."""
         if isawaitable(answer):
             getattr(answer, "close", lambda: None)()
             msg = (
@@ -66,7 +68,7 @@ class Blocking:
         return answer
 
     async def close(self, pipe: Any) -> None:
-        """See `World`."""
+        """See `Execution`."""
         try:
             pipe.reset()
         except (RedisError, OSError):
@@ -74,39 +76,39 @@ class Blocking:
             pipe.reset()
 
     async def refresh(self, source: Source) -> None:
-        """See `World`."""
+        """See `Execution`."""
         source.refresh()
 
     async def sleep(self, seconds: float) -> None:
-        """See `World`."""
-        time.sleep(seconds)  # noqa: ASYNC251 - blocking is this world's job
+        """See `Execution`."""
+        time.sleep(seconds)  # noqa: ASYNC251 - it is meant to block
 
     async def hold(self, lock: Lock) -> Hold:
-        """See `World`."""
-        return lock._enter(UNSET)  # noqa: SLF001 - what raises, and is no block
+        """See `Execution`."""
+        return lock.acquire_or_raise()
 
     async def release(self, hold: Hold) -> None:
-        """See `World`."""
+        """See `Execution`."""
         hold.release()
 
 
-class Asynchronous:
-    """Tasks."""
+class AsyncExecution:
+    """Runs transactions in the running task."""
 
     async def client(self, source: Source, key: str) -> Any:
-        """See `World`."""
+        """See `Execution`."""
         return await source.of_loop(key)
 
     def pipeline(self, client: Any) -> Any:
-        """See `World`."""
+        """See `Execution`."""
         return AsyncWatchingPipeline(client.connection_pool, client.response_callbacks, True, None)  # noqa: FBT003
 
     async def settle(self, answer: Any) -> Any:
-        """See `World`."""
+        """See `Execution`."""
         return await answer if isawaitable(answer) else answer
 
     async def close(self, pipe: Any) -> None:
-        """See `World`."""
+        """See `Execution`."""
         try:
             await pipe.reset()
         except (RedisError, OSError):
@@ -114,18 +116,18 @@ class Asynchronous:
             await pipe.reset()
 
     async def refresh(self, source: Source) -> None:
-        """See `World`."""
+        """See `Execution`."""
         await refresh_in_thread(source)
 
     async def sleep(self, seconds: float) -> None:
-        """See `World`."""
+        """See `Execution`."""
         await asyncio.sleep(seconds)
 
     async def hold(self, lock: Lock) -> Hold:
-        """See `World`."""
+        """See `Execution`."""
         # Not as a block, which would be cancelled with the loss of the lock.
-        return await lock._aenter(UNSET)  # noqa: SLF001 - what raises, and is no block
+        return await lock.aacquire_or_raise()
 
     async def release(self, hold: Hold) -> None:
-        """See `World`."""
+        """See `Execution`."""
         await hold.arelease()

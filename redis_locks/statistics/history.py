@@ -1,19 +1,18 @@
-"""What was counted, as frozen rows."""
+"""What was counted and noted, read back as frozen rows, and the orders in which they are shown."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Final, Literal
 
-from redis_locks.connections.backends import Backend
-from redis_locks.connections.questions import ask, async_answer, blocking_answer
+from redis_locks.connections.backends import Backend, async_answer, blocking_answer
 from redis_locks.drivers.base import Driver
 from redis_locks.statistics import storage
-from redis_locks.statistics.counting import METRICS, REST
+from redis_locks.statistics.collector import METRICS, REST
 from redis_locks.statistics.histogram import quantile
 from redis_locks.statistics.storage import Bucket
 from redis_locks.values.keys import validate_name
@@ -102,6 +101,24 @@ class Event:
     detail: str
 
 
+ORDERS: Final[Mapping[str, Callable[[LockStatistics], Any]]] = {
+    "contended": lambda row: -row.contended,
+    "acquired": lambda row: -row.acquired,
+    "timeouts": lambda row: -row.timed_out,
+    "lost": lambda row: -row.lost,
+    "deadlocks": lambda row: -row.deadlocks,
+    "wait": lambda row: -(row.wait_p99 or 0),
+    "hold": lambda row: -(row.hold_p99 or 0),
+    "name": lambda row: row.name,
+}
+
+
+def ordered(rows: Iterable[LockStatistics], order: str) -> list[LockStatistics]:
+    """Return the rows in one of `ORDERS`."""
+    # Sorting is stable, and they come most contended first.
+    return sorted(rows, key=ORDERS[order])
+
+
 def read(period: Period = "hour", *, using: str | None = None) -> Statistics:
     """Return what all processes counted in the last hour or day; blocks for two round trips.
 
@@ -150,7 +167,7 @@ async def _read(backend: Backend, driver: Driver, *, period: Period) -> Statisti
     seconds, count = PERIODS[period]
     keys = backend.partitions()[0]
     asked = partial(storage.buckets, keys=keys, seconds=seconds, count=count)
-    found = await ask(backend, driver, asked)
+    found = await backend.ask(driver, asked)
     rows = [_row(name, counts) for name, counts in _totals(found).items()]
     rows.sort(key=lambda row: (-row.contended, -row.acquired, row.name))
     return Statistics(
@@ -205,7 +222,7 @@ def _moment(bucket: Bucket, seconds: int) -> Moment:
 
 async def _events(backend: Backend, driver: Driver, *, name: str) -> list[Event]:
     asked = partial(storage.notes, keys=backend.partitions()[0], name=name)
-    found = await ask(backend, driver, asked)
+    found = await backend.ask(driver, asked)
     events = [Event(note.at_ms / 1000, **json.loads(note.text)) for note in found]
     return sorted(events, key=lambda event: -event.at)
 

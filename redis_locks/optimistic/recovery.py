@@ -16,9 +16,9 @@ from redis.exceptions import RedisError, ResponseError
 
 from redis_locks.exceptions import LockBackendError
 from redis_locks.optimistic.clients import Source
+from redis_locks.optimistic.execution import Execution
 from redis_locks.optimistic.operations import VOID, Operation
 from redis_locks.optimistic.pipelines import Conflict
-from redis_locks.optimistic.worlds import World
 
 _TRIES = 8
 _FIRST_PAUSE = 0.02
@@ -37,9 +37,14 @@ class Doubt:
     """What one call does not know, and how it finds out."""
 
     def __init__(
-        self, world: World, source: Source, operation: Operation, marker: str, remember: float
+        self,
+        execution: Execution,
+        source: Source,
+        operation: Operation,
+        marker: str,
+        remember: float,
     ) -> None:
-        self._world = world
+        self._execution = execution
         self._source = source
         self._operation = operation
         self._marker = marker
@@ -83,7 +88,7 @@ class Doubt:
         failure: Exception | None = None
         for number in range(_TRIES):
             if number:
-                await self._world.sleep(min(_FIRST_PAUSE * 2.0**number, _LONGEST_PAUSE))
+                await self._execution.sleep(min(_FIRST_PAUSE * 2.0**number, _LONGEST_PAUSE))
             try:
                 applied = await self._find_or_void()
             except (RedisError, OSError) as error:
@@ -98,8 +103,8 @@ class Doubt:
 
     async def _find_or_void(self) -> tuple[Any] | None:
         """Return the applied value, or write to the operation's key, so that a late EXEC fails."""
-        settle, marker = self._world.settle, self._marker
-        pipe = self._world.pipeline(await self._world.client(self._source, marker))
+        settle, marker = self._execution.settle, self._marker
+        pipe = self._execution.pipeline(await self._execution.client(self._source, marker))
         try:
             await settle(pipe.watch(marker))
             applied = self._operation.applied(await settle(pipe.get(marker)))
@@ -110,7 +115,7 @@ class Doubt:
                 await settle(pipe.commit())
             return applied
         finally:
-            await self._world.close(pipe)
+            await self._execution.close(pipe)
 
     def _unknown(self) -> LockBackendError:
         advice = (

@@ -19,7 +19,7 @@ from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import backend_for
 from redis_locks.inspection import LockInfo
 from redis_locks.inspection.blockers import Node, blocked, trees
-from redis_locks.inspection.listing import Page
+from redis_locks.inspection.filters import Page
 
 MOST_WAITERS_SHOWN = 100
 """How much of a queue a lock's page shows; how many more there are it says."""

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from redis_locks.statistics import counting
-from redis_locks.statistics.counting import BENCHMARK, REST, Note, Tally
-from redis_locks.statistics.flushing import Flusher
+from redis_locks.statistics import collector
+from redis_locks.statistics.collector import BENCHMARK, REST, Collector, Note, Tally
 from tests.support.events import Teller
 
 
@@ -22,7 +21,7 @@ def counted(tally: Tally, name: str, **kinds: int) -> None:
 def test_the_most_contended_names_are_sent_by_name_and_the_others_as_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(counting, "MOST_NAMES_SENT", 2)
+    monkeypatch.setattr(collector, "MOST_NAMES_SENT", 2)
     tally = Tally()
     counted(tally, "busy", acquired=9)
     counted(tally, "idle", acquired=1)
@@ -35,7 +34,7 @@ def test_the_most_contended_names_are_sent_by_name_and_the_others_as_one(
 
 
 def test_names_beyond_all_measure_are_counted_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "MOST_NAMES_KEPT", 3)
+    monkeypatch.setattr(collector, "MOST_NAMES_KEPT", 3)
     tally = Tally()
     for number in range(100):
         counted(tally, f"lock:{number}", acquired=1)
@@ -56,22 +55,22 @@ def test_a_signals_handler_may_count_in_the_middle_of_counting(
             return super().popleft()
 
     interrupts: list[bool] = []
-    monkeypatch.setattr(Flusher, "_start", lambda _: None)
-    flusher = Flusher()
-    teller = Teller(flusher)
-    flusher.pending = Interrupted()
+    monkeypatch.setattr(Collector, "_start", lambda _: None)
+    collector = Collector()
+    teller = Teller(collector)
+    collector.pending = Interrupted()
     with override_settings(REDIS_LOCKS={"STATISTICS": True}):
         teller.count("acquired", ("a",), "server", 0.0)
-    assert {"a a", "l b"} <= set(flusher._tallies["server"].figures())
+    assert {"a a", "l b"} <= set(collector._tallies["server"].figures())
 
 
 def test_what_an_interrupt_kept_from_being_counted_is_counted_next_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Flusher, "_start", lambda _: None)
-    flusher = Flusher()
-    flusher.most = 5
-    teller = Teller(flusher)
+    monkeypatch.setattr(Collector, "_start", lambda _: None)
+    collector = Collector()
+    collector.most = 5
+    teller = Teller(collector)
 
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -83,9 +82,9 @@ def test_what_an_interrupt_kept_from_being_counted_is_counted_next_time(
             patched.setattr(Tally, "count", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 teller.count("acquired", ("e",), "server", 0.0)
-        flusher.catch_up()
+        collector.catch_up()
     # But for the one that was being counted.
-    assert 4 == len(flusher._tallies["server"].figures())
+    assert 4 == len(collector._tallies["server"].figures())
 
 
 def test_a_set_counts_for_each_of_its_locks() -> None:
@@ -95,22 +94,22 @@ def test_a_set_counts_for_each_of_its_locks() -> None:
 
 
 def test_of_what_is_frequent_few_are_to_be_noted_and_of_the_rest_more() -> None:
-    flusher = Flusher()
-    teller = Teller(flusher)
+    collector = Collector()
+    teller = Teller(collector)
     wanted = 0
     with override_settings(REDIS_LOCKS={"STATISTICS": True}):
         for number in range(100):
             if teller.count("acquired", ("a",), "server", 0.0):
                 wanted += 1
-                flusher.note("server", ("a",), Note(number, "acquired", None))
+                collector.note("server", ("a",), Note(number, "acquired", None))
             assert teller.count("lost", ("a",), "server", 0.0)
-            flusher.note("server", ("a",), Note(number, "lost", None))
+            collector.note("server", ("a",), Note(number, "lost", None))
         assert not teller.count("released", ("a",), "server", 0.0)
         assert teller.count("contended", ("b",), "server", 0.0), (
             "of another lock nothing is noted yet"
         )
     assert 5 == wanted
-    kept = [(note.kind, note.at) for _, note, _ in flusher._tallies["server"].notes()]
+    kept = [(note.kind, note.at) for _, note, _ in collector._tallies["server"].notes()]
     assert [("acquired", number) for number in range(5)] == kept[:5]
     assert [("lost", number) for number in range(80, 100)] == kept[5:]
 

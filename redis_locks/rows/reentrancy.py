@@ -85,8 +85,7 @@ class Earlier:
         if its.join(hold):
             self._nested[its] = hold
             return True
-        hold._released = True  # noqa: SLF001 - it never began: another thread released just now
-        return False
+        return False  # another thread released just now
 
     def _taken(self, rows: Sequence[Row]) -> Taken:
         models = frozenset(row.model for row in rows)

@@ -1,7 +1,7 @@
 """Forks the workers of a `WorkerPool` from one process that has loaded all they need.
 
 As prefork servers do, for the same two reasons: ten workers are there in the time of one, and they
-share the memory that their code is in. ``python -m redis_locks.benchmark.forking MODULE INPUT OUTPUT …``
+share the memory that their code is in. ``python -m redis_locks.benchmark.fork_server MODULE INPUT OUTPUT …``
 gives each worker two of the file descriptors that it inherited as standard input and output, and
 ends when all of them have.
 """
