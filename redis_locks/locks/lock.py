@@ -293,6 +293,8 @@ class Lock:
 
     def enter(self, wait: float | Unset | None = UNSET) -> Hold:
         """Acquire, or raise as `__enter__` does; the hold is no block's."""
+        if wait is not UNSET:
+            wait = wait_seconds(wait)
         if self._is_unnamed:
             self._require_name()
         side = Side.blocking(self._using)
@@ -309,6 +311,8 @@ class Lock:
 
     async def aenter(self, wait: float | Unset | None = UNSET) -> Hold:
         """Acquire, or raise; see `enter`."""
+        if wait is not UNSET:
+            wait = wait_seconds(wait)
         if self._is_unnamed:
             self._require_name()
         self.scope.refuse_async()
@@ -319,10 +323,8 @@ class Lock:
 
     async def _acquire(self, side: Side, wait: float | Unset | None) -> Hold:
         """Acquire in one step, or, if the names are in several partitions, one partition after another; or raise."""
-        if wait is not UNSET:
-            seconds = wait_seconds(wait)
-        else:
-            seconds = get_settings().wait if self._wait is UNSET else self._wait
+        given = self._wait if wait is UNSET else wait
+        seconds = get_settings().wait if given is UNSET else given
         if bounds.get():
             seconds = bounded(seconds)
         plan = self._plan
