@@ -41,7 +41,7 @@ class Taken(NamedTuple):
         return modes.intent(self.mode) if name in self.intents else self.mode
 
     def covers(self, other: Taken) -> bool:
-        """Whether who has this has `other` as well."""
+        """Whether a holder of this has `other` as well."""
         return (
             self.backend is other.backend
             and self.names >= other.names
@@ -84,7 +84,7 @@ class Kept:
 
 
 def _release(hold: Hold) -> None:
-    """Release without raising: whoever got an error after COMMIT would do the work again."""
+    """Release without raising. A caller that got an error after COMMIT would repeat the work."""
     hold.kept = False
     try:
         hold.__exit__(None, None, None)
@@ -104,7 +104,7 @@ def add(connection: BaseDatabaseWrapper, kept: Kept) -> None:
 
 
 def only_of_testcase(connection: BaseDatabaseWrapper) -> bool:
-    """Whether no transaction is open but those around a test, which never commit."""
+    """Whether the only open transactions are those of a test case, which never commit."""
     blocks: list[Any] = connection.atomic_blocks
     return all(map(is_of_testcase, blocks))
 
@@ -147,7 +147,9 @@ def _unwatch(connection: BaseDatabaseWrapper) -> None:
         watched = vars(connection).get(name)
         if isinstance(watched, _Watched):
             delattr(connection, name)
-            if getattr(connection, name) != watched.original:  # somebody's wrapper, not the method
+            if (
+                getattr(connection, name) != watched.original
+            ):  # another package's wrapper, not Django's method
                 setattr(connection, name, watched.original)
 
 
