@@ -100,7 +100,8 @@ def add(connection: BaseDatabaseWrapper, kept: Kept) -> None:
     """Have `kept` end with the transaction, or with the savepoint that is open now."""
     _watch(connection)
     # Not through on_commit(), which refuses when autocommit is off.
-    _hooks(connection).append((set(connection.savepoint_ids), kept, True))
+    hooks: list[Any] = connection.run_on_commit  # of (savepoints, function, robust)
+    hooks.append((set(connection.savepoint_ids), kept, True))
 
 
 def only_of_testcase(connection: BaseDatabaseWrapper) -> bool:
@@ -114,14 +115,10 @@ def is_of_testcase(block: Any) -> bool:
     return bool(block._from_testcase)  # noqa: SLF001 - Django has no public name
 
 
-def _hooks(connection: BaseDatabaseWrapper) -> list[Any]:
-    """Django's list of (savepoints, function, robust)."""
-    return connection.run_on_commit
-
-
 def kept_in(connection: BaseDatabaseWrapper) -> list[Kept]:
     """The holds that are kept on `connection` now, the earliest first."""
-    found = [function for _, function, _ in _hooks(connection) if isinstance(function, Kept)]
+    hooks: list[Any] = connection.run_on_commit
+    found = [function for _, function, _ in hooks if isinstance(function, Kept)]
     return [kept for kept in found if kept.finalizer.alive]
 
 
@@ -233,7 +230,7 @@ class _Watched:
 
 def _forget(connection: BaseDatabaseWrapper, kept: list[Kept]) -> None:
     """Take holds out of Django's list."""
-    hooks = _hooks(connection)
+    hooks: list[Any] = connection.run_on_commit
     hooks[:] = [hook for hook in hooks if hook[1] not in kept]
 
 

@@ -34,7 +34,7 @@ BUDGETS = {
     "files of an async cycle": Budget(18, 14),
     "functions of an async cycle": Budget(60, 40),
     "files of an atomic cycle": Budget(20, 16),
-    "functions of an atomic cycle": Budget(82, 60),
+    "functions of an atomic cycle": Budget(81, 60),
     "files of a force-release": Budget(15, 12),
     "functions of a force-release": Budget(45, 45),
     "server commands of a free cycle": Budget(10, 10),
