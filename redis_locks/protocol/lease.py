@@ -195,7 +195,7 @@ class Lease:
             note_unconfirmed(self.token)  # it ends by itself: no dead end for a waiter
         if held is None:
             return
-        if watch is not None:
+        if watch is not None and self._held is _NOBODY:  # it is new
             watch(self, held, server)
         self._held, self._server = held, server
         for name in self.request.names:
