@@ -184,7 +184,7 @@ def model(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON)
 def wheel(session: nox.Session) -> None:
-    """Build the wheel, compare its files with the package's, and import it."""
+    """Build the wheel, compare its files with the package's, run it beside this checkout, and import it."""
     folder = Path(session.create_tmp())
     for old in folder.glob("*.whl"):
         old.unlink()
@@ -197,6 +197,9 @@ def wheel(session: nox.Session) -> None:
     if packed != expected:
         session.error(f"missing or surplus in the wheel: {sorted(packed ^ expected)}")
     session.log("the wheel has all %d files of the package and no other", len(packed))
+    session.install("-e", ".[test]")
+    versions = "tests/servers/test_protocol_versions.py"
+    session.run("python", "-m", "pytest", "-n0", versions, env={"REDIS_LOCKS_WHEEL": str(built)})
     session.install("--force-reinstall", str(built))
     with session.chdir(folder):
         session.run("python", "-c", "import redis_locks; print(redis_locks.__version__)")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         LockNotHeld,
         LockTimeout,
         NotReplicated,
+        ProtocolMismatch,
         StaleHold,
         TooMuchContention,
     )
@@ -54,6 +55,7 @@ __all__ = [
     "LockNotHeld",
     "LockTimeout",
     "NotReplicated",
+    "ProtocolMismatch",
     "RedisLockMixin",
     "RunEvent",
     "RunStatus",
@@ -83,6 +85,7 @@ _HOMES: Final = {
         "LockNotHeld",
         "LockTimeout",
         "NotReplicated",
+        "ProtocolMismatch",
         "StaleHold",
         "TooMuchContention",
     ),

@@ -11,7 +11,8 @@
     ├── AlreadyDone          run_once: the job is done, there is nothing to do
     ├── AttemptsExhausted    run_once: every attempt at the job failed
     └── LockBackendError     Redis could not be asked, or refused to answer
-        └── NotReplicated    too few replicas acknowledged a grant, which was undone, or an extend
+        ├── NotReplicated    too few replicas acknowledged a grant, which was undone, or an extend
+        └── ProtocolMismatch  another version of this package uses the lock, in another way
 
 `LockNotAvailable`, `LockTimeout`, `DeadlockDetected` and `TooMuchContention` are `django.db.OperationalError`s with
 PostgreSQL's SQLSTATE in `.sqlstate`, so code that handles the database's handles them.
@@ -175,6 +176,27 @@ class AttemptsExhausted(LockError):
 
 class LockBackendError(LockError):
     """Redis could not be reached or gave an unusable answer; what was held ends with its lease."""
+
+
+class ProtocolMismatch(LockBackendError):
+    """Another version of this package, with another protocol, uses the lock; nothing was changed.
+
+    Attributes:
+        theirs: The number of the protocol that the other version speaks.
+        ours: The number of the protocol that this process speaks.
+        retry_after: Seconds until the other version's lease ends, unless it is renewed.
+    """
+
+    def __init__(
+        self, message: str, theirs: str = "", ours: str = "", retry_after: float = 0.0
+    ) -> None:
+        super().__init__(message, theirs, ours, retry_after)
+        self.theirs = theirs
+        self.ours = ours
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class NotReplicated(LockBackendError):

@@ -38,8 +38,12 @@ def test_every_lua_file_beside_the_loader_is_part_of_a_script() -> None:
     from redis_locks import scripts
 
     lua = {entry.name for entry in files(scripts).iterdir() if entry.name.endswith(".lua")}
-    parts = {f"{part}.lua" for script in scripts.ALL for part in script.parts}
-    assert parts | {"_cluster.lua"} == lua
+    folder = files(scripts)
+    found = {f"{script.name}.lua" for script in scripts.ALL}
+    for name in lua:
+        text = folder.joinpath(name).read_text(encoding="utf-8")
+        found |= {f"{part}.lua" for part in re.findall(r"^--include (\w+)$", text, re.MULTILINE)}
+    assert found | {"_cluster.lua"} == lua
 
 
 def test_manage_py_without_django_prints_both_commands_and_no_traceback() -> None:

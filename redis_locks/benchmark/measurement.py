@@ -13,7 +13,7 @@ import redis
 from redis_locks.benchmark.conditions import WAIT, one_server
 from redis_locks.benchmark.figures import Figures, Turn, WorkerReport, summarise
 from redis_locks.benchmark.pool import WorkerPool, Workers
-from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, Subject, our_keys
+from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, Subject
 from redis_locks.benchmark.worker import Job
 from redis_locks.connections.backends import backend_for
 from redis_locks.exceptions import LockBackendError
@@ -138,9 +138,6 @@ def _delete_keys(client: redis.Redis, subjects: Sequence[Subject], using: str | 
     ours = SUBJECTS[OURS].name
     # What a client that was killed leaves in the index.
     client.zrem(backend_for(using).keys(ours)[0], ours)
-    # These stay for an hour otherwise; nobody compares fencing tokens of the benchmark.
-    for name in (NAME, ours):
-        client.delete(our_keys(name).fence)
 
 
 def _measure(

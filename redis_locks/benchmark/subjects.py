@@ -75,10 +75,6 @@ def our_keys(name: str) -> LockKeys:
     return lock_keys(settings.prefix, partition_of(name, settings.partitions), name)
 
 
-def _our_keys(name: str) -> tuple[bytes, ...]:
-    return tuple(key for kind, key in our_keys(name)._asdict().items() if kind != "fence")
-
-
 def _book_keys(name: str) -> tuple[bytes, ...]:
     return (f"lock:{name}".encode(),)
 
@@ -131,7 +127,7 @@ SUBJECTS: Mapping[str, Subject] = {
         ),
         Subject("sherlock", "sherlock", peers.sherlock, _own_key, ("evalsha",), module="sherlock"),
         # With the small ones in the packets of an acquire and a release; see `silent` and `express`.
-        Subject(OURS, "redis_locks", _ours, _our_keys, ("evalsha", "client|reply", "ping")),
+        Subject(OURS, "redis_locks", _ours, our_keys, ("evalsha", "client|reply", "ping")),
     )
 }
 

@@ -12,6 +12,8 @@
 | redis_locks.W008 | REQUEST_DEADLINE is set, but its middleware is not there |
 | redis_locks.E009 | REPLICAS is set, but CONNECTION names a cluster |
 | redis_locks.E010 | redis_lock stands above a Celery task decorator; see `integrations.celery` |
+| redis_locks.W012 | the client has an option that locks do not heed |
+| redis_locks.W013 | async code cannot take locks over this connection |
 | redis_locks.W011 | SQLite's transactions are DEFERRED, and a model has `select_for_lock` |
 """
 

@@ -6,10 +6,13 @@ from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Djan
 from django.core.exceptions import ImproperlyConfigured
 
 from redis_locks.conf.settings import get_settings
+from redis_locks.exceptions import LockBackendError
 
 SHARED_WITH_CACHE = "redis_locks.W006"
 NO_TIMEOUT = "redis_locks.W007"
 REPLICAS_OF_CLUSTER = "redis_locks.E009"
+UNHEEDED = "redis_locks.W012"
+NOT_IN_LOOPS = "redis_locks.W013"
 
 
 def check_servers(**_: object) -> list[CheckMessage]:
@@ -21,7 +24,13 @@ def check_servers(**_: object) -> list[CheckMessage]:
         spec = get_settings().connection
         if not is_known(spec):
             return []
-        return _shared_with_caches(spec) + _without_timeout(spec) + _replicas_of_cluster(spec)
+        return [
+            *_shared_with_caches(spec),
+            *_without_timeout(spec),
+            *_unheeded(spec),
+            *_not_in_loops(spec),
+            *_replicas_of_cluster(spec),
+        ]
     except ImproperlyConfigured:
         return []  # said by check_settings already
 
@@ -61,6 +70,39 @@ def _without_timeout(spec: str) -> list[CheckMessage]:
             id=NO_TIMEOUT,
         )
     ]
+
+
+def _unheeded(spec: str) -> list[CheckMessage]:
+    # Not above, as in `check_servers`.
+    from redis_locks.connections.resolution import resolve
+
+    return [
+        Warning(
+            f"The client that REDIS_LOCKS['CONNECTION'] names has {option}, which means nothing to locks: "
+            "they open connections of their own, as many as threads wait and few more.",
+            hint="Leave it out there, or give the locks a URL or an alias in CACHES for them alone.",
+            id=UNHEEDED,
+        )
+        for option in resolve(spec).unheeded
+    ]
+
+
+def _not_in_loops(spec: str) -> list[CheckMessage]:
+    # Not above, as in `check_servers`.
+    from redis_locks.connections.resolution import resolve
+
+    try:
+        resolve(spec).in_loop()
+    except LockBackendError as error:
+        return [
+            Warning(
+                f"Async code cannot take locks over REDIS_LOCKS['CONNECTION'], {error}.",
+                hint="Leave the option out, or give async code a connection that redis-py's asyncio can have, "
+                "such as using='rediss://...'. If no async code takes locks, silence this check.",
+                id=NOT_IN_LOOPS,
+            )
+        ]
+    return []
 
 
 def _replicas_of_cluster(spec: str) -> list[CheckMessage]:

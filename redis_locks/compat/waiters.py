@@ -80,11 +80,10 @@ class _Ear:
         """Begin to listen; if that fails, do without for the rest of this wait."""
         self.opened = True
         with suppress(LinkBroken, LockBackendError):
-            link = await self._driver.checkout_to_wait()
-            self._link = await self._driver.seat(link)
+            link = await self._driver.checkout(self._waiter)
+            self._link = await self._driver.seat(link, self._waiter)
             if self._link is not link:
                 self._driver.checkin(link)
-            self._link.listen(self._waiter)
 
     async def listen(self, seconds: float) -> None:
         """Return when notified, or after `seconds`."""
@@ -102,5 +101,4 @@ class _Ear:
         """Give the link back."""
         link, self._link = self._link, None
         if link is not None:
-            link.unlisten(self._waiter)
-            self._driver.checkin(link)
+            self._driver.checkin(link, self._waiter)

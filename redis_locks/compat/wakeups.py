@@ -7,43 +7,36 @@ and the client's `socket_timeout` would end the wait. Lock commands go over the 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import redis
 import redis.asyncio as aioredis
 from redis.asyncio.sentinel import SentinelConnectionPool as AsyncSentinelConnectionPool
-from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection
+from redis.connection import Connection
 from redis.sentinel import SentinelConnectionPool
 
+from redis_locks.connections.event_loops import PerLoop
 from redis_locks.drivers.asynchronous import AsyncDriver
 from redis_locks.drivers.base import Driver, Link, Unreachable
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.loop_drivers import LoopDrivers
+from redis_locks.exceptions import LockBackendError
 
 PREFIX = "redis_locks:compat"
 """How the names of the channels begin. Not from the settings: these locks work without Django."""
 
-_BLOCKING_TWIN: dict[type[Any], type[Any]] = {
-    aioredis.SSLConnection: SSLConnection,
-    aioredis.UnixDomainSocketConnection: UnixDomainSocketConnection,
-    aioredis.Connection: Connection,
-}
-
 _drivers: WeakKeyDictionary[object, BlockingDriver] = WeakKeyDictionary()
-_loop_drivers: WeakKeyDictionary[object, LoopDrivers] = WeakKeyDictionary()
+_loop_drivers: WeakKeyDictionary[object, PerLoop[AsyncDriver]] = WeakKeyDictionary()
 
 
 class _Deaf:
     """A driver for a client whose server only the client itself can find (Cluster, Sentinel)."""
 
-    async def checkout(self) -> Link:
+    async def checkout(self, token: str = "") -> Link:  # noqa: ARG002 - as `Driver`
         msg = "there are no signals over this client"
         raise Unreachable(msg)
-
-    checkout_to_wait = checkout
 
 
 class _DeafBlockingDriver(_Deaf, BlockingDriver):
@@ -80,7 +73,9 @@ async def loop_driver_of(client: Any) -> Driver:
         endpoint = _async_endpoint(client)
         if endpoint is None:
             return _DeafAsyncDriver(_NOWHERE, PREFIX)
-        found = _loop_drivers.setdefault(anchor, LoopDrivers(endpoint, PREFIX))
+        found = _loop_drivers.setdefault(
+            anchor, PerLoop(partial(AsyncDriver, endpoint, PREFIX), AsyncDriver.aclose)
+        )
     return await found.get()
 
 
@@ -99,15 +94,8 @@ def _async_endpoint(client: Any) -> Endpoint | None:
     if isinstance(client, aioredis.Redis) and not isinstance(
         client.connection_pool, AsyncSentinelConnectionPool
     ):
-        with suppress(KeyError, StopIteration, TypeError, ValueError, redis.RedisError):
-            theirs: Any = client
-            endpoint = Endpoint.from_client(theirs)
-            blocking = next(
-                twin
-                for asynchronous, twin in _BLOCKING_TWIN.items()
-                if issubclass(endpoint.connection_class, asynchronous)
-            )
-            endpoint = replace(endpoint, connection_class=blocking)
+        with suppress(KeyError, LockBackendError, TypeError, ValueError, redis.RedisError):
+            endpoint = Endpoint.from_pool(client.connection_pool)
             endpoint.async_connection()
             return endpoint
     return None

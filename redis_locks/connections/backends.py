@@ -16,19 +16,18 @@ from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.connections.event_loops import PerLoop
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable, run_blocking
 from redis_locks.exceptions import LockBackendError
-from redis_locks.protocol.renewal.renewer import Renewer
-from redis_locks.protocol.renewal.tasks import TaskRenewer
-from redis_locks.protocol.renewal.threads import ThreadRenewer
+from redis_locks.protocol.lease import Renewer
+from redis_locks.protocol.renewal import TaskRenewer, ThreadRenewer
 from redis_locks.protocol.retry import persist
 from redis_locks.values.arguments import optional_text
 from redis_locks.values.identity import process_name, process_of
 from redis_locks.values.keys import Group, Keys, holder_channel, index_key, partition_of, set_keys
 
 if TYPE_CHECKING:
+    from redis_locks.drivers.asynchronous import AsyncDriver
     from redis_locks.drivers.cluster import AsyncClusterDriver
     from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
     from redis_locks.drivers.endpoint import Endpoint
-    from redis_locks.drivers.loop_drivers import LoopDrivers
 
 T = TypeVar("T")
 
@@ -58,14 +57,13 @@ class Backend:
         from redis_locks.drivers.blocking import BlockingDriver
         from redis_locks.drivers.cluster import AsyncClusterDriver, BlockingClusterDriver
         from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
-        from redis_locks.drivers.loop_drivers import LoopDrivers
-        from redis_locks.protocol.renewal.per_node import NodeRenewer
+        from redis_locks.protocol.cluster_renewal import NodeRenewer
 
         self.description = endpoint.description
         self._patient: Renewer | None = None
         self.layout = Layout(prefix, partitions)
         self._prefix, self._partitions = self.layout
-        self._loop_drivers: LoopDrivers | PerLoop[AsyncClusterDriver]
+        self._loop_drivers: PerLoop[AsyncDriver] | PerLoop[AsyncClusterDriver]
         self._loop_renewer: Callable[[Any], Renewer]
         if isinstance(endpoint, ClusterEndpoint):
             self.in_cluster = True
@@ -83,7 +81,7 @@ class Backend:
             self.driver = blocking = BlockingDriver(endpoint, prefix)
             self.renewer = ThreadRenewer(blocking)
             self._patient = ThreadRenewer(blocking)
-            self._loop_drivers = LoopDrivers(endpoint, prefix)
+            self._loop_drivers = PerLoop(partial(AsyncDriver, endpoint, prefix), AsyncDriver.aclose)
             self._loop_renewer = TaskRenewer
 
     async def of_loop(self) -> tuple[Driver, Renewer]:

@@ -91,7 +91,7 @@ class LockedFunction:
         request = request_of(args)
         lock = self._lock(self.names_of(args, kwargs), request)
         try:
-            hold = lock.acquire_or_raise()
+            hold = lock.enter()
         except LockNotAvailable as error:  # ours: the function has not been called yet
             if request is not None:
                 note_queue(error, lock.names, self.using)

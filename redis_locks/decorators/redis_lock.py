@@ -22,11 +22,12 @@ from redis_locks.decorators.task_queues import (
     with_function,
 )
 from redis_locks.exceptions import LockNotAvailable
+from redis_locks.locks.data_commands import Command
 from redis_locks.locks.lock import (
     Lock,
     Mode,
 )
-from redis_locks.locks.reads import Command, packed_reads
+from redis_locks.locks.reads import packed_reads
 from redis_locks.locks.scope import ScopeName
 from redis_locks.values.name_templates import in_block
 
@@ -145,7 +146,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             getattr(function, "__call__", None)  # noqa: B004 - the method, not whether there is one
         )
         if is_async:
-            self._scope.refuse_async()
+            self.scope.refuse_async()
         own_label = _own_label(function)
         template = own_label if self._named_by_call else ", ".join(map(str, self._sources))
 
@@ -163,7 +164,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             on_conflict=self._conflict,
             owner=self,
             using=self._using,
-            needs_transaction=self._scope.name == "transaction",
+            needs_transaction=self.scope.name == "transaction",
         )
         return locked.asynchronous() if is_async else locked.blocking()
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from redis.exceptions import NoPermissionError
 
 from redis_locks import scripts
+from redis_locks.compat.commands import ALL as COMPAT
 from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
 from redis_locks.run_once.scripts import ALL as RUN_ONCE
@@ -65,6 +67,7 @@ def further_commands() -> dict[str, list[str]]:
     # What only these use is the same on a cluster.
     locks = set(used_commands())
     return {
+        "compat": sorted(_called(COMPAT) - locks),
         "run_once": sorted(_called(RUN_ONCE) - locks),
         "statistics": sorted(_called(STATISTICS) - locks),
         "optimistic": sorted(_TRANSACTIONS - locks),
@@ -120,7 +123,7 @@ def rights(probe: Probe) -> Verdict:
     return ok(f"User '{user}' may use all {count} commands, with our keys and channels.")
 
 
-def _called(loaded: Iterable[scripts.Script]) -> set[str]:
+def _called(loaded: Iterable[Any]) -> set[str]:
     return {
         b"|".join(filter(None, (name, subcommand))).decode()
         for script in loaded
@@ -137,7 +140,7 @@ def _refused(probe: Probe, commands: Iterable[str]) -> list[str]:
 
 def _example(command: str, prefix: str) -> str:
     """Return a call as it is made."""
-    key, channel = lock_keys(prefix, 0, "x").holder.decode(), grant_channel(prefix, "x")
+    key, channel = lock_keys(prefix, 0, "x").lock.decode(), grant_channel(prefix, "x")
     if command in _PLAIN:
         return command.replace("|", " ")
     if command in {"SPUBLISH", "SSUBSCRIBE"}:

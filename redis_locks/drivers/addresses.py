@@ -1,11 +1,39 @@
-"""Several servers in one URL: host:port,host:port."""
+"""URLs that name several servers: scheme://user:password@host:port,host:port/path?options.
+
+`cluster_endpoint` and `sentinel_url` read theirs with it.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 Address = tuple[str, int]
 """Host and port of a server."""
+
+
+class Parts(NamedTuple):
+    """The parts of a URL, as they are written there."""
+
+    scheme: str
+    credentials: str
+    """With the @ behind them, or empty."""
+    hosts: str
+    path: str
+    """Without the slashes around it."""
+    query: str
+
+
+def parts(url: str) -> Parts:
+    """Return the parts of a URL that names several servers.
+
+    Python's `urlsplit` refuses an IPv6 address that stands beside other hosts, from 3.13.5 on.
+    """
+    scheme, _, rest = url.partition("#")[0].partition("://")
+    rest, _, query = rest.partition("?")
+    netloc, _, path = rest.partition("/")
+    credentials, at, hosts = netloc.rpartition("@")
+    return Parts(scheme, credentials + at, hosts, path.strip("/"), query)
 
 
 def addresses(hosts: str, *, port: int, form: str) -> list[Address]:

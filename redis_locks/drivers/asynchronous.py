@@ -1,16 +1,244 @@
-"""The asyncio drivers: one connection carries all commands and all grants of an event loop."""
+"""The asyncio driver: one connection carries all commands and all grants of an event loop.
+
+`connections.backends` makes one driver for each loop and server, `cluster` one for each node.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from contextlib import suppress
+from time import monotonic
+from typing import Any, TypeVar, cast
 
-from redis_locks.drivers.async_link import AsyncLink
-from redis_locks.drivers.base import Link
+from redis import exceptions as redis_errors
+
+from redis_locks.drivers.base import Link, LinkBroken
 from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.drivers.errors import connection_error
+from redis_locks.drivers.inheritance import not_inherited
+from redis_locks.drivers.mailboxes import Mailboxes
+from redis_locks.drivers.refusals import reply_error
+from redis_locks.drivers.resp import (
+    CONFIRMATIONS,
+    MESSAGES,
+    UNFINISHED,
+    ErrorReply,
+    ProtocolError,
+    Push,
+    new_reader,
+)
+from redis_locks.drivers.server_link import ServerLink
+from redis_locks.drivers.wire import pack_command
+from redis_locks.values.identity import LISTENER, process_name, random_text
+from redis_locks.values.keys import grant_channel, holder_channel
 
 T = TypeVar("T")
+
+
+class AsyncLink(ServerLink, asyncio.Protocol):
+    """A connection that all tasks share: replies come in the order of the commands, messages in between.
+
+    redis-py opens the connection (address, TLS, credentials, database). After that only its transport is used.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        prefix: str,
+        heard: Callable[[str], None] = lambda _: None,
+        lost: Callable[[], None] = lambda: None,
+        *,
+        listener: str = "",
+    ) -> None:
+        """Make a link that `open` connects; with a `listener`, it is the bulk link of the one named so."""
+        self._subscribes = not listener
+        self.listener = listener or random_text(LISTENER)
+        self._prefix = prefix
+        self.channel = grant_channel(prefix, self.listener)
+        self.channels: set[str] = set()
+        self.broken = False
+        self._why = ""
+        self._ear = holder_channel(prefix, process_name()).encode()
+        self._heard = heard
+        self._lost = lost
+        self.endpoint = endpoint
+        self._reader = new_reader()
+        self._writer: asyncio.StreamWriter | None = None
+        self._transport: asyncio.Transport | None = None
+        self._replies: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self._overdue: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._mailboxes = Mailboxes(self._loop)
+        self.listen, self.unlisten = self._mailboxes.open, self._mailboxes.close
+        self._closed: asyncio.Future[None] = self._loop.create_future()
+        self._received = 0
+        self._bulk: AsyncLink | None = None
+        self._opening_bulk = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Connect and subscribe. Raises Unreachable, LinkBroken or LockBackendError."""
+        connection = self.endpoint.async_connection()
+        try:
+            async with asyncio.timeout(self.endpoint.connect_timeout):
+                await connection.connect()
+            self._take_over(connection)
+            if self._subscribes:
+                await self._subscribe()
+        except (redis_errors.RedisError, OSError, TimeoutError) as error:
+            self.close()
+            raise connection_error(error, self.endpoint) from error
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            with suppress(Exception):
+                await connection.disconnect(nowait=True)  # nothing left to close after take-over
+
+    async def _subscribe(self) -> None:
+        # The nodes of a cluster pass on what is sent to the ear, but not grants.
+        own = () if self.endpoint.in_cluster else (self.channel.encode(),)
+        subscribe = [pack_command(b"SUBSCRIBE", each) for each in (*own, self._ear)]
+        subscribed, *_ = await self.round_trip(b"".join(subscribe), len(subscribe))
+        if isinstance(subscribed, ErrorReply):
+            raise reply_error(subscribed, self.endpoint)
+
+    async def bulk(self) -> AsyncLink:
+        """Return the link for replies of any size, which all tasks share; see `Link`."""
+        if self._bulk is not None and not self._bulk.broken:
+            return self._bulk
+        async with self._opening_bulk:
+            if self._bulk is None or self._bulk.broken:
+                self._bulk = AsyncLink(self.endpoint, self._prefix, listener=self.listener)
+                await self._bulk.open()
+            if self.broken:
+                self._bulk.close()
+                raise LinkBroken(self._why)
+            return self._bulk
+
+    def _take_over(self, connection: Any) -> None:
+        # The only way to its transport. The writer is kept: it closes the transport when it goes.
+        self._writer, connection._writer, connection._reader = connection._writer, None, None  # noqa: SLF001
+        self._transport = cast("asyncio.Transport", self._writer.transport)
+        self._transport.set_protocol(self)
+        not_inherited(self)
+        self._transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        """Give each reply to its caller, in order, and each message to its listener."""
+        reader = self._reader
+        reader.feed(data)
+        try:
+            while (reply := reader.gets()) is not UNFINISHED:
+                if isinstance(reply, Push) and reply[0] not in CONFIRMATIONS:
+                    self._keep(reply)
+                elif self._replies:
+                    future, _ = self._replies.popleft()
+                    if not future.done():  # else its caller was cancelled
+                        future.set_result(reply)
+                else:
+                    msg = f"{str(reply)[:80]} answers nothing that was asked"
+                    raise ProtocolError(msg)
+        except ProtocolError as error:
+            self.fail(LinkBroken(str(error)))
+
+    def _keep(self, push: Push) -> None:
+        if push[0] == b"message" and push[1] == self._ear:
+            self._heard(push[2].decode(errors="replace"))
+        elif push[0] in MESSAGES:
+            self._mailboxes.put(push[2])
+        elif push[0] == b"sunsubscribe":
+            self.channels.discard(push[1].decode())
+            self._mailboxes.wake_all()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail all commands and waits on this connection."""
+        self.fail(LinkBroken(str(exc or "the server closed the connection")))
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    def fail(self, error: LinkBroken) -> None:
+        """Close, because of `error`; see `ServerLink`."""
+        was_broken, self.broken = self.broken, True
+        self._why = self._why or str(error)
+        if self._transport is not None:
+            self._transport.abort()
+        if self._overdue is not None:
+            self._overdue.cancel()
+        for future, _ in self._replies:
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # mark as seen: its caller may be gone
+        self._replies.clear()
+        self._mailboxes.wake_all()
+        if self._bulk is not None:
+            self._bulk.close()
+        if not was_broken:
+            self._lost()
+
+    def _watch(self) -> None:
+        """Fail the link if a reply is overdue. One timer serves all commands."""
+        self._overdue = None
+        if self._replies:
+            left = self._replies[0][1] + self.endpoint.reply_timeout - monotonic()
+            before, self._received = self._received, self._reader.len()
+            if left <= 0 and before != self._received != 0:  # a large reply is on its way
+                left = self.endpoint.reply_timeout
+            if left <= 0:
+                self.fail(LinkBroken("the server did not answer in time"))
+            else:
+                self._overdue = asyncio.get_running_loop().call_later(left, self._watch)
+
+    async def round_trip(self, commands: bytes, number: int) -> list[Any]:
+        """Send packed commands at once and return their replies as they come; see `Link`."""
+        if self.broken or self._transport is None or self._transport.is_closing():
+            closed = LinkBroken("the connection was closed")
+            self.fail(closed)  # so that it is not given out again
+            raise closed
+        loop = self._loop
+        now = monotonic()
+        # Sent and put in line without an await between: replies match by order.
+        self._transport.write(commands)
+        futures = []
+        for _ in range(number):
+            future = loop.create_future()
+            futures.append(future)
+            self._replies.append((future, now))
+        if self._overdue is None:
+            self._overdue = loop.call_later(self.endpoint.reply_timeout, self._watch)
+        return [await future for future in futures]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the server has yet to answer."""
+        return bool(self._replies)
+
+    async def receive(self, token: str, timeout: float) -> bytes | None:
+        """Wait for a message for `token`; see `Link`."""
+        message = b"" if self.broken else await self._mailboxes.look(token, timeout)
+        if self.broken:
+            raise LinkBroken(self._why)
+        return message or None
+
+    def fileno(self) -> int:
+        """Return the descriptor of the socket, or -1 when it is closed."""
+        if self.broken or self._transport is None:
+            return -1
+        return int(self._transport.get_extra_info("socket").fileno())
+
+    def close(self) -> None:
+        """Close the connection, so that the server grants nothing to its waiters any more."""
+        self._lost = lambda: None
+        self.fail(LinkBroken("the connection was closed"))
+
+    async def aclose(self) -> None:
+        """Close the connection and wait until the transport is gone."""
+        self.close()
+        if self._transport is not None:
+            await self._closed
+        if self._bulk is not None:
+            await self._bulk.aclose()
 
 
 class AsyncDriver:
@@ -23,12 +251,13 @@ class AsyncDriver:
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description
         self.reply_timeout = endpoint.reply_timeout
+        self.pause_after = endpoint.pause_after
         self.renewer: Any = None
-        """Whoever renews over this driver leaves itself here, to end with the loop."""
+        """The renewer that uses this driver; kept here so that it ends with the loop."""
         self.heard: Callable[[str], None] = lambda _: None
-        """Gets each token of this process whose hold was ended by somebody else."""
+        """Called with the token of each hold of this process that another process has ended."""
         self.lost: Callable[[], None] = lambda: None
-        """Is called when the link breaks: nobody is heard until the next one is open."""
+        """Called when the link breaks. Until the next one is open, `heard` is not called."""
         self._endpoint = endpoint
         self._prefix = prefix
         self._link: AsyncLink | None = None
@@ -41,11 +270,16 @@ class AsyncDriver:
             self._unshared = UnsharedDriver(self._endpoint, self._prefix)
         return self._unshared
 
-    async def checkout(self) -> Link:
-        """Return the loop's link; open it first if it is not there or broken."""
+    async def checkout(self, token: str = "") -> Link:
+        """Return the loop's link, which all its tasks share; open it first if it is not there or broken."""
         link = self._link
-        if link is not None and not link.broken:
-            return link
+        if link is None or link.broken:
+            link = await self._opened()
+        if token:
+            link.listen(token)
+        return link
+
+    async def _opened(self) -> AsyncLink:
         async with self._opening:
             if self._link is None or self._link.broken:
                 link = AsyncLink(self._endpoint, self._prefix, self.heard, self.lost)
@@ -53,20 +287,18 @@ class AsyncDriver:
                 self._link = link
             return self._link
 
-    async def checkout_to_wait(self) -> Link:
-        """Return the loop's link: all its tasks share it."""
-        return await self.checkout()
-
     def sits(self, link: Link) -> bool:  # noqa: ARG002 - as `Driver`
-        """Return True: whoever asked over it waits there, too."""
+        """Return True: a waiter waits on the link over which it joined the queue."""
         return True
 
-    async def seat(self, link: Link) -> Link:
-        """Return `link`: whoever asked over it waits there, too."""
+    async def seat(self, link: Link, token: str) -> Link:  # noqa: ARG002 - as `Driver`
+        """Return `link`; see `sits`."""
         return link
 
-    def checkin(self, link: Link) -> None:
-        """Nothing to do: the link is shared."""
+    def checkin(self, link: Link, token: str = "") -> None:
+        """Forget `token`; the link is shared."""
+        if token:
+            cast("AsyncLink", link).unlisten(token)
 
     def drop_idle(self) -> None:
         """Nothing to do: a broken link is replaced at the next checkout."""
@@ -99,7 +331,7 @@ class AsyncDriver:
 
 
 class UnsharedDriver(AsyncDriver):
-    """Links of one event loop that have one user at a time: on the loop's own, all would wait for one."""
+    """Links of one event loop with one user at a time, for commands that block: the loop's shared link must not wait."""
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         super().__init__(endpoint, prefix)
@@ -109,7 +341,7 @@ class UnsharedDriver(AsyncDriver):
         """Return this driver."""
         return self
 
-    async def checkout(self) -> Link:
+    async def checkout(self, token: str = "") -> Link:  # noqa: ARG002 - nobody waits on it
         """Return an idle link, or a new one; see `Driver`."""
         while self._idle:
             link = self._idle.pop()
@@ -119,8 +351,8 @@ class UnsharedDriver(AsyncDriver):
         await link.open()
         return link
 
-    def checkin(self, link: Link) -> None:
-        """Give a link back; one that is broken, or whose user was cancelled in mid-command, is dropped."""
+    def checkin(self, link: Link, token: str = "") -> None:  # noqa: ARG002 - nobody waits on it
+        """Give a link back. A broken one is dropped, and one whose user was cancelled before the reply."""
         if isinstance(link, AsyncLink) and not link.broken:
             if link.is_waiting:
                 link.close()

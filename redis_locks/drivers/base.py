@@ -1,4 +1,7 @@
-"""What the core asks of a driver, and how blocking code runs the core."""
+"""The interfaces `Driver` and `Link`, the errors of links, and how blocking code runs the core.
+
+A driver is a pool of links to one server or cluster. `protocol` and the features above it use both.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +19,27 @@ Call = tuple[Sequence[bytes], Sequence[Arg]]
 
 
 class LinkBroken(Exception):
-    """The connection failed: the command may have run or not. Repeat it by token on a new link."""
+    """The connection failed; the command may have run or not. Repeat the call, with the same token, on a new link."""
 
 
 class Answered(LinkBroken):
-    """The server has answered what it was to send no reply to: nobody knows which replies are to come."""
+    """The server sent a reply after it was told not to, so replies can no longer be matched to commands."""
 
 
 class Unreachable(LinkBroken):
-    """No connection could be opened: nothing was sent."""
+    """No connection could be opened, so nothing was sent."""
 
 
 class CutShort(Unreachable):
-    """It broke while it was being opened. Somebody took it: a server, or what stands before one."""
+    """A server, or a proxy before it, accepted the connection and closed it during the handshake."""
 
 
 CUT_SHORT: Final = 5.0
-"""Seconds for which a server whose connections are cut short may be there: after that, it is not."""
+"""Seconds to keep trying while connections are closed during the handshake. After that, the server counts as gone."""
 
 
 PARKED: Final = "+"
-"""At the end of the listener that scripts know: the waiter waits for its turn in a list as well."""
+"""Suffix of a listener's name. It tells scripts to push the waiter's turn to a list as well."""
 
 
 class Link(Protocol):
@@ -48,14 +51,14 @@ class Link(Protocol):
 
     @property
     def listener(self) -> str:
-        """What scripts are told of it: the end of the channel's name."""
+        """The end of the channel's name, which scripts get in place of the whole name."""
 
     @property
     def tunes_in(self) -> bool:
-        """Whether it has to `tune_in` before each question."""
+        """Whether `tune_in` must be called before each script that may put a waiter into a queue."""
 
     async def tune_in(self, keys: Sequence[bytes]) -> None:
-        """See to it that grants of the locks `keys` are heard, on `channel`. Raises LinkBroken, LockBackendError."""
+        """Subscribe to the grants of the locks `keys`, and set `channel`. Raises LinkBroken, LockBackendError."""
 
     async def call(self, script: Script, call: Call) -> Any:
         """Run a script. Raises LinkBroken, LockBackendError."""
@@ -63,40 +66,44 @@ class Link(Protocol):
     async def call_and_read(
         self, script: Script, call: Call, reads: Sequence[bytes]
     ) -> tuple[Any, list[Any]]:
-        """Run a script and packed commands after it, in one round trip; replies as they come."""
+        """Run a script, and packed commands after it, in one round trip. Return its reply and theirs."""
+
+    async def bulk(self) -> Link:
+        """Return the link for replies of any size. Its connection is not subscribed; it is opened when first needed.
+
+        The server disconnects a subscriber with more than 32 MB of output (``client-output-buffer-limit pubsub``).
+        Grants for waiters that asked on the bulk link arrive on this link. Raises as `Driver.checkout`.
+        """
+
+    large: bool
+    """Whether the last reply was larger than 1 MB."""
 
     async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:
-        """Run packed commands where `keys` are, in one round trip; replies as they come, errors as ErrorReply."""
+        """Run packed commands on the server that has `keys`, in one round trip; an error is an `ErrorReply`."""
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
-        """Run a script many times in one round trip; a failed one's reply is its exception."""
+        """Run a script many times in one round trip. The reply of a call that failed is its exception."""
 
     def packed(self, script: Script, call: Call) -> bytes:
-        """Return what runs a script, if the server knows it, among packed commands."""
-
-    def listen(self, token: str) -> None:
-        """Keep messages for `token` from now on. Some links do so for one token at a time: for the last."""
-
-    def unlisten(self, token: str) -> None:
-        """Forget `token`."""
+        """Return the packed command that runs a script the server knows, to send among other commands."""
 
     def forsake(self) -> None:
-        """Listen no more, for a place in a queue stays behind: it must not be granted for nobody."""
+        """Close the connection, so that the server grants nothing to a waiter that was left in a queue."""
 
     async def receive(self, token: str, timeout: float) -> bytes | None:
         """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
 
     quick_keys: frozenset[bytes] | None
-    """Keys of the locks that were waited for briefly on this link, last: they are asked for without a reply."""
+    """The locks whose last wait on this link was brief. They are asked for without a reply next time."""
 
     def can_skip_replies(self) -> bool:
-        """Whether this link hears what its own scripts tell it, also if their replies are skipped."""
+        """Whether this link receives messages published by its own scripts when their replies are skipped."""
 
     async def listens_parked(self) -> bool:
-        """Whether it listens, from now on, as `PARKED` says; False if it may not. Raises LinkBroken."""
+        """Subscribe to the channel with the suffix `PARKED`. Return False if the server refuses. Raises LinkBroken."""
 
     async def round_trip(self, commands: bytes, number: int) -> list[Any]:
-        """Send `number` packed commands at once and return their replies as they come. Raises LinkBroken."""
+        """Send `number` packed commands and return their replies, unconverted. Raises LinkBroken."""
 
     async def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
         """Send packed commands that have no reply; wait for a message for `token`, at most `timeout` seconds.
@@ -105,109 +112,58 @@ class Link(Protocol):
         """
 
 
-class CallingLink:
-    """What all links share."""
-
-    __slots__ = ()
-
-    tunes_in = False
-    quick_keys: frozenset[bytes] | None = None
-
-    async def tune_in(self, keys: Sequence[bytes]) -> None:
-        """Nothing to do: one channel serves all locks."""
-
-    async def call_and_read(
-        self, script: Script, call: Call, reads: Sequence[bytes]
-    ) -> tuple[Any, list[Any]]:
-        """Run a script and packed commands after it, in one round trip; see `Link`."""
-        raise NotImplementedError
-
-    def packed(self, script: Script, call: Call) -> bytes:
-        """Return what runs a script; see `Link`."""
-        # Not above: it imports this module.
-        from redis_locks.drivers.wire import pack_call
-
-        return pack_call(script, call)
-
-    def can_skip_replies(self) -> bool:
-        """Return False: several tasks or threads share what comes; see `Link`."""
-        return False
-
-    async def listens_parked(self) -> bool:
-        """Return False; see `Link`."""
-        return False
-
-    async def round_trip(self, commands: bytes, number: int) -> list[Any]:
-        """Send packed commands; see `Link`."""
-        raise NotImplementedError
-
-    async def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
-        """Send packed commands that have no reply; see `Link`."""
-        raise NotImplementedError
-
-    async def call(self, script: Script, call: Call) -> Any:
-        """Run a script; see `Link`."""
-        reply, _ = await self.call_and_read(script, call, ())
-        return reply
-
-
 class Driver(Protocol):
-    """Hands out links, sleeps, and guards clean-up against cancellation."""
+    """A pool of links. It also sleeps, and shields clean-up from cancellation."""
 
     description: str
     suspends: bool
-    """Whether its callers are tasks of an event loop; else they are threads, which it blocks."""
+    """True if its callers are tasks of an event loop; False if they are threads, which it blocks."""
 
     reply_timeout: float
     """Seconds until an unanswered command counts as failed."""
 
     skips_replies: bool | None
-    """Whether the server sends no reply if it is told so; None: not known yet."""
+    """Whether the server obeys CLIENT REPLY SKIP; None: not known yet."""
 
     parks: bool
-    """Whether it may wait for its turn in a list, as far as it is known."""
+    """Whether waiters may wait for their turn with BLPOP. False once the server has refused that."""
 
     def sits(self, link: Link) -> bool:
-        """Whether to wait in a queue that was joined over `link` on that very link; see `seat`."""
+        """Whether a waiter that joined a queue over `link` waits on that link; if not, see `seat`."""
 
     def unshared(self) -> Driver:
-        """Return a driver to the same server whose links have one user at a time.
+        """Return a driver to the same server whose links have one user at a time, for commands that block there.
 
-        It is for commands that the server takes its time to answer. Raises ValueError if the
-        server is a cluster.
+        Raises ValueError if the server is a cluster.
         """
 
-    async def checkout(self) -> Link:
-        """Return a link.
+    async def checkout(self, token: str = "") -> Link:
+        """Return a link. With a waiter's `token`, the link also keeps messages for that token.
 
-        Raises Unreachable; LinkBroken, when a new connection broke before it was of use; and
-        LockBackendError.
+        If many waiters have links already, wait a moment for one that is given back, to keep connections few.
+        Raises Unreachable; LinkBroken, when a new connection broke before it was of use; and LockBackendError.
         """
 
-    async def checkout_to_wait(self) -> Link:
-        """Return a link for somebody who may have to wait; as `checkout`.
-
-        Where many wait already, it first waits a moment until a link in use is given back, so that
-        they need few.
-        """
-
-    async def seat(self, link: Link) -> Link:
+    async def seat(self, link: Link, token: str) -> Link:
         """Return the link on which to wait in a queue that was joined over `link`.
 
-        It is another one when so many wait already that they have to share one: join again over that.
+        It is another link if so many wait that they must share one. Then join the queue again over that link.
         """
 
-    def checkin(self, link: Link) -> None:
-        """Give a link back; a broken one is dropped."""
+    def checkin(self, link: Link, token: str = "") -> None:
+        """Give a link back, with the token for which it was checked out; a broken one is dropped."""
 
     def drop_idle(self) -> None:
-        """Forget links that are not in use: after a failure they are probably dead too."""
+        """Close links that are not in use. After a failure they are probably dead, too."""
+
+    def pause_after(self, failures: int) -> float | None:
+        """Return the seconds to pause after so many attempts to connect, as the client says; None: give up."""
 
     async def sleep(self, seconds: float) -> None:
         """Sleep."""
 
     async def finish(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run clean-up to its end, whatever cancels the caller meanwhile."""
+        """Run clean-up to its end, even if the caller is cancelled meanwhile."""
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -1,4 +1,4 @@
-"""What somebody who waits inside this process waits for: a bell that another one rings."""
+"""Wake-ups inside this process: a thread or a task waits for a bell, and another one rings it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Protocol
 
 
 class Bell(Protocol):
-    """Rung by anybody, waited for by one. It keeps ringing until that one has noticed."""
+    """One waiter, any number of ringers. A ring is kept until the waiter has noticed it."""
 
     def ring(self) -> None:
-        """Wake the one who waits, or who is going to wait."""
+        """Wake the waiter, now or when it begins to wait."""
 
     async def rings(self, seconds: float) -> bool:
         """Wait until it was rung, and return True; False when it was not within `seconds`."""

@@ -1,35 +1,327 @@
-"""The blocking driver: connections for the threads of a process."""
+"""The blocking driver: connections for the threads of a process.
+
+All its `async def` methods block and never suspend; `base.run_blocking` runs them. `connections.backends` makes one
+driver for each server, `cluster` one for each node.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from weakref import WeakSet
 
-from redis_locks.drivers.base import Link
+from redis import exceptions as redis_errors
+
+from redis_locks.drivers.base import PARKED, Answered, Link, LinkBroken, run_blocking
 from redis_locks.drivers.bells import ThreadBell
-from redis_locks.drivers.blocking_link import BlockingLink, EarLink
 from redis_locks.drivers.crowd import Crowd, CrowdLink
 from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.drivers.errors import connection_error
+from redis_locks.drivers.inheritance import not_inherited
+from redis_locks.drivers.refusals import reply_error
+from redis_locks.drivers.resp import (
+    CONFIRMATIONS,
+    MESSAGES,
+    UNFINISHED,
+    ErrorReply,
+    ProtocolError,
+    Push,
+    new_reader,
+)
+from redis_locks.drivers.server_link import ServerLink
+from redis_locks.drivers.wire import pack_command
 from redis_locks.values.identity import LISTENER, process_name, random_text
 from redis_locks.values.keys import grant_channel, holder_channel
 
 T = TypeVar("T")
 
 ALONE: Final = 4
-"""Threads that wait with a connection each; further ones share one."""
+"""Most threads that wait with a connection of their own. All others share one."""
 
 FEW: Final = 8
-"""Connections beyond which threads that ask for a lock wait for one of these, for a moment each."""
+"""With so many connections open, a thread first waits up to `GROWTH` for one that is given back."""
 
 GROWTH: Final = 0.025
-"""Seconds after which one of those that wait for a connection may open one more."""
+"""Seconds after which one of the threads that wait for a connection may open one more."""
+
+_READ_SIZE = 65536
+_LARGE = 1 << 20
+_KEPT = 16
+"""Most messages to keep for `receive`. A link gets late ones for a few earlier tokens, too."""
+_PING = pack_command(b"PING")
+
+
+class BlockingLink(ServerLink):
+    """A connection used by one thread at a time, subscribed to a channel of its own for grants.
+
+    redis-py opens the connection (address, TLS, credentials, database). After that only its socket is used.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_bulk",
+        "_connection",
+        "_messages",
+        "_parks",
+        "_reader",
+        "_received",
+        "_socket",
+        "_timeout",
+        "broken",
+        "channel",
+        "channels",
+        "endpoint",
+        "large",
+        "listener",
+        "quick_keys",
+        "seats",
+    )
+
+    def __init__(self, endpoint: Endpoint, channel: str, listener: str = "") -> None:
+        """Connect and subscribe to `channel`, if it is not empty; scripts know it as `listener`.
+
+        Raises Unreachable, LinkBroken or LockBackendError.
+        """
+        self.channel = channel
+        self.channels: set[str] = set()
+        self.listener = listener
+        self.broken = self.large = False
+        self._bulk: BlockingLink | None = None
+        self.quick_keys: frozenset[bytes] | None = None
+        self._parks = False
+        self.seats: set[int] | None = None
+        """The driver's ids of links on which a thread waits, while ours is one of them."""
+        self.endpoint = endpoint
+        self._timeout = endpoint.reply_timeout
+        self._messages: deque[bytes] = deque(maxlen=_KEPT)
+        self._reader = new_reader()
+        self._received = 0
+        self._connection = cast("Any", endpoint.blocking_connection())
+        try:
+            self._connection.connect()
+        except (redis_errors.RedisError, OSError) as error:
+            self.close()
+            raise connection_error(error, endpoint) from error
+        except BaseException:
+            self.close()
+            raise
+        self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
+        not_inherited(self)
+        if channel:
+            subscribe = pack_command(b"SUBSCRIBE", channel.encode())
+            (subscribed,) = run_blocking(self.round_trip(subscribe, 1))
+            if isinstance(subscribed, ErrorReply):
+                self.close()
+                raise reply_error(subscribed, endpoint)
+
+    def __del__(self) -> None:
+        seats = getattr(self, "seats", None)  # None, too, if its making was interrupted
+        if seats is not None:  # dropped by an interrupt before it was given back
+            seats.discard(id(self))
+            self.close()
+
+    def _close_for(self, error: BaseException) -> None:
+        """Close the connection. Raises LinkBroken if the connection caused the error.
+
+        After an interrupt between a command and its reply, the next command would get that reply.
+        """
+        self.close()
+        if isinstance(error, (OSError, ProtocolError)):
+            raise LinkBroken(str(error)) from error
+
+    def _keep(self, push: Push) -> None:
+        if push[0] in MESSAGES:
+            self._messages.append(push[2])
+        elif push[0] == b"sunsubscribe":
+            self.channels.discard(push[1].decode())
+
+    async def bulk(self) -> BlockingLink:
+        """Return the link for replies of any size; see `Link`."""
+        if self._bulk is None or self._bulk.broken:
+            self._bulk = BlockingLink(self.endpoint, "", self.listener)
+        return self._bulk
+
+    async def round_trip(self, commands: bytes, number: int) -> list[Any]:
+        """Send packed commands at once and return their replies as they come; see `Link`."""
+        replies: list[Any] = []
+        self._received = 0
+        try:
+            self._socket.sendall(commands)
+            while len(replies) < number:
+                for came in self._receive():
+                    if type(came) is Push and came[0] not in CONFIRMATIONS:
+                        self._keep(came)
+                    else:
+                        replies.append(came)
+        except BaseException as error:
+            self._close_for(error)
+            raise
+        self.large = self._received > _LARGE
+        if len(replies) > number:
+            self.close()  # out of step: what is asked next would get another reply
+        return replies
+
+    def _receive(self) -> list[Any]:
+        """Wait for bytes and return the replies that are complete now, perhaps none."""
+        data = self._socket.recv(_READ_SIZE)
+        if not data:
+            msg = "the server closed the connection"
+            raise ProtocolError(msg)
+        self._received += len(data)
+        reader = self._reader
+        reader.feed(data)
+        came: list[Any] = []
+        while (reply := reader.gets()) is not UNFINISHED:
+            came.append(reply)
+        return came
+
+    def listen(self, token: str) -> None:
+        """Nothing to do: it keeps all messages, and `receive` says for which token."""
+
+    async def receive(self, token: str, timeout: float) -> bytes | None:
+        """Wait for a message for `token`; see `Link`."""
+        wanted = token.encode()
+        until = time.monotonic() + timeout
+        channels = len(self.channels)
+        try:
+            while (message := self._last_for(wanted)) is None:
+                left = until - time.monotonic()
+                if left <= 0 or len(self.channels) < channels:
+                    return None
+                for push in self._receive_within(left):
+                    self._keep(push)
+        except BaseException as error:
+            self._close_for(error)
+            raise
+        return message
+
+    def _last_for(self, token: bytes) -> bytes | None:
+        """Return the last message for a token and drop all messages; None if there is none."""
+        messages = reversed(self._messages)
+        found = next((each for each in messages if each.split(b" ", 1)[0] == token), None)
+        if found is not None:
+            self._messages.clear()
+        return found
+
+    def _receive_within(self, seconds: float) -> list[Any]:
+        """Return the replies that are complete within so many seconds, perhaps none."""
+        self._socket.settimeout(seconds)
+        try:
+            return self._receive()
+        except TimeoutError:
+            return []
+        finally:
+            self._socket.settimeout(self._timeout)
+
+    def can_skip_replies(self) -> bool:
+        """Whether it hears what its own scripts tell it; see `Link`.
+
+        Before Redis 7.0.10, `CLIENT REPLY SKIP` held back messages, too (https://github.com/redis/redis/pull/11875).
+        """
+        hello = self._connection.handshake_metadata or {}
+        server, version = (
+            _text(hello.get(key.encode(), hello.get(key))) for key in ("server", "version")
+        )
+        return not (server == "redis" and re.fullmatch(r"7\.0\.\d", version))
+
+    async def listens_parked(self) -> bool:
+        """Whether it listens, from now on, where it is told of its turn; see `Link`."""
+        if not self._parks:
+            subscribe = pack_command("SUBSCRIBE", f"{self.channel}{PARKED}")
+            (reply,) = await self.round_trip(subscribe, 1)
+            self._parks = isinstance(reply, Push)
+        return self._parks
+
+    async def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
+        """Send packed commands, and wait for a message in place of replies; see `Link`."""
+        start = token + b" "
+        left, until = timeout, time.monotonic() + timeout
+        try:
+            self._socket.sendall(commands)
+            while left > 0:
+                for push in self._receive_within(left):
+                    if not isinstance(push, Push):
+                        msg = f"{push!r} answers what was to have no reply"
+                        raise Answered(msg)
+                    if push[0] == b"message" and push[2].startswith(start):
+                        return bytes(push[2])
+                left = until - time.monotonic()
+        except BaseException as error:
+            self._close_for(error)
+            raise
+        return None
+
+    def fileno(self) -> int:
+        """Return the descriptor of the socket, or -1 when it is closed."""
+        return -1 if self.broken else int(self._socket.fileno())
+
+    def fail(self, error: LinkBroken) -> None:  # noqa: ARG002 - nobody else waits on it
+        """Close; see `ServerLink`."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; the server then knows that nobody listens."""
+        self.broken = True
+        self._connection.disconnect()
+        if self._bulk is not None:
+            self._bulk.close()
+
+
+def _text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+class EarLink(BlockingLink):
+    """A connection that only listens."""
+
+    __slots__ = ("_heard", "_tested")
+
+    def __init__(self, endpoint: Endpoint, channel: str) -> None:
+        """Connect and subscribe to `channel`; see `BlockingLink`."""
+        self._heard: list[str] = []
+        self._tested = False
+        super().__init__(endpoint, channel)
+
+    def _keep(self, push: Push) -> None:
+        if push[0] == b"message":
+            self._heard.append(push[2].decode(errors="replace"))
+
+    def hear(self, heard: Callable[[str], None], silence: float | None = None) -> None:
+        """Call `heard` with each message, until the connection breaks; see `HearingLink`."""
+        try:
+            self._socket.settimeout(silence)
+            while True:
+                try:
+                    replies = self._receive()
+                except TimeoutError:
+                    if self._tested:
+                        raise
+                    self._tested = True
+                    self._socket.sendall(_PING)
+                    return
+                self._tested = False
+                for reply in replies:
+                    if isinstance(reply, Push):
+                        self._keep(reply)
+                while self._heard:
+                    heard(self._heard.pop(0))
+        except BaseException as error:
+            self._close_for(error)
+            raise
+
+    def close(self) -> None:
+        """Close the connection; wakes the thread that listens."""
+        with suppress(OSError, AttributeError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        super().close()
 
 
 class _Place:
@@ -45,8 +337,8 @@ class _Place:
 class BlockingDriver:
     """A pool of links for all threads of a process.
 
-    It has no upper bound: whoever is to release a lock must never have to wait for a link behind those
-    that wait for the lock. But these share a few: see `crowd`, and `FEW`.
+    It has no upper bound, because a holder that releases must never wait for a link behind the waiters
+    for its lock. Waiters share a few links; see `crowd` and `FEW`.
     """
 
     suspends = False
@@ -56,13 +348,14 @@ class BlockingDriver:
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description
         self.reply_timeout = endpoint.reply_timeout
+        self.pause_after = endpoint.pause_after
         self._endpoint = endpoint
         self._prefix = prefix
         self.forget()
         _DRIVERS.add(self)
 
     def forget(self) -> None:
-        """Start empty: after a fork the links are the parent's."""
+        """Drop all links; after a fork they belong to the parent."""
         self._idle: deque[BlockingLink] = deque()
         self._open: WeakSet[BlockingLink] = WeakSet()
         self._alone: set[int] = set()
@@ -72,16 +365,24 @@ class BlockingDriver:
         self._counting = threading.RLock()
         self._crowd = Crowd(partial(grant_channel, self._prefix), partial(EarLink, self._endpoint))
 
-    async def checkout(self) -> Link:
-        """Return an idle link, or a new one; see `Driver`."""
+    async def checkout(self, token: str = "") -> Link:
+        """Return an idle link or a new one. If many threads wait, a waiter gets a shared one; see `Driver`."""
+        if (
+            token
+            and len(self._alone) >= ALONE
+            and (shares := self._crowd.join(self, token)) is not None
+        ):
+            return shares
         try:
             return self._idle.pop()
         except IndexError:
+            if token:
+                return await self.checkout_for_asking()
             self._opening.append(None)
             return self._connected()
 
     def _connected(self) -> BlockingLink:
-        """Return a new link, which stands in `_opening` already."""
+        """Return a new link. The caller has counted it in `_opening`."""
         try:
             listener = random_text(LISTENER)
             own = "" if self._endpoint.in_cluster else grant_channel(self._prefix, listener)
@@ -91,24 +392,15 @@ class BlockingDriver:
         finally:
             self._opening.pop()
 
-    async def checkout_to_wait(self) -> Link:
-        """Return a link of its own for one of the first few, or one that shares; see `Driver`."""
-        if len(self._alone) >= ALONE and (shares := self._crowd.join(self)) is not None:
-            return shares
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return await self.checkout_for_asking()
-
     async def checkout_for_asking(self) -> Link:
-        """Return an idle link, or a new one; where there are many, wait a moment for an idle one."""
+        """Return an idle link or a new one. If many are open, first wait a moment for an idle one."""
         try:
             return self._idle.pop()
         except IndexError:
             return (not self._may_open() and await self._given_back()) or self._connected()
 
     def _may_open(self) -> bool:
-        """Whether there are few links; then one more is being opened from now on."""
+        """Return whether there are few links, and if so count one more in `_opening`."""
         with self._counting:
             few = len(self._open) + len(self._opening) < FEW
             if few:
@@ -116,15 +408,14 @@ class BlockingDriver:
         return few
 
     async def _given_back(self) -> BlockingLink | None:
-        """Return a link that another thread gives back; None if one more is to be opened.
+        """Return a link that another thread gives back; None if the caller shall open one more.
 
-        They come back within a round trip or so. Where that takes long, as the server is far away, there
-        get to be more of them, one by one.
+        Links come back within about a round trip. If the server is far away, more are opened, one by one.
         """
         place = _Place()
         self._wanting.append(place)
         try:
-            # Now that it is in line: what was given back just before.
+            # For a link that was given back just before we stood in line.
             self._hand_out()
             while not await place.bell.rings(GROWTH):
                 if self._may_grow():
@@ -138,7 +429,7 @@ class BlockingDriver:
                 self.checkin(place.link)
 
     def _hand_out(self) -> None:
-        """Give idle links to those who want one, each in its turn: else who gave one back would take it again."""
+        """Give idle links to waiting threads in their order; else the thread that gave one back would take it again."""
         with self._counting, suppress(IndexError):  # another thread may take the last one
             while self._wanting:
                 link = self._idle.pop()
@@ -147,7 +438,7 @@ class BlockingDriver:
                 place.bell.ring()
 
     def _may_grow(self) -> bool:
-        """Whether it was long ago that one more link was opened; then one is from now on."""
+        """Return whether one more link may be opened now, and if so count it in `_opening`."""
         now = time.monotonic()
         with self._counting:
             grows = now - self._grown_at >= GROWTH
@@ -157,18 +448,18 @@ class BlockingDriver:
         return grows
 
     def sits(self, link: Link) -> bool:
-        """Whether it is one of the first few that wait; see `Driver`."""
+        """Return whether the thread is one of the first few that wait; see `Driver`."""
         if len(self._alone) >= ALONE or not isinstance(link, BlockingLink):
             return False
         link.seats = self._alone
         link.seats.add(id(link))
         return True
 
-    async def seat(self, link: Link) -> Link:
-        """Return `link` for one of the first few that wait, else one that shares; see `Driver`."""
+    async def seat(self, link: Link, token: str) -> Link:
+        """Return `link` for one of the first few that wait, else a shared one; see `Driver`."""
         if not isinstance(link, BlockingLink) or link.seats is not None or self.sits(link):
             return link
-        shares = self._crowd.join(self)
+        shares = self._crowd.join(self, token)
         if shares is None:  # as many as there are
             link.seats = self._alone
             link.seats.add(id(link))
@@ -179,10 +470,10 @@ class BlockingDriver:
         return self
 
     def open_ear(self) -> EarLink:
-        """Return a link that hears which holds of this process were ended by somebody else."""
+        """Return a link that hears which holds of this process another process has ended."""
         return EarLink(self._endpoint, holder_channel(self._prefix, process_name()))
 
-    def checkin(self, link: Link) -> None:
+    def checkin(self, link: Link, token: str = "") -> None:
         """Give a link back; a broken one is dropped."""
         if isinstance(link, BlockingLink):
             if link.seats is not None:
@@ -193,7 +484,7 @@ class BlockingDriver:
                 if self._wanting:
                     self._hand_out()
         elif isinstance(link, CrowdLink):
-            link.leave()
+            link.leave(token)
 
     def drop_idle(self) -> None:
         """Close the links that are not in use."""

@@ -1,8 +1,8 @@
 """A cluster as one driver: each call goes to the node that has its partition.
 
-Above it nothing knows of nodes. What a node refuses because it does not have the slot was not
-done, and a call that broke off is repeated by its token, so the rest of the core needs to know
-no more than `LinkBroken`: try again, on a new link.
+`connections.backends` makes it. Above it, only renewal knows of nodes. A node that refuses a call because it does not
+have the slot has done nothing, and a call whose connection broke is repeated with its token. So the core
+handles a cluster as it handles a broken link: it tries again on a new one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import Driver, Link, run_blocking
-from redis_locks.drivers.blocking_link import EarLink
+from redis_locks.drivers.blocking import EarLink
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.cluster_link import ClusterLink
 from redis_locks.drivers.endpoint import Endpoint
@@ -32,6 +32,7 @@ class ClusterDriver:
         self.description = nodes.description
         self.nodes = nodes
         self.reply_timeout = nodes.reply_timeout
+        self.pause_after = nodes.pause_after
 
     def unshared(self) -> ClusterDriver:
         """Refuse: a link to a cluster changes its connections by itself; see `replication`."""
@@ -41,23 +42,19 @@ class ClusterDriver:
         )
         raise ValueError(msg)
 
-    async def checkout(self) -> Link:
+    async def checkout(self, token: str = "") -> Link:
         """Return a link; see `Driver`. It connects to a node when it first needs it."""
-        return ClusterLink(self.nodes)
-
-    async def checkout_to_wait(self) -> Link:
-        """Return a link; see `Driver`."""
-        return await self.checkout()
+        return ClusterLink(self.nodes, token)
 
     def sits(self, link: Link) -> bool:  # noqa: ARG002 - as `Driver`
-        """Return True: whoever asked over it waits there, too."""
+        """Return True: a waiter waits on the link over which it joined the queue."""
         return True
 
-    async def seat(self, link: Link) -> Link:
-        """Return `link`: whoever asked over it waits there, too."""
+    async def seat(self, link: Link, token: str) -> Link:  # noqa: ARG002 - as `Driver`
+        """Return `link`; see `sits`."""
         return link
 
-    def checkin(self, link: Link) -> None:
+    def checkin(self, link: Link, token: str = "") -> None:  # noqa: ARG002 - the link knows it
         """Give the links to nodes back; broken ones are dropped."""
         if isinstance(link, ClusterLink):
             link.give_back()
@@ -81,7 +78,7 @@ class BlockingClusterDriver(ClusterDriver):
         super().__init__(Nodes(cluster, driver_of))
 
     def open_ear(self) -> EarLink:
-        """Return a link that hears which holds of this process were ended by somebody else.
+        """Return a link that hears which holds of this process another process has ended.
 
         Any node will do: what is sent on ordinary channels reaches them all.
         """

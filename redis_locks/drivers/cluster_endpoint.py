@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import redis
 import redis.asyncio as aioredis
 from redis.cluster import ClusterNode
-from redis.connection import Connection, ConnectionPool, SSLConnection
+from redis.connection import SSLConnection
 
-from redis_locks.drivers.addresses import Address, addresses
+from redis_locks.drivers.addresses import Address, addresses, parts
 from redis_locks.drivers.endpoint import Endpoint
 
 SCHEMES = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
@@ -24,7 +23,7 @@ FORM = "redis+cluster://user:password@host:port,host:port"
 _PORT = 6379
 
 # Options of an asyncio cluster client that its connections do not take as they are.
-_OF_THE_CLIENT = {"connection_class", "himport_registry", "max_connections", "response_callbacks"}
+_OF_THE_CLIENT = {"max_connections", "response_callbacks"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +42,15 @@ class ClusterEndpoint:
         """The URL, without user and password."""
         scheme = "rediss" if issubclass(self.any_node.connection_class, SSLConnection) else "redis"
         return f"{scheme}+cluster://{','.join(f'{host}:{port}' for host, port in self.seeds)}"
+
+    @property
+    def unheeded(self) -> tuple[str, ...]:
+        """See `Endpoint`."""
+        return self.any_node.unheeded
+
+    def in_loop(self) -> tuple[type[Any], dict[str, Any]]:
+        """Return the class of asyncio connections to its nodes, and their arguments; see `Endpoint`."""
+        return self.any_node.in_loop()
 
     @property
     def kwargs(self) -> Mapping[str, Any]:
@@ -73,14 +81,12 @@ class ClusterEndpoint:
             ValueError: The URL has another form.
             TypeError: redis-py does not know one of its options.
         """
-        split = urlsplit(url)
-        credentials, at, hosts = split.netloc.rpartition("@")
-        if not hosts or split.path.strip("/") not in {"", "0"}:
+        scheme, credentials, hosts, path, query = parts(url)
+        if not hosts or path not in {"", "0"}:
             msg = f"the form is {FORM}"
             raise ValueError(msg)
         seeds = tuple(addresses(hosts, port=_PORT, form=FORM))
-        plain = (SCHEMES[split.scheme], f"{credentials}{at}node", "", split.query, "")
-        endpoint = Endpoint.from_url(urlunsplit(plain))
+        endpoint = Endpoint.from_url(f"{SCHEMES[scheme]}://{credentials}node?{query}")
         if endpoint.kwargs.get("db"):
             msg = f"a cluster has no databases; the form is {FORM}"
             raise ValueError(msg)
@@ -93,16 +99,16 @@ class ClusterEndpoint:
         manager: Any = client.nodes_manager
         seeds = tuple((node.host, int(node.port)) for node in manager.startup_nodes.values())
         if isinstance(client, aioredis.RedisCluster):
-            pool = _blocking_pool(client.connection_kwargs)
-        else:
-            node: Any = client.get_default_node()  # type: ignore[no-untyped-call]
-            pool = node.redis_connection.connection_pool
-        return cls(seeds, Endpoint.from_pool(pool), manager.address_remap)
-
-
-def _blocking_pool(options: dict[str, Any]) -> ConnectionPool:
-    encrypted = issubclass(options["connection_class"], aioredis.SSLConnection)
-    return ConnectionPool(
-        SSLConnection if encrypted else Connection,
-        **{option: value for option, value in options.items() if option not in _OF_THE_CLIENT},
-    )
+            options = dict(client.connection_kwargs)
+            kind = options.pop("connection_class")
+            options = {k: v for k, v in options.items() if k not in _OF_THE_CLIENT}
+            return cls(
+                seeds,
+                Endpoint.from_pool(aioredis.ConnectionPool(kind, **options)),
+                manager.address_remap,
+            )
+        node: Any = client.get_default_node()  # type: ignore[no-untyped-call]
+        endpoint = Endpoint.from_pool(node.redis_connection.connection_pool)
+        # The client gives its nodes one of its own, which calls the user's.
+        unheeded = ("redis_connect_func",) if client.user_on_connect_func else ()
+        return cls(seeds, replace(endpoint, unheeded=unheeded), manager.address_remap)

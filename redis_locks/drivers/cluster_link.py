@@ -1,19 +1,24 @@
-"""A link to a cluster: it finds the node of each call by its keys."""
+"""A link to a cluster: it sends each call to the node that has the call's keys.
+
+`ClusterDriver` makes one for each user; it takes links to nodes from the drivers of `nodes`.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Coroutine, Sequence
+from copy import copy
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
 from redis_locks.drivers.addresses import Address
-from redis_locks.drivers.base import Call, CallingLink, Link, LinkBroken, Unreachable
-from redis_locks.drivers.errors import NotNow, Redirected
+from redis_locks.drivers.base import Call, Link, LinkBroken, Unreachable
 from redis_locks.drivers.nodes import Nodes
+from redis_locks.drivers.refusals import NotNow, Redirected
 from redis_locks.drivers.resp import ErrorReply
+from redis_locks.drivers.server_link import CallingLink, pack_call
 from redis_locks.drivers.slots import slot_of
-from redis_locks.drivers.wire import pack_call, pack_command
+from redis_locks.drivers.wire import pack_command
 from redis_locks.exceptions import LockBackendError
 from redis_locks.scripts import Script, on_cluster
 from redis_locks.values.keys import partition_channel
@@ -21,13 +26,13 @@ from redis_locks.values.keys import partition_channel
 T = TypeVar("T")
 
 PATIENCE: Final = 1.0
-"""Seconds within which a slot is expected to have moved; the core asks some times more."""
+"""Seconds to wait for a slot to finish moving. After that the core tries again some times."""
 
 _PAUSE = 0.05
 _ASKING = pack_command(b"ASKING")
 
 _NOWHERE = "-"
-"""The channel, and the listener, of a claim whose holder does not listen."""
+"""The channel and the listener's name in a claim of a holder that does not listen."""
 
 
 class NodeLink(Link, Protocol):
@@ -38,26 +43,38 @@ class NodeLink(Link, Protocol):
     channels: set[str]
     """The channels of partitions on which it listens."""
 
+    def listen(self, token: str) -> None:
+        """Keep messages for `token` until the link is given back."""
+
 
 class ClusterLink(CallingLink):
     """Links to as many nodes as the calls need; used by one thread or task at a time."""
 
-    __slots__ = ("_ear", "_links", "_nodes", "_tokens", "channel", "listener")
+    __slots__ = ("_ear", "_links", "_nodes", "_token", "channel", "in_bulk", "listener")
 
     tunes_in = True
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, token: str) -> None:
+        """Make a link that keeps messages for `token`, if it is not empty."""
         self.channel = self.listener = _NOWHERE
         self._nodes = nodes
         self._links: dict[Address, NodeLink] = {}
-        self._tokens: list[str] = []
+        self._token = token
         self._ear: Address | None = None
+        self.in_bulk = False
+        """Whether it asks over the bulk links of the nodes'."""
 
     def give_back(self) -> None:
         """Give the links back to the drivers of their nodes."""
         links, self._links = self._links, {}
         for address, link in links.items():
-            self._nodes.driver(address).checkin(link)
+            self._nodes.driver(address).checkin(link, self._token)
+
+    async def bulk(self) -> ClusterLink:
+        """Return a link that asks over the bulk links of the nodes'; see `Link`."""
+        bulk = copy(self)
+        bulk.in_bulk = True
+        return bulk
 
     async def _link(self, address: Address) -> NodeLink:
         link = self._links.get(address)
@@ -65,6 +82,8 @@ class ClusterLink(CallingLink):
             return link
         try:
             opened: Any = await self._nodes.driver(address).checkout()
+            if self._token:
+                opened.listen(self._token)
         except Unreachable as error:
             self._nodes.failed(address)
             await self._nodes.refresh()
@@ -75,19 +94,20 @@ class ClusterLink(CallingLink):
             raise
         self._nodes.slots.answered(address)
         self._links[address] = opened
-        for token in self._tokens:
-            opened.listen(token)
         return self._links[address]
 
     async def _at(self, address: Address, work: Callable[[NodeLink], Coroutine[Any, Any, T]]) -> T:
-        """Do something on a link to a node, and note what that tells of the node."""
+        """Do something on a link to a node, and note if the node failed or a slot has moved."""
         link = await self._link(address)
         try:
-            return await work(link)
+            bulk: Any = await link.bulk() if self.in_bulk else link
+            return await work(bulk)
         except Redirected as error:
             self._note_moved([error], address)
             raise
-        except LinkBroken:
+        except LinkBroken as error:
+            if self.in_bulk and not isinstance(error, NotNow):
+                link.forsake()  # it is to be as broken as its bulk link
             if link.broken:
                 self._links.pop(address, None)
                 self._nodes.failed(address)
@@ -246,18 +266,6 @@ class ClusterLink(CallingLink):
         except (LinkBroken, LockBackendError) as error:
             return error
         return reply
-
-    def listen(self, token: str) -> None:
-        """Keep messages for `token` from now on."""
-        self._tokens.append(token)
-        for link in self._links.values():
-            link.listen(token)
-
-    def unlisten(self, token: str) -> None:
-        """Forget `token`."""
-        self._tokens.remove(token)
-        for link in self._links.values():
-            link.unlisten(token)
 
     def forsake(self) -> None:
         """Listen no more; see `Link`."""

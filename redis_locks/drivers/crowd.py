@@ -1,20 +1,23 @@
-"""Many threads that wait, and one connection on which all of them hear.
+"""One connection on which many waiting threads hear.
 
-The first few that wait keep a connection each, which wakes them fastest: they read it themselves. All
-others ask over connections of the pool, which they give back at once, and hear on this one.
+`BlockingDriver` uses it. The first few threads that wait keep a connection each and read it themselves, which
+wakes them fastest. All others send their commands over connections of the pool, give these back at
+once, and hear grants on the shared connection.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from copy import copy
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
-from redis_locks.drivers.base import Call, CallingLink, Link
+from redis_locks.drivers.base import Call, Link
 from redis_locks.drivers.bells import ThreadBell
 from redis_locks.drivers.ears import Ear, HearingLink
+from redis_locks.drivers.server_link import CallingLink
 from redis_locks.scripts import Script
 from redis_locks.values.identity import LISTENER, random_text
 
@@ -52,7 +55,7 @@ class Crowd:
         self.listener = self.channel = ""
         self._channel_of = channel_of
         self._members: WeakSet[CrowdLink] = WeakSet()
-        self._by_token: dict[str, CrowdLink] = {}
+        self._by_token: WeakValueDictionary[str, CrowdLink] = WeakValueDictionary()
         self._mutex = threading.RLock()
         self._connect = connect
         self._ear = Ear(
@@ -60,15 +63,15 @@ class Crowd:
         )
 
     def _connected(self) -> HearingLink:
-        """Return a link under a new name, for what the one of before may still be told nobody hears."""
+        """Return a link with a new listener's name: messages to the one before are lost."""
         listener = random_text(LISTENER)
         channel = self._channel_of(listener)
         link = self._connect(channel)
         self.listener, self.channel = listener, channel
         return link
 
-    def join(self, pool: Pool) -> CrowdLink | None:
-        """Return a link for one thread, or None if the connection cannot be had now; may connect."""
+    def join(self, pool: Pool, token: str) -> CrowdLink | None:
+        """Return a link for one thread, which hears messages for `token`, or None if the connection cannot be had now; may connect."""
         if not self._mutex.acquire(timeout=BUSY):
             return None
         try:
@@ -77,24 +80,18 @@ class Crowd:
                 return None
             link = CrowdLink(self, pool)
             self._members.add(link)
+            self._by_token[token] = link
             return link
         finally:
             self._mutex.release()
 
-    def listen(self, token: str, link: CrowdLink) -> None:
-        """Pass on messages for `token` from now on."""
-        self._by_token[token] = link
-
-    def unlisten(self, token: str) -> None:
-        """Forget `token`."""
-        self._by_token.pop(token, None)
-
     def forsake(self) -> None:
-        """Go on under another name: nobody hears what is told to the one of before."""
+        """Connect again under another name, so that grants to the name before find no listener."""
         self._ear.connect_again()
 
-    def leave(self, link: CrowdLink) -> None:
+    def leave(self, link: CrowdLink, token: str) -> None:
         """Note that a thread waits no more."""
+        self._by_token.pop(token, None)
         with self._mutex:
             self._members.discard(link)
 
@@ -104,7 +101,7 @@ class Crowd:
             link.hear(message.encode())
 
     def _was_deaf(self) -> None:
-        """Have all of them ask: a message may have been missed."""
+        """Wake all members, so that they ask again: a message may have been lost."""
         for link in list(self._by_token.values()):
             link.hear(b"")
 
@@ -117,15 +114,17 @@ class Crowd:
 
 
 class CrowdLink(CallingLink):
-    """A link of one thread that waits: it asks over the pool and hears with the crowd."""
+    """The link of one waiting thread: it sends over links of the pool and hears on the shared connection."""
 
-    __slots__ = ("__weakref__", "_bell", "_crowd", "_message", "_pool")
+    __slots__ = ("__weakref__", "_bell", "_crowd", "_message", "_pool", "in_bulk")
 
     def __init__(self, crowd: Crowd, pool: Pool) -> None:
         self._crowd = crowd
         self._pool = pool
         self._bell = ThreadBell()
         self._message = b""
+        self.in_bulk = False
+        """Whether it asks over the bulk links of the pool's."""
 
     @property
     def channel(self) -> str:
@@ -154,17 +153,15 @@ class CrowdLink(CallingLink):
     async def _ask(self, question: Callable[[Link], Coroutine[Any, Any, T]]) -> T:
         link = await self._pool.checkout_for_asking()
         try:
-            return await question(link)
+            return await question(await link.bulk() if self.in_bulk else link)
         finally:
             self._pool.checkin(link)
 
-    def listen(self, token: str) -> None:
-        """Keep messages for `token` from now on."""
-        self._crowd.listen(token, self)
-
-    def unlisten(self, token: str) -> None:
-        """Forget `token`."""
-        self._crowd.unlisten(token)
+    async def bulk(self) -> CrowdLink:
+        """Return a link that asks over the bulk links of the pool's; see `Link`."""
+        bulk = copy(self)
+        bulk.in_bulk = True
+        return bulk
 
     def hear(self, message: bytes) -> None:
         """Keep a message, or an empty one that says: ask again."""
@@ -172,7 +169,7 @@ class CrowdLink(CallingLink):
         self._bell.ring()
 
     def forsake(self) -> None:
-        """Have all who hear here hear anew; see `Link`."""
+        """Replace the shared connection; see `Link`."""
         self._crowd.forsake()
 
     async def receive(self, token: str, timeout: float) -> bytes | None:  # noqa: ARG002 - as `Link`
@@ -181,6 +178,6 @@ class CrowdLink(CallingLink):
         message, self._message = self._message, b""
         return message or None
 
-    def leave(self) -> None:
-        """Wait no more."""
-        self._crowd.leave(self)
+    def leave(self, token: str) -> None:
+        """Wait for messages for `token` no more."""
+        self._crowd.leave(self, token)

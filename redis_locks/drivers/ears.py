@@ -1,8 +1,8 @@
-"""One thread of a process that reads a connection on which nothing is asked, only heard.
+"""A thread that listens on a connection which sends no commands.
 
-It tells at once that a hold was force-released, and it hears grants for threads that wait without a
-connection of their own. Code that awaits needs none: the connection of its event loop hears everything, and
-`TaskRenewer` has it opened again while anything is held.
+`ThreadRenewer` learns from it at once that a hold was force-released. `crowd` hears grants with it, for threads
+that wait without a connection of their own. Async code needs no such thread: the connection of its event loop
+receives all messages, and `TaskRenewer` opens it again while anything is held.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Ear:
     Args:
         connect: Opens a link; raises LinkBroken or LockBackendError.
         heard: Gets each message, in that thread.
-        deaf: Is called when the connection was gone for a while: something may have been missed.
+        deaf: Is called after the connection was gone for a while: messages may have been lost.
         silence: Seconds without a message after which the connection is tested; None: never.
-        over: Is called then; True if it has closed the ear, which nobody needs any more.
+        over: Is called then; it returns True if it has closed the ear because nobody needs it.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Ear:
         self._over = over
         self._link: HearingLink | None = None
         self.pins = 0
-        """How many need it open: it is not closed meanwhile."""
+        """How many users need it open. It is not closed while there are any."""
         self.retry_at = 0.0
         """When to try to open it at the earliest."""
         self._closing = threading.Event()

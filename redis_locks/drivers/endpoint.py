@@ -1,9 +1,14 @@
-"""Where the server is and how to open connections of our own to it."""
+"""Where a server is, and how to open connections to it.
+
+`connections.resolution` makes an `Endpoint` from a setting; links and `manage.py locks doctor` connect with it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from inspect import Parameter, signature
 from typing import Any
 
 import redis
@@ -12,6 +17,7 @@ from redis.asyncio import sentinel as async_sentinel
 from redis.backoff import NoBackoff
 from redis.connection import (
     AbstractConnection,
+    BlockingConnectionPool,
     Connection,
     ConnectionPool,
     SSLConnection,
@@ -26,15 +32,15 @@ from redis.sentinel import (
 )
 
 from redis_locks.drivers.sentinel import Sentinels
+from redis_locks.exceptions import LockBackendError
 
-# Options of a client that make no sense for our connections, or differ between the two worlds.
-_NOT_TAKEN_OVER = frozenset({
+# What our connections decide by themselves, and what belongs to a pool of redis-py's.
+_OURS = frozenset({
     "cache", "cache_config", "connection_pool", "decode_responses", "event_dispatcher", "health_check_interval",
-    "lib_name", "lib_version", "maint_notifications_config", "maint_notifications_pool_handler",
-    "oss_cluster_maint_notifications_handler", "orig_host_address", "orig_socket_timeout",
-    "orig_socket_connect_timeout", "parser_class", "protocol", "redis_connect_func", "retry", "retry_on_error",
-    "retry_on_timeout", "legacy_responses",
+    "legacy_responses", "parser_class", "protocol", "redis_connect_func", "retry", "retry_on_error",
+    "retry_on_timeout",
 })  # fmt: skip
+_OF_POOLS = ("maint_", "maintenance_", "orig_", "oss_cluster_maint_")
 
 _ASYNC_TWIN: dict[type[Any], type[Any]] = {
     SentinelManagedSSLConnection: async_sentinel.SentinelManagedSSLConnection,
@@ -43,8 +49,12 @@ _ASYNC_TWIN: dict[type[Any], type[Any]] = {
     UnixDomainSocketConnection: aioredis.UnixDomainSocketConnection,
     Connection: aioredis.Connection,
 }
+_BLOCKING_TWIN = {twin: blocking for blocking, twin in _ASYNC_TWIN.items()}
 
 _SENTINEL_POOLS = (SentinelConnectionPool, async_sentinel.SentinelConnectionPool)
+
+_UNBOUNDED = ConnectionPool().max_connections
+_USUAL_RETRY = redis.Redis().connection_pool.connection_kwargs["retry"]
 
 DEFAULT_TIMEOUT = 5.0
 """Seconds until an unanswered connect or command counts as failed, unless the client says otherwise."""
@@ -54,21 +64,24 @@ DEFAULT_TIMEOUT = 5.0
 class Endpoint:
     """A server: the connection class, its arguments, and a name for people without password.
 
-    Connections made here always speak RESP3 (a grant arrives on the very connection that
-    waits for it), never retry by themselves (we retry by token), and never decode.
+    Connections made here always speak RESP3, because grants arrive beside replies. They never retry by
+    themselves, because the core repeats a call with its token. They never decode.
     """
 
     connection_class: type[AbstractConnection]
     kwargs: Mapping[str, Any]
     description: str
     in_cluster: bool = False
-    """Whether it is one node of several: its connections listen to partitions as they need them."""
+    """Whether it is a node of a cluster. Its connections subscribe to partitions when they need them."""
+    retry: Any = None
+    """The client's `retry`, unless it is what redis-py gives each client."""
+    unheeded: tuple[str, ...] = ()
+    """What the client was told that means nothing to connections made here."""
 
     @classmethod
     def from_client(cls, client: redis.Redis) -> Endpoint:
         """Return the endpoint a redis-py client talks to. Connects to nothing."""
-        pool = client.connection_pool
-        return cls.from_pool(pool)
+        return cls.from_pool(client.connection_pool)
 
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
@@ -81,28 +94,61 @@ class Endpoint:
 
     @classmethod
     def from_pool(cls, pool: Any) -> Endpoint:
-        """Return the endpoint of a redis-py connection pool, blocking or asyncio."""
+        """Return the endpoint of a redis-py connection pool, blocking or asyncio.
+
+        Raises:
+            LockBackendError: An asyncio pool has connections that threads cannot have.
+        """
+        given = pool.connection_kwargs
+        kind = pool.connection_class
         kwargs = {
             key: value
-            for key, value in pool.connection_kwargs.items()
-            if key not in _NOT_TAKEN_OVER
+            for key, value in given.items()
+            if key not in _OURS and not key.startswith(_OF_POOLS)
         }
+        if not issubclass(kind, AbstractConnection):
+            kind, kwargs = _twin(kind, kwargs, _BLOCKING_TWIN, "blocking")
         if isinstance(pool, _SENTINEL_POOLS):
             kwargs = {key: kwargs[key] for key in kwargs if key not in {"host", "port"}}
             kwargs["connection_pool"] = Sentinels.of_pool(pool)
-        return cls(pool.connection_class, kwargs, _describe(pool.connection_class, kwargs))
+        unheeded = ["redis_connect_func"] if given.get("redis_connect_func") else []
+        if isinstance(pool, BlockingConnectionPool) or pool.max_connections != _UNBOUNDED:
+            unheeded.append(f"max_connections={pool.max_connections}")
+        retry = given.get("retry")
+        return cls(
+            kind,
+            kwargs,
+            _describe(kind, kwargs),
+            retry=None if retry == _USUAL_RETRY else retry,
+            unheeded=tuple(unheeded),
+        )
 
     @property
     def sentinels(self) -> Sentinels | None:
-        """Who is asked for the address before each connection; None: it is a fixed one."""
+        """The Sentinels to ask for the address before each connection; None: the address is fixed."""
         found = self.kwargs.get("connection_pool")
         return found if isinstance(found, Sentinels) else None
 
-    @property
-    def async_kwargs(self) -> Mapping[str, Any]:
-        """The arguments of asyncio connections."""
+    def in_loop(self) -> tuple[type[Any], dict[str, Any]]:
+        """Return the class of asyncio connections to this server, and their arguments.
+
+        Raises:
+            LockBackendError: redis-py has no such class, or that cannot do what an option wants.
+        """
         sentinels = self.sentinels
-        return {**self.kwargs, "connection_pool": sentinels.in_loop} if sentinels else self.kwargs
+        plain = {key: value for key, value in self.kwargs.items() if key != "connection_pool"}
+        try:
+            kind, kwargs = _twin(self.connection_class, plain, _ASYNC_TWIN, "async")
+        except LockBackendError as error:
+            msg = f"{self.description}: {error}"
+            raise LockBackendError(msg) from None
+        return kind, kwargs | ({"connection_pool": sentinels.in_loop} if sentinels else {})
+
+    def pause_after(self, failures: int) -> float | None:
+        """Return the seconds to pause after so many attempts to connect, as the client's `retry` says; None: give up."""
+        if self.retry is None or 0 <= self.retry.get_retries() < failures:
+            return None
+        return float(self.retry._backoff.compute(failures))  # noqa: SLF001 - redis-py's has no public name
 
     @property
     def connect_timeout(self) -> float:
@@ -132,19 +178,10 @@ class Endpoint:
         """Return a new asyncio connection, not yet connected, whose reads never time out by themselves.
 
         Raises:
-            TypeError: The connection class has no asyncio twin.
+            LockBackendError: There is none; see `in_loop`.
         """
-        twins = (
-            twin
-            for blocking, twin in _ASYNC_TWIN.items()
-            if issubclass(self.connection_class, blocking)
-        )
-        twin = next(twins, None)
-        if twin is None:
-            msg = f"{self.connection_class.__name__} of {self.description} has no asyncio twin; use a plain URL"
-            raise TypeError(msg)
-        kwargs = {**self.async_kwargs, **self._common(), "socket_timeout": None}
-        return twin(**kwargs)
+        kind, kwargs = self.in_loop()
+        return kind(**{**kwargs, **self._common(), "socket_timeout": None})
 
     def _common(self) -> dict[str, Any]:
         return {
@@ -152,6 +189,35 @@ class Endpoint:
             "decode_responses": False,
             "maint_notifications_config": MaintNotificationsConfig(enabled=False),
         }
+
+
+def _twin(
+    kind: type[Any], kwargs: Mapping[str, Any], twins: Mapping[type[Any], type[Any]], world: str
+) -> tuple[type[Any], dict[str, Any]]:
+    """Return the class of the same connections in the other world, and those arguments that it takes.
+
+    Raises:
+        LockBackendError: There is none, or an argument that it does not take has been given.
+    """
+    twin = twins.get(kind)
+    if twin is None:
+        msg = f"{kind.__module__}.{kind.__qualname__} has no {world} twin in redis-py"
+        raise LockBackendError(msg)
+    taken, known = (_parameters(each) for each in (twin, kind))  # type: ignore[arg-type]
+    for key in kwargs.keys() - taken:
+        if key not in known or kwargs[key] != known[key].default:
+            msg = f"{world} connections of redis-py have no option {key}"
+            raise LockBackendError(msg)
+    return twin, {key: value for key, value in kwargs.items() if key in taken}
+
+
+@cache
+def _parameters(kind: type[Any]) -> Mapping[str, Parameter]:
+    """Return the arguments that a connection class of redis-py takes, those of its bases included."""
+    found: dict[str, Parameter] = {}
+    for base in reversed(kind.__mro__):
+        found |= signature(base.__init__).parameters  # type: ignore[misc]
+    return found
 
 
 def _describe(connection_class: type[Any], kwargs: Mapping[str, Any]) -> str:

@@ -1,4 +1,7 @@
-"""Messages for tasks of an event loop that wait for them: one timer for all of their time limits."""
+"""Messages for waiting tasks of one event loop, with one timer for all of their time limits.
+
+`AsyncLink` puts in what it receives.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,12 @@ _LATE = 0.001
 
 
 class _Mailbox:
-    """The latest message for one token, and who waits for it."""
+    """The latest message for one token, and the future of the task that waits for it."""
 
-    __slots__ = ("message", "rung", "sleeper")
-
-    def __init__(self) -> None:
-        self.message = b""
-        self.rung = False
-        """Whether its task is to look, which it has not done yet."""
-        self.sleeper: asyncio.Future[None] | None = None
+    message = b""
+    rung = False
+    """Whether something happened that the task has not seen yet."""
+    sleeper: asyncio.Future[None] | None = None
 
     def ring(self) -> None:
         """Wake the task that waits, or is going to wait."""
@@ -58,7 +58,7 @@ class Mailboxes:
             box.ring()
 
     def wake_all(self) -> None:
-        """Let all who wait see that something else has happened."""
+        """Wake all tasks that wait, without a message."""
         for box in self._boxes.values():
             box.ring()
 

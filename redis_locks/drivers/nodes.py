@@ -1,4 +1,7 @@
-"""The nodes of a cluster: a driver for each, and who has which slots."""
+"""The nodes of a cluster: a driver for each, and which node has which slots.
+
+`cluster`, `cluster_link` and the renewal of each node's leases use it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import Driver, LinkBroken, Unreachable
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.errors import reply_error
+from redis_locks.drivers.refusals import reply_error
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.slots import SlotMap
 from redis_locks.drivers.wire import pack_command
@@ -23,11 +26,12 @@ _ASKED_LATELY = 0.1
 
 
 class Nodes:
-    """What all links to a cluster, of a process or of an event loop, know of it."""
+    """What all links to a cluster share, in one process or one event loop."""
 
     def __init__(self, cluster: ClusterEndpoint, driver_of: Callable[[Endpoint], Driver]) -> None:
         self.description = cluster.description
         self.reply_timeout = cluster.any_node.reply_timeout
+        self.pause_after = cluster.any_node.pause_after
         self.slots = SlotMap(cluster.seeds, cluster.remap)
         self._cluster = cluster
         self._driver_of = driver_of
@@ -46,7 +50,7 @@ class Nodes:
         return list(self._drivers.values())
 
     def any_driver(self) -> Driver:
-        """Return some driver, for what is the same with each."""
+        """Return the driver of some node, for what is the same on all."""
         return self.driver(self.slots.nodes()[0])
 
     def failed(self, address: Address) -> None:

@@ -1,4 +1,7 @@
-"""Where the primary is that Sentinels watch: asked again for each connection, so that a fail-over is followed."""
+"""Ask Sentinels where the primary is, for each connection again, so that connections follow a fail-over.
+
+`endpoint` puts it where redis-py's connections look for their pool.
+"""
 
 from __future__ import annotations
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote
 
 import redis
 from redis.connection import parse_url
 from redis.sentinel import Sentinel
 
-from redis_locks.drivers.addresses import addresses
+from redis_locks.drivers.addresses import addresses, parts
 
 SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
 """Each with the scheme of the connection to the primary."""
@@ -30,15 +30,14 @@ def client_of_url(url: str) -> redis.Redis:
         ValueError: The URL has another form.
         TypeError: redis-py does not know one of its options.
     """
-    split = urlsplit(url)
-    credentials, at, hosts = split.netloc.rpartition("@")
-    service, _, db = split.path.strip("/").partition("/")
+    scheme, credentials, hosts, path, query = parts(url)
+    service, _, db = path.partition("/")
     if not hosts or not service or (db and not db.isdecimal()):
         msg = f"the form is {FORM}"
         raise ValueError(msg)
-    scheme = SCHEMES[split.scheme]
-    plain = (scheme, f"{credentials}{at}primary", f"/{db or 0}", split.query, "")
-    options: dict[str, Any] = parse_url(urlunsplit(plain))  # type: ignore[no-untyped-call]
+    scheme = SCHEMES[scheme]
+    plain = f"{scheme}://{credentials}primary/{db or 0}?{query}"
+    options: dict[str, Any] = parse_url(plain)  # type: ignore[no-untyped-call]
     del options["host"]
     options.pop("connection_class", None)
     of_sentinels = {

@@ -1,16 +1,100 @@
-"""What a link to one server makes of scripts, whichever way its bytes go."""
+"""Script calls over a link to one server: packing them, sending a script's text when needed, raising refusals.
+
+`blocking` and `asynchronous` build on `ServerLink`, `crowd` and `cluster_link` on `CallingLink`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
-from redis_locks.drivers.base import Call, CallingLink, LinkBroken
-from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.errors import Demoted, reply_error, unknown_script
+from redis_locks.drivers.base import Call, LinkBroken
+from redis_locks.drivers.refusals import Demoted, reply_error, unknown_script
 from redis_locks.drivers.resp import ErrorReply
-from redis_locks.drivers.wire import pack_call
+from redis_locks.drivers.wire import pack_arguments
 from redis_locks.scripts import Script
+from redis_locks.values.keys import MOST_KEPT
+
+if TYPE_CHECKING:
+    from redis_locks.drivers.endpoint import Endpoint
+
+
+def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
+    """Return EVALSHA of the script in RESP, or EVAL with its text if `whole`."""
+    keys, argv = call
+    start = pack_start if whole or len(keys) > MOST_KEPT else _packed_start
+    if not script.repeats:
+        return start(script, keys, len(argv), whole) + pack_arguments(argv)
+    # The first argument is the token, new each time.
+    token = str(argv[0]).encode()
+    return b"%b$%d\r\n%b\r\n%b" % (
+        start(script, keys, len(argv), whole),
+        len(token),
+        token,
+        _packed_again(argv[1:]),
+    )
+
+
+_packed_again = lru_cache(maxsize=256)(pack_arguments)
+
+
+def pack_start(
+    script: Script,
+    keys: Sequence[bytes],
+    arguments: int,
+    whole: bool = False,  # noqa: FBT001, FBT002 - see `pack_call`
+) -> bytes:
+    """Return all of a call that comes before its arguments, of which there are so many; `whole` as in `pack_call`."""
+    call = (b"EVAL", script.text) if whole else (b"EVALSHA", script.sha)
+    return b"*%d\r\n%b" % (3 + len(keys) + arguments, pack_arguments((*call, len(keys), *keys)))
+
+
+_packed_start = lru_cache(maxsize=8192)(pack_start)
+
+
+class CallingLink:
+    """Defaults of a link: one that neither skips replies nor has to tune in."""
+
+    __slots__ = ()
+
+    tunes_in = False
+    quick_keys: frozenset[bytes] | None = None
+    large = False
+
+    async def tune_in(self, keys: Sequence[bytes]) -> None:
+        """Nothing to do: one channel serves all locks."""
+
+    async def call_and_read(
+        self, script: Script, call: Call, reads: Sequence[bytes]
+    ) -> tuple[Any, list[Any]]:
+        """Run a script and packed commands after it, in one round trip; see `Link`."""
+        raise NotImplementedError
+
+    def packed(self, script: Script, call: Call) -> bytes:
+        """Return what runs a script; see `Link`."""
+        return pack_call(script, call)
+
+    def can_skip_replies(self) -> bool:
+        """Return False: several tasks or threads share what comes; see `Link`."""
+        return False
+
+    async def listens_parked(self) -> bool:
+        """Return False; see `Link`."""
+        return False
+
+    async def round_trip(self, commands: bytes, number: int) -> list[Any]:
+        """Send packed commands; see `Link`."""
+        raise NotImplementedError
+
+    async def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
+        """Send packed commands that have no reply; see `Link`."""
+        raise NotImplementedError
+
+    async def call(self, script: Script, call: Call) -> Any:
+        """Run a script; see `Link`."""
+        reply, _ = await self.call_and_read(script, call, ())
+        return reply
 
 
 class ServerLink(CallingLink):
@@ -18,15 +102,15 @@ class ServerLink(CallingLink):
 
     __slots__ = ()
 
-    _endpoint: Endpoint
+    endpoint: Endpoint
 
-    def _break(self, error: LinkBroken) -> None:
-        """Be of no more use, because of `error`."""
+    def fail(self, error: LinkBroken) -> None:
+        """Close, because of `error`; commands and waits on this link raise it."""
         raise NotImplementedError
 
     def forsake(self) -> None:
-        """Break, so that whoever waits on it asks again on another one; see `Link`."""
-        self._break(
+        """Close, so that all who wait here ask again on another link; see `Link`."""
+        self.fail(
             LinkBroken("a place in a queue could not be given up, or replies were out of step")
         )
 
@@ -42,17 +126,10 @@ class ServerLink(CallingLink):
             reply, *rest = await self._again(reply, script, call, reads)
         return reply, rest
 
-    async def call(self, script: Script, call: Call) -> Any:
-        """Run a script; see `Link`."""
-        replies = await self.round_trip(pack_call(script, call), 1)
-        if isinstance(replies[0], ErrorReply):
-            replies = await self._again(replies[0], script, call)
-        return replies[0]
-
     async def _again(
-        self, error: ErrorReply, script: Script, call: Call, reads: Sequence[bytes] = ()
+        self, error: ErrorReply, script: Script, call: Call, reads: Sequence[bytes]
     ) -> list[Any]:
-        """Ask again with the text of the script, if the server does not know it; raise what else it refused."""
+        """Send the script's text if the server does not know the script; raise any other refusal."""
         if not unknown_script(error):
             raise self._refusal(error)
         packet = b"".join((pack_call(script, call, whole=True), *reads))
@@ -77,7 +154,7 @@ class ServerLink(CallingLink):
         ]
 
     def _refusal(self, reply: ErrorReply) -> Exception:
-        error = reply_error(reply, self._endpoint)
+        error = reply_error(reply, self.endpoint)
         if isinstance(error, Demoted):
-            self._break(error)
+            self.fail(error)
         return error

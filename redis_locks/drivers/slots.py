@@ -1,4 +1,4 @@
-"""Which node of a cluster has which slots, as far as we know."""
+"""Which node of a cluster has which slots, as far as this process knows. `nodes` keeps it up to date."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def slot_of(key: bytes) -> int:
 class SlotMap:
     """The owner of each slot, all known nodes, and which of them failed lately.
 
-    Threads may share it: what it knows is replaced as a whole, and is only a guess anyway, as
-    a node refuses what is not its own.
+    Threads may share it: the map is replaced as a whole. It may be out of date, and a node then refuses
+    a command for a slot that it does not have.
     """
 
     def __init__(

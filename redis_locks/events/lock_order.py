@@ -20,8 +20,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
 from redis_locks.conf.settings import get_settings
-from redis_locks.protocol import ownership
-from redis_locks.protocol.ownership import Tenure
+from redis_locks.protocol import lease
+from redis_locks.protocol.lease import Lease
 from redis_locks.values import modes
 from redis_locks.values.identity import caller
 from redis_locks.values.local_locks import Held
@@ -64,15 +64,15 @@ class Orders:
         self._mutex = threading.Lock()
         self._seen: dict[tuple[_One, ...], _Order] = {}
         self._warned: dict[frozenset[tuple[object, str]], None] = {}
-        self._places: weakref.WeakKeyDictionary[Tenure, str] = weakref.WeakKeyDictionary()
+        self._places: weakref.WeakKeyDictionary[Lease, str] = weakref.WeakKeyDictionary()
 
-    def note(self, new: Tenure, held: Held, server: object) -> None:
+    def note(self, new: Lease, held: Held, server: object) -> None:
         """Note that `new` on `server` was just taken by the thread or task that has `held`."""
         where = self._places[new] = caller()
         for outer, inner in islice(_pairs(new, held, server), MOST_PAIRS):
             self._compare(*outer, inner, where)
 
-    def _compare(self, held: Tenure, outer: _One, inner: _One, where: str) -> None:
+    def _compare(self, held: Lease, outer: _One, inner: _One, where: str) -> None:
         order = _Order(self._places.get(held, "a place before this was watched"), where)
         with self._mutex:
             if (outer, inner) in self._seen:
@@ -108,7 +108,7 @@ def _opposites(outer: _One, inner: _One) -> Iterator[tuple[_One, ...]]:
     return product(*in_the_way)
 
 
-def _pairs(new: Tenure, held: Held, server: object) -> Iterator[tuple[tuple[Tenure, _One], _One]]:
+def _pairs(new: Lease, held: Held, server: object) -> Iterator[tuple[tuple[Lease, _One], _One]]:
     if new.mode.startswith("permit"):  # which waits for any of several to end
         return
     for (its_server, name), outer in list(held.items()):
@@ -123,12 +123,12 @@ def _pairs(new: Tenure, held: Held, server: object) -> Iterator[tuple[tuple[Tenu
                 yield (outer, one), _One(server, second, _mode(new, wanted))
 
 
-def _named(taken: Tenure, name: str) -> str:
+def _named(taken: Lease, name: str) -> str:
     # The template of a set is that of all its names together.
-    return (len(taken.names) == 1 and taken.lease.request.template) or name
+    return (len(taken.names) == 1 and taken.request.template) or name
 
 
-def _mode(taken: Tenure, name: str) -> str:
+def _mode(taken: Lease, name: str) -> str:
     return modes.intent(taken.mode) if name in taken.intents else taken.mode
 
 
@@ -141,7 +141,7 @@ def _switch(*, setting: str = "REDIS_LOCKS", **_: object) -> None:
         wanted = False
     if wanted is None:
         wanted = django_settings.DEBUG
-    ownership.watch = Orders().note if wanted else None
+    lease.watch = Orders().note if wanted else None
 
 
 def start() -> None:
@@ -151,8 +151,8 @@ def start() -> None:
 
 
 def _after_fork() -> None:
-    if ownership.watch is not None:
-        ownership.watch = Orders().note  # another thread of the parent may have had the mutex
+    if lease.watch is not None:
+        lease.watch = Orders().note  # another thread of the parent may have had the mutex
 
 
 os.register_at_fork(after_in_child=_after_fork)

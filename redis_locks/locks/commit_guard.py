@@ -12,6 +12,8 @@ from redis_locks.drivers.base import Link, run_blocking
 from redis_locks.exceptions import LockLost
 from redis_locks.locks.hold import Hold
 from redis_locks.protocol import replication, store
+from redis_locks.protocol.lease import NOT_KNOWN
+from redis_locks.protocol.retry import persist
 
 MARGIN: Final = 1.0
 """Seconds of its lease that a hold must have left for COMMIT; a tenth of a lease below 10 s."""
@@ -29,18 +31,18 @@ def verify(holds: Sequence[Hold]) -> None:
     by_backend: dict[Backend, list[Hold]] = {}
     for hold in holds:
         hold.check()
-        by_backend.setdefault(hold._backend, []).extend(hold.parts)  # noqa: SLF001 - the guard is part of a hold
+        by_backend.setdefault(hold.backend, []).extend(hold.parts)
     for backend, of_backend in by_backend.items():
         run_blocking(_verify(backend, of_backend))
 
 
 async def _verify(backend: Backend, holds: list[Hold]) -> None:
     for hold in holds:
-        await hold._restate(backend.driver)  # noqa: SLF001 - as above
+        await hold.restate(backend.driver)
     sent = monotonic()
 
     async def ask(link: Link) -> list[int | None]:
-        leases = [hold._lease for hold in holds]  # noqa: SLF001 - as above
+        leases = [hold.lease for hold in holds]
         calls = [
             store.extend_call(lease.keys, lease.token, lease.lease_ms if lease.renews else 0)
             for lease in leases
@@ -49,25 +51,24 @@ async def _verify(backend: Backend, holds: list[Hold]) -> None:
         script = scripts.CONFIRM if replicated else scripts.EXTEND
         replies = await link.call_many(script, calls)
         replies = await replication.acknowledged(backend.driver, link, leases, replies)
-        return [_left(hold, reply) for hold, reply in zip(holds, replies, strict=True)]
+        failure = next((reply for reply in replies if isinstance(reply, Exception)), None)
+        if failure is not None:
+            raise failure
+        pairs = zip(leases, replies, strict=True)
+        return [store.extend_reply(reply, lease.token) for lease, reply in pairs]
 
-    lefts, _ = await holds[0]._persist(backend.driver, ask)  # noqa: SLF001 - as above
+    until, lock = holds[0].lease.deadline, holds[0].lease.name
+    lefts, _ = await persist(backend.driver, ask, until, lock=lock)
     for hold, left in zip(holds, lefts, strict=True):
         _judge(hold, left, sent)
 
 
-def _left(hold: Hold, reply: object) -> int | None:
-    if isinstance(reply, Exception):
-        raise reply
-    return store.extend_reply(reply, hold.token)
-
-
 def _judge(hold: Hold, left: int | None, sent: float) -> None:
-    lease = hold._lease  # noqa: SLF001 - as above
+    lease = hold.lease
     if left is None:
-        lease.lost = True
+        lease.lose(NOT_KNOWN)
     elif not lease.is_over():
-        lease.deadline = max(lease.deadline, sent + left / 1000)
+        lease.extend(sent + left / 1000)
     if left is None or hold.is_lost:
         msg = f"Lock {hold.name!r} was lost before COMMIT: the transaction is rolled back"
         raise LockLost(msg)

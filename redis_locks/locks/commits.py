@@ -1,15 +1,18 @@
-"""Commands that are queued for `Hold.commit`: taken out of a redis-py pipeline."""
+"""Commands for `Hold.commit`: plain ones, or those that are queued in a pipeline of redis-py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
+from redis_locks.connections.colocation import require_beside
 from redis_locks.drivers.base import Driver
-from redis_locks.drivers.wire import IN_BYTES, to_bytes
+from redis_locks.drivers.wire import IN_BYTES, pack_command, to_bytes
+from redis_locks.locks.data_commands import checked_commands, text_of
+from redis_locks.protocol.retry import persist
 from redis_locks.values.keys import Keys
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
 Commands = list[list[bytes]]
 
-Queued: TypeAlias = "QueuedOnCluster | QueuedOnServer"
+Queued: TypeAlias = "PlainCommands | QueuedOnCluster | QueuedOnServer"
 
 MAX_WORDS = 7000
 """Most words of one command: what Lua can take apart at once."""
@@ -42,7 +45,7 @@ async def require(queued: Queued, driver: Driver, keys: Keys) -> None:
 def commands_of(queued: Queued) -> Commands:
     """Return the commands, as bytes; of a cluster's pipeline once it has passed `require`.
 
-    Raises ValueError if one cannot be part of a script.
+    Raises ValueError if one cannot be part of a script, or TypeError if a word of it can't be sent.
     """
     in_bytes = queued.in_bytes.get
 
@@ -51,10 +54,14 @@ def commands_of(queued: Queued) -> Commands:
 
     commands: Commands = []
     for name, *words in queued.arguments:
-        command = [
-            *(_named if type(name) is str else _spelled)(name),
-            *[in_bytes(type(word), encode)(word) for word in words],
-        ]
+        try:
+            command = [
+                *(_named if type(name) is str else _spelled)(name),
+                *[in_bytes(type(word), encode)(word) for word in words],
+            ]
+        except UnicodeEncodeError:
+            msg = f"a command of a commit must be text that its encoding has, or bytes, not {[name, *words]!r}"
+            raise ValueError(msg) from None
         if len(command) > MAX_WORDS:
             msg = f"a command of a commit may have {MAX_WORDS} words, not {len(command)}: split it"
             raise ValueError(msg)
@@ -83,21 +90,70 @@ def _spelled(name: Any) -> list[bytes]:
 _named = lru_cache(maxsize=256)(_spelled)
 
 
-def queue_of(pipe: Any) -> Queued:
-    """Return what is queued in what ``client.pipeline()`` returned, of redis-py or redis.asyncio.
+def queue_of(pipe: Any, *, in_cluster: bool) -> Queued:
+    """Return what is to be applied: plain commands, or what is queued in a pipeline of redis-py or redis.asyncio.
 
-    Raises TypeError if that is no pipeline.
+    Raises TypeError if it is neither.
     """
     stack, pool = getattr(pipe, "command_stack", None), getattr(pipe, "connection_pool", None)
     if stack is not None and pool is not None:
         return QueuedOnServer(pipe, stack, pool)
-    # Not above: redis-py is imported when a connection is, for start-up's sake.
-    from redis_locks.connections.cluster_pipelines import KINDS, QueuedOnCluster
+    if not isinstance(pipe, list | tuple):
+        # Not above: redis-py is imported when a connection is, for start-up's sake.
+        from redis_locks.connections.cluster_pipelines import KINDS, QueuedOnCluster
 
-    if isinstance(pipe, KINDS):
-        return QueuedOnCluster(pipe)
-    msg = f"pipe must be what client.pipeline() returned, not {pipe!r}"
-    raise TypeError(msg)
+        if isinstance(pipe, KINDS):
+            return QueuedOnCluster(pipe)
+        if not isinstance(pipe, Iterable) or isinstance(pipe, str | bytes):
+            msg = f'pipe must be what client.pipeline() returned, or commands such as [("INCR", "key")], not {pipe!r}'
+            raise TypeError(msg)
+    return PlainCommands(pipe, in_cluster=in_cluster)
+
+
+class PlainCommands:
+    """Commands that are given as lists or tuples of words, for the server of the lock."""
+
+    watches = False
+    in_bytes = IN_BYTES
+
+    def __init__(self, commands: object, *, in_cluster: bool) -> None:
+        self.arguments = checked_commands(commands, "commit")
+        for name, *_ in self.arguments:
+            if not isinstance(name, str | bytes):
+                msg = (
+                    f'the name of a command in commit must be a string such as "INCR", not {name!r}'
+                )
+                raise TypeError(msg)
+        self._in_cluster = in_cluster
+
+    def encode(self, word: object) -> bytes:
+        """Return a word as bytes; raises TypeError, ValueError."""
+        return to_bytes(text_of(word, "commit"))
+
+    async def require(self, driver: Driver, keys: Keys) -> None:
+        """Raise ValueError if a command of it is for another slot of a cluster than the lock's `keys`.
+
+        Raises:
+            LockBackendError: A cluster could not be asked for the keys of a command.
+        """
+        if not self._in_cluster:
+            return
+        commands = commands_of(self)
+        asked = [command for command in commands if command[0].upper() not in ONE_KEY]
+        questions = [pack_command(b"COMMAND", b"GETKEYS", *command) for command in asked]
+        replies, _ = await persist(driver, lambda link: link.read(questions, keys), 0.0)
+        found = [command[1:2] for command in commands if command[0].upper() in ONE_KEY]
+        for command, reply in zip(asked, replies, strict=True):
+            if not isinstance(reply, list):
+                name = command[0].decode(errors="replace")
+                msg = f"the keys of {name} are not known, so it cannot be part of a commit on a cluster: {reply}"
+                raise ValueError(msg)  # noqa: TRY004 - the server's answer, not the caller's type
+            found.append(reply)
+        for key in (key for each in found for key in each):
+            require_beside("commit", key, keys, "send the command by itself")
+
+    def empty(self) -> None:
+        """Leave them as they are."""
 
 
 class QueuedOnServer:
@@ -148,6 +204,13 @@ def _known(pool: Any) -> _Known:
     known = _pools[pool] = Endpoint.from_pool(pool).description, encoder.encode, in_bytes
     return known
 
+
+ONE_KEY: Final = frozenset(
+    b"APPEND DECR DECRBY EXPIRE GETDEL GETSET HDEL HINCRBY HINCRBYFLOAT HSET HSETNX INCR INCRBY INCRBYFLOAT "
+    b"LPUSH LREM LSET LTRIM PERSIST PEXPIRE PFADD PSETEX RPUSH SADD SET SETBIT SETEX SETNX SETRANGE SREM "
+    b"XADD ZADD ZINCRBY ZREM".split()
+)
+"""The most common of the commands that write one key, their first word; a cluster is asked for the keys of others."""
 
 _SCRIPTS: Final = (b"EVAL", b"FCALL", b"SCRIPT")
 _ELSEWHERE: Final = frozenset((b"SELECT", b"SWAPDB"))

@@ -59,7 +59,7 @@ class Taken(NamedTuple):
 class Kept:
     """A hold in a transaction. Django may call it after COMMIT; dropped, it ends by itself."""
 
-    __slots__ = ("__weakref__", "_finalizer", "_taken", "guarded", "hold")
+    __slots__ = ("__weakref__", "_taken", "finalizer", "guarded", "hold")
 
     def __init__(
         self, hold: Hold, taken: Taken | None, *, guarded: bool, releases: bool = True
@@ -69,23 +69,18 @@ class Kept:
         self.guarded = guarded
         # The guard of a hold that a transaction keeps already changes nothing about that.
         hold.kept = hold.kept or releases
-        self._finalizer = weakref.finalize(self, _release if releases else _leave_alone, hold)
+        self.finalizer = weakref.finalize(self, _release if releases else _leave_alone, hold)
         # A process that ends in mid-transaction leaves the lock to its lease.
-        self._finalizer.atexit = False
+        self.finalizer.atexit = False
 
     def __call__(self) -> None:
         """End: release the hold, the first time."""
-        self._finalizer()
+        self.finalizer()
 
     @property
     def taken(self) -> Taken | None:
         """What the transaction has by it now; the hold may have been upgraded or downgraded."""
         return self._taken and self._taken._replace(mode=self.hold.mode)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it has not ended; a test case may call what stays in Django's list."""
-        return self._finalizer.alive
 
 
 def _release(hold: Hold) -> None:
@@ -127,7 +122,7 @@ def _hooks(connection: BaseDatabaseWrapper) -> list[Any]:
 def kept_in(connection: BaseDatabaseWrapper) -> list[Kept]:
     """The holds that are kept on `connection` now, the earliest first."""
     found = [function for _, function, _ in _hooks(connection) if isinstance(function, Kept)]
-    return [kept for kept in found if kept.is_open]
+    return [kept for kept in found if kept.finalizer.alive]
 
 
 ENDS: Final = ("commit", "rollback", "savepoint_commit", "savepoint_rollback", "close")

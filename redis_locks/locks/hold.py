@@ -5,19 +5,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from asyncio import _get_running_loop  # documented, and public in all but name
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from math import inf
+from threading import get_ident
 from time import monotonic
 from types import TracebackType
-from typing import Any, Final, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.connections.backends import Backend, backend_for
-from redis_locks.drivers.base import Driver, Link, LinkBroken, run_blocking
+from redis_locks.drivers.base import Driver, Link, run_blocking
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
 from redis_locks.locks import commits
 from redis_locks.locks.contention import not_available
@@ -25,10 +27,16 @@ from redis_locks.locks.timeouts import bounded
 from redis_locks.locks.transfer import Detached
 from redis_locks.protocol import acquire, replication, store
 from redis_locks.protocol.acquire import Won
-from redis_locks.protocol.cancellation import CancelledByLoss
-from redis_locks.protocol.leases import FORCE_RELEASED, Lease, tell_lost, tell_moved, tell_released
-from redis_locks.protocol.ownership import Tenure
-from redis_locks.protocol.renewal.renewer import Renewer
+from redis_locks.protocol.lease import (
+    FORCE_RELEASED,
+    NOT_KNOWN,
+    CancelledByLoss,
+    Lease,
+    Renewer,
+    State,
+    tell_end,
+    tell_moved,
+)
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Adopted, Refused, Request, may_be_buried
 from redis_locks.values import identity
@@ -40,45 +48,90 @@ logger = logging.getLogger("redis_locks")
 
 T = TypeVar("T")
 
-LONGEST: Final = 60.0
-"""Seconds after which nobody tries on, however long the lease."""
+
+class OpenBlocks:
+    """Which hold belongs to which open `with` block of a lock that threads and tasks share.
+
+    Each thread and each task has a stack of its own, so nobody can close another's block.
+    A block that is left elsewhere than it was entered (a generator that moved on to another
+    thread) is found when it is the only one open.
+    """
+
+    __slots__ = ("_stacks",)
+
+    # No mutex: each thread and task touches only its own entry, and a mutex could be
+    # inherited locked by a forked child.
+
+    def __init__(self) -> None:
+        self._stacks: dict[Any, list[Hold]] = {}
+
+    def push(self, hold: Hold) -> Hold:
+        """Note that a block was entered here with `hold`."""
+        self._stacks.setdefault(_here(), []).append(hold)
+        return hold
+
+    def pop(self) -> Hold:
+        """Return the hold of the block that is left here; raises RuntimeError if there is none."""
+        here = _here()
+        if here not in self._stacks:
+            if len(self._stacks) != 1:
+                msg = "this block was entered in another thread or task; use `with lock.hold():` there"
+                raise RuntimeError(msg)
+            here = next(iter(self._stacks))
+        stack = self._stacks[here]
+        hold = stack.pop()
+        if not stack:
+            del self._stacks[here]
+        return hold
+
+
+def _here() -> Any:
+    # Asked first because it is cheap: `current_task` raises where no loop runs.
+    loop = _get_running_loop()
+    return (None if loop is None else asyncio.current_task(loop)) or get_ident()
 
 
 class Hold:
     """One possession of a lock. Single use; may be passed to and released by another thread."""
 
-    __slots__ = ("_backend", "_cancelled", "_pid", "_released", "_tenure", "kept", "read")
+    __slots__ = ("_cancelled", "_pid", "backend", "kept", "lease", "read", "released")
 
-    _cancelled: CancelledByLoss | None
-
-    def __init__(self, backend: Backend, tenure: Tenure, read: Sequence[Any] = ()) -> None:
-        self._backend = backend
-        self._pid = identity.process.pid
-        self._released = False
-        self._tenure = tenure
+    def __init__(self, backend: Backend, lease: Lease, read: Sequence[Any] = ()) -> None:
+        self.backend = backend
+        self.lease = lease
+        """What it shares with the holds nested in it, and with those that it is nested in."""
         self.read = read
         """Replies to the commands that the lock was given to `read`: bytes, numbers, None, lists."""
         self.kept = False
         """Whether a transaction keeps this hold: its release takes effect when that has ended."""
+        self.released = False
+        """Whether it has ended, as far as its user goes."""
+        self._cancelled: CancelledByLoss | None = None
+        self._pid = identity.process.pid
 
-    @property
-    def _lease(self) -> Lease:
-        return self._tenure.lease
+    @classmethod
+    def nested(cls, backend: Backend, lease: Lease) -> Self | None:
+        """Return one more hold of a lease; None if it has just been released by another thread."""
+        hold = cls(backend, lease)
+        if lease.join(hold):
+            return hold
+        hold.released = True
+        return None
 
     @property
     def name(self) -> str:
         """The name of the lock."""
-        return self._lease.name
+        return self.lease.name
 
     @property
     def mode(self) -> str:
         """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
-        return self._lease.mode
+        return self.lease.mode
 
     @property
     def fencing_token(self) -> int:
         """A number above that of every earlier hold of this lock, for the resource to check."""
-        return self._lease.fencing_token
+        return self.lease.fencing_token
 
     @property
     def token(self) -> str:
@@ -87,7 +140,7 @@ class Hold:
         A hold that passed from another thread or task of this process starts with that one's, and gets its
         own when it has lasted for a while.
         """
-        return self._lease.token
+        return self.lease.token
 
     @property
     def parts(self) -> Sequence[Hold]:
@@ -101,24 +154,24 @@ class Hold:
         Asks nobody: it compares clocks, so it is true the moment the lease ends, also after
         this process was stopped for a while. A forked child has lost its parent's hold.
         """
-        lease = self._tenure.lease
+        lease = self.lease
         return (
             self._pid != identity.process.pid
-            or lease.lost
-            or (not self._released and lease.is_over())
+            or lease.state is State.LOST
+            or (not self.released and lease.is_over())
         )
 
     @property
     def remaining(self) -> float:
         """Seconds until the lease ends unless renewed; 0 when released or lost."""
-        if self._released or self.is_lost:
+        if self.released or self.is_lost:
             return 0.0
-        return max(0.0, self._lease.deadline - monotonic())
+        return max(0.0, self.lease.deadline - monotonic())
 
     def __repr__(self) -> str:
         state = (
             "released"
-            if self._released
+            if self.released
             else "lost"
             if self.is_lost
             else f"{self.remaining:.1f} s left"
@@ -147,13 +200,13 @@ class Hold:
             LockBackendError: Redis could not be asked; the lease ends when it would have. So it does
                 with NotReplicated, for a lock with `replicas`: too few of them acknowledged it.
         """
-        run_blocking(self._extend(self._backend.driver, lease_ms(seconds, argument="seconds")))
+        run_blocking(self.extend_on(self.backend.driver, lease_ms(seconds, argument="seconds")))
 
     async def aextend(self, seconds: float) -> None:
         """Make the lease last at least `seconds` from now; see `extend`."""
         milliseconds = lease_ms(seconds, argument="seconds")
-        driver, _ = await self._backend.of_loop()
-        await self._extend(driver, milliseconds)
+        driver, _ = await self.backend.of_loop()
+        await self.extend_on(driver, milliseconds)
 
     def release(self) -> None:
         """Release the lock and hand it to the first waiter. Doing it again does nothing.
@@ -165,12 +218,12 @@ class Hold:
             LockNotHeld: It belongs to another process (this one was forked from it).
             LockBackendError: Redis could not be told; the lock becomes free with the lease.
         """
-        run_blocking(self._release_surely(self._backend.driver))
+        run_blocking(self.end(self.backend.driver))
 
     async def arelease(self) -> None:
         """Release the lock; see `release`. Cancellation does not keep it from being released."""
-        driver, _ = await self._backend.of_loop()
-        await self._release_surely(driver)
+        driver, _ = await self.backend.of_loop()
+        await self.end(driver)
 
     def __enter__(self) -> Self:
         """This hold: as a block, one that is acquired, or adopted, already."""
@@ -184,7 +237,7 @@ class Hold:
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless the body raised already."""
         try:
-            run_blocking(self.leave(exc))
+            run_blocking(self.end(self.backend.driver, exc))
         except LockError:
             raise
         except BaseException:
@@ -198,7 +251,7 @@ class Hold:
 
         Raises LockLost, in place of running the block, if it is lost already.
         """
-        self._cancelled = CancelledByLoss(part._tenure for part in self.parts)  # noqa: SLF001 - one class
+        self._cancelled = CancelledByLoss([part.lease for part in self.parts])
         if self.is_lost:  # after that, so that no loss comes in between
             await self.__aexit__(None, None, None)
         return self
@@ -210,9 +263,11 @@ class Hold:
         traceback: TracebackType | None,
     ) -> None:
         """Release; see `__exit__`. A cancellation for the loss of the hold becomes LockLost."""
-        cancelled = self._cancelled
-        self._cancelled = None
-        await self.aleave(await cancelled.end(exc) if cancelled else exc)
+        cancelled, self._cancelled = self._cancelled, None
+        if cancelled is not None:
+            exc = await cancelled.end(exc)
+        driver, _ = await self.backend.of_loop()
+        await self.end(driver, exc)
 
     def upgrade(self, *, wait: float | Unset | None = UNSET) -> None:
         """Turn a shared hold into an exclusive one, without letting go of it in between.
@@ -231,12 +286,12 @@ class Hold:
             NotReplicated: Too few replicas acknowledged it, see `Lock`. The hold stays shared.
             TypeError: It is a permit of a semaphore, or of rows.
         """
-        run_blocking(self._upgrade(self._backend.driver, wait))
+        run_blocking(self.upgrade_on(self.backend.driver, wait))
 
     async def aupgrade(self, *, wait: float | Unset | None = UNSET) -> None:
         """Turn a shared hold into an exclusive one; see `upgrade`. Cancelled, it stays shared."""
-        driver, _ = await self._backend.of_loop()
-        await self._upgrade(driver, wait)
+        driver, _ = await self.backend.of_loop()
+        await self.upgrade_on(driver, wait)
 
     def downgrade(self) -> None:
         """Turn an exclusive hold into a shared one and let shared waiters in.
@@ -250,19 +305,22 @@ class Hold:
             LockBackendError: Redis could not be asked; it may be shared already.
             TypeError: It is a permit of a semaphore, or of rows.
         """
-        run_blocking(self._downgrade(self._backend.driver))
+        run_blocking(self.downgrade_on(self.backend.driver))
 
     async def adowngrade(self) -> None:
         """Turn an exclusive hold into a shared one; see `downgrade`. Cancelled on its way, it is shared."""
-        driver, _ = await self._backend.of_loop()
-        await self._downgrade(driver)
+        driver, _ = await self.backend.of_loop()
+        await self.downgrade_on(driver)
 
     def commit(self, pipe: Any) -> None:
-        """Apply the commands queued in a redis-py pipeline and release, in one step on the server.
+        """Apply commands and release, in one step on the server.
+
+        They are plain ones, such as ``[("HINCRBY", "account:1", "money", -5)]``, or those that are queued in
+        a pipeline of redis-py. What is wrong with them is raised before anything is sent.
 
         If this hold is lost, no command is applied: so data in the lock's own Redis is safe
         even from a holder that was stopped past its lease. One round trip. When a command fails,
-        one that does not exist as well, the others are still applied. Their replies are not returned; `pipe` is
+        one that does not exist as well, the others are still applied. Their replies are not returned; a pipeline is
         emptied. On a cluster all keys must be in the lock's slot; see `key_beside`.
 
         Raises:
@@ -272,16 +330,16 @@ class Hold:
             redis.exceptions.ResponseError: A command failed; the lock is released.
             LockError: A transaction keeps the hold, or it has others nested with it; or a commit of other commands
                 was begun, and nobody knows whether it was applied.
-            TypeError: `pipe` is no pipeline.
+            TypeError: `pipe` is neither a pipeline nor commands, or a word is no string, bytes or number.
             ValueError: `pipe` belongs to another server, database or cluster, watches keys, or has a
                 command that cannot be part of a script, or is for another slot than the lock's.
         """
-        run_blocking(self._commit(self._backend.driver, pipe))
+        run_blocking(self.commit_on(self.backend.driver, pipe))
 
     async def acommit(self, pipe: Any) -> None:
-        """Apply the commands of a redis.asyncio pipeline and release; see `commit`."""
-        driver, _ = await self._backend.of_loop()
-        await self._commit(driver, pipe)
+        """Apply commands, or those of a pipeline of redis.asyncio, and release; see `commit`."""
+        driver, _ = await self.backend.of_loop()
+        await self.commit_on(driver, pipe)
 
     def detach(self, *, lease: float | Unset = UNSET) -> str:
         """Give the hold away: return text from which `adopt` makes it again, once, anywhere.
@@ -300,12 +358,12 @@ class Hold:
             TypeError: `lease` is not a number, or it is a hold of rows.
             ValueError: `lease` is not between 0.01 and one year.
         """
-        return run_blocking(self._detach(self._backend.driver, lease))
+        return run_blocking(self.detach_on(self.backend.driver, lease))
 
     async def adetach(self, *, lease: float | Unset = UNSET) -> str:
         """Give the hold away; see `detach`. Cancelled, it is still this hold."""
-        driver, _ = await self._backend.of_loop()
-        return await self._detach(driver, lease)
+        driver, _ = await self.backend.of_loop()
+        return await self.detach_on(driver, lease)
 
     @classmethod
     def adopt(
@@ -335,7 +393,7 @@ class Hold:
         """
         detached, backend = _asked_for(text, using, renew, label)
         return run_blocking(
-            cls._adopt(detached, backend, backend.driver, backend.renewer, renew, label, task=False)
+            cls._adopt(detached, backend, backend.driver, backend.renewer, renew, label)
         )
 
     @classmethod
@@ -350,123 +408,92 @@ class Hold:
         """Return the hold that `detach` gave away, now this task's; see `adopt`."""
         detached, backend = _asked_for(text, using, renew, label)
         driver, renewer = await backend.of_loop()
-        return await cls._adopt(detached, backend, driver, renewer, renew, label, task=True)
+        return await cls._adopt(detached, backend, driver, renewer, renew, label)
 
-    async def leave(self, error: BaseException | None) -> None:
-        """Release at the end of a `with` block that ended with `error`."""
+    async def end(self, driver: Driver, error: BaseException | Unset | None = UNSET) -> None:
+        """Release; once more if an interrupt or a cancellation leaves it open whether that happened.
+
+        Args:
+            driver: On what to ask.
+            error: What the block ended with that ends now, if there is a block. It wins over our own error.
+        """
         if self._pid != identity.process.pid:
+            if error is UNSET:
+                raise self._of_another_process()
             return  # a child that leaves its parent's block: the hold is not ours to touch
         try:
-            await self._release_surely(self._backend.driver)
+            await self.release_on(driver)
         except LockError as ours:
-            if error is None:
+            if not isinstance(error, BaseException):
                 raise
-            self._note_beside(error, ours)
+            error.add_note(f"redis_locks: {ours}")
+            logger.warning("%s (the block had raised %s already)", ours, type(error).__name__)
+        except BaseException:
+            with suppress(LockError):
+                await driver.finish(self.release_on(driver))
+            raise
 
-    async def aleave(self, error: BaseException | None) -> None:
-        """Release at the end of an `async with` block that ended with `error`."""
-        if self._pid != identity.process.pid:
-            return
-        try:
-            await self.arelease()
-        except LockError as ours:
-            if error is None:
-                raise
-            self._note_beside(error, ours)
-
-    def _note_beside(self, error: BaseException, ours: LockError) -> None:
-        """Note ours with the error of the block, which wins."""
-        error.add_note(f"redis_locks: {ours}")
-        logger.warning("%s (the block had raised %s already)", ours, type(error).__name__)
-
-    async def _extend(self, driver: Driver, milliseconds: int) -> None:
-        self._require_held()
-        if self.is_lost:
-            raise self._lost()
-        await self._restate(driver)
-        lease = self._lease
+    async def extend_on(self, driver: Driver, milliseconds: int) -> None:
+        """Make the lease last so long from now at least; see `extend`."""
+        self.check()
+        await self.restate(driver)
+        lease = self.lease
         if lease.request.replicas:
             if not await replication.extend(driver, lease, milliseconds):
                 raise self._lost()
             return
         sent = monotonic()
-        left, _ = await self._persist(
+        left, _ = await persist(
             driver,
             lambda link: store.extend(link, lease.script, lease.keys, lease.token, milliseconds),
+            lease.deadline,
+            lock=lease.name,
         )
         if left is None:
-            lease.lost = True
-            raise self._lost()
+            lease.lose(NOT_KNOWN)
         if lease.is_over():
-            raise self._lost()  # longer on the server, but the answer came too late
-        lease.deadline = max(lease.deadline, sent + left / 1000)
+            raise self._lost()  # longer on the server, perhaps, but the answer came too late
+        lease.extend(sent + (left or 0) / 1000)
 
-    async def _release_surely(self, driver: Driver) -> None:
-        """Release; once more if an interrupt or a cancellation leaves it open whether it happened."""
-        try:
-            await self._release(driver)
-        except LockError:
-            raise
-        except BaseException:
-            with suppress(LockError):
-                await driver.finish(self._release(driver, repeated=True))
-            raise
-
-    async def _release(self, driver: Driver, *, repeated: bool = False) -> None:
-        if self._pid != identity.process.pid:
-            raise self._of_another_process()
-        if self._released:
+    async def release_on(self, driver: Driver) -> None:
+        """Release; see `release`."""
+        if self.released:
             return
-        tenure = self._tenure
-        lease = tenure.lease
-        # If it was asked before, it was good then, and may have been released then: only its reply came too late.
-        was_lost = lease.lost if lease.ended else lease.is_over()
-        if self.kept or not tenure.leave(self):
-            # A transaction, or others of this thread or task, hold it still.
-            self._released = not self.kept
-            if was_lost:
-                raise await self._told_lost(driver, lease)
-            return
-        # After a commit or a release of which nobody knows whether it was applied.
-        repeated = repeated or lease.ended
-        lease.ended = True
-        if lease.line is not None and lease.line.leave(lease, lost=was_lost):
-            self._released = True
-            await tell_released(driver, lease)
-            return
-        tenure.renewer.discard(lease)
-        known = await self._ask_to_release(driver, lease, was_lost=was_lost)
-        if self._released:
-            return  # by another task or thread meanwhile, which told what came of it
-        self._released = True
-        # A repeated release that finds nothing most likely is the one whose reply was lost.
-        if was_lost or not (known or repeated):
-            lease.lost = True
-            raise await self._told_lost(driver, lease)
-        await tell_released(driver, lease)
+        lease = self.lease
+        # After an interrupted release or commit: nobody knows whether it was applied. It was good when it was
+        # sent, so it is not lost; the reply came too late, at most.
+        repeated = lease.state.ended
+        was_lost = not repeated and lease.is_over()
+        lasts = self.kept or not lease.leave(self)
+        known = True
+        # Else a transaction, others of this thread or task, or the next in line of this process have it.
+        if not (lasts or (lease.line and lease.line.leave(lease, lost=was_lost))):
+            try:
+                held, again = await persist(driver, self.end_on, lease.deadline, lock=lease.name)
+            except LockBackendError:
+                note_unconfirmed(lease.token)
+                if not was_lost:
+                    raise
+                held = again = False
+            if self.released:
+                return  # by another task or thread meanwhile, which told what came of it
+            # A repeated release that finds nothing most likely is the one whose reply was lost.
+            known = held or again or repeated
+        self.released = not self.kept
+        if was_lost or not known:
+            lease.lose(NOT_KNOWN)
+            raise await self._told_lost(driver)
+        if not lasts:
+            await tell_end(driver, lease)
 
-    async def _ask_to_release(self, driver: Driver, lease: Lease, *, was_lost: bool) -> bool:
-        """Return whether Redis knew the hold, or may have known it when it was asked first."""
-        until = min(lease.deadline, monotonic() + LONGEST)
-        try:
-            held, again = await persist(driver, self._end, until)
-        except (LockBackendError, LinkBroken) as error:
-            note_unconfirmed(lease.token)
-            if was_lost:
-                raise await self._told_lost(driver, lease) from None
-            if isinstance(error, LinkBroken):
-                raise self._unanswered(error) from error
-            raise
-        return held or again
-
-    async def _told_lost(self, driver: Driver, lease: Lease) -> LockLost:
+    async def _told_lost(self, driver: Driver) -> LockLost:
         """Tell that the hold is lost, and return what to raise."""
-        await tell_lost(driver, lease)
+        await tell_end(driver, self.lease)
         return self._lost()
 
-    async def _end(self, link: Link) -> bool:
+    async def end_on(self, link: Link) -> bool:
         """Run the script that ends the hold; False if the token did not hold the lock."""
-        lease = self._tenure.lease
+        lease = self.lease
         own = lease.own  # before the token: see `Lease.restated`
         released = await store.release(link, lease.keys, lease.token)
         if not released and own is not None:
@@ -474,7 +501,8 @@ class Hold:
             released = await store.release(link, lease.keys, own.token)
         return released
 
-    async def _upgrade(self, driver: Driver, wait: float | Unset | None) -> None:
+    async def upgrade_on(self, driver: Driver, wait: float | Unset | None) -> None:
+        """See `upgrade`."""
         seconds = bounded(get_settings().wait if wait is UNSET else wait_seconds(wait))
         refused = await self.try_upgrade(driver, seconds)
         if refused is not None:
@@ -484,11 +512,11 @@ class Hold:
         """Turn a shared hold into an exclusive one; return why it could not be, or None."""
         if self._stays("exclusive"):
             return None
-        shared = self._lease
-        mode = f"upgrade:{shared.token}"
-        token = new_token(session(task=driver is not self._backend.driver))
-        request = replace(shared.request, token=token, mode=mode, reads=())
-        shared.upgrading = inf
+        lease = self.lease
+        token = new_token(session(task=driver.suspends))
+        mode = f"upgrade:{lease.token}"
+        request = replace(lease.request, token=token, mode=mode, reads=())
+        lease.begin_upgrade()
         try:
             outcome = await acquire.acquire(
                 driver, request, seconds, get_settings().deadlock_timeout
@@ -497,44 +525,35 @@ class Hold:
                 return outcome
             await self._become_exclusive(driver, request, outcome)
         except LockLost:
-            shared.lost = True
+            lease.lose(NOT_KNOWN)
             raise self._lost() from None
         finally:
-            shared.upgrading = monotonic()
+            lease.end_upgrade()
         return None
 
     async def _become_exclusive(self, driver: Driver, request: Request, won: Won) -> None:
         """Have the lease of an upgrade. Interrupted, or if too few replicas know of it, the hold is shared again."""
-        tenure, shared = self._tenure, self._lease
-        lease: Lease | None = None
+        lease = self.lease
+        shared = lease.request, lease.deadline, lease.fencing_token, lease.mode
         try:
-            deadline = max(won.deadline, shared.deadline)  # the script never shortens it
-            lease = Lease(request, deadline, won.fencing_token, name=shared.name, mode="exclusive")
+            deadline = max(won.deadline, lease.deadline)  # the script never shortens it
             if request.replicas:
-                await replication.confirm(driver, lease, won.read)
-            # One hold goes on: it began once and ends once.
-            lease.since, lease.untold = shared.since, shared.untold
-            lease.on_lost = shared.on_lost
-            lease.renews_if(shared.renews)
-            shared.ended = True
-            tenure.renewer.discard(shared)
-            tenure.renewer.add(lease)
-            tenure.lease = lease
+                new = Lease(request, deadline, won.fencing_token, lease.renewer, name=lease.name)
+                await replication.confirm(driver, new, won.read)
+                deadline = new.deadline
+            lease.convert(request, deadline, won.fencing_token, "exclusive")
         except BaseException:
-            if lease is not None:
-                lease.ended = True
-                tenure.renewer.discard(lease)
-            tenure.lease, shared.ended = shared, False
+            lease.convert(*shared)
             await acquire.take_back(driver, request)
-            tenure.renewer.add(shared)
             raise
 
-    async def _downgrade(self, driver: Driver) -> None:
+    async def downgrade_on(self, driver: Driver) -> None:
+        """See `downgrade`."""
         if self._stays("shared"):
             return
         self._require_alone("downgrade()")
-        await self._restate(driver)
-        self._lease.leave_line()
+        await self.restate(driver)
+        self.lease.leave_line()
         try:
             await self._become_shared(driver)
         except LockError:
@@ -546,81 +565,75 @@ class Hold:
             raise
 
     async def _become_shared(self, driver: Driver) -> None:
-        lease = self._lease
-        held, _ = await self._persist(
-            driver, lambda link: store.downgrade(link, lease.keys, lease.token)
+        lease = self.lease
+        held, _ = await persist(
+            driver,
+            lambda link: store.downgrade(link, lease.keys, lease.token),
+            lease.deadline,
+            lock=lease.name,
         )
         if not held:
-            lease.lost = True
+            lease.lose(NOT_KNOWN)
             raise self._lost()
-        lease.mode = "shared"
+        lease.change_mode("shared")
 
     def _stays(self, mode: str) -> bool:
         """Return whether there is nothing to change; raise if it cannot be changed."""
-        self._require_held()
-        if self.is_lost:
-            raise self._lost()
+        self.check()
         self._require_no_rows()
         if self.mode not in {"exclusive", "shared"}:
             msg = "a permit of a semaphore is neither shared nor exclusive; acquire a Lock instead"
             raise TypeError(msg)
         return self.mode == mode
 
-    async def _commit(self, driver: Driver, pipe: Any) -> None:
-        tenure = self._tenure
+    async def commit_on(self, driver: Driver, pipe: Any) -> None:
+        """See `commit`."""
+        lease = self.lease
         self._require_committable()
-        queued = commits.queue_of(pipe)
-        await commits.require(queued, driver, tenure.lease.keys)
+        queued = commits.queue_of(pipe, in_cluster=self.backend.in_cluster)
+        await commits.require(queued, driver, lease.keys)
         commands = commits.commands_of(queued)
-        lease = tenure.lease
         if lease.is_over():
             raise self._lost()
         if lease.line is not None:
-            await self._restate(driver)
-            lease = tenure.lease
+            await self.restate(driver)
             # Before it is sent: once it may have been applied, the hold must not pass on.
             lease.leave_line()
         self._require_held()  # another thread may have released it meanwhile
-        self._begin_commit(lease, commands)
-        await self._apply(driver, lease, queued)
-
-    async def _apply(self, driver: Driver, lease: Lease, queued: commits.Queued) -> None:
-        """Run the lease's commands and end the hold, trying as long as the lease lasts, and tell it."""
-        commands = lease.commands or ()
-        failure, _ = await self._persist(
-            driver, lambda link: store.commit(link, lease.keys, lease.token, commands)
+        self._begin_commit(commands)
+        # It goes on for as long as the lease lasts.
+        failure, _ = await persist(
+            driver,
+            lambda link: store.commit(link, lease.keys, lease.token, commands),
+            lease.deadline,
+            lock=lease.name,
         )
         if failure is None:
-            lease.lost = True
-            await tell_lost(driver, lease)
-            raise self._lost()
-        self._released = True
-        self._tenure.leave(self)
-        self._tenure.renewer.discard(lease)
+            lease.lose(NOT_KNOWN)
+            raise await self._told_lost(driver)
+        self.released = True
         emptied = queued.empty()
         if emptied is not None:
             await emptied
-        await tell_released(driver, lease)
+        await tell_end(driver, lease)
         if failure:
             raise _command_failed(failure)
 
-    def _begin_commit(self, lease: Lease, commands: commits.Commands) -> None:
+    def _begin_commit(self, commands: commits.Commands) -> None:
         """Let the hold end with these commands, and no others, from now on."""
-        if lease.commands is None:
-            if not self._tenure.leave_alone(self):
-                msg = (
-                    f"The end of this hold of lock {self.name!r} has begun already, by another thread or by a release "
-                    "that failed; acquire the lock again"
-                )
-                raise LockNotHeld(msg)
-        elif lease.commands != commands:
+        begun = self.lease.commands
+        if begun is None and not self.lease.commit(self, commands):
+            msg = (
+                f"The end of this hold of lock {self.name!r} has begun already, by another thread or by a release "
+                "that failed; acquire the lock again"
+            )
+            raise LockNotHeld(msg)
+        if begun is not None and begun != commands:
             msg = (
                 f"A commit of lock {self.name!r} was begun already, and may have been applied; commit the same commands "
                 "again to be sure, or others with a new hold"
             )
             raise LockError(msg)
-        # From here on a renewal that finds nothing is no loss.
-        lease.ended, lease.commands = True, commands
 
     def _require_committable(self) -> None:
         self._require_held()
@@ -630,13 +643,14 @@ class Hold:
                 "it before: take it with scope='block', or send the commands by themselves"
             )
             raise LockError(msg)
-        if self._tenure.is_shared:
+        if self.lease.is_shared:
             self._require_alone("commit(pipe)")
 
-    async def _detach(self, driver: Driver, lease: float | Unset) -> str:
+    async def detach_on(self, driver: Driver, lease: float | Unset) -> str:
+        """See `detach`."""
         self._require_movable()
-        await self._restate(driver)
-        held = self._lease
+        await self.restate(driver)
+        held = self.lease
         milliseconds = held.lease_ms if lease is UNSET else lease_ms(lease)
         # A session of its own: nobody who waits is to be told that this thread is in the way.
         transit = replace(held.request, token=new_token(new_session()), lease_ms=milliseconds)
@@ -653,8 +667,7 @@ class Hold:
             held_ms,
         )
         travels.text()  # what is wrong with the key is to show before anything has happened
-        # From here on a renewal that finds nothing is no loss.
-        held.ended = True
+        held.leave(self)
         try:
             moved = await self._move_out(driver, transit)
             text = travels._replace(at_ms=moved.at_ms).text()
@@ -662,10 +675,8 @@ class Hold:
         except BaseException:
             await driver.finish(self._move_back(driver, transit.token))
             raise
-        self._released = True
+        self.released = True
         held.leave_line()
-        self._tenure.leave(self)
-        self._tenure.renewer.discard(held)
         return text
 
     def _require_movable(self) -> None:
@@ -675,7 +686,7 @@ class Hold:
         if self.kept:
             msg = f"Lock {self.name!r} is kept until its transaction ends; take it with scope='block' to detach it"
             raise LockError(msg)
-        if may_be_buried(self._lease.request.who):
+        if may_be_buried(self.lease.request.who):
             msg = f"Lock {self.name!r} is to be released when its process ends (crash_release): it cannot be given away"
             raise LockError(msg)
         if self.is_lost:
@@ -683,31 +694,34 @@ class Hold:
 
     async def _move_out(self, driver: Driver, transit: Request) -> Adopted:
         """Give this hold to `transit`, and let its replicas know. Raises LockLost if it was too late."""
-        held = self._lease
+        held = self.lease
         moved = await self._move(driver, held.token, transit)
         if moved is None:
-            held.lost = True
+            held.lose(NOT_KNOWN)
         if moved is None or held.is_over():
             raise self._lost()
         if transit.replicas:
-            on_its_way = Lease(transit, held.deadline, held.fencing_token)
+            on_its_way = Lease(transit, held.deadline, held.fencing_token, held.renewer)
             if not await replication.extend(driver, on_its_way, transit.lease_ms):
                 raise self._lost()
         return moved
 
     async def _move(self, driver: Driver, token: str, heir: Request) -> Adopted | None:
         """Give the hold of `token` to `heir`; None if there is none."""
-        moved, _ = await self._persist(driver, lambda link: store.adopt(link, heir, token))
+        lease = self.lease
+        moved, _ = await persist(
+            driver,
+            lambda link: store.adopt(link, heir, token),
+            lease.deadline,
+            lock=lease.name,
+        )
         return moved
 
     async def _move_back(self, driver: Driver, token: str) -> None:
         """Be this hold again, after a detachment of which nobody knows whether it happened."""
-        held = self._lease
         with suppress(LockBackendError):
-            await self._move(driver, token, held.request)
-        # Should it be lost, whoever renews finds that out.
-        held.ended = False
-        self._tenure.renewer.add(held)
+            await self._move(driver, token, self.lease.request)
+        self.lease.resume(self)
 
     @classmethod
     async def _adopt(
@@ -718,9 +732,8 @@ class Hold:
         renewer: Renewer,
         renew: bool | Unset,  # noqa: FBT001 - as given
         label: str | None,
-        *,
-        task: bool,
     ) -> Self:
+        task = driver.suspends
         own = session(task=task)
         request = Request(
             backend.keys(*detached.names),
@@ -736,91 +749,68 @@ class Hold:
             renewer = backend.patient(driver)
         renews = get_settings().renew if renew is UNSET else renew
         sent = monotonic()
-        lease = Lease(request, sent + request.lease_ms / 1000, 0)
-        lease.untold.clear()  # until there is something to tell the end of
-        hold = cls(backend, Tenure(lease, renewer))
-        hold._tenure.begin(hold)
+        lease = Lease(request, sent + request.lease_ms / 1000, 0, renewer, renews=renews)
+        lease.tells_its_end(tells=False)  # until there is something to tell the end of
+        hold = cls(backend, lease)
         try:
             adopted = await hold._move(driver, detached.token, request)
             if adopted is not None:
-                lease.fencing_token = adopted.fencing_token
-                lease.renewed_until(sent + adopted.left_ms / 1000)
-                if request.replicas:
-                    await hold._extend(driver, request.lease_ms)
                 # One hold goes on: its time before, and on the way, counts.
-                lease.since -= (detached.held_ms + adopted.at_ms - detached.at_ms) / 1000
-                lease.renews_if(renews)
-                renewer.add(lease)
-                if not renews:
-                    note_unconfirmed(lease.token)
-                hold._tenure.begin(hold, own.held, backend)
-                lease.untold.append(True)
+                earlier = (detached.held_ms + adopted.at_ms - detached.at_ms) / 1000
+                deadline = sent + adopted.left_ms / 1000
+                lease.adopt(adopted.fencing_token, deadline, earlier=earlier)
+                if request.replicas:
+                    await hold.extend_on(driver, request.lease_ms)
+                lease.begin(hold, own.held, backend)
+                lease.tells_its_end(tells=True)
                 await tell_moved(driver, "adopted", lease)
         except BaseException:
-            await hold._give_back(driver)
+            with suppress(LockError):  # nobody knows whether it happened
+                await driver.finish(hold.release_on(driver))
             raise
         if adopted is None:
-            lease.ended = True
+            lease.leave(hold)
             msg = (
                 f"Lock {hold.name!r} cannot be adopted: it was adopted already, or its lease ended"
             )
             raise LockLost(msg)
         return hold
 
-    async def _give_back(self, driver: Driver) -> None:
-        """Release what an adoption, of which nobody knows whether it happened, may have got."""
-        with suppress(LockError):
-            await driver.finish(self._release(driver, repeated=True))
-
-    async def _persist(
-        self, driver: Driver, action: Callable[[Link], Coroutine[Any, Any, T]]
-    ) -> tuple[T, bool]:
-        """Run `action`, again on a new link if one breaks; return its reply and whether it ran again.
-
-        It goes on until the lease ends, for then there is nothing left to save.
-        """
-        until = min(self._tenure.lease.deadline, monotonic() + LONGEST)
-        try:
-            return await persist(driver, action, until)
-        except LinkBroken as error:
-            raise self._unanswered(error) from error
-
-    def _unanswered(self, error: LinkBroken) -> LockBackendError:
-        return LockBackendError(
-            f"{self._backend.description} does not answer ({error}); lock {self.name!r} ends with its lease"
-        )
-
-    async def _restate(self, driver: Driver) -> None:
+    async def restate(self, driver: Driver) -> None:
         """Have Redis know a hold that passed to us inside this process as ours, if it does not yet.
 
         Raises LockLost, LockBackendError.
         """
-        lease = self._lease
+        lease = self.lease
         own, token = lease.own, lease.token
         if own is None or not lease.restates():
             return
         if not lease.renews:
             own = replace(own, lease_ms=0)  # it ends when it would have
         sent = monotonic()
-        adopted, _ = await self._persist(
-            driver, lambda link: store.adopt(link, own, token, lease.fencing_token)
+        adopted, _ = await persist(
+            driver,
+            lambda link: store.adopt(link, own, token, lease.fencing_token),
+            lease.deadline,
+            lock=lease.name,
         )
+        if adopted is None:
+            lease.lose(NOT_KNOWN)
         if adopted is None or lease.is_over():
-            lease.lost = True
             raise self._lost()
         lease.restated()
-        lease.renewed_until(sent + adopted.left_ms / 1000)
-        self._tenure.renewer.add(lease)
+        lease.renew(sent + adopted.left_ms / 1000)
+        lease.renewer.add(lease)
 
     def _require_held(self) -> None:
         if self._pid != identity.process.pid:
             raise self._of_another_process()
-        if self._released or self._tenure.lease.passed:
+        if self.released or self.lease.state is State.HANDED_OVER:
             msg = f"This hold of lock {self.name!r} was released already; acquire the lock again"
             raise LockNotHeld(msg)
 
     def _require_alone(self, verb: str) -> None:
-        if self._tenure.is_shared:
+        if self.lease.is_shared:
             msg = (
                 f"Lock {self.name!r} is held by nested blocks of this thread or task as well; "
                 f"call {verb} when the inner ones have ended"
@@ -829,7 +819,7 @@ class Hold:
 
     def _require_no_rows(self) -> None:
         # One that is nested in a hold of rows is a plain one, but has its intents.
-        if self._tenure.intents:
+        if self.lease.intents:
             self._refuse_rows()
 
     def _refuse_rows(self) -> NoReturn:
@@ -846,27 +836,27 @@ class Hold:
 
     def _lost(self) -> LockLost:
         why = "its lease ended or it was released by somebody else"
-        if any(part._lease.revoked for part in self.parts):  # noqa: SLF001 - one class
+        if any(part.lease.reason == FORCE_RELEASED for part in self.parts):
             why = FORCE_RELEASED
         return LockLost(
             f"Lock {self.name!r} was lost: {why}. Do not rely on what was done since; "
             "use a longer lease, renewal, or the fencing token."
         )
 
+    def drop(self) -> bool:
+        """Leave it to its lease, as nobody refers to it any more; whether it was held still."""
+        lease = self.lease
+        if self.released or lease.state.ended or self._pid != identity.process.pid:
+            return False
+        lease.leave_line()
+        was_over = lease.is_over()
+        if lease.leave(self) and not was_over:
+            note_unconfirmed(lease.token)  # it is in nobody's way for long
+        return not was_over
+
     def __del__(self) -> None:
         # Without a default, a hold whose making was interrupted would complain about itself.
-        released = getattr(self, "_released", True)
-        if released or self._lease.ended:  # ended: a release was tried, and said what was wrong
-            return
-        if not self._tenure.includes(self):  # it never began: another thread had released the lock
-            return
-        if self._pid != identity.process.pid:
-            return
-        self._lease.leave_line()
-        if not self._lease.is_over():
-            if self._tenure.leave(self):
-                self._lease.ended = True  # also if the warning keeps us from going away
-                note_unconfirmed(self._lease.token)  # it is in nobody's way for long
+        if not getattr(self, "released", True) and self.drop():
             warnings.warn(
                 f"A hold of lock {self.name!r} was dropped without release(); it ends with its lease",
                 ResourceWarning,

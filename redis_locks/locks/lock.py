@@ -4,37 +4,64 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from redis_locks.conf.settings import UNSET, Settings, Unset, get_settings
-from redis_locks.connections.backends import Backend
+from redis_locks.connections import backends
+from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.drivers.base import Driver, run_blocking
-from redis_locks.exceptions import LockError
+from redis_locks.exceptions import LockError, LockNotAvailable
 from redis_locks.locks import partitions
 from redis_locks.locks.contention import not_available
+from redis_locks.locks.data_commands import Command
 from redis_locks.locks.held_until_commit import Taken
-from redis_locks.locks.hold import Hold
+from redis_locks.locks.hold import Hold, OpenBlocks
 from redis_locks.locks.nesting import reenter
-from redis_locks.locks.open_blocks import OpenBlocks
 from redis_locks.locks.options import checked
-from redis_locks.locks.reads import Command, packed_reads, require_slot
 from redis_locks.locks.reads import checked as checked_replies
-from redis_locks.locks.runtime import Side
+from redis_locks.locks.reads import packed_reads, require_slot
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded, bounds
 from redis_locks.protocol import acquire, local_handover, lock_events, replication
 from redis_locks.protocol.acquire import Won
-from redis_locks.protocol.leases import Lease, tell_acquired
-from redis_locks.protocol.ownership import Tenure
+from redis_locks.protocol.lease import Lease, Renewer, tell_acquired
 from redis_locks.protocol.store import Refused, Request
 from redis_locks.values import identity
 from redis_locks.values.durations import wait_seconds
-from redis_locks.values.identity import note_unconfirmed, session, task_unit
+from redis_locks.values.identity import Session, session, task_unit
 from redis_locks.values.keys import Group, Keys, validate_names
 
 Mode = Literal["exclusive", "shared"]
+
+_NOT_LISTENING: Final = nullcontext()
+
+
+@dataclass(slots=True, eq=False)
+class Side:
+    """The blocking or the asyncio side of a backend, and who is on it."""
+
+    backend: Backend
+    driver: Driver
+    renewer: Renewer
+    task: bool
+    session: Session
+    """This thread, or the running task, when it began to ask."""
+
+    @classmethod
+    def blocking(cls, using: str | None) -> Side:
+        """Return the side of threads."""
+        backend = backends.known.get(using) or backend_for(using)
+        its = session(task=False)
+        return cls(backend, backend.driver, backend.renewer, task=False, session=its)
+
+    @classmethod
+    async def of_loop(cls, using: str | None) -> Side:
+        """Return the side of the running event loop."""
+        backend = backends.known.get(using) or backend_for(using)
+        return cls(backend, *await backend.of_loop(), task=True, session=session(task=True))
 
 
 @dataclass(slots=True, eq=False)
@@ -109,7 +136,8 @@ class Lock:
     _using: str | None
     _label: str | None
     _reads: tuple[bytes, ...]
-    _scope: Scope
+    scope: Scope
+    """Until when its holds are kept."""
     _reentrant: bool
     _crash_release: bool
     _replicas: int | Unset
@@ -168,11 +196,6 @@ class Lock:
         """The names of the locks of the set."""
         return self._names
 
-    @property
-    def scope(self) -> Scope:
-        """Until when its holds are kept."""
-        return self._scope
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
 
@@ -205,32 +228,20 @@ class Lock:
             LockBackendError: Redis could not be asked. Nothing is held, or only until its lease ends.
             NotReplicated: Too few replicas acknowledged it (see `replicas`). Nothing is held.
         """
-        outcome = self._acquire_blocking(self._effective_wait(wait))
-        return outcome if isinstance(outcome, Hold) else None
+        try:
+            return self.enter(wait)
+        except LockNotAvailable:
+            return None
 
     async def aacquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:
         """Return a hold, or None; like `acquire`, but suspends instead of blocking.
 
         Cancellation leaves neither hold nor place in the queue behind.
         """
-        outcome = await self._acquire_async(self._effective_wait(wait))
-        return outcome if isinstance(outcome, Hold) else None
-
-    def acquire_or_raise(self, *, wait: float | Unset | None = UNSET) -> Hold:
-        """Return a hold; like `acquire`, but raises LockNotAvailable or LockTimeout in place of None."""
-        seconds = self._effective_wait(wait)
-        outcome = self._acquire_blocking(seconds)
-        if isinstance(outcome, Hold):
-            return outcome
-        raise not_available(self._name, outcome, seconds)
-
-    async def aacquire_or_raise(self, *, wait: float | Unset | None = UNSET) -> Hold:
-        """Return a hold; like `aacquire`, but raises LockNotAvailable or LockTimeout in place of None."""
-        seconds = self._effective_wait(wait)
-        outcome = await self._acquire_async(seconds)
-        if isinstance(outcome, Hold):
-            return outcome
-        raise not_available(self._name, outcome, seconds)
+        try:
+            return await self.aenter(wait)
+        except LockNotAvailable:
+            return None
 
     def hold(self, *, wait: float | Unset | None = UNSET) -> HoldContext:
         """Return a context manager for one `with` or `async with`; see `__enter__`."""
@@ -241,7 +252,7 @@ class Lock:
 
         For transactions inside the block of the hold, unless `scope` or `commit_guard` opt out.
         """
-        self._scope.guard(hold, databases)
+        self.scope.guard(hold, databases)
 
     def __enter__(self) -> Hold:
         """Acquire, or raise.
@@ -252,12 +263,7 @@ class Lock:
             DeadlockDetected: Waiting on would never have ended.
             LockBackendError: Redis could not be asked.
         """
-        wait = get_settings().wait if self._wait is UNSET else self._wait
-        wait = bounded(wait) if bounds.get() else wait
-        outcome = self._acquire_blocking(wait)
-        if isinstance(outcome, Hold):
-            return self._blocks.push(outcome)
-        raise not_available(self._name, outcome, wait)
+        return self._blocks.push(self.enter())
 
     def __exit__(
         self,
@@ -270,7 +276,7 @@ class Lock:
 
     async def __aenter__(self) -> Hold:
         """Acquire, or raise; see `__enter__`."""
-        hold = await self.aacquire_or_raise()
+        hold = await self.aenter()
         return self._blocks.push(await hold.__aenter__())
 
     async def __aexit__(
@@ -282,46 +288,58 @@ class Lock:
         """Release; see `__exit__`."""
         await self._blocks.pop().__aexit__(exc_type, exc, traceback)
 
-    def _acquire_blocking(self, wait: float | None) -> Hold | Refused:
+    def enter(self, wait: float | Unset | None = UNSET) -> Hold:
+        """Acquire, or raise as `__enter__` does; the hold is no block's."""
         if self._is_unnamed:
             self._require_name()
         side = Side.blocking(self._using)
-        transaction = self._scope.transaction()
+        transaction = self.scope.transaction()
         if transaction is None:
             return run_blocking(self._acquire(side, wait))
         taken = Taken(side.backend, frozenset(self._names), self._mode)
         if not self._reads and (kept := transaction.find(lambda its: its.covers(taken))):
-            replication.require(kept._lease, side.backend.replicas(self._replicas))  # noqa: SLF001 - one package
+            replication.require(kept.lease, side.backend.replicas(self._replicas))
             return kept
-        outcome = run_blocking(self._acquire(side, wait))
-        if isinstance(outcome, Hold):
-            transaction.keep(outcome, taken)
-        return outcome
+        hold = run_blocking(self._acquire(side, wait))
+        transaction.keep(hold, taken)
+        return hold
 
-    async def _acquire_async(self, wait: float | None) -> Hold | Refused:
+    async def aenter(self, wait: float | Unset | None = UNSET) -> Hold:
+        """Acquire, or raise; see `enter`."""
         if self._is_unnamed:
             self._require_name()
-        self._scope.refuse_async()
+        self.scope.refuse_async()
         return await self._acquire(await Side.of_loop(self._using), wait)
 
     def _require_name(self) -> None:
         """Raise TypeError if there is no name for a block; see `redis_lock`."""
 
-    async def _acquire(self, side: Side, wait: float | None) -> Hold | Refused:
-        """Acquire in one step, or, if the names are in several partitions, one partition after another."""
+    async def _acquire(self, side: Side, wait: float | Unset | None) -> Hold:
+        """Acquire in one step, or, if the names are in several partitions, one partition after another; or raise."""
+        if wait is not UNSET:
+            seconds = wait_seconds(wait)
+        else:
+            seconds = get_settings().wait if self._wait is UNSET else self._wait
+        if bounds.get():
+            seconds = bounded(seconds)
         plan = self._plan
+        outcome: Hold | Refused
+        groups: list[Group] = []
         if (
             plan is None
             or plan.settings is not get_settings()
             or plan.backend() is not side.backend
         ):
             groups = side.backend.groups(self._names)
-            if len(groups) > 1:
-                return await self._acquire_spread(side, groups, wait)
-            plan = self._plan = self._plan_for(side.backend, groups[0])
-        if side.session.held or self._reads or self._crash_release:
-            return await self._acquire_group(side, plan, wait, renew=plan.renews)
-        return await self._acquire_new(side, plan, wait, renew=plan.renews)
+        if len(groups) > 1:
+            outcome = await self._acquire_spread(side, groups, seconds)
+        else:
+            if groups or plan is None:
+                plan = self._plan = self._plan_for(side.backend, groups[0])
+            outcome = await self._acquire_group(side, plan, seconds, renew=plan.renews)
+        if isinstance(outcome, Refused):
+            raise not_available(self._name, outcome, seconds)
+        return outcome
 
     async def _acquire_spread(
         self, side: Side, groups: list[Group], wait: float | None
@@ -341,6 +359,8 @@ class Lock:
 
     def _plan_for(self, backend: Backend, group: Group) -> Plan:
         """Return how to ask for the locks of `group`."""
+        if self._reads and backend.in_cluster:
+            require_slot(self._reads, group[1])
         settings = get_settings()
         return Plan(
             settings,
@@ -354,52 +374,47 @@ class Lock:
     async def _acquire_group(
         self, side: Side, plan: Plan, wait: float | None, *, renew: bool
     ) -> Hold | Refused:
-        """Acquire the locks of one partition; a hold nested in what the caller has needs no round trip."""
-        if self._reads and side.backend.in_cluster:
-            require_slot(self._reads, plan.keys)
+        """Acquire the locks of one partition: nested in what the caller has, by local hand-over, or from Redis."""
+        nested = None
         if side.session.held:
-            taken = Taken(side.backend, frozenset(plan.names), self._mode)
-            nested = await reenter(
-                taken, side.session, side.driver, wait, self._reads, reentrant=self._reentrant
-            )
-            if isinstance(nested, Hold):
-                await self._require_replicas(side, nested)
-            if nested is not None:
-                return nested
-        if not self._crash_release:
-            return await self._acquire_new(side, plan, wait, renew=renew)
-        renewer = side.backend.patient(side.driver) if plan.replicas else side.renewer
-        with renewer.listening():
-            return await self._acquire_new(side, plan, wait, renew=renew)
+            nested = await self._nested(side, plan, wait)
+        if nested is not None:
+            return nested
+        listening: AbstractContextManager[None] = _NOT_LISTENING
+        if self._crash_release:
+            renewer = side.backend.patient(side.driver) if plan.replicas else side.renewer
+            listening = renewer.listening()
+        with listening:
+            request = self._request(side, plan)
+            patience, most = plan.settings.deadlock_timeout, plan.settings.local_batch
+            line = before = None
+            won: Won | Refused
+            if most and wait != 0 and not request.replicas and self._may_pass:
+                won, line, before = await local_handover.acquire(
+                    side.driver, request, wait, patience, renew, most
+                )
+            else:
+                asked = request
+                if request.replicas:
+                    asked = replication.with_confirmation(side.driver, request)
+                won = await acquire.acquire(side.driver, asked, wait, patience)
+            if isinstance(won, Refused):
+                return won
+            return await self._holding(side, request, won, wait, line, before, renew=renew)
 
-    async def _require_replicas(self, side: Side, nested: Hold) -> None:
-        """Release a nested hold and raise LockError if it asks for more replicas than the outer one has."""
-        try:
-            replication.require(nested._lease, side.backend.replicas(self._replicas))  # noqa: SLF001 - one package
-        except LockError:
-            await nested._release_surely(side.driver)  # noqa: SLF001
-            raise
-
-    async def _acquire_new(
-        self, side: Side, plan: Plan, wait: float | None, *, renew: bool
-    ) -> Hold | Refused:
-        """Acquire what the caller has not yet: by local hand-over, if LOCAL_BATCH allows it, or from Redis."""
-        request = self._request(side, plan)
-        patience, most = plan.settings.deadlock_timeout, plan.settings.local_batch
-        line = before = None
-        won: Won | Refused
-        if most and wait != 0 and not request.replicas and self._may_pass:
-            won, line, before = await local_handover.acquire(
-                side.driver, request, wait, patience, renew, most
-            )
-        else:
-            asked = request
-            if request.replicas:
-                asked = replication.with_confirmation(side.driver, request)
-            won = await acquire.acquire(side.driver, asked, wait, patience)
-        if isinstance(won, Refused):
-            return won
-        return await self._holding(side, request, won, wait, line, before, renew=renew)
+    async def _nested(self, side: Side, plan: Plan, wait: float | None) -> Hold | Refused | None:
+        """Return a hold nested in what the caller has, or None if it has nothing in its own way."""
+        taken = Taken(side.backend, frozenset(plan.names), self._mode)
+        nested = await reenter(
+            taken, side.session, side.driver, wait, self._reads, reentrant=self._reentrant
+        )
+        if isinstance(nested, Hold):
+            try:
+                replication.require(nested.lease, side.backend.replicas(self._replicas))
+            except LockError:
+                await nested.end(side.driver)
+                raise
+        return nested
 
     async def _holding(
         self,
@@ -413,45 +428,37 @@ class Lock:
         renew: bool,
     ) -> Hold:
         """Return the hold of what was won, renewed and found by later acquires; interrupted, it takes that back."""
-        driver, renewer = side.driver, side.renewer
+        driver, backend = side.driver, side.backend
         hold: Hold | None = None
         try:
-            if request.replicas:
-                renewer = side.backend.patient(driver)
-                lease = Lease(request, won.deadline, won.fencing_token, name=self._name)
-                read = await replication.confirm(driver, lease, won.read)
-                won = won._replace(deadline=lease.deadline, read=read, since=lease.since)
             lease = Lease(
                 request,
                 won.deadline,
                 won.fencing_token,
+                backend.patient(driver) if request.replicas else side.renewer,
                 name=self._name,
                 mode=self._shown_mode,
                 renews=renew,
                 since=won.since,
+                line=line,
             )
-            read = checked_replies(won.read) if won.read else won.read
-            tenure = Tenure(lease, renewer)
-            hold = self._hold_type(side.backend, tenure, read)
-            if line is not None:
-                lease.line = line
+            read = won.read
+            if request.replicas:
+                read = await replication.confirm(driver, lease, read)
+            hold = self._hold_type(backend, lease, checked_replies(read) if read else read)
             if before is not None:
-                lease.takes_over(before.token)
-            renewer.add(lease)
-            if not renew and before is None:
-                note_unconfirmed(lease.token)  # it ends by itself: no dead end for whoever waits
+                lease.inherit(before.token)
             whose = side.session
             if won.waited or line is not None or whose.call is not None:
-                # Whoever was told of contention may have had asgiref change whose call this is.
+                # A receiver that was told of contention may have had asgiref change whose call this is.
                 whose = session(task=side.task)
-            tenure.begin(hold, whose.held, side.backend)
-            observer = lock_events.observer
-            if observer is not None and observer.count(
+            lease.begin(hold, whose.held, backend)
+            if lock_events.observer.count(
                 "acquired", request.names, driver.description, won.waited
             ):
                 await tell_acquired(driver, lease, wait=wait, waited=won.waited)
-                # Whoever listened may have had asgiref change whose call this is.
-                tenure.find_in(session(task=side.task).held)
+                # A receiver may have had asgiref change whose call this is.
+                lease.move_to(session(task=side.task).held)
         except BaseException:
             await _take_back(driver, request, hold, line, before)
             raise
@@ -496,11 +503,6 @@ class Lock:
         """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
         return self._shown_mode or self._mode
 
-    def _effective_wait(self, wait: float | Unset | None) -> float | None:
-        if wait is not UNSET:
-            return bounded(wait_seconds(wait))
-        return bounded(get_settings().wait if self._wait is UNSET else self._wait)
-
 
 async def _take_back(
     driver: Driver,
@@ -510,12 +512,9 @@ async def _take_back(
     before: Lease | None,
 ) -> None:
     """Give up what was won, or had passed to us from `before`, and the `hold` of it, if there is one; it need not have begun."""
-    if hold is not None:
-        tenure = hold._tenure  # noqa: SLF001 - one package
-        if not tenure.leave(hold):
-            tenure.lease.lost = True  # for who was told, and took it again
-        tenure.lease.ended = True
-        tenure.renewer.discard(tenure.lease)
+    if hold is not None and not hold.lease.leave(hold):
+        # A receiver that was told has taken it again.
+        hold.lease.lose("its acquire was interrupted")
     if line is not None:
         line.end(request.token)
     try:
@@ -532,7 +531,8 @@ class HoldContext:
     __slots__ = ("_hold", "_lock", "_wait")
 
     def __init__(self, lock: Lock, wait: float | Unset | None) -> None:
-        lock._effective_wait(wait)  # noqa: SLF001 - says now what is wrong with `wait`
+        if wait is not UNSET:
+            wait_seconds(wait)  # says now what is wrong with it
         self._lock = lock
         self._wait = wait
         self._hold: Hold | None = None
@@ -546,7 +546,7 @@ class HoldContext:
         return self._lock
 
     def __enter__(self) -> Hold:
-        self._hold = self._unused().acquire_or_raise(wait=self._wait)
+        self._hold = self._unused().enter(self._wait)
         return self._hold
 
     def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
@@ -555,7 +555,7 @@ class HoldContext:
             hold.__exit__(None, exc, None)
 
     async def __aenter__(self) -> Hold:
-        hold = await self._unused().aacquire_or_raise(wait=self._wait)
+        hold = await self._unused().aenter(self._wait)
         self._hold = await hold.__aenter__()
         return self._hold
 

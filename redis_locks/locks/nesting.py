@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from redis_locks.connections.backends import Backend
-from redis_locks.drivers.base import Driver
+from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
 from redis_locks.locks.held_until_commit import Taken
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.reads import checked
-from redis_locks.protocol import ownership
+from redis_locks.protocol import lease as leases
+from redis_locks.protocol.lease import Lease
+from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused
 from redis_locks.values.identity import Session
 
@@ -35,7 +38,7 @@ async def reenter(
         LockLost: What it has was lost meanwhile.
         LockBackendError: Redis could not be asked to upgrade or read.
     """
-    found = ownership.find(session.held, wanted.backend, wanted.names)
+    found = leases.find(session.held, wanted.backend, wanted.names)
     if not found or wanted.mode.startswith("permit"):
         refuse_waiting_for_itself(found, wanted)
         return None
@@ -50,33 +53,35 @@ async def reenter(
     if not reentrant or len(found) > 1 or not (upgrades or has.covers(wanted)):
         refuse_waiting_for_itself(found, wanted, reentrant=reentrant)
         return None
-    hold = Hold(wanted.backend, its)
-    if not its.join(hold):
-        return None  # released by another thread just now
+    hold = Hold.nested(wanted.backend, its)
+    if hold is None:
+        return None
     try:
         if upgrades and (refused := await hold.try_upgrade(driver, wait)) is not None:
-            await hold._release_surely(driver)  # noqa: SLF001 - async-shaped, as here
+            await hold.end(driver)
             return refused
         if reads:
-            replies, _ = await hold._persist(  # noqa: SLF001
-                driver, lambda link: link.read(reads, its.lease.keys)
-            )
+
+            async def read(link: Link) -> list[Any]:
+                return await (await link.bulk()).read(reads, its.keys)
+
+            replies, _ = await persist(driver, read, its.deadline, lock=its.name)
             hold.read = checked(replies)
     except BaseException:
-        await hold._release_surely(driver)  # noqa: SLF001 - async-shaped, as here
+        await hold.end(driver)
         raise
     return hold
 
 
-def taken_by(its: ownership.Tenure, backend: Backend) -> Taken:
-    """Return what a tenure has of the locks of a server."""
+def taken_by(its: Lease, backend: Backend) -> Taken:
+    """Return what a lease has of the locks of a server."""
     return Taken(backend, frozenset(its.names), its.mode, its.intents)
 
 
 def refuse_waiting_for_itself(
-    found: Iterable[ownership.Tenure], wanted: Taken, *, reentrant: bool = True
+    found: Iterable[Lease], wanted: Taken, *, reentrant: bool = True
 ) -> None:
-    """Raise LockError if one of the tenures, all of one thread or task, excludes `wanted`."""
+    """Raise LockError if one of the leases, all of one thread or task, excludes `wanted`."""
     for its in found:
         has = taken_by(its, wanted.backend)
         if has.excludes(wanted) or not reentrant:
@@ -87,6 +92,6 @@ def refuse_waiting_for_itself(
             )
             msg = (
                 f"Lock {', '.join(sorted(wanted.names))!r} ({wanted.mode}) would wait for its own "
-                f"thread or task, which holds {its.lease.name!r} ({its.mode}): {advice}"
+                f"thread or task, which holds {its.name!r} ({its.mode}): {advice}"
             )
             raise LockError(msg)

@@ -41,7 +41,7 @@ def _checked(
         "_renew": renew,
         "_using": using,
         "_label": label,
-        "_scope": Scope(scope, database, commit_guard),
+        "scope": Scope(scope, database, commit_guard),
         "_reentrant": checked_flag("reentrant", reentrant),
         "_crash_release": checked_crash_release(crash_release, known),
         "_replicas": checked_replicas(replicas),

@@ -4,8 +4,6 @@ Every process takes partitions in the same order, so two sets never wait for eac
 was acquired is renewed while the rest is waited for, and given back if the rest is not to be had.
 """
 
-# ruff: noqa: SLF001 - a hold of several partitions is made of holds
-
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -19,11 +17,10 @@ from redis_locks.exceptions import LockError, LockLost
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.timeouts import bounded
 from redis_locks.protocol import replication, store
-from redis_locks.protocol.ownership import Tenure
+from redis_locks.protocol.lease import NOT_KNOWN
+from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused
-from redis_locks.values import identity
 from redis_locks.values.durations import wait_seconds
-from redis_locks.values.identity import note_unconfirmed
 from redis_locks.values.keys import Group
 
 Take = Callable[[Group, float | None], Coroutine[Any, Any, Hold | Refused]]
@@ -58,9 +55,7 @@ class SpreadHold(Hold):
 
     def __init__(self, parts: Sequence[Hold]) -> None:
         first = parts[0]
-        tenure = Tenure(first._lease, first._tenure.renewer)
-        super().__init__(first._backend, tenure)
-        tenure.begin(self)
+        super().__init__(first.backend, first.lease)
         self._parts = tuple(parts)
         self._mode = first.mode
 
@@ -84,58 +79,60 @@ class SpreadHold(Hold):
         """Seconds until the first of its leases ends unless renewed; 0 when released or lost."""
         return 0.0 if self.is_lost else min(part.remaining for part in self._parts)
 
-    async def _extend(self, driver: Driver, milliseconds: int) -> None:
+    async def extend_on(self, driver: Driver, milliseconds: int) -> None:
+        """See `extend`."""
         self.check()
         for part in self._parts:
-            await part._extend(driver, milliseconds)
+            await part.extend_on(driver, milliseconds)
 
-    async def _release(self, driver: Driver, *, repeated: bool = False) -> None:
-        if self._pid != identity.process.pid:
-            raise self._of_another_process()
-        if self._released:
+    async def release_on(self, driver: Driver) -> None:
+        """See `release`."""
+        if self.released:
             return
         if self.kept:
             if self.is_lost:
                 raise self._lost()
             return
-        failure = await _each(self._parts, lambda part: part._release(driver, repeated=repeated))
-        self._released = all(part._released for part in self._parts)
+        failure = await _each(self._parts, lambda part: part.release_on(driver))
+        self.released = all(part.released for part in self._parts)
         if failure is not None:
             raise failure
 
-    async def _commit(self, driver: Driver, pipe: Any) -> None:  # noqa: ARG002 - as a hold's
+    async def commit_on(self, driver: Driver, pipe: Any) -> None:  # noqa: ARG002 - as a hold's
+        """Refuse; see the error."""
         msg = (
             f"the locks {self.name} are in several partitions, and one step reaches only one of "
             'them: send the commands by themselves, or set REDIS_LOCKS["PARTITIONS"] to 1'
         )
         raise ValueError(msg)
 
-    async def _detach(self, driver: Driver, lease: float | Unset) -> str:  # noqa: ARG002 - as a hold's
+    async def detach_on(self, driver: Driver, lease: float | Unset) -> str:  # noqa: ARG002 - as a hold's
+        """Refuse; see the error."""
         msg = (
             f"the locks {self.name} are in several partitions, and no one step could adopt them: "
             "detach holds of one lock each"
         )
         raise LockError(msg)
 
-    async def _upgrade(self, driver: Driver, wait: float | Unset | None) -> None:
+    async def upgrade_on(self, driver: Driver, wait: float | Unset | None) -> None:
+        """See `upgrade`."""
         if self._stays("exclusive"):
             return
         seconds = bounded(get_settings().wait if wait is UNSET else wait_seconds(wait))
         deadline = Deadline(seconds)
         try:
             for part in self._parts:
-                await part._upgrade(driver, deadline.left())
+                await part.upgrade_on(driver, deadline.left())
             if not await level(driver, self._parts, extend=False):
                 raise self._lost()
         except BaseException:
             # All are exclusive, or none.
             await driver.finish(self._all_downgrade(driver))
             raise
-        finally:
-            self._tenure.lease = self._parts[0]._lease
         self._mode = "exclusive"
 
-    async def _downgrade(self, driver: Driver) -> None:
+    async def downgrade_on(self, driver: Driver) -> None:
+        """See `downgrade`."""
         if self._stays("shared"):
             return
         failure = await self._all_downgrade(driver)
@@ -145,15 +142,12 @@ class SpreadHold(Hold):
             raise failure
 
     async def _all_downgrade(self, driver: Driver) -> BaseException | None:
-        return await _each(self._parts, lambda part: part._downgrade(driver))
+        return await _each(self._parts, lambda part: part.downgrade_on(driver))
 
     def __del__(self) -> None:
-        # One warning is enough, and the first part's stands for all.
+        # One warning is enough: the first part gives it.
         for part in getattr(self, "_parts", ())[1:]:
-            if not (part._released or part._lease.ended):
-                part._lease.ended = True
-                note_unconfirmed(part.token)
-        super().__del__()
+            part.drop()
 
 
 async def acquire(
@@ -202,10 +196,8 @@ async def acquire(
 
 def _stop_renewal(parts: Sequence[Hold]) -> None:
     for part in parts:
-        if part._tenure.is_shared:
-            continue  # an outer hold's
-        part._lease.renews_if(False)  # noqa: FBT003 - as there
-        note_unconfirmed(part.token)  # it ends by itself: no dead end for whoever waits
+        if not part.lease.is_shared:  # else it is an outer hold's
+            part.lease.stop_renewing()
 
 
 async def level(driver: Driver, parts: Sequence[Hold], *, extend: bool) -> bool:
@@ -218,32 +210,35 @@ async def level(driver: Driver, parts: Sequence[Hold], *, extend: bool) -> bool:
     """
     highest = max(part.fencing_token for part in parts)
     for part in parts:
-        milliseconds = part._lease.lease_ms if extend else 0
+        milliseconds = part.lease.lease_ms if extend else 0
         if not await _raised(driver, part, milliseconds, highest):
             return False
     return True
 
 
 async def _raised(driver: Driver, part: Hold, milliseconds: int, fencing_token: int) -> bool:
-    await part._restate(driver)
-    lease = part._lease
+    await part.restate(driver)
+    lease = part.lease
     sent = monotonic()
-    left, _ = await part._persist(
+    left, _ = await persist(
         driver,
         lambda link: store.raise_fence(link, lease.keys, lease.token, milliseconds, fencing_token),
+        lease.deadline,
+        lock=lease.name,
     )
+    if left is None:
+        lease.lose(NOT_KNOWN)
     if left is None or lease.is_over():
-        lease.lost = True
         return False
-    lease.fencing_token = fencing_token
+    lease.raise_fence(fencing_token)
     if lease.request.replicas:
         return await replication.extend(driver, lease, milliseconds)
-    lease.deadline = max(lease.deadline, sent + left / 1000)
+    lease.extend(sent + left / 1000)
     return True
 
 
 async def _give_back(driver: Driver, parts: Sequence[Hold]) -> None:
-    failure = await _each(parts, lambda part: part._release_surely(driver))
+    failure = await _each(parts, lambda part: part.end(driver))
     if failure is not None and not isinstance(failure, LockError):
         raise failure  # an interrupt
 

@@ -7,12 +7,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from redis_locks.connections.colocation import require_beside
-from redis_locks.drivers.resp import ErrorReply, Parser
+from redis_locks.drivers.resp import UNFINISHED, ErrorReply, as_lists, new_reader
 from redis_locks.drivers.wire import pack_command
+from redis_locks.locks.data_commands import TEXT, Command, checked_commands, text_of
 from redis_locks.values.keys import Keys
-
-Word = str | bytes | int | float
-Command = Sequence[Word]
 
 # They may run before the lock is held, so they must change nothing.
 READ_ONLY: Final = frozenset(
@@ -77,21 +75,12 @@ def packed_reads(commands: Iterable[Command]) -> tuple[bytes, ...]:
     """
     if commands == ():
         return ()
-    if not isinstance(commands, Iterable):
-        msg = f'read must be a list of commands such as ("GET", "key"), not {commands!r}'
-        raise TypeError(msg)
     packed = []
-    for command in commands:
-        # As `_words`, where there is nothing to be changed or refused.
-        usual = (
-            type(command) is tuple
-            and _TEXT.issuperset(map(type, command))
-            and command[:1]
-            and command[0] in READ_ONLY
-        )
+    for command in checked_commands(commands, "read"):
+        # Most need no change, and no check but that of the name.
+        plain = TEXT.issuperset(map(type, command)) and command[0] in READ_ONLY
         try:
-            words: Sequence[Any] = command if usual else _words(command)
-            packed.append(_packed(*words))
+            packed.append(_packed(*(command if plain else _words(command))))
         except UnicodeError:
             msg = f"read must be a list of commands of UTF-8 text, or bytes, not of {command!r}"
             raise ValueError(msg) from None
@@ -102,14 +91,7 @@ _packed: Final = lru_cache(maxsize=256)(pack_command)
 """For hot data the same is read again and again."""
 
 
-def _words(command: object) -> list[bytes | str]:
-    if (
-        not command
-        or isinstance(command, str | bytes)
-        or not isinstance(command, list | tuple | Sequence)
-    ):
-        msg = f'read must be a list of commands such as ("GET", "key"), not of {command!r}'
-        raise TypeError(msg)
+def _words(command: Sequence[Any]) -> list[bytes | str]:
     name = command[0].decode() if isinstance(command[0], bytes) else str(command[0])
     if name.upper() not in READ_ONLY:
         msg = (
@@ -117,19 +99,7 @@ def _words(command: object) -> list[bytes | str]:
             "the lock is held"
         )
         raise ValueError(msg)
-    return [word if type(word) in _TEXT else _word(word) for word in command]
-
-
-_TEXT: Final = frozenset((str, bytes))
-
-
-def _word(word: object) -> bytes | str:
-    if isinstance(word, bytes):
-        return word
-    if isinstance(word, str | int | float) and not isinstance(word, bool):
-        return str(word)
-    msg = f"a word of a command in read must be a string, bytes or a number, not {word!r}"
-    raise TypeError(msg)
+    return [text_of(word, "read") for word in command]
 
 
 _ALL_KEYS: Final = frozenset([b"EXISTS", b"MGET", b"PFCOUNT", b"SDIFF", b"SINTER", b"SUNION"])
@@ -138,7 +108,9 @@ _ALL_KEYS: Final = frozenset([b"EXISTS", b"MGET", b"PFCOUNT", b"SDIFF", b"SINTER
 
 def require_slot(commands: Iterable[bytes], keys: Keys) -> None:
     """Raise ValueError if a packed command reads what is not in the cluster slot of a lock's `keys`."""
-    for words in Parser().feed(b"".join(commands)):
+    reader = new_reader()
+    reader.feed(b"".join(commands))
+    for words in iter(reader.gets, UNFINISHED):
         name = words[0].upper()
         first = 2 if name == b"XINFO" else 1
         for key in words[first:] if name in _ALL_KEYS else words[first : first + 1]:
@@ -146,7 +118,7 @@ def require_slot(commands: Iterable[bytes], keys: Keys) -> None:
 
 
 def checked(replies: list[Any]) -> list[Any]:
-    """Return the replies.
+    """Return the replies; maps, as of HGETALL, are lists of keys and values.
 
     Raises:
         ResponseError: The server refused a command.
@@ -157,4 +129,4 @@ def checked(replies: list[Any]) -> list[Any]:
             from redis.exceptions import ResponseError
 
             raise ResponseError(reply.text)
-    return replies
+    return list(map(as_lists, replies))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from asyncio import _get_running_loop  # as `OpenBlocks` does
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -62,7 +60,7 @@ class Scope:
         """
         if self.name == "block":
             return None
-        connection = _connection(self.database)
+        connection = connections[self.database]
         # Most often there is none: not asked in one more function.
         autocommit = (
             connection.settings_dict["AUTOCOMMIT"]
@@ -94,25 +92,6 @@ class Scope:
                 "lock in the function that sync_to_async calls, inside its atomic()"
             )
             raise TransactionManagementError(msg)
-
-
-_local: Any = connections._connections  # type: ignore[attr-defined]  # noqa: SLF001 - checked below
-_storage = getattr(_local, "_storage", None)
-_of_threads: Any = _storage if isinstance(_storage, threading.local) else threading.local()
-"""Where asgiref keeps what is of one thread; empty if it does so otherwise."""
-
-
-def _connection(alias: str) -> BaseDatabaseWrapper:
-    """Return ``connections[alias]``.
-
-    That asks in three functions for a running loop, and is told by an exception that there is none: a tenth
-    of a client's time where many want one lock.
-    """
-    if _get_running_loop() is None and connections._connections is _local:  # type: ignore[attr-defined]  # noqa: SLF001
-        found = getattr(_of_threads, alias, None)
-        if found is not None:
-            return found  # type: ignore[no-any-return]
-    return connections[alias]
 
 
 def _in_transaction(connection: BaseDatabaseWrapper) -> bool:

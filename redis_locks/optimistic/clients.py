@@ -82,8 +82,8 @@ class Server:
         self._async_clients = PerLoop(self._async_client, aioredis.Redis.aclose)
 
     def _async_client(self) -> aioredis.Redis:
-        kind = type(self._endpoint.async_connection())
-        options = {**self._endpoint.async_kwargs, **self._options}
+        kind, options = self._endpoint.in_loop()
+        options |= self._options
         return aioredis.Redis.from_pool(
             aioredis.ConnectionPool(kind, retry=AsyncRetry(NoBackoff(), 0), **options)
         )

@@ -85,7 +85,7 @@ class BlockingExecution:
 
     async def hold(self, lock: Lock) -> Hold:
         """See `Execution`."""
-        return lock.acquire_or_raise()
+        return lock.enter()
 
     async def release(self, hold: Hold) -> None:
         """See `Execution`."""
@@ -126,7 +126,7 @@ class AsyncExecution:
     async def hold(self, lock: Lock) -> Hold:
         """See `Execution`."""
         # Not as a block: the loss of the lock would cancel the task.
-        return await lock.aacquire_or_raise()
+        return await lock.aenter()
 
     async def release(self, hold: Hold) -> None:
         """See `Execution`."""

@@ -29,7 +29,8 @@ from redis_locks.drivers.base import (
     Unreachable,
 )
 from redis_locks.drivers.resp import ErrorReply
-from redis_locks.drivers.wire import pack_call, pack_command
+from redis_locks.drivers.server_link import pack_call
+from redis_locks.drivers.wire import pack_command
 from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockError, LockLost, Wait
 from redis_locks.protocol import lock_events, store
 from redis_locks.protocol.store import Granted, Refused, Request
@@ -140,9 +141,13 @@ async def give_up(attempt: Attempt) -> None:
         attempt.close()
 
 
-async def take_back(driver: Driver, request: Request) -> None:
-    """Give up what `acquire` got for `request`, for a caller interrupted before it could use it."""
+async def take_back(driver: Driver, request: Request, *, in_bulk: bool = False) -> None:
+    """Give up what `acquire` got for `request`, for a caller interrupted before it could use it.
+
+    `in_bulk`: whether it was asked for on a link for large replies, though it has no reads.
+    """
     attempt = Attempt(driver, request, 0)
+    attempt.in_bulk |= in_bulk
     try:
         await _abandon(driver, attempt)
     finally:
@@ -168,6 +173,7 @@ class Attempt:
 
     Attributes:
         link: What it asks and listens on.
+        in_bulk: Whether it asks on the link for large replies.
         sent: Whether anything was sent.
         queued: Whether it may stand in the queue.
         uncontended: Whether nobody was told yet that somebody else has the lock.
@@ -182,6 +188,7 @@ class Attempt:
     _ask_at = 0.0
     suspicious_at = long_at = inf
     _recheck = RECHECK
+    _reads_much = _silent = False
 
     def __init__(
         self,
@@ -194,6 +201,7 @@ class Attempt:
         self.driver = driver
         self.request = request
         self.token = request.token
+        self.in_bulk = bool(request.reads)
         self.wait = wait
         if since is None:
             self.started = monotonic()
@@ -208,19 +216,19 @@ class Attempt:
         request = self.request
         link = self.link
         if link is None:
-            self.link = link = await self.driver.checkout_to_wait()
-            link.listen(self.token)
+            self.link = link = await self.driver.checkout(self.token)
         if link.quick_keys is not None and self._skips_reply(link):
             return await self._ask_without_reply(link)
         if link.tunes_in:
             await link.tune_in(request.keys)
         sent = monotonic()
+        asked = await self._asking(link)
         first, self.sent = not self.sent, True
         wait_ms = self.wait_ms if first else self._wait_ms_left(sent)
         if sent >= self.suspicious_at and self.wait != 0:
-            reply = await self._ask_and_look(link, wait_ms, first=first)
+            reply = await self._ask_and_look(asked, wait_ms, first=first)
         else:
-            reply = await store.acquire(link, request, wait_ms, first=first)
+            reply = await store.acquire(asked, request, wait_ms, first=first)
         if isinstance(reply, Granted):
             deadline = sent + request.lease_ms / 1000
             waited = self.waited() if self.queued or not self.uncontended else 0.0
@@ -235,19 +243,24 @@ class Attempt:
         self._failures = 0
         return await self._stand(link, reply, sent)
 
+    async def _asking(self, link: Link) -> Link:
+        """Return the link for all questions of this attempt: only on one connection do they keep their order."""
+        return await link.bulk() if self.in_bulk and not self._silent else link
+
     async def _stand(self, link: Link, reply: Refused, sent: float) -> Won | Refused | None:
         """Stand in the queue until granted, out of time, or (None) until it is time to ask again."""
-        seat = await self.driver.seat(link)
+        seat = await self.driver.seat(link, self.token)
         if seat is not link:
             # What it is granted while it changes, the next question tells.
             self.close()
-            self.keep(seat)
+            self.link = seat
             return None
         message = await link.receive(self.token, self.pause(reply))
         outcome = await self.heard(link, message, reply, sent)
         if (
             isinstance(outcome, Won)
             and outcome.waited < BRIEF
+            and not self._reads_much  # on a subscribed connection
             and not self._heeded  # whoever listens wants to know who holds, which only a reply tells
             and link.can_skip_replies()
         ):
@@ -284,7 +297,7 @@ class Attempt:
             question = SKIP_REPLY + pack_call(
                 scripts.ACQUIRE, store.acquire_call(request, listener, self.wait_ms, how=2)
             )
-            self.sent = True
+            self.sent = self._silent = True
             if parks:
                 message, reads = await self._hear_parked(link, token, question)
             else:
@@ -315,7 +328,7 @@ class Attempt:
             link.quick_keys = None  # the lock was free
         else:
             self.queued, self.uncontended = True, False
-            if lock_events.counted("contended", request, driver):
+            if lock_events.observer.count("contended", request.names, driver.description, 0.0):
                 link.quick_keys = None  # somebody listens by now, and the next reply says who holds
                 await lock_events.tell(driver, "contended", request, wait=self.wait)
         # The lease counts from when we asked: nothing tells how long before the message it began.
@@ -323,7 +336,9 @@ class Attempt:
         if fencing_token <= 0 or deadline <= monotonic():
             return await self.heard(link, message, Refused(int(at_ms), 0, ""), sent)
         if reads is None:
-            reads = await link.read(request.reads, request.keys) if request.reads else []
+            reads = await self._read(link)
+        if self._reads_much:
+            link.quick_keys = None
         if at_once:
             return Won(fencing_token, deadline, reads)
         return Won(fencing_token, deadline, reads, heard - sent, heard)
@@ -355,6 +370,7 @@ class Attempt:
                 raise Answered(f"{came!r} answers what was to have no reply")
             self.driver.parks = not came.text.startswith(("NOPERM", "ERR", "WRONGTYPE"))
             raise LinkBroken(came.text)
+        self._reads_much = link.large
         message = await link.receive(request.token, 0)
         # What was read before the lock was held must not be believed: our turn did not come, or something else
         # than the grant was told first.
@@ -387,9 +403,19 @@ class Attempt:
         if won is None:
             if self._left(monotonic()) <= 0:
                 return await self.abandon()
-        elif reads := self.request.reads:
-            return won._replace(read=await link.read(reads, self.request.keys))
+        else:
+            won = won._replace(read=await self._read(link))
         return won
+
+    async def _read(self, link: Link) -> list[Any]:
+        """Return the replies to what is to be read as soon as the locks are held."""
+        request = self.request
+        if not request.reads:
+            return []
+        bulk = await link.bulk()
+        replies = await bulk.read(request.reads, request.keys)
+        self._reads_much = bulk.large
+        return replies
 
     async def _buried(self, link: Link) -> bool:
         """Whether who was in the way was gone, and is in the way no more; else to be asked again soon."""
@@ -405,7 +431,9 @@ class Attempt:
         driver, request, wait = self.driver, self.request, self.wait
         if self.uncontended:
             self.uncontended = False
-            self._heeded = lock_events.counted("contended", request, driver)
+            self._heeded = lock_events.observer.count(
+                "contended", request.names, driver.description, 0.0
+            )
             if self._heeded:
                 await lock_events.tell_of_holder(driver, "contended", request, refused, wait=wait)
         elif monotonic() >= self.long_at:
@@ -414,12 +442,6 @@ class Attempt:
             await lock_events.tell_refused(
                 driver, "waiting", request, refused, wait=wait, waited=waited
             )
-
-    def keep(self, link: Link) -> Link:
-        """Use `link` until `close`, and hear grants there."""
-        self.link = link
-        link.listen(self.request.token)
-        return link
 
     def _wait_ms_left(self, now: float) -> int:
         return max(1, int(self._left(now) * 1000)) if self.wait else self.wait_ms
@@ -475,8 +497,8 @@ class Attempt:
         started = monotonic()
         for _ in range(_TRIES):
             try:
-                link = self.link or self.keep(await self.driver.checkout_to_wait())
-                return await store.abandon(link, request)
+                self.link = self.link or await self.driver.checkout(self.token)
+                return await store.abandon(await self._asking(self.link), request)
             except LinkBroken as error:
                 last = error
                 self.close(broken=True)
@@ -492,8 +514,10 @@ class Attempt:
     async def reconnect(self, error: LinkBroken) -> None:
         """Get ready for another try, or raise `LockBackendError`."""
         self.close(broken=True)
+        self._silent = False
         self._failures += 1
-        in_time = self._left(monotonic()) > 0
+        left = self._left(monotonic())
+        in_time = left > 0
         # Nothing listens there: say so at once, unless we had a place in the queue, which
         # means that the server was there and is likely to come back.
         snag = (
@@ -501,10 +525,14 @@ class Attempt:
             if isinstance(error, CutShort)
             else self._failures < _TRIES and monotonic() - self.started < _SNAG
         )
-        hopeless = isinstance(error, Unreachable) and not (snag or (self.queued and in_time))
+        pause = self.driver.pause_after(self._failures) if isinstance(error, Unreachable) else None
+        tries_on = in_time and (self.queued or pause is not None)
+        hopeless = isinstance(error, Unreachable) and not (snag or tries_on)
         if hopeless or not (in_time or self._failures < _TRIES):
             raise LockBackendError(str(error)) from error
-        if self._failures > 1:
+        if pause and in_time:
+            await self.driver.sleep(min(pause, left))
+        elif self._failures > 1:
             limit = min(_BACKOFF, 0.005 * 2**self._failures)
             await self.driver.sleep(random.uniform(limit / 2, limit))  # noqa: S311 - jitter, no secret
 
@@ -512,7 +540,6 @@ class Attempt:
         """Give the link back."""
         link, self.link = self.link, None
         if link is not None:
-            link.unlisten(self.request.token)
-            self.driver.checkin(link)
+            self.driver.checkin(link, self.token)
         if broken:
             self.driver.drop_idle()

@@ -16,14 +16,14 @@ from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from time import monotonic
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from redis_locks.drivers.base import Driver
 from redis_locks.drivers.bells import Bell, TaskBell, ThreadBell
 from redis_locks.protocol import acquire as redis
 from redis_locks.protocol import lock_events
 from redis_locks.protocol.acquire import Won
-from redis_locks.protocol.leases import YOUNG, Heir, Lease
+from redis_locks.protocol.lease import YOUNG, Lease, State
 from redis_locks.protocol.store import Refused, Request
 from redis_locks.values.claims import parse_who
 
@@ -99,8 +99,8 @@ class Line:
         with _mutex:
             heir = lease.heir
             if heir is not None and heir.before is lease:
-                return _hand_over(lease, heir)  # an interrupt came between
-            if lease.passed:
+                lease.hand_over()  # an interrupt came between
+            if lease.state is State.HANDED_OVER:
                 return True
             if not self._places:
                 # Nearly always; `end` would come to the same.
@@ -109,10 +109,12 @@ class Line:
                     self._closed = True
                 return False
             if not lost and self._lead == lease.asker and self._passes(lease):
-                place = lease.heir = self._places.pop(0)
+                place = self._places.pop(0)
+                lease.promise(place)
                 self._led_by(place.request)
                 place.before = lease
-                return _hand_over(lease, place)
+                lease.hand_over()
+                return True
             self.end(lease.asker)
             return False
 
@@ -231,13 +233,16 @@ async def _stand(
     try:
         joined = line.join(place)
         if joined:
-            if lock_events.counted("contended", request, driver):
+            if lock_events.observer.count("contended", request.names, driver.description, 0.0):
                 await lock_events.tell(driver, "contended", request, wait=wait, holder=line.leader)
             await place.bell.rings(YOUNG if wait is None else min(wait, YOUNG))
             line.come_out(place)
             before = place.before
-            # Not `is_over`, which would write into the lease of one that has ended its hold in time.
-            if before is not None and not before.lost and monotonic() < before.deadline:
+            if (
+                before is not None
+                and before.state is not State.LOST
+                and monotonic() < before.deadline
+            ):
                 waited = monotonic() - since
                 return Won(before.fencing_token + 1, before.deadline, [], waited), line, before
     except BaseException:
@@ -249,14 +254,6 @@ async def _stand(
         return await acquire(driver, request, wait, patience, renews, most)
     ahead = line if place.asks or place.before is not None else None
     return await _ask(ahead, driver, request, wait, patience, most, since)
-
-
-def _hand_over(lease: Lease, place: Heir) -> Literal[True]:
-    """Wake the one to whom the hold has passed."""
-    place.bell.ring()
-    lease.passed = True
-    lease.heir = None  # which refers to the lease: not to be left to the garbage collector
-    return True
 
 
 _lines: dict[_Key, Line] = {}

@@ -1,6 +1,6 @@
 """What the core tells of locks, and the one hook through which it does.
 
-Nobody listens unless `observer` is set. Events are told after the fact, so that whoever listens
+Events are told after the fact, so that whoever listens
 can neither keep a lock from being handed on nor leave one behind.
 """
 
@@ -91,39 +91,42 @@ class Observer(Protocol):
         """Return whether anybody wants events of this kind; asked before one is made."""
 
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
-        """Count what has happened, which needs no event; return whether to `tell` it, too."""
+        """Count what has happened, which needs no event; return whether to `tell` it, too.
+
+        `seconds` is how long the wait or the hold was that ended with it. Most events are only counted, and
+        nothing is made for them.
+        """
 
     async def tell(self, event: LockEvent, *, task: bool) -> None:
         """Pass the event on. Suspends only if `task`; raises no Exception."""
 
 
-observer: Observer | None = None
-"""Who listens in this process; one only, because it may pass on."""
+class Nobody:
+    """The observer of a process in which nobody wants to know."""
+
+    def listens(self, kind: Kind) -> bool:  # noqa: ARG002 - as `Observer`
+        """Return False."""
+        return False
+
+    def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:  # noqa: ARG002 - as `Observer`
+        """Return False."""
+        return False
+
+    async def tell(self, event: LockEvent, *, task: bool) -> None:
+        """Do nothing."""
 
 
-def listens(kind: Kind) -> bool:
-    """Return whether anybody wants to know."""
-    return observer is not None and observer.listens(kind)
-
-
-def counted(kind: Kind, request: Request, driver: Driver, seconds: float = 0.0) -> bool:
-    """Let the observer count what has happened; return whether to `tell` it, too.
-
-    `seconds` is how long the wait or the hold was that ended with it. Nothing is made for it,
-    and nothing suspends: most events are only counted.
-    """
-    return observer is not None and observer.count(kind, request.names, driver.description, seconds)
+observer: Observer = Nobody()
+"""The observer of this process; one only, because it may pass on."""
 
 
 async def tell(
     driver: Driver, kind: Kind, request: Request, *, mode: str | None = None, **details: Any
 ) -> None:
-    """Tell the observer what became of `request`, which was `counted`; raises no Exception.
+    """Tell the observer what became of `request`, which the observer has counted; raises no Exception.
 
     In blocking code it takes as long as those who listen; in async code it may suspend.
     """
-    if observer is None:
-        return
     event = LockEvent(
         kind=kind,
         names=request.names,
@@ -150,14 +153,14 @@ async def tell_refused(
     waited: float = 0.0,
 ) -> None:
     """Tell, if somebody listens, that somebody else has the lock."""
-    if counted(kind, request, driver, waited):
+    if observer.count(kind, request.names, driver.description, waited):
         await tell_of_holder(driver, kind, request, refused, wait=wait, waited=waited)
 
 
 async def tell_of_holder(
     driver: Driver, kind: Kind, request: Request, refused: Refused, **details: Any
 ) -> None:
-    """Tell what became of `request`, which was `counted`, with who has the lock."""
+    """Tell what became of `request`, which the observer has counted, with who has the lock."""
     await tell(driver, kind, request, holder=describe_holder(refused.claim), **details)
 
 
@@ -170,6 +173,6 @@ async def tell_deadlock(
     waited: float,
 ) -> None:
     """Tell, if somebody listens, that a wait was ended for others to go on."""
-    if counted("deadlock", request, driver, waited):
+    if observer.count("deadlock", request.names, driver.description, waited):
         details: Any = {"wait": wait, "waited": waited, "circle": error.circle}
         await tell(driver, "deadlock", request, **details)

@@ -12,19 +12,20 @@ one that is on the primary alone is lost with it.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import Any, Final
 
 from redis_locks import scripts
-from redis_locks.drivers.base import Driver, Link, LinkBroken
+from redis_locks.drivers.base import Driver, Link
 from redis_locks.drivers.resp import ErrorReply
-from redis_locks.drivers.wire import pack_call, pack_command
+from redis_locks.drivers.server_link import pack_call
+from redis_locks.drivers.wire import pack_command
 from redis_locks.exceptions import LockBackendError, LockError, NotReplicated
 from redis_locks.protocol import store
-from redis_locks.protocol.leases import Lease
+from redis_locks.protocol.lease import NOT_KNOWN, Lease
+from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Request
 
 LONGEST: Final = 1.0
@@ -32,8 +33,6 @@ LONGEST: Final = 1.0
 
 EARLY: Final = 0.05
 """Seconds to wait for them at most in the packet of the acquire, which may join a queue instead."""
-
-_TRIES = 5
 
 
 def patience(driver: Driver, lease_ms: int) -> float:
@@ -86,41 +85,25 @@ async def extend(driver: Driver, lease: Lease, milliseconds: int) -> bool:
         LockBackendError: Redis could not be asked.
     """
     driver = driver.unshared()
-    failure: LinkBroken | None = None
-    for attempt in range(_TRIES):
-        if attempt > 1:
-            await driver.sleep(random.uniform(0.5, 1) * 0.01 * 2**attempt)  # noqa: S311 - jitter
-        if failure is not None and lease.is_over():
-            break
-        try:
-            return await _extend_once(driver, lease, milliseconds)
-        except LinkBroken as error:
-            failure = error
-            driver.drop_idle()
-    msg = (
-        f"{driver.description} does not answer ({failure}); lock {lease.name!r} ends with its lease"
-    )
-    raise LockBackendError(msg) from failure
+    seconds = patience(driver, lease.lease_ms)
+    call = store.extend_call(lease.keys, lease.token, milliseconds)
+    wait = _wait(lease.request.replicas, seconds)
 
-
-async def _extend_once(driver: Driver, lease: Lease, milliseconds: int) -> bool:
-    link = await driver.checkout()
-    try:
+    async def ask(link: Link) -> tuple[float, Any, Any]:
         sent = monotonic()
-        call = store.extend_call(lease.keys, lease.token, milliseconds)
-        seconds = patience(driver, lease.lease_ms)
-        wait = _wait(lease.request.replicas, seconds)
-        reply, (acknowledged,) = await link.call_and_read(lease.script, call, (wait,))
-    finally:
-        driver.checkin(link)
+        reply, (count,) = await link.call_and_read(lease.script, call, (wait,))
+        return sent, reply, count
+
+    until = min(lease.deadline, monotonic() + LONGEST)
+    (sent, reply, count), _ = await persist(driver, ask, until, lock=lease.name)
     left = store.extend_reply(reply, lease.token)
     if left is None:
-        lease.lost = True
+        lease.lose(NOT_KNOWN)
         return False
-    _require(driver, lease, acknowledged, seconds)
+    _require(driver, lease, count, seconds)
     if lease.is_over():
         return False  # longer on the servers, but the answer came too late
-    lease.deadline = max(lease.deadline, sent + left / 1000)
+    lease.extend(sent + left / 1000)
     return True
 
 

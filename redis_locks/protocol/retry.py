@@ -9,11 +9,15 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 
 from redis_locks.drivers.base import CUT_SHORT, CutShort, Driver, Link, LinkBroken, Unreachable
+from redis_locks.exceptions import LockBackendError
 
 T = TypeVar("T")
 
 TRIES: Final = 5
 """How often in a row to try to connect to a server that takes no connection."""
+
+LONGEST: Final = 60.0
+"""Seconds after which nobody tries on for the sake of a lease, however long it is."""
 
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.25
@@ -25,6 +29,7 @@ async def persist(
     until: float,
     *,
     unreachable_until: float = inf,
+    lock: str | None = None,
 ) -> tuple[T, bool]:
     """Run `action` on a link, again on a new one if that breaks; return its reply and whether it ran again.
 
@@ -37,10 +42,10 @@ async def persist(
         until: When to give up, on ``time.monotonic()``.
         unreachable_until: When to give up a server that takes no connection; at the latest
             after `TRIES` in a row.
+        lock: The name of the lock, if `until` is when its lease ends: it is tried for `LONGEST` seconds at most.
 
     Raises:
-        LinkBroken: That was the last failure.
-        LockBackendError: The server refused.
+        LockBackendError: Nobody has answered in time, or the server refused.
     """
     patience: _Patience | None = None
     began = monotonic()
@@ -53,9 +58,13 @@ async def persist(
                 driver.checkin(link)
         except LinkBroken as error:
             driver.drop_idle()
-            patience = patience or _Patience(began, until, unreachable_until)
+            if patience is None:
+                last = until if lock is None else min(until, began + LONGEST)
+                patience = _Patience(began, last, unreachable_until)
             if patience.ends_with(error):
-                raise
+                ends = f"; lock {lock!r} ends with its lease" if lock else ""
+                msg = f"{driver.description} does not answer ({error}){ends}"
+                raise LockBackendError(msg) from error
         if patience.failures > 1:
             pause = min(_FIRST_PAUSE * 2.0**patience.failures, _LONGEST_PAUSE)
             await driver.sleep(random.uniform(0.5, 1) * pause)  # noqa: S311 - jitter

@@ -13,8 +13,7 @@ from django.db.models import Manager, Model, QuerySet
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.locks.lock import Lock
-from redis_locks.locks.runtime import Side
+from redis_locks.locks.lock import Lock, Side
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded
 from redis_locks.rows.instances import InstanceSource

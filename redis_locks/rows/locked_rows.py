@@ -14,7 +14,7 @@ from django.db.models import Model
 from redis_locks.exceptions import LockError
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.hold import Hold
-from redis_locks.locks.runtime import Side
+from redis_locks.locks.lock import Side
 from redis_locks.locks.scope import Scope, Transaction
 from redis_locks.protocol.store import Refused
 from redis_locks.rows.names import Row
@@ -170,7 +170,7 @@ async def _let_go(
         if hold is None:
             continue
         try:
-            await (hold.aleave(error) if side.task else hold.leave(error))
+            await hold.end(side.driver, error)
         except LockError as its:
             failure = failure or its
     if failure is not None:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from redis_locks.locks.held_until_commit import Taken
 from redis_locks.locks.hold import Hold
+from redis_locks.locks.lock import Side
 from redis_locks.locks.nesting import refuse_waiting_for_itself, taken_by
-from redis_locks.locks.runtime import Side
 from redis_locks.locks.scope import Transaction
-from redis_locks.protocol import ownership
-from redis_locks.protocol.ownership import Tenure
+from redis_locks.protocol import lease as leases
+from redis_locks.protocol.lease import Lease
 from redis_locks.rows.names import Row
 from redis_locks.rows.sets import RowHold
 from redis_locks.values import modes
@@ -30,7 +30,7 @@ class Earlier:
         self._transaction = transaction
         self._mode = mode
         self._kept: dict[Hold, None] = {}
-        self._nested: dict[Tenure, Hold] = {}
+        self._nested: dict[Lease, Hold] = {}
 
     @property
     def nested(self) -> list[Hold]:
@@ -54,7 +54,7 @@ class Earlier:
         found = [row for row in rows if not self._has(row)]
         if found:
             wanted = self._taken(found)
-            held = ownership.find(self._held, self._backend, wanted.names)
+            held = leases.find(self._held, self._backend, wanted.names)
             refuse_waiting_for_itself(held, wanted)
         return found
 
@@ -70,7 +70,7 @@ class Earlier:
         if kept is not None:
             self._kept[kept] = None
             return True
-        found = ownership.find(self._held, self._backend, row)
+        found = leases.find(self._held, self._backend, row)
         return any(
             self._covers(taken_by(its, self._backend), row) and self._join(its) for its in found
         )
@@ -78,14 +78,14 @@ class Earlier:
     def _covers(self, its: Taken, row: Row) -> bool:
         return any(modes.covers(its.mode_of(name), self._mode) for name in its.names & {*row})
 
-    def _join(self, its: Tenure) -> bool:
+    def _join(self, its: Lease) -> bool:
         if its in self._nested:
             return True
-        hold = RowHold(self._backend, its)
-        if its.join(hold):
-            self._nested[its] = hold
-            return True
-        return False  # another thread has just released it
+        hold = RowHold.nested(self._backend, its)
+        if hold is None:
+            return False  # another thread has just released it
+        self._nested[its] = hold
+        return True
 
     def _taken(self, rows: Sequence[Row]) -> Taken:
         models = frozenset(row.model for row in rows)

@@ -11,9 +11,8 @@ from redis_locks.drivers.base import Driver, Link, LinkBroken
 from redis_locks.exceptions import LockBackendError
 from redis_locks.locks import partitions
 from redis_locks.locks.hold import Hold
-from redis_locks.locks.lock import Lock
+from redis_locks.locks.lock import Lock, Plan, Side
 from redis_locks.locks.partitions import SpreadHold
-from redis_locks.locks.runtime import Side
 from redis_locks.protocol import acquire, store
 from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.retry import persist
@@ -86,19 +85,22 @@ class RowSet(Lock):
         self._mode = f"intent:{len(models)}:{mode}"
         self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
+    async def _nested(self, side: Side, plan: Plan, wait: float | None) -> None:
+        """What the caller has is looked for before: see `Earlier`."""
+
     async def acquire_all(self, side: Side, wait: float | None) -> Hold | Refused:
         """Return a hold of all rows, or the refusal of one that was still held after `wait` seconds."""
         groups = side.backend.groups(self._names)
         if len(groups) == 1:
             plan = self._plan_for(side.backend, groups[0])
-            return await self._acquire_new(side, plan, wait, renew=self._renews)
+            return await self._acquire_group(side, plan, wait, renew=self._renews)
 
         async def take(group: Group, left: float | None) -> Hold | Refused:
             names = set(group[0])
             part = [row for row in self._rows if row.name in names]
             wanted = RowSet(part, self.row_mode, **self._options)
             plan = wanted._plan_for(side.backend, group)
-            outcome = await wanted._acquire_new(side, plan, left, renew=True)
+            outcome = await wanted._acquire_group(side, plan, left, renew=True)
             if isinstance(outcome, Refused):
                 return outcome._replace(place=self._names.index(group[0][outcome.place]))
             return outcome

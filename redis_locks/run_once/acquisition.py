@@ -12,14 +12,13 @@ from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 from redis_locks.conf.settings import UNSET, Unset, get_settings
-from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable, run_blocking
+from redis_locks.drivers.base import Driver, Link, Unreachable, run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockBackendError
 from redis_locks.locks.contention import not_available
-from redis_locks.locks.runtime import Side
+from redis_locks.locks.lock import Side
 from redis_locks.protocol import acquire, lock_events
 from redis_locks.protocol.acquire import Won
-from redis_locks.protocol.leases import Lease, tell_acquired, tell_released
-from redis_locks.protocol.ownership import Tenure
+from redis_locks.protocol.lease import Lease, tell_acquired, tell_end
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused, Request
 from redis_locks.run_once import records, scripts
@@ -117,17 +116,18 @@ class Job(NamedTuple):
             request,
             started.deadline,
             begun.fencing_token,
+            side.renewer,
             script=scripts.EXTEND,
             renews=self.terms.renews,
         )
         try:
-            side.renewer.add(lease)
-            if lock_events.counted("acquired", request, side.driver, started.waited):
+            if lock_events.observer.count(
+                "acquired", request.names, side.driver.description, started.waited
+            ):
                 await tell_acquired(side.driver, lease, wait=wait, waited=started.waited)
-            tenure = Tenure(lease, side.renewer)
-            attempt = Attempt(side.backend, tenure, begun, request, self.terms, self.events)
+            attempt = Attempt(side.backend, lease, begun, request, self.terms, self.events)
             # No acquire finds it, but a search for deadlocks must know that this session holds it.
-            side.session.held.add(tenure)
+            side.session.held.add(attempt.lease)
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
             if begun.attempt > 1:
                 last_error = begun.last_error or None
@@ -136,9 +136,9 @@ class Job(NamedTuple):
         except BaseException:
             # Interrupted before the caller got the attempt: end it here, else it would warn that it
             # was dropped without release.
-            lease.ended = lease.lost = True
+            lease.lose("its beginning was interrupted")
             await acquire.take_back(side.driver, request)
-            await side.driver.finish(tell_released(side.driver, lease))
+            await side.driver.finish(tell_end(side.driver, lease))
             raise
         return attempt
 
@@ -209,7 +209,7 @@ async def begin(
     except BaseException as error:
         # Unless the server cannot be reached.
         if not isinstance(error.__cause__, Unreachable):
-            await acquire.take_back(driver, request)
+            await acquire.take_back(driver, request, in_bulk=True)
         raise
     return outcome
 
@@ -243,12 +243,8 @@ async def _persist(
     async def timed(link: Link) -> T:
         nonlocal sent
         sent = monotonic()
-        return await action(link)
+        return await action(await link.bulk())  # the result of a job may be large
 
     snag = monotonic() + _SNAG
-    try:
-        reply, _ = await persist(driver, timed, max(until, snag), unreachable_until=snag)
-    except LinkBroken as error:
-        msg = f"{driver.description} does not answer: {error}"
-        raise LockBackendError(msg) from error
+    reply, _ = await persist(driver, timed, max(until, snag), unreachable_until=snag)
     return reply, sent

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from redis_locks.conf.settings import Unset
+from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError, LockNotHeld
 from redis_locks.locks.hold import Hold
-from redis_locks.protocol.ownership import Tenure
+from redis_locks.protocol.lease import NOT_KNOWN, Lease, State
 from redis_locks.protocol.store import Request
 from redis_locks.run_once import records, scripts
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
@@ -33,14 +33,14 @@ class Attempt(Hold):
     def __init__(
         self,
         backend: Backend,
-        tenure: Tenure,
+        lease: Lease,
         begun: records.Begun,
         request: Request,
         terms: Terms,
         events: RunEvents,
     ) -> None:
-        super().__init__(backend, tenure)
-        tenure.begin(self)
+        super().__init__(backend, lease)
+        lease.begin(self)
         self.number = begun.attempt
         """Which attempt at the job this is, from 1."""
         self._request = request
@@ -48,8 +48,6 @@ class Attempt(Hold):
         self._events = events
         self._verdict: Verdict | None = None
         self._failure: LockError | None = None
-
-    _simple = False
 
     @property
     def max_attempts(self) -> int:
@@ -124,16 +122,6 @@ class Attempt(Hold):
         self.conclude(Verdict.failed(error))
         await self.arelease()
 
-    async def leave(self, error: BaseException | None) -> None:
-        """End the attempt at the end of a `with` block that ended with `error`."""
-        if self._concludes(error):
-            await super().leave(error)
-
-    async def aleave(self, error: BaseException | None) -> None:
-        """End the attempt at the end of an `async with` block that ended with `error`."""
-        if self._concludes(error):
-            await super().aleave(error)
-
     def conclude(self, verdict: Verdict) -> None:
         """Let the hold end with `verdict`. Raises LockNotHeld if it has ended."""
         self._require_held()
@@ -150,10 +138,11 @@ class Attempt(Hold):
     def _done(self, result: Any) -> Verdict:
         return Verdict.done(self.name, result, stores=self._terms.store_result)
 
-    async def _end(self, link: Link) -> bool:
+    async def end_on(self, link: Link) -> bool:
+        """Run the script that writes the verdict and ends the hold; False if the token did not hold the lock."""
         verdict = self._verdict
-        if verdict is None or self._lease.lost:
-            return await super()._end(link)
+        if verdict is None or self.lease.state is State.LOST:
+            return await super().end_on(link)
         held = await records.finish(
             link,
             verdict.script,
@@ -164,38 +153,46 @@ class Attempt(Hold):
         )
         if not held and verdict.script is scripts.DONE:
             # Not the echo of a lost reply, unlike for a plain release: a repeated DONE finds its record.
-            self._lease.lost = True
+            self.lease.lose(NOT_KNOWN)
             raise self._lost()
         return held
 
-    async def _commit(self, driver: Driver, pipe: Any) -> None:  # noqa: ARG002 - refused
+    async def commit_on(self, driver: Driver, pipe: Any) -> None:  # noqa: ARG002 - refused
+        """Refuse; see the error."""
         msg = f"an attempt at job {self.name!r} ends with done() or fail(), not with commit()"
         raise TypeError(msg)
 
-    async def _detach(self, driver: Driver, lease: float | Unset) -> str:  # noqa: ARG002 - refused
+    async def detach_on(self, driver: Driver, lease: float | Unset) -> str:  # noqa: ARG002 - refused
+        """Refuse; see the error."""
         msg = f"an attempt at job {self.name!r} cannot be given away; end it with done() or fail()"
         raise TypeError(msg)
 
-    async def _downgrade(self, driver: Driver) -> None:  # noqa: ARG002 - refused
+    async def downgrade_on(self, driver: Driver) -> None:  # noqa: ARG002 - refused
+        """Refuse; see the error."""
         msg = f"an attempt at job {self.name!r} cannot be shared; end it with done() or fail()"
         raise TypeError(msg)
 
-    async def _release_surely(self, driver: Driver) -> None:
-        if self._released:
+    async def end(self, driver: Driver, error: BaseException | Unset | None = UNSET) -> None:
+        """Release; the end of a block, with `error` or None, is a verdict if there is none yet."""
+        if error is UNSET or self._concludes(error):
+            await super().end(driver, error)
+
+    async def release_on(self, driver: Driver) -> None:
+        """Write the verdict and release, and tell what came of it."""
+        if self.released:
             return
-        task = driver is not self._backend.driver
         try:
-            await super()._release_surely(driver)
+            await super().release_on(driver)
         except LockError as error:
             if self._failure is None:
                 self._failure = error
-                await self._tell("error", task=task, error=error)
+                await self._tell("error", task=driver.suspends, error=error)
             raise
         except BaseException:
-            if self._released:
-                await self._tell_verdict(task=task)
+            if self.released:
+                await self._tell_verdict(task=driver.suspends)
             raise
-        await self._tell_verdict(task=task)
+        await self._tell_verdict(task=driver.suspends)
 
     async def _tell_verdict(self, *, task: bool) -> None:
         verdict = self._verdict

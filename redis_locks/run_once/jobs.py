@@ -10,8 +10,8 @@ from typing import Literal, ParamSpec, TypeVar, cast
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
-from redis_locks.locks.open_blocks import OpenBlocks
-from redis_locks.locks.runtime import Side
+from redis_locks.locks.hold import OpenBlocks
+from redis_locks.locks.lock import Side
 from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.events import RunEvents
@@ -150,7 +150,7 @@ class run_once(RunEvents):  # noqa: N801 - used as a decorator and as a block, s
         traceback: TracebackType | None,
     ) -> None:
         """End the attempt; see `__exit__`."""
-        await self._blocks.pop().aleave(exc)
+        await self._blocks.pop().__aexit__(exc_type, exc, traceback)
 
     def status(self) -> RunStatus:
         """Return what is known of the job; blocks for a round trip.

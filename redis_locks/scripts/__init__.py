@@ -1,10 +1,17 @@
-"""Load the Lua scripts, one file per operation, each behind the shared prelude."""
+"""The Lua scripts that the server runs, one file a verb.
+
+A line ``--include NAME`` in a file stands for the file ``NAME.lua``, once in a script. `_prelude`, `_lock`, `_modes` and
+`_queue` are such parts. Each function that a script defines costs it 0.1 us, so a script whose usual way needs only `_lock` takes
+that way before it includes the others.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
 from functools import cached_property, lru_cache
+
+_INCLUDE = re.compile(rb"^--include (\w+)\n", re.MULTILINE)
 
 
 class Script:
@@ -13,22 +20,18 @@ class Script:
     Read when first used: a process that takes no lock reads none of the files.
 
     Args:
-        name: The operation, for people.
-        parts: The names of its files in this package, in order.
-        paths: All its files, each as package and name.
+        name: The operation, for people, and the name of its file.
+        package: Where the file is; its parts are there, too, or here.
     """
 
-    def __init__(
-        self, name: str, parts: tuple[str, ...], paths: Sequence[tuple[str, str]] = ()
-    ) -> None:
+    def __init__(self, name: str, package: str = __name__) -> None:
         self.name = name
-        self.parts = parts
-        self._paths = paths
+        self.package = package
 
     @cached_property
     def text(self) -> bytes:
         """What the server runs."""
-        return b"\n".join(_read(*path) for path in self._paths)
+        return _expanded(self.package, self.name)
 
     @cached_property
     def sha(self) -> bytes:
@@ -39,7 +42,7 @@ class Script:
     @cached_property
     def repeats(self) -> bool:
         """Whether its arguments, but for the first, mostly come again: so they are kept packed, the latest few."""
-        return self.name in {"acquire", "extend", "release"}  # see also `packed`
+        return self.name in {"acquire", "extend", "release"}
 
     @property
     def is_extension(self) -> bool:
@@ -47,25 +50,27 @@ class Script:
         return self.name == "extend"
 
 
-def load(name: str, *shared: str, first: Sequence[str] = (), package: str = __name__) -> Script:
-    """Return the script `name` behind its first parts, the prelude and other shared parts.
+def _expanded(package: str, name: str) -> bytes:
+    included: set[bytes] = set()
 
-    A script of another package has that package's own prelude after the shared parts.
+    def part(match: re.Match[bytes]) -> bytes:
+        found = match[1]
+        if found in included:
+            return b""
+        included.add(found)
+        return _INCLUDE.sub(part, _read(package, found.decode()))
 
-    Each function a script defines costs it 0.1 us, so it gets only the parts it needs, and
-    the shortest way out comes first.
-    """
-    parts = (*first, "_prelude", *shared, name)
-    own = [(package, name)] if package == __name__ else [(package, "_prelude"), (package, name)]
-    paths = [*((__name__, part) for part in parts[:-1]), *own]
-    return Script(name, parts, paths)
+    return _INCLUDE.sub(part, _read(package, name))
 
 
 def _read(package: str, part: str) -> bytes:
     # Not above: it takes as long to import as several of our modules.
     from importlib.resources import files
 
-    return (files(package) / f"{part}.lua").read_bytes()
+    path = files(package) / f"{part}.lua"
+    if not path.is_file():
+        path = files(__name__) / f"{part}.lua"
+    return path.read_bytes()
 
 
 _SHARDED = (
@@ -79,7 +84,7 @@ class _ClusterScript(Script):
     """A script as the nodes of a cluster run it."""
 
     def __init__(self, script: Script) -> None:
-        super().__init__(script.name, script.parts)
+        super().__init__(script.name, script.package)
         self._script = script
 
     @cached_property
@@ -101,38 +106,23 @@ def on_cluster(script: Script) -> Script:
     return _ClusterScript(script)
 
 
-ACQUIRE = load(
-    "acquire",
-    "_modes",
-    "_queue",
-    first=("_alone", "_time", "_free", "_join", "_grant", "_tell", "_answer"),
-)
-RELEASE = load(
-    "release",
-    "_modes",
-    "_queue",
-    first=("_alone", "_held", "_leave", "_time", "_heir", "_grant", "_tell", "_told"),
-)
-ABANDON = load("abandon", "_modes", "_queue")
-ADOPT = load("adopt", "_modes")
-BURY = load("bury", "_modes", "_queue")
-CANCEL = load("cancel", "_modes", "_queue")
-CONFIRM = load("confirm", "_modes")
-COMMIT = load(
-    "commit",
-    "_modes",
-    "_queue",
-    first=("_alone", "_held", "_apply", "_leave", "_time", "_heir", "_grant", "_tell", "_told"),
-)
-DETECT = load("detect", "_modes", "_queue")
-DOWNGRADE = load("downgrade", "_modes", "_queue")
-EXTEND = load("extend", "_modes")
-FENCE = load("fence", "_modes")
-FORCE_RELEASE = load("force_release", "_modes", "_queue")
-TAKE = load("take", "_modes", "_queue")
-INSPECT = load("inspect", "_modes")
-INDEX = load("index")
-NAMES = load("names")
+ACQUIRE = Script("acquire")
+RELEASE = Script("release")
+ABANDON = Script("abandon")
+ADOPT = Script("adopt")
+BURY = Script("bury")
+CANCEL = Script("cancel")
+CONFIRM = Script("confirm")
+COMMIT = Script("commit")
+DETECT = Script("detect")
+DOWNGRADE = Script("downgrade")
+EXTEND = Script("extend")
+FENCE = Script("fence")
+FORCE_RELEASE = Script("force_release")
+TAKE = Script("take")
+INSPECT = Script("inspect")
+INDEX = Script("index")
+NAMES = Script("names")
 
 ALL = (
     ACQUIRE,

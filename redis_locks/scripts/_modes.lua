@@ -1,9 +1,4 @@
--- Shared start of the scripts that know modes and sets, after `_prelude.lua`.
-
-local all = {}
-for i = 2, #KEYS do
-  all[i - 1] = string.sub(KEYS[i], #HOLDER + 1)
-end
+-- Modes: who may hold beside whom, and the holders that are not alone, the sharers.
 
 -- Beside whom each mode can be held: the table of conflicts. An intent stands beside what its
 -- mode stands beside, and beside all intents. Of permits, `room` also looks at the number.
@@ -45,75 +40,94 @@ local function beside(mode, other)
   return string.find(" " .. BESIDE[kind(mode)] .. " ", " " .. kind(other) .. " ", 1, true) ~= nil
 end
 
--- Start counting sharers anew.
-local function forget_counts(name)
-  call("HDEL", CLAIMS .. name, "capacity", "permit", "no_key", "shared", "key_share",
+-- Count sharers from 0 again: nobody shares the lock.
+local function forget_counts(state)
+  state.sharers, state.shared_until, state.changed = 0, 0, true
+  call("HDEL", state.key, "capacity", "permit", "no_key", "shared", "key_share",
     "intent:exclusive", "intent:no_key", "intent:shared", "intent:key_share")
+end
+
+-- The claim of a sharer, or nil if it does not share the lock.
+local function sharer_claim(name, sharer)
+  local claim = state_of(name).sharers > 0 and call("HGET", LOCK .. name, sharer)
+  return claim and string.find(claim, " ", 1, true) and claim or nil
 end
 
 -- The mode of a sharer, or nil if its claim is gone.
 local function mode_of(name, sharer)
-  return string.match(call("HGET", CLAIMS .. name, sharer) or "", "^%d+ %d+ (%S+) ")
+  return string.match(sharer_claim(name, sharer) or "", "^%d+ %d+ (%S+) ")
 end
 
 -- Take sharers out.
 local function unshare(name, tokens)
+  local state = state_of(name)
   for _, sharer in ipairs(tokens) do
     local mode = mode_of(name, sharer)
-    if call("ZREM", SHARERS .. name, sharer) == 1 and mode then
-      call("HINCRBY", CLAIMS .. name, kind(mode), -1)
+    if call("ZREM", SHARERS .. name, sharer) == 1 then
+      state.sharers, state.changed = state.sharers - 1, true
+      if mode then
+        call("HINCRBY", state.key, kind(mode), -1)
+      end
     end
-    call("HDEL", CLAIMS .. name, sharer)
+    if mode then
+      call("HDEL", state.key, sharer)
+    end
   end
-  if call("EXISTS", SHARERS .. name) == 0 then
-    forget_counts(name)
+  if state.sharers <= 0 then
+    forget_counts(state)
   end
+  save(state)
 end
 
 -- How many sharers hold, after forgetting those whose lease has ended: not before the next
 -- millisecond, as Redis does with keys, for the holder may count from later in this one.
 local function sharers(name)
-  local key = SHARERS .. name
-  if call("EXISTS", key) == 0 then
-    return 0
+  local state, key = state_of(name), SHARERS .. name
+  if state.sharers > 0 and not state.swept then
+    local ended = call("ZRANGE", key, "-inf", text(clock() - 1), "BYSCORE")
+    if #ended > 0 then
+      unshare(name, ended)
+    end
+    if state.sharers > 0 and call("EXISTS", key) == 0 then
+      forget_counts(state)
+      save(state)
+    end
+    state.swept = true
   end
-  local ended = call("ZRANGE", key, "-inf", text(clock() - 1), "BYSCORE")
-  if #ended > 0 then
-    unshare(name, ended)
-  end
-  return call("ZCARD", key)
+  return state.sharers
 end
 
--- Whether `sharer` holds.
+-- When a sharer's lease ends (ms), or nil if it does not hold.
 local function shares(name, sharer)
-  return sharers(name) > 0 and call("ZSCORE", SHARERS .. name, sharer) ~= false
+  return sharers(name) > 0 and tonumber(call("ZSCORE", SHARERS .. name, sharer) or nil) or nil
 end
 
 -- When the caller's lease of a lock ends (ms), or nil if it does not hold the lock.
 local function held_until(name)
-  if exclusive(name) == token then
-    return call("PEXPIRETIME", HOLDER .. name)
+  local holder, _, ends = exclusive(name)
+  if holder then
+    return holder == token and ends or nil
   end
-  local ends = tonumber(call("ZSCORE", SHARERS .. name, token) or 0)
-  return ends >= clock() and ends or nil
+  return shares(name, token)
 end
 
 -- How many permits `mode` allows in all beside those that are out: the smallest capacity
--- among them and the asker, so that a changed capacity never admits too many. "capacity" in
--- claims keeps the smallest.
+-- among them and the asker, so that a changed capacity never admits too many. "capacity"
+-- keeps the smallest.
 local function capacity_beside(name, mode)
+  local key = LOCK .. name
   local wanted = tonumber(string.match(mode, "^permit:(%d+)$"))
-  local kept = tonumber(call("HGET", CLAIMS .. name, "capacity") or "0")
+  local kept = tonumber(call("HGET", key, "capacity") or "0")
   if wanted > kept then
     -- It was raised: those who set the limit may be gone.
     kept = wanted
     for _, sharer in ipairs(call("ZRANGE", SHARERS .. name, 0, -1)) do
-      local claim = call("HGET", CLAIMS .. name, sharer) or ""
-      kept = math.min(kept, tonumber(string.match(claim, " permit:(%d+) ")) or 0)
+      local theirs = mode_of(name, sharer) or ""
+      kept = math.min(kept, tonumber(string.match(theirs, "^permit:(%d+)$")) or 0)
     end
   end
   kept = math.min(wanted, kept)
-  call("HSET", CLAIMS .. name, "capacity", text(kept))
+  call("HSET", key, "capacity", text(kept))
   return kept
 end
 
@@ -126,7 +140,7 @@ local function room(name, mode)
   local count = sharers(name)
   local from = upgraded(mode)
   if from then
-    return count == 1 and shares(name, from)
+    return count == 1 and shares(name, from) ~= nil
   end
   local row = kind(mode)
   if count == 0 or row == "exclusive" then
@@ -136,54 +150,57 @@ local function room(name, mode)
   for each in string.gmatch(BESIDE[row], "%S+") do
     kinds[#kinds + 1] = each
   end
-  for _, number in ipairs(call("HMGET", CLAIMS .. name, unpack(kinds))) do
+  for _, number in ipairs(call("HMGET", LOCK .. name, unpack(kinds))) do
     fitting = fitting + (tonumber(number or 0))
   end
   return fitting == count and (row ~= "permit" or count < capacity_beside(name, mode))
 end
 
--- The next fencing token of a set of locks, listed as held until `ends`.
-local function next_fence(locks, ends)
-  local fence = 0
-  for _, name in ipairs(locks) do
-    fence = math.max(fence, last_fence(name))
-  end
-  for _, name in ipairs(locks) do
-    keep_index(name, ends)
-  end
-  return text(next_after(fence))
-end
-
 -- Make the caller's lease of the locks last until `ends` at least; returns when it ends.
 local function lengthen(locks, ends)
-  local soonest
+  local soonest = math.huge
   for _, name in ipairs(locks) do
-    if exclusive(name) == token then
-      if call("PEXPIREAT", HOLDER .. name, text(ends), "GT") == 1 then
-        keep_index(name, ends)
+    local state, until_then = state_of(name), held_until(name) or 0
+    -- Changes nothing, but a replica refuses it, and a server out of memory lets a script go on that has written.
+    call("PEXPIREAT", state.key, text(state.expires), "GT")
+    if until_then > 0 and until_then < ends then
+      if exclusive(name) then
+        state.holder = token .. " " .. text(ends)
+        put(state, "holder", state.holder)
+      else
+        call("ZADD", SHARERS .. name, "XX", text(ends), token)
+        state.shared_until, state.changed = math.max(state.shared_until, ends), true
       end
-    elseif call("ZADD", SHARERS .. name, "XX", "GT", "CH", text(ends), token) == 1 then
-      expire(SHARERS .. name, ends)
-      expire(CLAIMS .. name, ends)
-      keep_index(name, ends)
+      keep(state, ends)
+      list({ name }, ends)
+      save(state)
+      until_then = ends
     end
-    soonest = math.min(soonest or math.huge, held_until(name) or 0)
+    soonest = math.min(soonest, until_then)
   end
   return soonest
 end
 
--- Forget the claims of sharers that are gone: their set expired with the last lease.
-local function forget_claims(name)
-  forget_counts(name)
-  if call("HLEN", CLAIMS .. name) <= call("LLEN", QUEUE .. name) then
-    return
-  end
-  local claims = call("HGETALL", CLAIMS .. name)
-  for i = 1, #claims, 2 do
-    if string.sub(claims[i + 1], 1, 2) ~= "0 " then
-      call("HDEL", CLAIMS .. name, claims[i])
+-- Write down one more sharer of a lock.
+local function hold_beside(state, holder, fence, mode, ends, claim)
+  -- An adopted hold may be older than others that share the lock.
+  state.fence, state.changed = math.max(state.fence, tonumber(fence)), true
+  if sharers(state.name) == 0 then
+    -- The set of their leases is made anew, without an expiry.
+    state.expires = 0
+    local capacity = string.match(mode, "^permit:(%d+)$")
+    if capacity then
+      put(state, "capacity", capacity)
     end
   end
+  put(state, holder, claim)
+  if call("ZADD", SHARERS .. state.name, text(ends), holder) == 1 then
+    state.sharers = state.sharers + 1
+    call("HINCRBY", state.key, kind(mode), 1)
+  end
+  state.shared_until = math.max(state.shared_until, ends)
+  keep(state, ends)
+  save(state)
 end
 
 -- Write down a holder of all the locks.
@@ -192,59 +209,43 @@ local function hold(locks, holder, fence, mode, lease, listener, who)
   local ends = clock() + lease
   for _, name in ipairs(from and locks or {}) do
     -- Never shorter than the shared hold that it takes the place of.
-    ends = math.max(ends, tonumber(call("ZSCORE", SHARERS .. name, from) or 0))
+    ends = math.max(ends, shares(name, from) or 0)
   end
   mode = from and "exclusive" or mode
-  local claim, claimed
   for place, name in ipairs(locks) do
     local here = mode_at(mode, place)
-    if here ~= claimed then
-      claim, claimed = claim_of(fence, here, text(lease), listener, #locks, who), here
-    end
+    local claim = claim_of(fence, here, text(lease), listener, #locks)
     if from then
       unshare(name, { from })
-      keep_index(name, ends)
+      list({ name }, ends)
     end
     if here == "exclusive" then
-      hold_alone(name, holder, fence, ends, claim)
+      hold_alone(state_of(name), holder, fence, ends, claim, who)
     else
-      -- An adopted hold may be older than others that share the lock.
-      call("SET", FENCE .. name, text(math.max(fence, last_fence(name))), "PX", FENCE_KEPT_MS)
-      if call("EXISTS", SHARERS .. name) == 0 then
-        forget_claims(name)
-        local capacity = string.match(here, "^permit:(%d+)$")
-        if capacity then
-          call("HSET", CLAIMS .. name, "capacity", capacity)
-        end
-      end
-      call("HSET", CLAIMS .. name, holder, claim)
-      if call("ZADD", SHARERS .. name, text(ends), holder) == 1 then
-        call("HINCRBY", CLAIMS .. name, kind(here), 1)
-      end
-      expire(CLAIMS .. name, ends)
-      expire(SHARERS .. name, ends)
+      hold_beside(state_of(name), holder, fence, here, ends, claim .. " " .. who)
     end
   end
 end
 
--- End the caller's hold of one lock; returns whether there was one.
-local function let_go(name)
-  if exclusive(name) == token then
-    call("DEL", HOLDER .. name)
+-- End the hold that `holder` has of one lock; returns whether there was one.
+local function let_go(name, holder)
+  local state = state_of(name)
+  if exclusive(name) == holder then
+    free(state)
     return true
   end
-  if not held_until(name) then
+  if not shares(name, holder) then
     return false
   end
-  unshare(name, { token })
+  unshare(name, { holder })
   return true
 end
 
 -- Turn the caller's exclusive hold of one lock into a shared one of `as`, lease unchanged.
 local function become_shared(name, as)
-  local _, claim = exclusive(name)
+  local _, claim, ends = exclusive(name)
   local fence, _, _, _, listener, _, _, who = string.match(claim, CLAIM)
-  local left = call("PEXPIRETIME", HOLDER .. name) - clock()
-  call("DEL", HOLDER .. name)
-  hold({ name }, as, fence, "shared", left, listener, who)
+  free(state_of(name))
+  save_cuts(state_of(name))
+  hold({ name }, as, fence, "shared", ends - clock(), listener, who)
 end

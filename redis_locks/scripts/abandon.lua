@@ -1,11 +1,16 @@
 -- Leave the queues. A grant that crossed the leaving on its way is handed on, but an upgrade
 -- that was granted goes back to the shared hold it came from.
 --
--- KEYS: index holder...
+-- KEYS: index lock...
 -- ARGV: token
 --   2 mode, as in acquire
 -- Reply: "token now ends claim"  who holds a lock, as in acquire; ends 0 and no claim: nobody
 --        "token 2"               an upgrade: the shared hold that it started from is lost
+
+--include _prelude
+--include _lock
+--include _modes
+--include _queue
 
 local from = upgraded(ARGV[2])
 
@@ -13,7 +18,7 @@ for _, name in ipairs(all) do
   if from and exclusive(name) == token then
     become_shared(name, from)
   else
-    let_go(name)
+    let_go(name, token)
   end
 end
 -- After that: a sharer's claim says which mode there is one less of.

@@ -1,7 +1,7 @@
 -- Take free locks, all or none, or join their queues. Safe to repeat: a token keeps its hold
 -- or its place.
 --
--- KEYS: index holder...
+-- KEYS: index lock...
 -- ARGV: token
 --   2 lease, ms
 --   3 mode; "intent:N:MODE" is the intent of MODE for the first N locks and MODE for the others
@@ -15,15 +15,57 @@
 --        "token 2"                  an upgrade: the shared hold that it started from is lost
 -- To a caller that reads no reply, a grant is told as to those who wait, with " 1" at its end; and it may be "token 0" alone.
 
+--include _prelude
+--include _lock
+
 local lease, mode, who, listener, wait = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local first = ARGV[7] ~= "0"
+local kept = clock() + math.max(lease, WAITER_KEPT_MS)
 
 local function granted(fence)
-  local grant = fence .. " " .. text(clock())
+  local message = fence .. " " .. text(now)
   if ARGV[7] == "2" then
-    tell(listener, token .. " " .. grant .. " 1")
+    tell(listener, token .. " " .. message .. " 1")
   end
-  return token .. " 1 " .. grant
+  return token .. " 1 " .. message
 end
+
+-- Not below 1, whatever the clock does: 0 is for ever.
+local function wait_since(since)
+  return wait < 0 and "0" or text(math.max(now + wait - since, 1))
+end
+
+-- Nearly all locks are wanted exclusively, and are free, or the first has an exclusive holder.
+if first and mode == "exclusive" then
+  local occupied = not nobody_waits()
+  for _, name in ipairs(all) do
+    occupied = occupied or exclusive(name) or state_of(name).sharers > 0
+  end
+  if not occupied then
+    local fence = next_fence(all, now + lease)
+    local claim = claim_of(fence, mode, ARGV[2], listener, #all)
+    for _, name in ipairs(all) do
+      hold_alone(state_of(name), token, fence, now + lease, claim, who)
+    end
+    return granted(fence)
+  end
+  local holder, theirs, ends = exclusive(all[1])
+  if holder and holder ~= token then
+    if wait ~= 0 then
+      local claim = waiting_claim(text(now), mode, ARGV[2], listener, wait_since(now), #all, who)
+      for _, name in ipairs(all) do
+        stand(state_of(name), token, claim)
+        keep(state_of(name), kept)
+        save(state_of(name))
+      end
+      want_set(token, all, kept)
+    end
+    return token .. " 0 " .. text(now) .. " " .. text(ends) .. " " .. theirs
+  end
+end
+
+--include _modes
+--include _queue
 
 local upgrade = upgraded(mode) ~= nil
 
@@ -37,23 +79,25 @@ local function lost()
   return false
 end
 
-if upgrade and lost() then
+local function give_up()
   for _, name in ipairs(all) do
-    let_go(name)
+    let_go(name, token)
   end
   leave(all, token)
   settle(all)
-  return token .. " 2"
 end
 
-local first = ARGV[7] ~= "0"
+if upgrade and lost() then
+  give_up()
+  return token .. " 2"
+end
 
 local function take()
   if upgrade and not first then
     -- It does not wait for those in line, but may stand there.
     leave(all, token)
   end
-  local fence = next_fence(all, clock() + lease)
+  local fence = next_fence(all, now + lease)
   hold(all, token, fence, mode, lease, listener, who)
   return granted(fence)
 end
@@ -65,17 +109,14 @@ if not first then
   end
   if held == #all then
     -- The reply to an earlier try was lost.
-    lengthen(all, clock() + lease)
+    lengthen(all, now + lease)
     local _, claim = exclusive(all[1])
-    claim = claim or call("HGET", CLAIMS .. all[1], token)
+    claim = claim or sharer_claim(all[1], token)
     return granted(string.match(claim, "^%d+"))
   end
   if held > 0 then
     -- Some of the set were taken away meanwhile: all or none.
-    for _, name in ipairs(all) do
-      let_go(name)
-    end
-    settle(all)
+    give_up()
   end
 end
 
@@ -84,10 +125,10 @@ local blocked = holder and holder ~= token
 
 -- An upgrade goes before the queue: those in it wait for its shared hold, too.
 local function in_the_way(place, name)
-  return not (upgrade or call("EXISTS", QUEUE .. name) == 0) or not room(name, mode_at(mode, place))
+  return not (upgrade or state_of(name).waiting == 0) or not room(name, mode_at(mode, place))
 end
 
-local function free()
+local function is_free()
   for place, name in ipairs(all) do
     if in_the_way(place, name) then
       return false
@@ -96,14 +137,10 @@ local function free()
   return true
 end
 
-local function stands(name)
-  return call("HEXISTS", CLAIMS .. name, token) == 1 and call("LPOS", QUEUE .. name, token)
-end
-
 -- Whether the caller stands in all queues that it should.
 local function in_line()
   for place, name in ipairs(all) do
-    if not is_intent(mode_at(mode, place)) and not stands(name) then
+    if not is_intent(mode_at(mode, place)) and not place_of(state_of(name), token) then
       return false
     end
   end
@@ -111,48 +148,32 @@ local function in_line()
 end
 
 local function join()
-  local kept = clock() + math.max(lease, WAITER_KEPT_MS)
   -- In line already: keep place and time, but listen where the caller listens now.
-  local claim = call("HGET", CLAIMS .. all[#all], token)
-  local since = claim and string.match(claim, "^%d+ (%d+)") or text(clock())
-  -- Not below 1, whatever the clock does: 0 is for ever.
-  local most = wait < 0 and "0" or text(math.max(clock() + wait - since, 1))
-  local joined = claim and in_line()
+  local earlier = not first and waiter_claim(state_of(all[#all]), token)
+  local since = earlier and string.match(earlier, "^%d+ (%d+)") or text(now)
+  local claim = waiting_claim(since, mode, ARGV[2], listener, wait_since(since), #all, who)
+  local joined = earlier and in_line()
   if not joined and not first then
-    -- Its place expired in one of the queues, or in all: to the end.
+    -- It lost its place in one of the queues, or in all: to the end.
     leave(all, token)
   end
   for place, name in ipairs(all) do
-    local here = mode_at(mode, place)
+    local state, here = state_of(name), mode_at(mode, place)
     local intent = is_intent(here)
-    local stood = joined and (not intent or stands(name))
+    local stands = joined and place_of(state, token)
     -- Where it has an intent, it stands only as long as that lock is in its way; see `fits`.
-    local waits = stood or not intent or (joined and not room(name, here)) or (not joined and in_the_way(place, name))
-    if waits and not stood then
-      -- Before the claim: should a key of a foreign type stop the script, nothing is left.
-      call(upgrade and "LPUSH" or "RPUSH", QUEUE .. name, token)
+    if stands then
+      put(state, text(stands), token .. " " .. claim)
+    elseif not intent or (joined and not room(name, here)) or (not joined and in_the_way(place, name)) then
+      stand(state, token, claim, upgrade)
     end
-    if waits then
-      call("HSET", CLAIMS .. name, token, waiting_claim(since, mode, ARGV[2], listener, most, #all, who))
-      keep_queue(name, kept)
-      expire(CLAIMS .. name, kept)
-    else
-      call("HDEL", CLAIMS .. name, token)
-    end
-    if #all > 1 then
-      if waits then
-        -- A lock of the set may have no holder, who lists it else.
-        keep_index(name, kept)
-      end
-      if not joined then
-        call("RPUSH", SET .. token, name)
-      end
-      expire(SET .. token, kept + WAITER_SLACK_MS)
-    end
+    keep(state, kept)
+    save(state)
   end
+  want_set(token, all, kept)
 end
 
-if not blocked and free() then
+if not blocked and is_free() then
   return take()
 end
 if wait ~= 0 then
@@ -164,7 +185,7 @@ if not blocked then
     return granted(fence)
   end
   -- Perhaps only the dead stood in line, and the caller did not.
-  if wait == 0 and free() then
+  if wait == 0 and is_free() then
     return take()
   end
 end

@@ -1,7 +1,7 @@
 -- Turn a hold into one of another token: of another thread, process or machine. Safe to repeat.
 -- Lock, mode and fencing token stay; nobody can come in between. On its way it has one of nobody's.
 --
--- KEYS: index holder...
+-- KEYS: index lock...
 -- ARGV: token, of the hold as it is
 --   2 the token that it gets
 --   3 lease, ms; never shortens what is left
@@ -10,18 +10,22 @@
 -- Reply: "token 1 now ends fence"  now and the end of the lease in ms
 --        "token 0"                 the token does not hold all of the locks (any more)
 
+--include _prelude
+--include _lock
+--include _modes
+
 local heir, lease, who, fence_now = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 
 -- The claim of a hold, and when its lease ends (ms).
 local function of(name, holder)
-  local alone, claim = exclusive(name)
+  local alone, claim, ends = exclusive(name)
   if alone then
-    return alone == holder and claim, call("PEXPIRETIME", HOLDER .. name)
+    return alone == holder and claim, ends
   end
-  if not shares(name, holder) then
-    return nil
+  ends = shares(name, holder)
+  if ends then
+    return sharer_claim(name, holder), ends
   end
-  return call("HGET", CLAIMS .. name, holder), tonumber(call("ZSCORE", SHARERS .. name, holder))
 end
 
 local function all_of(holder)
@@ -48,9 +52,10 @@ if not moved then
   fence = text(math.max(tonumber(fence), fence_now))
   soonest = latest
   for _, name in ipairs(all) do
-    let_go(name)
-    keep_index(name, latest)
+    let_go(name, token)
+    save_cuts(state_of(name))
   end
+  list(all, latest)
   hold(all, heir, fence, mode, latest - now, listener, who)
 end
 return token .. " 1 " .. text(now) .. " " .. text(soonest) .. " " .. fence

@@ -1,10 +1,15 @@
 -- End a wait from outside, of all locks that it is for, and tell the waiter. Safe to repeat
 -- within a minute.
 --
--- KEYS: index holder
+-- KEYS: index lock
 -- ARGV: token, of this cancellation
 --   2 the token of the waiter
 -- Reply: "token 1" ended; "token 0" it does not wait for the lock (any more)
+
+--include _prelude
+--include _lock
+--include _modes
+--include _queue
 
 local waiter, done = ARGV[2], DONE .. token
 if call("EXISTS", done) == 1 then
@@ -12,11 +17,11 @@ if call("EXISTS", done) == 1 then
 end
 
 local name = all[1]
-local claim = call("HGET", CLAIMS .. name, waiter) or ""
-local _, _, _, _, listener, _, size = string.match(claim, CLAIM)
-if string.sub(claim, 1, 2) ~= "0 " or not size then
+local claim = waiter_claim(state_of(name), waiter)
+if not claim then
   return token .. " 0"
 end
+local _, _, _, _, listener, _, size = string.match(claim, CLAIM)
 local locks = wanted(name, waiter, tonumber(size)) or { name }
 leave(locks, waiter)
 -- The reply may be lost; who asks again must learn what was done.

@@ -1,14 +1,51 @@
 -- Run commands and end the hold in one step, if the hold still holds; else do neither. Safe to
 -- repeat within a minute.
 --
--- KEYS: index holder...
+-- KEYS: index lock...
 -- ARGV: token
 --   2... each command: the number of its words, then the words
 -- Reply: "token 1"        done
 --        "token 1 error"  done, but a command failed; those after it ran, as in MULTI
 --        "token 0"        the token does not hold all of the locks (any more): nothing was done
 
-if not ended then
+--include _prelude
+--include _lock
+
+local done = DONE .. token
+local failure = ""
+
+-- Run the commands; those after one that fails as well.
+local function run()
+  -- The reply may be lost; who asks again must learn that it was done. Written first, so that a
+  -- server out of memory refuses before any command ran.
+  call("SET", done, failure, "PX", DONE_KEPT_MS)
+  local position = 2
+  while ARGV[position] do
+    local words = tonumber(ARGV[position])
+    local reply = redis.pcall(unpack(ARGV, position + 1, position + words))
+    if failure == "" and type(reply) == "table" and reply.err then
+      failure = " " .. reply.err
+    end
+    position = position + 1 + words
+  end
+  if failure ~= "" then
+    call("SET", done, failure, "PX", DONE_KEPT_MS)
+  end
+end
+
+local alone = holds_alone()
+if alone then
+  run()
+  if nobody_waits() then
+    free_all()
+    return token .. " 1" .. failure
+  end
+end
+
+--include _modes
+--include _queue
+
+if not alone then
   for _, name in ipairs(all) do
     if not held_until(name) then
       local earlier = call("GET", done)
@@ -16,8 +53,12 @@ if not ended then
     end
   end
   run()
-  for _, name in ipairs(all) do
-    let_go(name)
+end
+for _, name in ipairs(all) do
+  if alone then
+    free(state_of(name))
+  else
+    let_go(name, token)
   end
 end
 settle(all)

@@ -9,7 +9,7 @@
 -- Who holds in a mode that leaves room for the wait is not in its way. A wait for a permit is a dead
 -- end only if so many of those who have one never go on that none will ever be to spare.
 --
--- KEYS: index holder...
+-- KEYS: index lock...
 -- ARGV: token
 --   2 mode, as in acquire
 --   3 who, for people
@@ -17,6 +17,11 @@
 --   5 tokens of the caller's process that hold but will not be renewed; they are in nobody's way
 -- Reply: "token 0"          no deadlock that is the caller's to end
 --        "token 1 circle"   its wait is over; JSON list of {names, mode, who, where}, caller first
+
+--include _prelude
+--include _lock
+--include _modes
+--include _queue
 
 local WAITS_KEPT_MS = 10000
 -- How long who is told to look may take.
@@ -30,7 +35,7 @@ local mine = session(token)
 
 -- The last lock of a set is one in whose queue its waiter always stands.
 local function claim_in_queue(wait)
-  return call("HGET", CLAIMS .. wait.names[#wait.names], wait.token) or ""
+  return waiter_claim(state_of(wait.names[#wait.names]), wait.token) or ""
 end
 
 local function listener_of(wait)
@@ -159,13 +164,15 @@ end
 local queues = {}
 
 local function before(name, waiter)
-  local queue = queues[name] or { read = 0, before = {}, told = {} }
+  local state = state_of(name)
+  local queue = queues[name] or { read = state.first, before = {}, told = {} }
   queues[name] = queue
   if queue.before[waiter] == nil then
-    local place = call("LPOS", QUEUE .. name, waiter) or -1
-    for _, each in ipairs(place < 0 and {} or call("LRANGE", QUEUE .. name, queue.read, place)) do
+    local place = place_of(state, waiter) or queue.read - 1
+    local entries = line(state, queue.read, place - queue.read + 1, place)
+    for i = 2, #entries, 2 do
+      local each, claim = string.match(entries[i], "^(%S+) (.*)$")
       queue.before[each] = queue.last or false
-      local claim = call("HGET", CLAIMS .. name, each) or ""
       local asked, size = string.match(claim, "^0 %d+ (%S+) %d+ %S+ %d+ (%d+) ")
       local wait = asked and not (size == "1" and queue.told[asked]) and wait_in_queue(name, each, claim)
       if wait then

@@ -6,5 +6,7 @@
 --   2 most names to return, -1 for all
 -- Reply: {name, ...}
 
+--include _prelude
+
 local most = ARGV[2]
 return call("ZRANGEBYSCORE", index, text(clock()), "+inf", "LIMIT", 0, most)

@@ -11,6 +11,9 @@
 -- Reply: {names with a NUL between each two, lease end of the last one in ms, lengths with a
 -- space between each two}; all empty if there is none.
 
+--include _prelude
+--include _lock
+
 local from, skip, most, lengths = ARGV[2], ARGV[3], ARGV[4], {}
 local found = call("ZRANGEBYSCORE", index, from == "0" and text(clock()) or from, "+inf", "LIMIT", skip, most)
 if #found == 0 then
@@ -18,7 +21,7 @@ if #found == 0 then
 end
 if ARGV[5] == "1" then
   for i, name in ipairs(found) do
-    lengths[i] = call("LLEN", QUEUE .. name)
+    lengths[i] = text(state_of(name).waiting)
   end
 end
 return { table.concat(found, "\0"), call("ZSCORE", index, found[#found]), table.concat(lengths, " ") }

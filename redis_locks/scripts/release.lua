@@ -1,13 +1,27 @@
 -- End a hold of all its locks and hand them to the first living waiters.
 --
--- KEYS: index holder...
+-- KEYS: index lock...
 -- ARGV: token
 -- Reply: "token 1" released; "token 0" the token does not hold all of the locks (any more)
 
+--include _prelude
+--include _lock
+
+local alone = holds_alone()
+if alone and nobody_waits() then
+  free_all()
+  return token .. " 1"
+end
+
+--include _modes
+--include _queue
+
 local complete = true
-for _, each in ipairs(all) do
-  if not (ended or let_go(each)) then
-    complete = false
+for _, name in ipairs(all) do
+  if alone then
+    free(state_of(name))
+  else
+    complete = let_go(name, token) and complete
   end
 end
 settle(all)

@@ -1,7 +1,7 @@
 -- Take what is free of many locks, group by group, up to a limit; never waits. Whoever waits for
 -- a lock has it before. Safe to repeat: a token keeps what it took.
 --
--- KEYS: index holder...
+-- KEYS: index lock...
 -- ARGV: token
 --   2 lease, ms
 --   3 mode, as in acquire
@@ -13,6 +13,11 @@
 --   8 whether the caller never asked before with this token: 1 or 0
 -- Reply: "token fence now group ..."  the numbers of the groups held now, from 1; fence 0: nothing
 --                                     is held, and the groups, if any, have no locks
+
+--include _prelude
+--include _lock
+--include _modes
+--include _queue
 
 local lease, mode, who, listener, most, first = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), ARGV[8] == "1"
 
@@ -65,17 +70,17 @@ if not first then
     -- The reply to an earlier try was lost.
     lengthen(locks, clock() + lease)
     local _, claim = exclusive(locks[1])
-    claim = claim or call("HGET", CLAIMS .. locks[1], token)
+    claim = claim or sharer_claim(locks[1], token)
     return reply(string.match(claim, "^%d+"), numbers)
   end
 end
 
 local numbers, locks, intents = choose(function(name, here)
-  if call("EXISTS", QUEUE .. name) == 1 then
+  if state_of(name).waiting > 0 then
     -- Perhaps only the dead stand in line.
     settle({ name })
   end
-  return call("EXISTS", QUEUE .. name) == 0 and room(name, here)
+  return state_of(name).waiting == 0 and room(name, here)
 end)
 if #locks == 0 then
   return reply("0", numbers)

@@ -18,7 +18,7 @@ from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.exceptions import LockLost
 from redis_locks.protocol.acquire import Won
-from redis_locks.protocol.leases import Lease
+from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.store import Refused, Request
 from redis_locks.scripts import Script
 from redis_locks.values import modes
@@ -145,7 +145,7 @@ class _Memory:
         held = self._held.get(lease.token)
         if held is not None:
             held.ends = monotonic() + _RENEWED_FOR
-            lease.renewed_until(held.ends)
+            lease.renew(held.ends)
 
     def _release(self, _keys: Keys, token: str) -> bytes:
         held = self._held.pop(token, None)
@@ -229,23 +229,19 @@ class _Memory:
     async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:  # noqa: ARG002 - as `Link`
         return [None for _ in reads]
 
-    def listen(self, token: str) -> None:
-        pass
-
-    def unlisten(self, token: str) -> None:
-        pass
+    async def bulk(self) -> _Memory:
+        """Return itself: no reply here is large."""
+        return self
 
     # The Driver protocol
 
-    async def checkout(self) -> Any:  # a Link, as far as anybody uses it here
+    async def checkout(self, token: str = "") -> Any:  # noqa: ARG002 - a Link, as far as anybody uses it here
         return self
 
-    checkout_to_wait = checkout
-
-    async def seat(self, link: T) -> T:
+    async def seat(self, link: T, token: str) -> T:  # noqa: ARG002 - as `Driver`
         return link
 
-    def checkin(self, link: object) -> None:
+    def checkin(self, link: object, token: str = "") -> None:
         pass
 
     def drop_idle(self) -> None:

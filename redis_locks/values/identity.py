@@ -50,7 +50,7 @@ class Session:
         self.thread = threading.current_thread()
         """In which it was first seen; that of a task may be any."""
         self.held = Held()
-        """What it holds now; see `tenure`."""
+        """What it holds now; see `Lease.begin`."""
         self.call = call
         """Which ``sync_to_async`` call it is of, if any."""
 
@@ -209,10 +209,11 @@ def describe_holder(claim: str) -> str | None:
 def caller() -> str:
     """Return the line of code, outside of this package, that led here."""
     frame = inspect.currentframe()
-    assert frame is not None  # noqa: S101 - CPython has frames
-    while frame.f_back is not None and _is_machinery(frame.f_globals.get("__name__", "")):
+    while frame is not None and frame.f_back is not None:
+        if not _is_machinery(frame.f_globals.get("__name__", "")):
+            break
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "unknown"
 
 
 def _is_machinery(module: str) -> bool:

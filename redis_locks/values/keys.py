@@ -22,20 +22,17 @@ MOST_KEPT = 4
 """Most keys of one call that a process remembers; the keys of large sets would fill its memory."""
 
 Keys = tuple[bytes, ...]
-"""What a script gets as KEYS: the partition's index, then the holder key of each lock of a set."""
+"""What a script gets as KEYS: the partition's index, then the hash of each lock of a set."""
 
 Group = tuple[tuple[str, ...], Keys]
 """The names of locks of one partition, and the KEYS of a script that takes them."""
 
 
 class LockKeys(NamedTuple):
-    """All Redis keys that one lock may have, beside its partition's index."""
+    """The Redis keys of one lock, beside its partition's index; `_lock.lua` says what is in them."""
 
-    holder: bytes
+    lock: bytes
     sharers: bytes
-    queue: bytes
-    claims: bytes
-    fence: bytes
 
 
 def validate_name(name: object, *, argument: str = "name") -> str:
@@ -109,8 +106,8 @@ def set_keys(prefix: str, partition: int, names: tuple[str, ...]) -> Keys:
 
 
 def _spell_keys(prefix: str, partition: int, names: tuple[str, ...]) -> Keys:
-    holders = (lock_keys(prefix, partition, name).holder for name in names)
-    return (index_key(prefix, partition), *holders)
+    locks = (lock_keys(prefix, partition, name).lock for name in names)
+    return (index_key(prefix, partition), *locks)
 
 
 _kept_keys = lru_cache(maxsize=4096)(_spell_keys)

@@ -25,7 +25,7 @@ def no_observer() -> Iterator[None]:
     """As where the app is not installed: the core's hook is None."""
     from redis_locks.protocol import lock_events
 
-    observer, lock_events.observer = lock_events.observer, None
+    observer, lock_events.observer = lock_events.observer, lock_events.Nobody()
     try:
         yield
     finally:

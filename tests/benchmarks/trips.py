@@ -21,10 +21,11 @@ from redis_locks.benchmark import measurement
 from redis_locks.benchmark.pool import WorkerPool
 from redis_locks.benchmark.subjects import OURS, SUBJECTS, our_keys
 from redis_locks.protocol.acquire import SILENCE
-from redis_locks.protocol.leases import YOUNG
+from redis_locks.protocol.lease import YOUNG
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks.contests import call_out
 from tests.benchmarks.sections import CLIENTS, Figures, Measure, Place, Section, Wanted
+from tests.support import stored
 from tests.support.world import until
 
 TRIPS, SCRIPTS = "round trips", "scripts called"
@@ -93,7 +94,7 @@ def waiting(
     with ThreadPoolExecutor(1) as executor:
         with Lock(name, using=server.url, lease=60):
             ran = executor.submit(measurement.run, pool, MOMENT)
-            until(lambda: client.llen(our_keys(name).queue) == CLIENTS)
+            until(lambda: len(stored.line(client, our_keys(name).lock)) == CLIENTS)
             sleep(2 * SILENCE)  # who asked silently asks once more, and waits from then on
             before = _scripts_called(client)
             count = RoundTrips(client)

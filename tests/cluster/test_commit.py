@@ -85,6 +85,27 @@ def test_data_beside_the_lock_is_read_with_the_acquire_and_written_with_the_rele
     assert [] == [each for each in inspection.locks() if name in each.name]
 
 
+def test_plain_commands_are_applied_in_the_slot_of_the_lock_only(
+    on_nodes: Nodes, worlds: list[World], name: str, cluster: redis.RedisCluster
+) -> None:
+    (each,) = on_nodes.names_in(1, 1)
+    source, target = key_beside(each, f"{name}:source"), key_beside(each, f"{name}:target")
+    for world in worlds:
+        cluster.set(source, 41)
+        # One whose keys the cluster is asked for as well.
+        commands = [("INCR", source), ("COPY", source, target, "REPLACE")]
+        world.do(held(world, Lock(each)), "commit", commands)
+        assert b"42" == cluster.get(target)
+        hold = held(world, Lock(each))
+        for wrong in (("INCR", f"{name}:elsewhere"), ("COPY", source, f"{name}:elsewhere")):
+            with pytest.raises(ValueError, match="key_beside"):
+                world.do(hold, "commit", [("INCR", source), wrong])
+        with pytest.raises(ValueError, match="cannot be part of a commit on a cluster"):
+            world.do(hold, "commit", [("NOSUCH", source)])
+        assert b"42" == cluster.get(source)
+        world.release(hold)
+
+
 @pytest.mark.long
 def test_a_waiter_reads_what_the_holder_before_it_wrote(
     on_nodes: Nodes, world: World, name: str

@@ -21,6 +21,7 @@ from tests.faults import subjects
 from tests.faults.arena import NAME, Process
 from tests.faults.counts import Counts, Tally
 from tests.faults.ledger import Ledger, new_account
+from tests.support import stored
 from tests.support.keys import lock_keys
 from tests.support.world import PATIENCE, World, held, until
 
@@ -102,7 +103,7 @@ def test_what_the_successor_knows_counts(nodes: Nodes, worlds: list[World], name
         promoted = nodes.owner(name, 0, asked=survivor)
         # As if these had been granted just before the end:
         for each in lost_names:
-            promoted.client.delete(lock_keys(name, 0, each).holder)
+            stored.drop_holder(promoted.client, lock_keys(name, 0, each).lock)
         for world, hold in zip(worlds, lost, strict=True):
             with pytest.raises(LockLost):
                 world.extend(hold, 60)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import redis
 
+from tests.support import stored
 from tests.support.keys import process_of
 from tests.support.world import PATIENCE, keys_of
 
@@ -41,7 +42,7 @@ def crowd(url: str, name: str, threads: int, times: int, batch: int) -> None:
     def run() -> None:
         for _ in range(times):
             with lock as hold:
-                queue = [token.decode() for token in client.lrange(keys_of(name).queue, 0, -1)]
+                queue = [token.decode() for token in stored.line(client, keys_of(name).lock)]
                 note = Note(hold.token, hold.fencing_token, queue)
                 client.rpush(f"{name}:notes", json.dumps(note))
 

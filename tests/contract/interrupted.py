@@ -78,8 +78,8 @@ def main(url: str, name: str, interrupts: int, rivals: int) -> None:
         hold = probe.acquire()
         if hold is None:
             left += 1
-            sys.stderr.write(f"{client.get(keys.holder)!r} {client.hvals(keys.claims)!r}\n")
-            client.delete(keys.holder, keys.queue, keys.claims)
+            sys.stderr.write(f"{client.hgetall(keys.lock)!r}\n")
+            client.delete(keys.lock)
             continue
         hold.release()
         slowest = max(slowest, time.monotonic() - started)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from redis_locks import Hold, Lock, LockNotAvailable, LockTimeout
-from tests.support import timings
+from tests.support import stored, timings
 from tests.support.connections import backend_for
 from tests.support.world import PATIENCE, Observer, World, held, keys_of
 
@@ -155,7 +155,7 @@ def test_waiting_for_ever_outlasts_the_default_wait_of_the_lock(
     hold = held(world, Lock(name))
     waiter = world.start(world.acquire, Lock(name, wait=0.01), wait=None)
     server_side.until_waiters(name, 1)
-    (claim,) = server_side.client.hvals(keys_of(name).claims)
+    (claim,) = stored.claims_of_waiters(server_side.client, keys_of(name).lock)
     waits = claim.split()[5]
     assert b"0" == waits
     world.release(hold)

@@ -125,7 +125,7 @@ def test_a_pipeline_of_another_server_is_refused(world: World, name: str) -> Non
     with pytest.raises(ValueError, match="one step needs one server"):
         world.do(hold, "commit", elsewhere)
     with pytest.raises(TypeError, match="pipe must be"):
-        world.do(hold, "commit", [("INCR", "x")])
+        world.do(hold, "commit", 5)
     hold.check()
     world.release(hold)
 
@@ -163,7 +163,7 @@ def test_the_marker_of_a_commit_goes_within_a_minute(
     hold = held(world, Lock(name))
     world.do(hold, "commit", client.pipeline())
     assert 0 < client.ttl(f"redis_locks{{0}}:done:{hold.token}") <= 60
-    assert client.exists(keys_of(name).fence)
+    assert client.exists(keys_of(name).lock)
 
 
 def test_without_memory_no_command_is_applied(name: str, private_server: EmbeddedServer) -> None:
@@ -231,5 +231,74 @@ def test_what_a_script_cannot_run_is_refused_before_anything_is_applied(
         queue(pipe)
         with pytest.raises(ValueError, match="commit"):
             world.do(hold, "commit", pipe)
+    hold.check()
+    world.release(hold)
+
+
+def test_plain_commands_are_applied_with_the_release(
+    world: World, name: str, server_side: Observer
+) -> None:
+    client = server_side.client
+    world.do(held(world, Lock(name)), "commit", [])
+    before = server_side.commands()
+    hold = held(world, Lock(name))
+    commands = [
+        ("HINCRBY", f"data:{name}", "money", -5),
+        ["hset", b"data:" + name.encode(), "raw", b"\xff", "rate", 1.5],
+    ]
+    world.do(hold, "commit", commands)
+    assert 2 == server_side.commands() - before
+    assert {b"money": b"-5", b"raw": b"\xff", b"rate": b"1.5"} == client.hgetall(f"data:{name}")
+    assert set() == server_side.left_of(name)
+
+
+def test_plain_commands_may_come_from_a_generator(
+    world: World, name: str, client: redis.Redis
+) -> None:
+    world.do(held(world, Lock(name)), "commit", (("INCR", f"data:{name}") for _ in range(3)))
+    assert b"3" == client.get(f"data:{name}")
+
+
+def test_plain_commands_of_a_lost_hold_are_not_applied(
+    world: World, name: str, client: redis.Redis
+) -> None:
+    hold = held(world, Lock(name))
+    inspection.force_release(name)
+    with pytest.raises(LockLost):
+        world.do(hold, "commit", [("INCR", f"data:{name}")])
+    assert not client.exists(f"data:{name}")
+
+
+@pytest.mark.parametrize(
+    ("commands", "error", "message"),
+    [
+        ("INCR x", TypeError, "pipe must be"),
+        (None, TypeError, "pipe must be"),
+        (("INCR", "x"), TypeError, "commit must be a list of commands"),
+        ([()], TypeError, "commit must be a list of commands"),
+        ([{"INCR": "x"}], TypeError, "commit must be a list of commands"),
+        ([(5, "x")], TypeError, "name of a command"),
+        ([("SET", "x", None)], TypeError, "must be a string, bytes or a number"),
+        ([("SET", "x", True)], TypeError, "must be a string, bytes or a number"),
+        ([("SET", "x", "\ud800")], ValueError, "bytes, not"),
+        ([("\ud800", "x")], ValueError, "bytes, not"),
+        ([("", "x")], ValueError, "needs a name"),
+        ([("EVAL", "return 1", 0)], ValueError, "which is a script itself"),
+        ([("SELECT", 1)], ValueError, "another one|other one"),
+    ],
+)
+def test_commands_that_are_none_are_refused_and_nothing_is_applied(
+    world: World,
+    name: str,
+    client: redis.Redis,
+    commands: Any,
+    error: type[Exception],
+    message: str,
+) -> None:
+    hold = held(world, Lock(name))
+    wrong = [("INCR", f"data:{name}"), *commands] if isinstance(commands, list) else commands
+    with pytest.raises(error, match=message):
+        world.do(hold, "commit", wrong)
+    assert not client.exists(f"data:{name}")
     hold.check()
     world.release(hold)

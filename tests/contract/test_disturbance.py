@@ -127,32 +127,16 @@ def test_a_wrong_password_is_an_error_of_ours(
     assert "incorrect" not in str(caught.value)
 
 
-@pytest.mark.parametrize("field", ["holder", "queue", "fence"])
 def test_a_key_of_another_type_is_reported_and_left_alone(
-    world: World, name: str, server_side: Observer, field: str
-) -> None:
-    key = getattr(keys_of(name), field)
-    server_side.client.sadd(key, "somebody else's")
-    with pytest.raises(LockBackendError, match="another type"):
-        world.acquire(Lock(name), wait=0.1)
-    assert {b"somebody else's"} == server_side.client.smembers(key)
-    assert {field} - {"fence"} == server_side.left_of(name)
-    server_side.client.delete(key)
-
-
-def test_a_key_of_another_type_among_the_waiters_does_not_touch_the_holder(
     world: World, name: str, server_side: Observer
 ) -> None:
-    hold = held(world, Lock(name))
-    key = keys_of(name).claims
+    key = keys_of(name).lock
     server_side.client.sadd(key, "somebody else's")
     with pytest.raises(LockBackendError, match="another type"):
         world.acquire(Lock(name), wait=0.1)
     assert {b"somebody else's"} == server_side.client.smembers(key)
-    assert hold.token == server_side.holder(name)
-    assert 0 == server_side.waiters(name)
     server_side.client.delete(key)
-    world.release(hold)
+    assert set() == server_side.left_of(name)
 
 
 def test_the_connection_may_come_from_a_callable_or_a_url_that_decodes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from redis_locks import Lock
+from tests.support import stored
 from tests.support.world import PATIENCE, Observer, World, held, keys_of
 
 
@@ -49,7 +50,7 @@ def test_fencing_tokens_grow_when_the_server_clock_stepped_back(
     hold = held(world, Lock(name))
     world.release(hold)
     ahead = hold.fencing_token + 600_000_000
-    server_side.client.set(keys_of(name).fence, ahead, ex=3600)
+    stored.set_fence(server_side.client, keys_of(name).lock, ahead)
     after = held(world, Lock(name))
     world.release(after)
     assert ahead + 1 == after.fencing_token

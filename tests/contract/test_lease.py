@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from redis_locks import Lock, LockLost
-from tests.support import calls, leases
+from tests.support import calls, leases, stored
 from tests.support.timings import YOUNG
 from tests.support.world import PATIENCE, Observer, World, held, keys_of, let_go, until
 
@@ -37,7 +37,7 @@ def test_a_hold_never_believes_in_its_lease_longer_than_the_server_does(
                 world.extend(old, 0.012)
             except LockLost:  # the machine was busy
                 continue
-        while server_side.client.exists(keys_of(name).holder):
+        while server_side.holder(name):
             pass
         # Redis let the lock go at some moment before this line.
         assert old.is_lost
@@ -106,7 +106,7 @@ def test_renewal_tells_a_holder_that_was_revoked(
     world: World, name: str, server_side: Observer, caplog: pytest.LogCaptureFixture
 ) -> None:
     hold = held(world, Lock(name, lease=2.0, renew=True))
-    server_side.client.delete(keys_of(name).holder)
+    stored.drop_holder(server_side.client, keys_of(name).lock)
     until(lambda: hold.is_lost)
     assert 0.0 == hold.remaining
     until(lambda: any("lost" in record.getMessage() for record in caplog.records))

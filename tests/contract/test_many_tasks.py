@@ -12,6 +12,8 @@ import redis
 
 from redis_locks import Hold, Lock
 from redis_locks.testing.server import EmbeddedServer
+from tests.support import stored
+from tests.support.keys import index_key
 from tests.support.world import PATIENCE, Observer, keys_of
 
 KEPT_HERE = 20_000
@@ -53,9 +55,11 @@ async def crowded(server: EmbeddedServer, name: str, count: int, then: Waiting) 
         assert (here_now - here) / count < KEPT_HERE
         assert (there_now - there) / count < KEPT_THERE
         assert len(client.client_list()) <= 3  # the loop's, that of a thread that renews, ours
-        await then(first, tasks, client.lrange(keys_of(name).queue, 0, -1), served)
+        await then(first, tasks, stored.line(client, keys_of(name).lock), served)
         assert set() == Observer(client).left_of(name)
-        assert {keys_of(name).fence} == set(client.scan_iter(count=1000))
+        left = set(client.scan_iter(count=1000))
+        assert left <= {keys_of(name).lock, index_key("redis_locks", 0)}
+        assert stored.is_idle(client, keys_of(name).lock)
 
 
 @AT_EACH_SIZE

@@ -15,7 +15,7 @@ from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.crowding import crowd, notes, overtaken
 from tests.forking import processes
-from tests.support import calls, timings
+from tests.support import calls, stored, timings
 from tests.support.timings import MOST_PASSED
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
@@ -61,7 +61,7 @@ def test_many_tasks_wait_on_one_connection_and_are_served_in_order_without_a_her
         working = [tasks.submit(tasks._block(lock, note)) for _ in range(count)]
         server_side = Observer(client)
         server_side.until_waiters(name, count)
-        queue = [token.decode() for token in client.lrange(keys_of(name).queue, 0, -1)]
+        queue = [token.decode() for token in stored.line(client, keys_of(name).lock)]
         assert count == scripts_run(client) - before
         tasks.release(hold)
         for each in working:

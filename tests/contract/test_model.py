@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from redis_locks import Hold, Lock, LockLost
 from redis_locks.testing.server import EmbeddedServer
+from tests.support import stored
 from tests.support.world import PATIENCE, Observer, Tasks, keys_of
 
 
@@ -89,7 +90,7 @@ class LockMachine(RuleBasedStateMachine):
     @rule()
     def revoke(self) -> None:
         assert self.holder is not None
-        self.client.delete(keys_of(self.name).holder)
+        stored.drop_holder(self.client, keys_of(self.name).lock)
         revoked, self.holder = self.holder, None
         try:
             self.tasks.release(revoked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import redis
 
 from redis_locks import Lock, inspection
+from tests.support import stored
 from tests.support.world import Observer, World, held, keys_of
 
 HOSTILE = [
@@ -20,7 +21,7 @@ def test_any_text_is_just_a_name(
     holds = [held(world, Lock(each, wait=0, label=each)) for each in names]
     assert set(names) <= set(inspection.names())
     for each, hold in zip(names, holds, strict=True):
-        assert client.exists(keys_of(each).holder)
+        assert stored.holder(client, keys_of(each).lock)
         waiter = world.start(world.acquire, Lock(f"{name}:free", each, wait=20))
         server_side.until_waiters(each, 1)
         world.release(hold)

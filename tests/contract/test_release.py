@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockNotHeld, inspection
+from tests.support import stored
 from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
 
 
@@ -64,7 +65,7 @@ def test_a_hold_that_is_lost_cannot_be_extended(
     with pytest.raises(LockLost):
         world.extend(late, 60)
     assert successor.remaining <= left
-    assert server_side.client.pttl(keys_of(name).holder) <= 10_000
+    assert stored.lease_left_ms(server_side.client, keys_of(name).lock) <= 10_000
     world.release(successor)
 
 
@@ -73,7 +74,7 @@ def test_a_hold_revoked_on_the_server_is_told_so_by_extend_and_release(
 ) -> None:
     for operation in (lambda hold: world.extend(hold, 5), world.release):
         hold = held(world, Lock(name, renew=False))
-        server_side.client.delete(keys_of(name).holder)
+        stored.drop_holder(server_side.client, keys_of(name).lock)
         with pytest.raises(LockLost):
             operation(hold)
         assert hold.is_lost
@@ -93,7 +94,7 @@ def test_extend_makes_the_lease_longer(world: World, name: str, server_side: Obs
     hold = held(world, Lock(name, lease=5, renew=False))
     world.extend(hold, 30)
     assert 25 < hold.remaining <= 30
-    assert 25_000 < server_side.client.pttl(keys_of(name).holder) <= 30_000
+    assert 25_000 < stored.lease_left_ms(server_side.client, keys_of(name).lock) <= 30_000
     world.release(hold)
 
 
@@ -103,7 +104,7 @@ def test_extend_never_makes_the_lease_shorter(
     hold = held(world, Lock(name, lease=30, renew=False))
     world.extend(hold, 1)
     assert 25 < hold.remaining <= 30
-    assert 25_000 < server_side.client.pttl(keys_of(name).holder) <= 30_000
+    assert 25_000 < stored.lease_left_ms(server_side.client, keys_of(name).lock) <= 30_000
     world.release(hold)
 
 
@@ -163,8 +164,9 @@ def test_only_the_fencing_counter_stays_and_it_expires(
     for worker in workers:
         worker.result(PATIENCE)
     left = list(server_side.client.scan_iter(f"*{name}*"))
-    assert [keys_of(name).fence] == left
-    assert 0 < server_side.client.ttl(keys_of(name).fence) <= 3600
+    assert [keys_of(name).lock] == left
+    assert stored.is_idle(server_side.client, keys_of(name).lock)
+    assert 3500 < server_side.client.ttl(keys_of(name).lock) <= 3600 + 600 + 60
 
 
 def test_every_key_of_a_lock_in_use_has_an_expiry(

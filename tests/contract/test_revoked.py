@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from redis_locks import Hold, Lock, LockLost, Semaphore, inspection
-from tests.support import leases, timings
+from tests.support import leases, stored, timings
 from tests.support.timings import YOUNG
 from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
@@ -76,7 +76,7 @@ def test_who_was_deaf_for_a_while_looks(
     kept, hold = (held(world, Lock(each, lease=60)) for each in ("kept", "lost"))
     until(listening)
     # Neither the message nor the connection: as if both were lost in a broken network.
-    client.delete(f"{name}{{0}}:holder:lost")
+    stored.drop_holder(client, f"{name}{{0}}:lock:lost".encode())
     client.client_kill_filter(_type="pubsub", skipme=True)
     until(lambda: hold.is_lost, within=SOON)
     until(listening)

@@ -21,7 +21,7 @@ from redis_locks import (
     inspection,
 )
 from redis_locks.inspection import LockInfo
-from tests.support import calls, leases
+from tests.support import calls, leases, stored
 from tests.support.keys import lock_keys, partition_of
 from tests.support.world import PATIENCE, Tasks, World, held, let_go, until
 
@@ -60,7 +60,7 @@ def in_use() -> list[str]:
 
 def lease_ends(client: redis.Redis, prefix: str, name: str) -> Any:
     partition = partition_of(name, PARTITIONS)
-    return client.pexpiretime(lock_keys(prefix, partition, name).holder)
+    return stored.lease_ends_ms(client, lock_keys(prefix, partition, name).lock)
 
 
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])
@@ -265,7 +265,7 @@ def test_its_fencing_token_is_above_all_earlier_and_below_all_later_ones(
 ) -> None:
     ahead = 9_000_000_000_000_000  # the clock of this partition's node is wrong
     partition = partition_of(names[1], PARTITIONS)
-    client.set(lock_keys(name, partition, names[1]).fence, ahead, ex=3600)
+    stored.set_fence(client, lock_keys(name, partition, names[1]).lock, ahead)
     hold = held(world, Lock(*names))
     assert hold.fencing_token > ahead
     world.release(hold)

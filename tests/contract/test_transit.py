@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockNotHeld, Semaphore, inspection
-from tests.support import calls, leases, transit
+from tests.support import calls, leases, stored, transit
 from tests.support.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
 
 KEY = "SECRET_KEY"
@@ -174,7 +174,7 @@ def test_a_hold_that_is_lost_cannot_be_given_away(
     world: World, name: str, server_side: Observer
 ) -> None:
     hold = held(world, Lock(name, lease=60))
-    server_side.client.delete(keys_of(name).holder)
+    stored.drop_holder(server_side.client, keys_of(name).lock)
     for _ in range(2):
         with pytest.raises(LockLost):
             world.do(hold, "detach")

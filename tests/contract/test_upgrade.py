@@ -133,7 +133,7 @@ def test_an_upgrade_that_waits_until_its_hold_is_gone_says_so(
     upgrade = world.start(world.do, hold, "upgrade", wait=0.3)
     server_side.until_waiters(name, 1)
     if gone == "forgotten":
-        server_side.client.delete(keys_of(name).sharers, keys_of(name).claims)
+        server_side.client.delete(keys_of(name).sharers, keys_of(name).lock)
     else:
         inspection.force_release(name)
     with pytest.raises(LockLost):

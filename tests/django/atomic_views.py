@@ -22,6 +22,7 @@ from redis_locks import Lock, redis_lock
 from redis_locks.conf.settings import get_settings
 from redis_locks.integrations.rest_framework import RedisLockAPIMixin
 from redis_locks.views import RedisLockMixin
+from tests.support import stored
 from tests.support.keys import lock_keys
 
 
@@ -49,10 +50,10 @@ def work(name: str) -> HttpResponse:
     Group.objects.create(name=name)
     waiting[name] = NextHolder(name)
     waiting[name].start()
-    queue = lock_keys(get_settings().prefix, 0, name).queue
+    lock = lock_keys(get_settings().prefix, 0, name).lock
     deadline = monotonic() + 20
     with redis.Redis.from_url(settings.REDIS_URL) as client:
-        while not client.exists(queue):
+        while not stored.line(client, lock):
             assert monotonic() < deadline, "the next holder never came"
     return HttpResponse(str(connection.in_atomic_block))
 

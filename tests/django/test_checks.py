@@ -195,6 +195,45 @@ def test_a_client_with_a_timeout_is_fine(options: dict[str, Any]) -> None:
     assert [] == warnings("own", own=cache(f"redis://h/{len(options)}", **options))
 
 
+class Tunnel(redis.Connection):
+    """Connections that go another way."""
+
+
+def greet(connection: object) -> None:
+    raise AssertionError(connection)
+
+
+queue_pool = redis.BlockingConnectionPool(host="h", db=1)
+tunnel_pool = redis.ConnectionPool(host="h", db=1, connection_class=Tunnel)
+bounded = functools.partial(redis.Redis, "h", db=1, max_connections=9)
+queueing = functools.partial(redis.Redis, connection_pool=queue_pool)
+greeting = functools.partial(redis.Redis, "h", db=1, redis_connect_func=greet)
+tunnelled = functools.partial(redis.Redis, connection_pool=tunnel_pool)
+stapled = functools.partial(redis.Redis, "h", db=1, ssl=True, ssl_validate_ocsp_stapled=True)
+encrypted = functools.partial(redis.Redis, "h", db=1, ssl=True, ssl_check_hostname=False)
+
+
+@pytest.mark.parametrize(
+    ("client", "id_", "word"),
+    [
+        ("bounded", "W012", "max_connections=9"),
+        ("queueing", "W012", "max_connections=50"),
+        ("greeting", "W012", "redis_connect_func"),
+        ("tunnelled", "W013", "Tunnel has no async twin"),
+        ("stapled", "W013", "ssl_validate_ocsp_stapled"),
+    ],
+)
+def test_what_locks_do_not_heed_of_a_client_is_a_warning(client: str, id_: str, word: str) -> None:
+    (warning,) = warnings(f"{__name__}.{client}")
+    assert f"redis_locks.{id_}" == warning.id
+    assert word in warning.msg
+
+
+@pytest.mark.parametrize("client", ["made_by_redis_py", "encrypted"])
+def test_options_that_all_connections_take_are_fine(client: str) -> None:
+    assert [] == warnings(f"{__name__}.{client}")
+
+
 def test_replicas_of_a_cluster_are_an_error() -> None:
     for connection, found in (("redis+cluster://h", ["redis_locks.E009"]), ("redis://h/1", [])):
         with override_settings(REDIS_LOCKS={"CONNECTION": connection, "REPLICAS": 1}):

@@ -16,7 +16,7 @@ from redis_locks import Lock, LockBackendError, LockLost, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.transactions import increment, values
 from tests.elsewhere import in_thread, is_free
-from tests.support import transactions
+from tests.support import stored, transactions
 from tests.support.connections import count_calls_together
 from tests.support.world import Observer, keys_of
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_installe
 
 def take_away(client: redis.Redis, name: str) -> str:
     """Give the lock to somebody else, as after a lease that ended unnoticed."""
-    client.delete(keys_of(name).holder)
+    stored.drop_holder(client, keys_of(name).lock)
     hold = in_thread(Lock(name, wait=0).acquire)
     assert hold is not None
     taken.append(hold)
@@ -73,7 +73,7 @@ def test_the_guard_looks_only_at_the_outermost_commit(
     with pytest.raises(LockLost), atomic(using=database):
         with atomic(using=database), Lock(name, database=database):
             increment(database, name)
-            client.delete(keys_of(name).holder)
+            stored.drop_holder(client, keys_of(name).lock)
         reached = True
     assert reached
     assert [] == values(database, name)
@@ -86,7 +86,7 @@ def test_a_lock_lost_in_a_savepoint_that_is_rolled_back_does_not_matter(
         increment(database, name)
         with suppress(ZeroDivisionError), atomic(using=database):
             with Lock(name, database=database):
-                client.delete(keys_of(name).holder)
+                stored.drop_holder(client, keys_of(name).lock)
             raise ZeroDivisionError
     assert [1] == values(database, name)
 
@@ -98,7 +98,7 @@ def test_without_autocommit_a_commit_by_hand_is_guarded_too(
     try:
         with Lock(name, database=database):
             increment(database, name)
-        client.delete(keys_of(name).holder)
+        stored.drop_holder(client, keys_of(name).lock)
         with pytest.raises(LockLost):
             transaction.commit(using=database)
         assert [] == values(database, name)
@@ -123,7 +123,7 @@ def test_a_lock_can_opt_out(database: str, name: str, client: redis.Redis) -> No
     with atomic(using=database):
         with Lock(name, database=database, commit_guard=False):
             increment(database, name)
-        client.delete(keys_of(name).holder)
+        stored.drop_holder(client, keys_of(name).lock)
     assert [1] == values(database, name)
 
 
@@ -136,7 +136,7 @@ def test_a_lock_that_is_taken_again_is_verified_if_one_of_the_two_wants_it(
             with Lock(name, database=database, commit_guard=guard):
                 pass
         increment(database, name)
-        client.delete(keys_of(name).holder)
+        stored.drop_holder(client, keys_of(name).lock)
     assert [] == values(database, name)
 
 
@@ -146,7 +146,7 @@ def test_a_lease_that_ends_within_the_margin_counts_as_lost(
     with pytest.raises(LockLost, match="too soon for COMMIT"), atomic(using=database):
         with Lock(name, database=database, lease=60, renew=False):
             increment(database, name)
-        client.pexpire(keys_of(name).holder, 900)
+        stored.set_lease_left(client, keys_of(name).lock, 900)
     assert [] == values(database, name)
 
 
@@ -156,11 +156,11 @@ def test_a_lease_that_is_not_renewed_is_not_extended_by_the_guard(
     left: list[int] = []
 
     def note() -> None:
-        left.append(client.pttl(keys_of(name).holder))
+        left.append(stored.lease_left_ms(client, keys_of(name).lock))
 
     transactions.at_commit(monkeypatch, after=note)
     with atomic(using=database), Lock(name, database=database, lease=30, renew=False):
-        client.pexpire(keys_of(name).holder, 20_000)
+        stored.set_lease_left(client, keys_of(name).lock, 20_000)
     assert 0 < left[0] <= 20_000
 
 
@@ -170,11 +170,11 @@ def test_a_lease_that_is_renewed_is_renewed_for_the_commit(
     left: list[int] = []
 
     def note() -> None:
-        left.append(client.pttl(keys_of(name).holder))
+        left.append(stored.lease_left_ms(client, keys_of(name).lock))
 
     transactions.at_commit(monkeypatch, after=note)
     with atomic(using=database), Lock(name, database=database, lease=30):
-        client.pexpire(keys_of(name).holder, 500)
+        stored.set_lease_left(client, keys_of(name).lock, 500)
     assert left[0] > 20_000
 
 

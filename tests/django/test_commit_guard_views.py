@@ -18,6 +18,7 @@ from rest_framework.views import APIView
 from redis_locks import LockLost, RedisLockMixin, redis_lock
 from redis_locks.integrations.rest_framework import RedisLockAPIMixin
 from tests.django.transactions import increment, values
+from tests.support import stored
 from tests.support.world import keys_of
 
 pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_installed")
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_installe
 def lose(name: str, lock: str = "") -> HttpResponse:
     increment("default", name)
     with redis.Redis.from_url(settings.REDIS_URL) as client:
-        client.delete(keys_of(lock or name).holder)
+        stored.drop_holder(client, keys_of(lock or name).lock)
     return HttpResponse(str(connection.in_atomic_block))
 
 

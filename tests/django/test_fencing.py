@@ -17,6 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from redis_locks import Hold, Lock, LockLost, StaleHold, inspection
 from tests.elsewhere import held
 from tests.ledger.models import Counter, Entry, NotedCounter, TitledCounter
+from tests.support import stored
 from tests.support.world import keys_of
 
 
@@ -39,7 +40,7 @@ def row(database: str, **fields: Any) -> Counter:
     return Counter.objects.using(database).create(name="row", **fields)
 
 
-def stored(database: str, name: str = "row") -> tuple[int, int]:
+def kept(database: str, name: str = "row") -> tuple[int, int]:
     found = Counter.objects.using(database).get(name=name)
     return found.value, found.fence
 
@@ -48,7 +49,7 @@ def test_saving_under_a_hold_writes_its_fencing_token(database: str, older: Hold
     counter = row(database)
     counter.value = 5
     counter.save(hold=older)
-    assert (5, older.fencing_token) == stored(database)
+    assert (5, older.fencing_token) == kept(database)
     assert older.fencing_token == counter.fence
 
 
@@ -59,7 +60,7 @@ def test_a_save_under_an_older_hold_is_refused(database: str, older: Hold, newer
     late.value = 1
     with pytest.raises(StaleHold, match=f"fencing token {newer.fencing_token}, after"):
         late.save(hold=older)
-    assert (2, newer.fencing_token) == stored(database)
+    assert (2, newer.fencing_token) == kept(database)
     assert 0 == late.fence
 
 
@@ -68,7 +69,7 @@ def test_one_hold_may_save_many_times(database: str, older: Hold) -> None:
     for value in range(3):
         counter.value = value
         counter.save(hold=older)
-    assert (2, older.fencing_token) == stored(database)
+    assert (2, older.fencing_token) == kept(database)
 
 
 def test_a_save_under_a_hold_is_one_query(database: str, older: Hold) -> None:
@@ -80,19 +81,19 @@ def test_a_save_under_a_hold_is_one_query(database: str, older: Hold) -> None:
 
 def test_a_new_row_is_inserted_with_the_fencing_token(database: str, older: Hold) -> None:
     Counter(name="row", value=7).save(hold=older, using=database)
-    assert (7, older.fencing_token) == stored(database)
+    assert (7, older.fencing_token) == kept(database)
 
 
 def test_a_new_row_with_a_key_of_its_own_is_inserted(database: str, older: Hold) -> None:
     Counter(pk=77, name="row").save(hold=older, using=database)
-    assert (0, older.fencing_token) == stored(database)
+    assert (0, older.fencing_token) == kept(database)
 
 
 def test_update_fields_write_the_fence_as_well(database: str, older: Hold, newer: Hold) -> None:
     counter = row(database, value=1)
     counter.value, counter.name = 2, "not saved"
     counter.save(update_fields=["value"], hold=newer)
-    assert (2, newer.fencing_token) == stored(database)
+    assert (2, newer.fencing_token) == kept(database)
     with pytest.raises(StaleHold):
         counter.save(update_fields=["value"], hold=older)
 
@@ -112,7 +113,7 @@ def test_a_save_without_a_hold_leaves_the_fence_as_it_is(
     Counter.objects.using(database).get().save(hold=newer)
     loaded_before.value = 3
     loaded_before.save()
-    assert (3, newer.fencing_token) == stored(database)
+    assert (3, newer.fencing_token) == kept(database)
     with pytest.raises(StaleHold):
         loaded_before.save(hold=older)
 
@@ -136,7 +137,7 @@ def test_a_fenced_update_writes_its_fencing_token(database: str, older: Hold) ->
     row(database, value=1)
     rows = Counter.objects.using(database)
     assert 1 == rows.filter(name="row").fenced(older).update(value=F("value") + 1)
-    assert (2, older.fencing_token) == stored(database)
+    assert (2, older.fencing_token) == kept(database)
 
 
 def test_a_fenced_update_under_an_older_hold_is_refused(
@@ -147,7 +148,7 @@ def test_a_fenced_update_under_an_older_hold_is_refused(
     rows.fenced(newer).update(value=2)
     with pytest.raises(StaleHold, match="nothing was saved"):
         rows.fenced(older).update(value=1)
-    assert (2, newer.fencing_token) == stored(database)
+    assert (2, newer.fencing_token) == kept(database)
 
 
 def test_a_fenced_update_is_of_all_rows_or_none(database: str, older: Hold, newer: Hold) -> None:
@@ -203,7 +204,7 @@ def test_a_late_write_after_the_successor_has_only_read_is_refused(
         Counter.objects.using(database).fenced(older).update(value=F("value") + 10)
     successor.value += 1
     successor.save(hold=newer)
-    assert (101, newer.fencing_token) == stored(database)
+    assert (101, newer.fencing_token) == kept(database)
 
 
 def test_a_read_under_a_hold_says_what_an_older_one_wrote_before(
@@ -221,7 +222,7 @@ def test_a_read_under_an_older_hold_is_refused(database: str, older: Hold, newer
     rows.fenced(newer).get(name="row")
     with pytest.raises(StaleHold):
         rows.fenced(older).get(name="row")
-    assert newer.fencing_token == stored(database)[1]
+    assert newer.fencing_token == kept(database)[1]
 
 
 def test_a_read_of_no_row_or_of_several_says_so_as_django_does(database: str, older: Hold) -> None:
@@ -232,7 +233,7 @@ def test_a_read_of_no_row_or_of_several_says_so_as_django_does(database: str, ol
     rows.create(name="b")
     with pytest.raises(Counter.MultipleObjectsReturned):
         rows.fenced(older).get(value=0)
-    assert (0, 0) == stored(database, "a")
+    assert (0, 0) == kept(database, "a")
 
 
 @contextmanager
@@ -280,7 +281,7 @@ def test_rows_found_by_a_join_are_refused_by_the_update_itself(
     assert '"fence" <=' in first.replace(first[first.index("IN (") : first.rindex(")")], "")
     with pytest.raises(StaleHold):
         rows.fenced(older).update(value=1)
-    assert (2, newer.fencing_token) == stored(database)
+    assert (2, newer.fencing_token) == kept(database)
 
 
 # A hold that is known to be lost
@@ -292,7 +293,7 @@ def test_a_hold_that_is_lost_writes_and_reads_nothing_even_with_no_successor(
     counter = row(database)
     with held(Lock(name)) as hold:
         rows = Counter.objects.using(database).fenced(hold)
-        client.delete(keys_of(name).holder)
+        stored.drop_holder(client, keys_of(name).lock)
         with pytest.raises(LockLost):
             hold.extend(10)
         assert hold.is_lost
@@ -306,7 +307,7 @@ def test_a_hold_that_is_lost_writes_and_reads_nothing_even_with_no_successor(
                 with pytest.raises(StaleHold, match="was lost: nothing was saved"):
                     touch()
         assert not [query for query in queries if "ledger_counter" in query["sql"]]
-    assert (0, 0) == stored(database)
+    assert (0, 0) == kept(database)
 
 
 # Parents and signals
@@ -341,7 +342,7 @@ def test_a_handler_may_save_again_under_the_hold(database: str, older: Hold) -> 
         counter.save(hold=older)
     finally:
         post_save.disconnect(again, sender=Counter)
-    assert (2, older.fencing_token) == stored(database)
+    assert (2, older.fencing_token) == kept(database)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -358,7 +359,7 @@ def test_the_async_twins_check_as_well(older: Hold, newer: Hold) -> None:
 
     asyncio.run(main())
     connections["default"].close()
-    assert (2, newer.fencing_token) == stored("default")
+    assert (2, newer.fencing_token) == kept("default")
 
 
 def test_a_stale_hold_is_a_lost_lock() -> None:
@@ -379,4 +380,4 @@ def test_the_fencing_token_of_a_force_release_shuts_out_the_late_holder_at_once(
             counter.save(hold=late.fencing_token)  # where nobody has told it that it is lost
     with Lock(name, wait=0) as successor:
         rows.fenced(successor).update(value=2)
-    assert (2, successor.fencing_token) == stored(database)
+    assert (2, successor.fencing_token) == kept(database)

@@ -16,8 +16,6 @@ from django.test import override_settings
 from redis_locks import Hold, Lock, LockBackendError, LockLost, inspection
 from redis_locks.inspection import LockInfo, WaiterInfo, queries
 from redis_locks.testing.server import EmbeddedServer
-from tests.django.command_calls import run
-from tests.support.world import keys_of
 
 
 @contextmanager
@@ -98,38 +96,6 @@ def test_rows_are_frozen(name: str) -> None:
     for row in (info, info.holders[0]):
         with pytest.raises(FrozenInstanceError):
             row.mode = "shared"
-
-
-def test_a_string_that_is_not_ours_is_an_error_that_names_it(
-    name: str, client: redis.Redis
-) -> None:
-    key = f"redis_locks{{0}}:holder:{name}"
-    client.set(key, "token not a claim", px=60_000)
-    with pytest.raises(LockBackendError, match=name):
-        inspection.lock(name)
-    client.delete(key)
-
-
-def test_what_an_earlier_version_wrote_is_listed_without_details_and_keeps_its_rights(
-    name: str, client: redis.Redis
-) -> None:
-    keys = keys_of(name)
-    who = '{"host":"h","pid":7,"unit":"thread MainThread","label":"l"}'
-    since = int(client.time()[0]) * 1000
-    terms = f"exclusive 60000 redis_locks:grants:0123456789abcdef {since + 90_000} 1 {who}"
-    with held(name) as hold:
-        client.set(keys.holder, f"old.1 {hold.fencing_token} {since} {terms}", px=60_000)
-    client.rpush(keys.queue, "old.2")
-    client.hset(keys.claims, "old.2", f"0 {since} {terms}")
-    info = existing(name)
-    (holder,), (waiter,) = info.holders, info.waiters
-    assert ("old.1", "exclusive", "", 0) == (holder.token, holder.mode, holder.host, holder.pid)
-    assert ("old.2", "exclusive", "") == (waiter.token, waiter.mode, waiter.label)
-    shown, _ = run("show", name)
-    assert "old.1" in shown
-    assert Lock(name).acquire(wait=0) is None
-    inspection.force_release(name)  # and the waiter, who is not there, is skipped
-    assert inspection.lock(name) is None
 
 
 def test_the_listing_shows_each_held_lock_by_name(name: str) -> None:
@@ -320,7 +286,7 @@ def test_a_server_without_its_scripts_gets_them_again(name: str, client: redis.R
 
 
 def test_a_foreign_key_is_an_error_and_stays_untouched(name: str, client: redis.Redis) -> None:
-    key = f"redis_locks{{0}}:queue:{name}"
+    key = f"redis_locks{{0}}:lock:{name}"
     client.set(key, "theirs")
     with pytest.raises(LockBackendError, match="another type"):
         inspection.lock(name)

@@ -15,6 +15,7 @@ from django.db.transaction import atomic
 from redis_locks import LockLost
 from tests.django.transactions import increment, lock, values
 from tests.elsewhere import is_free
+from tests.support import stored
 from tests.support.world import Observer, keys_of
 
 pytestmark = pytest.mark.usefixtures("nothing_stays_installed")
@@ -25,7 +26,7 @@ def test_a_hold_lost_meanwhile_is_reported_on_leaving_its_block(
 ) -> None:
     with pytest.raises(LockLost), atomic(using=database), lock(name, database) as hold:
         increment(database, name)
-        client.delete(keys_of(name).holder)
+        stored.drop_holder(client, keys_of(name).lock)
         with pytest.raises(LockLost):
             hold.extend(10)
     assert [] == values(database, name)
@@ -37,7 +38,7 @@ def test_a_lost_hold_is_not_taken_again_in_its_transaction(
     with atomic(using=database):
         with lock(name, database, commit_guard=False) as hold:
             pass
-        client.delete(keys_of(name).holder)
+        stored.drop_holder(client, keys_of(name).lock)
         with pytest.raises(LockLost):
             hold.extend(10)
         with pytest.raises(LockLost):
@@ -50,7 +51,7 @@ def test_a_failed_release_after_commit_is_logged_and_not_raised(
     with caplog.at_level(logging.WARNING, "redis_locks"), atomic(using=database):
         increment(database, name)
         with lock(name, database, commit_guard=False):
-            client.delete(keys_of(name).holder)
+            stored.drop_holder(client, keys_of(name).lock)
     assert [1] == values(database, name)
     assert "was lost" in caplog.text
 

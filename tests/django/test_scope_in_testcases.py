@@ -15,6 +15,7 @@ from redis_locks import Lock, LockLost
 from tests.django.transactions import increment, values, watched
 from tests.elsewhere import is_free
 from tests.ledger.models import NotedCounter
+from tests.support import stored
 from tests.support.world import keys_of
 
 
@@ -128,7 +129,7 @@ def test_the_commit_guard_works_in_a_test_case(name: str, client: redis.Redis) -
     with pytest.raises(LockLost), atomic():
         with Lock(name):
             increment("default", name)
-        client.delete(keys_of(name).holder)
+        stored.drop_holder(client, keys_of(name).lock)
     assert [] == values("default", name)
     with atomic():
         increment("default", name)

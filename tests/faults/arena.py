@@ -23,6 +23,7 @@ from tests.faults.ledger import Ledger, new_account
 from tests.faults.proxy import Proxy
 from tests.faults.sentinels import Watched
 from tests.forking import processes
+from tests.support import stored
 from tests.support.world import keys_of, until
 
 if TYPE_CHECKING:
@@ -259,9 +260,7 @@ class Arena:
         if hold is None:
             return 1
         hold.release()
-        keys = keys_of(name)
-        left: int = self.control.exists(keys.holder, keys.sharers, keys.queue, keys.claims)
-        return left
+        return len(stored.in_use(self.control, keys_of(name).lock))
 
     def _end_workers(self, within: float = 2.0) -> None:
         for worker in self.workers:

@@ -10,7 +10,7 @@ import pytest
 
 from redis_locks import Hold, Lock, LockBackendError
 from redis_locks.testing.server import EmbeddedServer
-from tests.support import timings
+from tests.support import stored, timings
 from tests.support.world import PATIENCE, Observer, World, held, keys_of, until_renewed
 
 
@@ -179,12 +179,12 @@ def test_a_paused_server_delays_and_nothing_else(
     assert set() == server_side.left_of(name)
 
 
-def test_a_fencing_key_that_is_lost_alone_does_not_make_tokens_fall(
+def test_a_fencing_token_that_is_lost_alone_does_not_make_tokens_fall(
     world: World, name: str, private_server: EmbeddedServer, server_side: Observer
 ) -> None:
     lock = Lock(name, using=private_server.url)
     first = held(world, lock)
-    server_side.client.delete(keys_of(name).fence)
+    stored.set_fence(server_side.client, keys_of(name).lock, 0)
     world.release(first)
     second = held(world, lock)
     world.release(second)

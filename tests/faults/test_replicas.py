@@ -15,7 +15,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.faults.pair import Pair
 from tests.faults.processes import Crew
 from tests.faults.proxy import Proxy
-from tests.support import leases, timings
+from tests.support import leases, stored, timings
 from tests.support.connections import count_packets
 from tests.support.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
 
@@ -48,8 +48,7 @@ def test_a_replica_knows_of_a_hold_when_it_is_given(
     for number in range(10):
         lock = lock_on(pair, f"{name}:{number}", **options)
         hold = held(world, lock)
-        keys = keys_of(hold.name)
-        assert pair.on_replica.client.exists(keys.holder, keys.sharers)
+        assert stored.in_use(pair.on_replica.client, keys_of(hold.name).lock)
         world.release(hold)
 
 
@@ -107,7 +106,7 @@ def test_a_hold_lasts_no_longer_than_replicas_know(
             world.extend(hold, 60)
         believed = leases.ends_at(hold)
         # On the primary it lasts for a minute, and whoever was promoted now would not know.
-        assert on_primary.client.pttl(keys_of(name).holder) > 30_000
+        assert stored.lease_left_ms(on_primary.client, keys_of(name).lock) > 30_000
         until(lambda: hold.is_lost)
         assert believed >= leases.ends_at(hold)
         beside.check()  # its renewal did not wait for replicas
@@ -277,7 +276,7 @@ def test_the_setting_holds_for_locks_of_all_kinds(pair: Pair, name: str, partiti
     names = [f"{name}:{number}" for number in range(4)]
     with override_settings(REDIS_LOCKS=configured), pair.primary.client() as client:
         with Semaphore(name, 2), Lock(*names) as hold:
-            patterns = (f"*:sharers:{name}", *(f"*:holder:{each}" for each in names))
+            patterns = (f"*:sharers:{name}", *(f"*:lock:{each}" for each in names))
             assert all(pair.on_replica.client.keys(pattern) for pattern in patterns)
             hold.extend(2)
         with pair.replica_stopped():
@@ -286,7 +285,8 @@ def test_the_setting_holds_for_locks_of_all_kinds(pair: Pair, name: str, partiti
                     lock.acquire()
             with Lock(name, replicas=0):
                 pass
-        assert [] == client.keys(f"*:holder:{name}*") + client.keys(f"*:sharers:{name}*")
+        locks = client.keys(f"*:lock:{name}*")
+        assert [] == [lock for lock in locks if stored.in_use(client, lock)]
 
 
 @pytest.mark.parametrize(

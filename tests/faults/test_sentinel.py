@@ -12,7 +12,7 @@ from redis_locks import Hold, Lock, LockBackendError, LockLost
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.sentinels import SERVICE, Watched
 from tests.ports import free_ports
-from tests.support import leases
+from tests.support import leases, stored
 from tests.support.connections import resolve, sentinels_say
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
@@ -72,7 +72,7 @@ def test_a_killed_primary_has_a_successor_for_holders_waiters_and_newcomers(
                 until(lambda name=hold.name: Observer(replica).holder(name))  # type: ignore[misc]
             for hold in kept:
                 Observer(replica).until_waiters(hold.name, 1)
-            replica.delete(*(keys_of(hold.name).holder for hold in lost))
+            stored.drop_holder(replica, *(keys_of(hold.name).lock for hold in lost))
         killed = watched.kill()
         newcomers = [world.start(world.acquire, lock("new", world)) for world in both]
         watched.until_replaced(killed)

@@ -22,6 +22,7 @@ from redis_locks.values.keys import LockKeys, grant_channel, lock_keys, partitio
 from tests.faults.proxy import Proxy
 from tests.machines.machine import BRIEFLY, NAMES, NO, Machine
 from tests.machines.specification import Party
+from tests.support import stored
 from tests.support.world import PATIENCE, Tasks, World, until
 
 BRIEF = 0.005
@@ -157,7 +158,7 @@ class LibraryMachine(Machine):
         """Note what the server knows a hold by."""
         party.token = self.holds[party].token
         for part in self.holds[party].parts:
-            real = part._lease.request.names
+            real = part.lease.request.names
             party.tokens |= {name: part.token for name in party.names if self.name(name) in real}
 
     def queue_up(self, party: Party) -> None:
@@ -186,9 +187,10 @@ class LibraryMachine(Machine):
 
     def listens(self, party: Party) -> bool:
         for keys in map(self.keys_of, party.names):
-            claim = self.client.hget(keys.claims, party.token)
-            stands = claim and self.client.lpos(keys.queue, party.token) is not None
-            if not stands or not self.hears(claim.split()[4].decode()):
+            if party.token.encode() not in stored.line(self.client, keys.lock):
+                return False
+            claim = stored.claim_of_waiter(self.client, keys.lock, party.token)
+            if not self.hears(claim.split()[4].decode()):
                 return False
         return True
 
@@ -210,9 +212,10 @@ class LibraryMachine(Machine):
         for part in [each for each in self.attempts if each.whole is party]:
             self.look(part)
         (name, *_) = party.names
-        claim = self.client.hget(self.keys_of(name).claims, party.token)
-        if claim is None:  # another one's look has had it granted, or sent away
-            return
+        lock = self.keys_of(name).lock
+        if party.token.encode() not in stored.line(self.client, lock):
+            return  # another one's look has had it granted, or sent away
+        claim = stored.claim_of_waiter(self.client, lock, party.token)
         channel = grant_channel(self.prefix, claim.split()[4].decode())
         assert self.client.publish(channel, f"{party.token} 0 0")
 
@@ -253,12 +256,12 @@ class LibraryMachine(Machine):
     def lease_over(self, held: Party) -> None:
         for keys in map(self.keys_of, held.names):
             if held.mode == "exclusive":
-                self.client.delete(keys.holder)
+                stored.drop_holder(self.client, keys.lock)
             else:
                 tokens = {held.known_as(name): 1 for name in held.names}
                 self.client.zadd(keys.sharers, tokens, xx=True)
         for part in self.holds[held].parts:
-            part._lease.deadline = time.monotonic()
+            part.lease.deadline = time.monotonic()
 
     def comes_back(self, old: Party) -> None:
         hold = self.holds[old]
@@ -304,6 +307,6 @@ class LibraryMachine(Machine):
             attempt.dead = True
         KnownAttempt.made.clear()
         for part in (part for hold in self.holds.values() for part in hold.parts):
-            part._lease.ended = True
-            part._tenure.renewer.discard(part._lease)
+            part.lease.lose("the machine is done")
+            part.lease.renewer.discard(part.lease)
         super().clear()

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from redis_locks import scripts
 from redis_locks.values.keys import partition_of, set_keys
 from tests.machines.specification import Model, Party
+from tests.support import stored
 
 NAMES = ("x", "y", "z")
 
@@ -276,7 +277,9 @@ class Machine(RuleBasedStateMachine):
         try:
             self.everybody_leaves()
             kinds = {key.rpartition(b"}")[2].split(b":")[1] for key in self.all_keys()}
-            assert kinds <= {b"fence", b"done"}
+            assert kinds <= {b"lock", b"index", b"done"}
+            locks = [key for key in self.all_keys() if b"}:lock:" in key]
+            assert all(stored.is_idle(self.client, lock) for lock in locks)
         finally:
             self.clear()
 

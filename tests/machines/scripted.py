@@ -12,6 +12,7 @@ from redis_locks import scripts
 from tests.machines.machine import BRIEFLY, NO, Machine
 from tests.machines.specification import Party
 from tests.scripts.bench import FOR_EVER, WHO, Bench
+from tests.support import stored
 
 LEASE = 60_000
 
@@ -118,11 +119,11 @@ class ScriptMachine(Machine):
     def lease_over(self, held: Party) -> None:
         tag = self.bench.index_key.decode().removesuffix("index")
         for name in held.names:
-            holder, sharers = f"{tag}holder:{name}", f"{tag}sharers:{name}"
+            lock, sharers = f"{tag}lock:{name}", f"{tag}sharers:{name}"
             if held.mode == "exclusive":
-                self.client.delete(holder)
+                stored.drop_holder(self.client, lock.encode())
                 continue
-            keys = (self.bench.index_key, holder)
+            keys = (self.bench.index_key, lock)
             last_moment = (
                 _ENDS_NOW % (sharers, self.moment, held.token) + scripts.INSPECT.text.decode()
             )

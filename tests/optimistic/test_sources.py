@@ -61,8 +61,8 @@ def test_the_lock_of_a_client_lives_at_the_connection_of_the_settings(
     with private_server.client() as there:
         body = Adding(name, 1, lambda attempt: there.incr(name) if attempt < 2 else None)
         side.run(body, name, using=there, escalate_to=name, escalate_after=1)
-        assert not there.exists(f"redis_locks{{0}}:fence:{name}")
-    assert client.exists(f"redis_locks{{0}}:fence:{name}")
+        assert not there.exists(f"redis_locks{{0}}:lock:{name}")
+    assert client.exists(f"redis_locks{{0}}:lock:{name}")
 
 
 def test_replies_are_decoded_as_the_named_client_decodes_them(

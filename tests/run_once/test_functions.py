@@ -9,6 +9,7 @@ import pytest
 
 from redis_locks import Attempt, LockNotAvailable, LockNotHeld, LockTimeout, run_once
 from tests.run_once.world import Records, Workers, begun
+from tests.support import stored
 from tests.support.timings import MOST_PASSED
 from tests.support.world import PATIENCE
 
@@ -79,7 +80,7 @@ def test_the_function_can_ask_for_its_attempt(
     once = workers.function(run_once(name), outer)
     nested, own_name, fence = workers.call(once)
     assert ((f"{name}:inner", 1), name) == (nested, own_name)
-    assert fence + MOST_PASSED == int(records.client.get(records.keys(name).fence))
+    assert fence + MOST_PASSED == stored.fence(records.client, records.keys(name).lock)
     with pytest.raises(LockNotHeld, match="no function decorated with run_once"):
         Attempt.current()
 

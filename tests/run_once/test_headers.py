@@ -26,21 +26,20 @@ def used(code: str, array: str) -> set[int]:
     return {int(number) for number in re.findall(rf"\b{array}\[(\d+)\]", code)}
 
 
-def test_every_script_has_a_lua_file_and_both_preludes_before_it() -> None:
+def test_every_script_has_a_lua_file_and_includes_the_job_and_its_lock() -> None:
     lua = {each.name for each in files(scripts).iterdir() if each.name.endswith(".lua")}
-    assert {"_prelude.lua", *(f"{name}.lua" for name in ALL)} == lua
-    shared = files("redis_locks.scripts")
-    before = [shared / f"{part}.lua" for part in ("_prelude", "_modes", "_queue")]
-    preludes = [each.read_bytes() for each in (*before, files(scripts) / "_prelude.lua")]
+    assert {"_job.lua", *(f"{name}.lua" for name in ALL)} == lua
     for script in scripts.ALL:
-        assert script.text.startswith(b"\n".join(preludes))
+        assert b"local function settle(" in script.text
+        assert b"local function finish(" in script.text
+        assert b"--include" not in script.text
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_header_is_the_contract_of_the_script(name: str) -> None:
     header, code = split(name)
     assert re.match(r"-- [A-Z].*\.", header)
-    assert "-- KEYS: index holder\n" in header
+    assert "-- KEYS: index lock\n" in header
     assert re.search(r"^-- ARGV: token$", header, re.MULTILINE)
     assert re.search(r"^-- Reply: \S", header, re.MULTILINE)
     documented = {int(number) for number in re.findall(r"^--   (\d+) \S", header, re.MULTILINE)}
@@ -48,14 +47,14 @@ def test_the_header_is_the_contract_of_the_script(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_only_the_prelude_binds_the_record_and_time_is_the_server_s(name: str) -> None:
+def test_only_the_first_parts_bind_the_record_and_time_is_the_server_s(name: str) -> None:
     _, code = split(name)
     assert "KEYS" not in code
     assert "os.time" not in code
 
 
-def test_only_the_prelude_spells_the_record() -> None:
-    header, code = split("_prelude")
+def test_only_the_job_s_part_spells_the_record() -> None:
+    header, code = split("_job")
     assert "P{n}:run:NAME " in header
     assert 1 == code.count('tag .. "run:"')
     for name in ALL:

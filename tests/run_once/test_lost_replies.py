@@ -7,7 +7,7 @@ import pytest
 from redis_locks import run_once
 from tests.faults.proxy import Proxy
 from tests.run_once.world import Records, Workers, begun, died
-from tests.support import leases
+from tests.support import leases, stored
 from tests.support.timings import MOST_PASSED
 from tests.support.world import PATIENCE
 
@@ -22,7 +22,9 @@ def test_a_beginning_whose_reply_was_lost_is_one_attempt(
     attempt = begun(workers, run_once(name, using=proxy.url))
     assert losses == proxy.lost
     assert 1 == attempt.number
-    assert attempt.fencing_token + MOST_PASSED == int(records.client.get(records.keys(name).fence))
+    assert attempt.fencing_token + MOST_PASSED == stored.fence(
+        records.client, records.keys(name).lock
+    )
     workers.done(attempt)
     assert "1" == records.of(name)["attempt"]
 

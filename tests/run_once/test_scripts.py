@@ -218,13 +218,13 @@ def test_a_dead_attempt_does_not_pass_the_error_of_the_one_before_on(bench: RunB
     assert ["exhausted", "3", ""] == bench.begin("d")
 
 
-@pytest.mark.parametrize("key", ["record", "holder", "fence", "index"])
+@pytest.mark.parametrize("key", ["record", "lock", "index"])
 def test_a_foreign_key_stops_the_beginning_while_nobody_holds(bench: RunBench, key: str) -> None:
     foreign = bench.put_foreign(key)
     with pytest.raises(ResponseError, match="WRONGTYPE"):
         bench.begin("a")
     assert bench.is_untouched(foreign)
-    if key != "holder":
-        assert not bench.client.exists(bench.keys.holder)
+    if key != "lock":
+        assert bench.holder() is None
     if key != "record":
         assert {} == bench.known()

@@ -9,7 +9,7 @@ from typing import Any
 import redis
 
 from redis_locks import Attempt, RunStatus, run_once
-from tests.support import leases
+from tests.support import leases, stored
 from tests.support.keys import LockKeys, index_key, lock_keys
 from tests.support.world import Tasks, Threads, until
 
@@ -97,15 +97,14 @@ class Records:
 
     def let_die(self, name: str) -> None:
         """End the lease of whoever holds the lock of the job, as if its process had died."""
-        assert self.client.pexpireat(self.keys(name).holder, 1)
+        stored.end_lease(self.client, self.keys(name).lock)
 
     def until_waiters(self, name: str, count: int) -> None:
-        until(lambda: self.client.llen(self.keys(name).queue) == count)
+        until(lambda: len(stored.line(self.client, self.keys(name).lock)) == count)
 
     def left(self, name: str) -> set[str]:
         """What is in Redis of the job's lock, its fencing counter aside."""
-        keys = self.keys(name)
-        left = {f for f in ("holder", "queue", "claims") if self.client.exists(getattr(keys, f))}
+        left = stored.in_use(self.client, self.keys(name).lock)
         if self.client.zscore(index_key("redis_locks", 0), name) is not None:
             left.add("index")
         return left

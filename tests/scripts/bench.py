@@ -11,6 +11,7 @@ import redis
 from redis_locks import scripts
 from redis_locks.scripts import Script
 from redis_locks.values.keys import grant_channel, index_key, lock_keys, set_keys
+from tests.support import stored
 
 WHO = "web-1\t4711\tthread MainThread\tmanage.py runserver"
 FOR_EVER = -1
@@ -120,7 +121,8 @@ class Bench:
         return self.inspect()[3][2].decode()
 
     def lease_left(self) -> int:
-        return self.client.pttl(self.keys.holder)
+        at_ms, _, _, held, _ = self.inspect()
+        return int(held[1]) - int(at_ms) if held else -2
 
     def queued(self) -> list[str]:
         line = self.inspect()[4]
@@ -132,7 +134,31 @@ class Bench:
 
     def end_lease(self) -> None:
         """Let the holder's lease end now."""
-        assert self.client.pexpireat(self.keys.holder, 1)
+        stored.end_lease(self.client, self.keys.lock)
+
+    def drop_holder(self, name: str = "") -> None:
+        """Take the exclusive hold away, as if it had never been."""
+        stored.drop_holder(self.client, self.lock_key(name))
+
+    def drop_line(self, name: str = "") -> None:
+        """Take all waiters' places away."""
+        stored.drop_line(self.client, self.lock_key(name))
+
+    def last_fence(self, name: str = "") -> int:
+        """Return the last fencing token given out or reserved."""
+        return stored.fence(self.client, self.lock_key(name))
+
+    def set_fence(self, token: int, name: str = "") -> None:
+        stored.set_fence(self.client, self.lock_key(name), token)
+
+    def is_idle(self, *names: str) -> bool:
+        """Whether of these locks, and no others, only the fencing tokens are left."""
+        locks = {self.lock_key(name) for name in names or ("",)}
+        others = self.all_keys() - locks - {self.index_key}
+        return not others and all(stored.is_idle(self.client, lock) for lock in locks)
+
+    def lock_key(self, name: str = "") -> bytes:
+        return lock_keys(self.prefix, 0, name or self.name).lock
 
     def put_foreign(self, key: str) -> bytes:
         """Put a key of a type that no lock uses in the way."""

@@ -1,4 +1,4 @@
-"""What comes of a call of a script by its short way, and without it."""
+"""What comes of a call of a script that takes its early way out, and of one that may not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from redis_locks import scripts
-from redis_locks.scripts import Script, load
+from redis_locks.scripts import Script
 from tests.scripts.bench import FOR_EVER, WHO, Bench
 
 NEAR = 2_000
@@ -19,35 +19,24 @@ NEAR = 2_000
 
 class Text(Script):
     def __init__(self, script: Script, text: bytes) -> None:
-        super().__init__(script.name, script.parts)
+        super().__init__(script.name)
         self.text = text
 
 
-def short_of(script: Script) -> Script:
-    """The first parts of a script alone; its reply is "missed" if they leave the work to the rest."""
-    whole = load(script.name, "_modes", "_queue").text
-    first = script.text.removesuffix(whole)
-    assert first != script.text
-    return Text(script, first + b"\nreturn 'missed'")
-
-
 WAYS = {
-    b'if ARGV[3] == "exclusive" and not value then': b"if false then",
-    b'if not heir and ARGV[3] == "exclusive"': b"if false",
-    b"local ended, start = true,": b"local ended, start = false,",
+    b'if first and mode == "exclusive" then': b"if false then",
+    b"if alone and nobody_waits() then": b"if false then",
+    b"  if nobody_waits() then": b"  if false then",
 }
-"""Where a short way begins, and how it is barred."""
+"""Where an early way out begins, and how it is barred."""
 
 
 def long_of(script: Script) -> Script:
-    """A script that never takes its short way."""
+    """A script that never takes its early way out."""
     text = script.text
-    barred = {way for way in WAYS if way in text}
-    for way in barred:
-        assert 1 == text.count(way)
-        text = text.replace(way, WAYS[way])
-    assert (2 if script is scripts.ACQUIRE else 1) == len(barred)
-    return Text(script, text)
+    (way,) = (way for way in WAYS if way in text)
+    assert 1 == text.count(way)
+    return Text(script, text.replace(way, WAYS[way]))
 
 
 class Side(Bench):
@@ -65,7 +54,7 @@ class Side(Bench):
             reply = self.run(self._ways(script), "a", *at_home, names=self.names)
         except ResponseError as error:
             return self.plain(str(error).encode())
-        return reply.decode() if reply == b"missed" else self.plain(reply)
+        return self.plain(reply)
 
     def plain(self, value: bytes) -> str:
         """Return a value without what differs from one lock and one moment to the next."""
@@ -124,14 +113,6 @@ def side(client: redis.Redis, name: str) -> Iterator[Make]:
     yield make
     for each in made:
         each.close()
-
-
-def is_short(side: Make, case: Case) -> bool:
-    """Whether the first parts of the script do what there is to do."""
-    before, script, argv = case
-    short = side(short_of)
-    before(short)
-    return "missed" != short.ask(script, *argv)
 
 
 def check_that_both_end_alike(side: Make, case: Case) -> None:

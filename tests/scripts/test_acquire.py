@@ -8,6 +8,7 @@ from redis.exceptions import ResponseError
 from redis_locks import scripts
 from redis_locks.conf.validation import MOST_PASSED
 from tests.scripts.bench import FOR_EVER, WHO, Bench
+from tests.support import stored
 
 
 def test_a_free_lock_is_granted_with_its_lease_and_claim(bench: Bench) -> None:
@@ -17,10 +18,10 @@ def test_a_free_lock_is_granted_with_its_lease_and_claim(bench: Bench) -> None:
     assert 4000 < bench.lease_left() <= 5000
 
 
-def test_a_free_lock_leaves_neither_queue_nor_claims(bench: Bench) -> None:
+def test_a_free_lock_is_one_key_and_a_name_in_the_index(bench: Bench) -> None:
     bench.acquire("a", wait=FOR_EVER)
-    keys = bench.keys
-    assert {keys.holder, keys.fence, bench.index_key} == bench.all_keys()
+    assert {bench.keys.lock, bench.index_key} == bench.all_keys()
+    assert [] == bench.queued()
 
 
 def test_a_refusal_tells_who_holds_and_until_when(bench: Bench) -> None:
@@ -62,7 +63,7 @@ def test_a_waiter_does_not_wait_for_ever_because_the_clock_stepped_back(bench: B
     bench.acquire("a")
     now = int(bench.acquire("b", wait=5000)[1])
     later = f"0 {now + 60_000} exclusive 60000 nobody 5000 1 {WHO}"
-    bench.client.hset(bench.keys.claims, "b", later)
+    stored.set_claim_of_waiter(bench.client, bench.keys.lock, "b", later)
     bench.acquire("b", wait=5000)
     assert later.replace(" 5000 ", " 1 ").encode() == bench.inspect()[4][1]
 
@@ -102,10 +103,9 @@ def test_a_repeated_acquire_of_a_waiter_listens_where_it_listens_now(bench: Benc
 def test_a_repeated_acquire_renews_a_place_that_is_about_to_expire(bench: Bench) -> None:
     bench.acquire("a")
     bench.queue_up("b")
-    for key in (bench.keys.queue, bench.keys.claims):
-        bench.client.pexpire(key, 1000)
+    stored.expire_soon(bench.client, bench.keys.lock, 1000)
     bench.queue_up("b")
-    assert all(bench.client.pttl(key) > 6000 for key in (bench.keys.queue, bench.keys.claims))
+    assert bench.client.pttl(bench.keys.lock) > 6000
 
 
 def test_a_lease_that_ended_frees_the_lock(bench: Bench) -> None:
@@ -145,15 +145,19 @@ def test_a_newcomer_gets_the_lock_when_only_the_dead_stand_in_line(bench: Bench,
     bench.end_lease()
     assert "1" == bench.acquire("c", wait=wait)[0]
     assert ("c", []) == (bench.holder(), bench.queued())
-    assert not bench.client.exists(bench.keys.claims)
 
 
-def test_a_waiter_without_a_claim_is_skipped(bench: Bench) -> None:
+def test_a_place_that_somebody_deleted_is_skipped(bench: Bench) -> None:
     bench.acquire("a")
-    bench.queue_up("b")
-    bench.client.delete(bench.keys.claims)
+    heard = bench.listen("c")
+    bench.queue_up("b", "c")
+    stored.drop_place(bench.client, bench.keys.lock, "b")
     bench.end_lease()
-    assert "1" == bench.acquire("c")[0]
+    assert "0" == bench.acquire("d")[0]
+    assert bench.heard(heard)
+    assert "c" == bench.holder()
+    bench.release("c")
+    assert "1" == bench.acquire("d")[0]
 
 
 def test_fencing_tokens_grow_with_each_hold(bench: Bench) -> None:
@@ -172,7 +176,7 @@ def test_fencing_tokens_are_the_servers_time_in_microseconds(bench: Bench) -> No
 
 def test_fencing_tokens_grow_from_a_number_of_the_future(bench: Bench) -> None:
     future = int(time.time() * 1_000_000) + 10**15
-    bench.client.set(bench.keys.fence, future, px=60_000)
+    bench.set_fence(future)
     assert future + 1 == int(bench.acquire("a")[1])
     bench.release("a")
     assert future + 2 + MOST_PASSED == int(bench.acquire("b")[1])
@@ -182,13 +186,13 @@ def test_each_exclusive_grant_reserves_the_fencing_tokens_of_holds_that_pass_on(
     bench: Bench,
 ) -> None:
     fence = int(bench.acquire("a")[1])
-    assert fence + MOST_PASSED == int(bench.client.get(bench.keys.fence))
+    assert fence + MOST_PASSED == bench.last_fence()
     assert f"FENCE_RESERVED = {MOST_PASSED}\n".encode() in scripts.ACQUIRE.text
 
 
 def test_the_fencing_token_is_remembered_for_an_hour(bench: Bench) -> None:
     bench.acquire("a", lease=10)
-    assert 3_590_000 < bench.client.pttl(bench.keys.fence) <= 3_600_000
+    assert bench.client.pttl(bench.keys.lock) > 3_590_000
 
 
 def test_the_index_names_the_lock_until_the_lease_ends(bench: Bench) -> None:
@@ -201,11 +205,11 @@ def test_the_index_forgets_locks_whose_holders_died(bench: Bench) -> None:
     bench.client.zadd(bench.index_key, {"long ago": 1})
     bench.client.pexpire(bench.index_key, 30_000)
     bench.acquire("a", lease=60_000)
-    assert [bench.name.encode()] == bench.client.zrange(bench.index_key, 0, -1)
+    assert [b"", bench.name.encode()] == bench.client.zrange(bench.index_key, 0, -1)
 
 
 @pytest.mark.parametrize("wait", [0, FOR_EVER])
-@pytest.mark.parametrize("key", ["holder", "queue", "fence", "index"])
+@pytest.mark.parametrize("key", ["lock", "index"])
 def test_a_foreign_key_in_the_way_of_a_free_lock_is_an_error(
     bench: Bench, key: str, wait: int
 ) -> None:
@@ -213,29 +217,7 @@ def test_a_foreign_key_in_the_way_of_a_free_lock_is_an_error(
     with pytest.raises(ResponseError, match="WRONGTYPE"):
         bench.acquire("a", wait=wait)
     assert bench.is_untouched(foreign)
-    assert key == "holder" or not bench.client.exists(bench.keys.holder)
-
-
-@pytest.mark.parametrize("key", ["holder", "fence"])
-def test_a_foreign_string_is_an_error_and_stays(bench: Bench, key: str) -> None:
-    """Redis cannot tell it from ours by its type, so the script looks at what it says."""
-    there = getattr(bench.keys, key)
-    bench.client.set(there, "somebody's value", px=60_000)
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        bench.acquire("a")
-    assert b"somebody's value" == bench.client.get(there)
-    assert key == "holder" or not bench.client.exists(bench.keys.holder)
-    bench.client.delete(there)
-
-
-@pytest.mark.parametrize("key", ["queue", "claims"])
-def test_a_foreign_key_in_the_way_of_the_queue_is_an_error(bench: Bench, key: str) -> None:
-    bench.acquire("a")
-    foreign = bench.put_foreign(key)
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        bench.acquire("b", wait=FOR_EVER)
-    assert bench.is_untouched(foreign)
-    assert "a" == bench.client.get(bench.keys.holder).decode().split(" ")[0]
+    assert key == "lock" or not bench.client.exists(bench.keys.lock)
 
 
 def _pass_a_millisecond(bench: Bench) -> None:

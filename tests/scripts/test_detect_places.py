@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from redis_locks import scripts
-from redis_locks.values.keys import lock_keys
 from tests.scripts.bench import WHO, Bench
 from tests.scripts.test_detect import X, Y, detect
 
@@ -160,7 +159,7 @@ def test_a_claim_that_somebody_deleted_ends_the_place_and_nothing_else(bench: Be
     bench.acquire("B.1", names=Y)
     stand(bench, "A.2", (*X, "z"))
     heard = {token: stand(bench, token, *WANTED[token]) for token in ("B.2", "C.2")}
-    bench.client.delete(lock_keys(bench.prefix, 0, "z").claims)
+    bench.drop_line("z")
     assert "0" == look(bench, "C.2")
     assert "0" == look(bench, "B.2")
     message = bench.heard(heard["B.2"])

@@ -47,13 +47,6 @@ def test_no_more_waiters_are_shown_than_asked_for(
     assert (3, shown) == (waiting, [token.decode() for token in line[::2]])
 
 
-def test_a_waiter_without_a_claim_is_shown_without_one(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("b")
-    bench.client.delete(bench.keys.claims)
-    assert [b"b", b""] == bench.inspect()[4]
-
-
 def test_inspecting_changes_nothing(bench: Bench) -> None:
     bench.acquire("a")
     bench.queue_up("b")
@@ -87,7 +80,7 @@ def test_the_index_lists_no_more_names_than_asked_for(bench: Bench, most: int, c
 
 @pytest.mark.parametrize(
     ("key", "script"),
-    [("holder", scripts.INSPECT), ("queue", scripts.INSPECT), ("index", scripts.INDEX)],
+    [("lock", scripts.INSPECT), ("index", scripts.INDEX)],
 )
 def test_a_foreign_key_is_an_error_and_stays_untouched(
     bench: Bench, key: str, script: scripts.Script

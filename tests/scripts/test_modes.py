@@ -110,7 +110,7 @@ def test_nothing_but_the_fencing_token_stays(bench: Bench, mode: str) -> None:
     for token in "ab":
         assert bench.release(token)
     assert not bench.release("a")
-    assert {bench.keys.fence} == bench.all_keys()
+    assert bench.is_idle()
 
 
 def test_extend_lengthens_one_sharers_lease_only(bench: Bench) -> None:
@@ -190,7 +190,7 @@ def test_an_upgrade_of_the_only_sharer_is_granted_at_once(bench: Bench) -> None:
     assert first[:2] == bench.acquire("A", mode="upgrade:a")[:2]
     assert ["A"] == bench.holders()
     assert bench.release("A")
-    assert {bench.keys.fence} == bench.all_keys()
+    assert bench.is_idle()
 
 
 def test_an_upgrade_that_is_given_up_leaves_the_shared_hold(bench: Bench) -> None:
@@ -235,7 +235,7 @@ def test_an_upgrade_of_a_set_of_which_a_part_was_taken_away_has_lost_it(bench: B
     names = (bench.name, f"{bench.name}:2")
     bench.acquire("a", mode="shared", names=names)
     assert "1" == bench.acquire("A", mode="upgrade:a", names=names)[0]
-    bench.client.delete(bench.keys.holder)
+    bench.drop_holder()
     assert ["2"] == bench.acquire("A", mode="upgrade:a", wait=FOR_EVER, names=names)
     assert granted(bench, "b", "exclusive", names=names)
 
@@ -258,17 +258,17 @@ def test_a_downgrade_lets_shared_waiters_in(bench: Bench) -> None:
     assert ["1"] == bench.words(scripts.DOWNGRADE, "a")
     assert bench.heard(heard)
     assert {"a", "b"} == set(bench.holders())
-    assert fence in str(bench.client.hget(bench.keys.claims, "a"))
+    assert fence in str(bench.client.hget(bench.keys.lock, "a"))
     assert ["1"] == bench.words(scripts.DOWNGRADE, "a")
     assert ["0"] == bench.words(scripts.DOWNGRADE, "nobody")
 
 
 def test_a_waiter_whose_place_expired_joins_again_at_the_end(bench: Bench) -> None:
-    bench.acquire("a", mode="shared")  # its claim keeps the claims alive
+    bench.acquire("a", mode="shared")
     for token in "wv":
         bench.listen(token)
     bench.queue_up("w")
-    bench.client.delete(bench.keys.queue)
+    bench.drop_line()
     bench.queue_up("v")
     bench.queue_up("w")
     assert ["v", "w"] == bench.queued()
@@ -291,4 +291,4 @@ def test_claims_of_sharers_that_died_together_are_forgotten(bench: Bench) -> Non
     bench.acquire("w", wait=FOR_EVER)
     bench.release("w")
     bench.acquire("b", mode="permit:2")
-    assert {b"b", b"capacity", b"permit"} == set(bench.client.hkeys(bench.keys.claims))
+    assert b"1" == bench.client.hget(bench.keys.lock, "permit")

@@ -70,8 +70,7 @@ def test_three_modes_that_go_together_hold_and_leave_in_any_order(bench: Bench) 
     assert not lock(bench, "e", A, "no_key")
     for token in "bcd":
         assert bench.release(token, names=A)
-    fences = {lock_keys(bench.prefix, 0, name).fence for name in A}
-    assert fences == bench.all_keys()
+    assert bench.is_idle(*A)
 
 
 def test_a_sharer_that_died_does_not_count(bench: Bench) -> None:
@@ -81,15 +80,6 @@ def test_a_sharer_that_died_does_not_count(bench: Bench) -> None:
         bench.client.zadd(lock_keys(bench.prefix, 0, name).sharers, {"a": 1})
     assert lock(bench, "c", A, "no_key")
     assert {"b", "c"} == set(bench.holders("M:a"))
-
-
-def test_claims_that_somebody_deleted_let_nobody_in(bench: Bench) -> None:
-    lock(bench, "a", A, "shared")
-    bench.client.delete(lock_keys(bench.prefix, 0, "M:a").claims)
-    assert not lock(bench, "b", A, "shared")
-    assert bench.release("a", names=A)
-    assert lock(bench, "b", A, "shared")
-    assert lock(bench, "c", A, "shared")
 
 
 def test_who_waits_for_a_row_keeps_nobody_from_another(bench: Bench) -> None:
@@ -151,7 +141,7 @@ def test_a_row_whose_turn_comes_while_the_model_is_taken_waits_for_the_model(
 def test_a_place_at_the_model_that_expired_is_found_again(bench: Bench) -> None:
     bench.acquire("m", names=["M"])
     heard = queue_up(bench, "w", A)
-    bench.client.delete(lock_keys(bench.prefix, 0, "M").queue)
+    bench.drop_line("M")
     bench.queue_up("w", mode=asked("exclusive"), names=A)
     assert ["w"] == queue_of(bench, "M")
     bench.release("m", names=["M"])
@@ -161,7 +151,7 @@ def test_a_place_at_the_model_that_expired_is_found_again(bench: Bench) -> None:
 def test_a_place_at_the_model_that_expired_is_not_waited_for(bench: Bench) -> None:
     bench.acquire("m", names=["M"])
     queue_up(bench, "w", A)
-    bench.client.delete(lock_keys(bench.prefix, 0, "M").queue)
+    bench.drop_line("M")
     bench.release("m", names=["M"])
     assert "1" == bench.acquire("w", mode=asked("exclusive"), names=A, wait=FOR_EVER)[0]
 
@@ -179,7 +169,7 @@ def test_a_row_waiter_that_gives_up_leaves_nothing(bench: Bench) -> None:
     queue_up(bench, "w", A)
     bench.abandon("w", mode=asked("exclusive"), names=A)
     bench.release("m", names=["M"])
-    assert {lock_keys(bench.prefix, 0, "M").fence} == bench.all_keys()
+    assert bench.is_idle("M", "M:a")
 
 
 def test_a_refusal_names_the_lock_and_the_holder_in_the_way(bench: Bench) -> None:

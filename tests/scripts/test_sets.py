@@ -6,8 +6,8 @@ import pytest
 from redis.exceptions import ResponseError
 
 from redis_locks import scripts
-from redis_locks.values.keys import lock_keys
 from tests.scripts.bench import FOR_EVER, Bench
+from tests.support import stored
 
 AB = ("x:a", "x:b")
 BC = ("x:b", "x:c")
@@ -18,13 +18,11 @@ def test_a_set_is_acquired_and_released_as_one(bench: Bench) -> None:
     assert ["t"] == bench.holders("x:a") == bench.holders("x:b")
     assert {b"x:a", b"x:b"} == set(bench.index())
     assert bench.release("t", names=AB)
-    fences = {lock_keys(bench.prefix, 0, name).fence for name in AB}
-    assert fences == bench.all_keys()
+    assert bench.is_idle(*AB)
 
 
 def test_its_fencing_token_is_above_those_of_all_its_locks(bench: Bench) -> None:
-    ahead = lock_keys(bench.prefix, 0, "x:b").fence
-    bench.client.set(ahead, 9_000_000_000_000_000, ex=3600)
+    bench.set_fence(9_000_000_000_000_000, "x:b")
     assert "9000000000000001" == bench.acquire("t", names=AB)[1]
     bench.release("t", names=AB)
     assert int(bench.acquire("u", names=["x:a"])[1]) > 9_000_000_000_000_001
@@ -55,7 +53,7 @@ def test_what_is_left_of_a_set_is_granted_when_its_holder_asks_anew(bench: Bench
     bench.acquire("t", names=AB)
     heard = bench.listen("w")
     bench.queue_up("w", names=["x:b"])
-    bench.client.delete(lock_keys(bench.prefix, 0, "x:a").holder)
+    bench.drop_holder("x:a")
     bench.acquire("thief", names=["x:a"])
     assert "0" == bench.acquire("t", names=AB)[0]
     assert bench.heard(heard)
@@ -126,13 +124,13 @@ def test_a_repeated_acquire_of_a_set_changes_nothing(bench: Bench) -> None:
     assert first[:2] == bench.acquire("t", names=AB)[:2]
     bench.queue_up("u", names=AB)
     bench.queue_up("u", names=AB)
-    assert 1 == bench.client.llen(lock_keys(bench.prefix, 0, "x:a").queue)
+    assert [b"u"] == stored.line(bench.client, bench.lock_key("x:a"))
     assert 2 == bench.client.llen(f"{bench.prefix}{{0}}:set:u")
 
 
 def test_a_set_that_lost_one_of_its_locks_is_not_extended(bench: Bench) -> None:
     bench.acquire("t", names=AB)
-    bench.client.delete(lock_keys(bench.prefix, 0, "x:b").holder)
+    bench.drop_holder("x:b")
     assert not bench.release("t", names=AB)
 
 
@@ -144,14 +142,14 @@ def test_a_set_of_1000_locks_works(bench: Bench) -> None:
     assert bench.release("t", names=names)
     assert bench.heard(heard)
     assert bench.release("u", names=names)
-    assert 1000 == len(bench.all_keys())  # the fencing tokens
+    assert bench.is_idle(*names)
 
 
 def test_a_waiting_set_whose_place_in_one_queue_expired_joins_all_again(bench: Bench) -> None:
     heard = bench.listen("t")
     bench.acquire("s", names=AB)
     bench.queue_up("t", names=AB)
-    bench.client.delete(lock_keys(bench.prefix, 0, "x:b").queue)
+    bench.drop_line("x:b")
     bench.queue_up("t", names=AB)
     bench.release("s", names=AB)
     assert bench.heard(heard)
@@ -160,7 +158,7 @@ def test_a_waiting_set_whose_place_in_one_queue_expired_joins_all_again(bench: B
 
 def test_a_set_that_lost_one_of_its_locks_is_not_told_that_it_holds(bench: Bench) -> None:
     bench.acquire("t", names=AB)
-    bench.client.delete(lock_keys(bench.prefix, 0, "x:b").holder)
+    bench.drop_holder("x:b")
     assert "1" == bench.acquire("o", names=["x:b"])[0]
     assert "0" == bench.acquire("t", names=AB)[0]
     assert [] == bench.holders("x:a")
@@ -169,11 +167,11 @@ def test_a_set_that_lost_one_of_its_locks_is_not_told_that_it_holds(bench: Bench
 
 def test_a_foreign_key_in_the_way_of_a_set_leaves_nothing_without_an_end(bench: Bench) -> None:
     bench.acquire("s", names=AB)
-    foreign = lock_keys(bench.prefix, 0, "x:b").queue
-    bench.client.sadd(foreign, "theirs")
+    bench.client.delete(bench.index_key)
+    bench.client.sadd(bench.index_key, "theirs")
     with pytest.raises(ResponseError, match="WRONGTYPE"):
         bench.acquire("t", names=AB, wait=FOR_EVER)
-    bench.client.delete(foreign)
+    bench.client.delete(bench.index_key)
     assert [] == bench.keys_without_expiry()
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+import redis
 from django.test import override_settings
 
 from redis_locks import Lock, LockBackendError
 from tests.optimistic.sides import Adding, Side
-from tests.servers.tls import Certificates, TlsServer, with_own_tls, with_terminator
+from tests.servers.tls import HOST, Certificates, TlsServer, with_own_tls, with_terminator
+from tests.support import stored
 from tests.support.world import Observer, Tasks, World, held, keys_of, until
 
 DJANGO = "django.core.cache.backends.redis.RedisCache"
@@ -37,12 +40,24 @@ def server_side(tls: TlsServer) -> Iterator[Observer]:
         yield Observer(admin)
 
 
-@pytest.fixture(params=["url", DJANGO, PACKAGE])
+made: list[Callable[[], redis.Redis]] = []
+"""How the client is made that `client_with_tls` returns."""
+
+
+def client_with_tls() -> redis.Redis:
+    return made[-1]()
+
+
+@pytest.fixture(params=["url", "client", DJANGO, PACKAGE])
 def configured(request: pytest.FixtureRequest, tls: TlsServer) -> Iterator[None]:
     """Locks and, with an alias, the cache beside them, are reached over TLS."""
     options = tls.certificates.options()
     if request.param == "url":
         settings = {"REDIS_LOCKS": {"CONNECTION": tls.url()}}
+    elif request.param == "client":
+        # It has all options of TLS that redis-py knows, most as they are.
+        made.append(partial(redis.Redis, HOST, tls.port, ssl=True, **options))  # type: ignore[arg-type]
+        settings = {"REDIS_LOCKS": {"CONNECTION": f"{__name__}.client_with_tls"}}
     else:
         if request.param == PACKAGE:
             options = {"CONNECTION_POOL_KWARGS": options}  # type: ignore[dict-item]
@@ -65,8 +80,8 @@ def test_a_lock_is_waited_for_and_handed_off(
 
 def test_a_lease_is_renewed(world: World, tls: TlsServer, server_side: Observer, name: str) -> None:
     hold = held(world, Lock(name, lease=0.9, using=tls.url()))
-    ends = server_side.client.pexpiretime(keys_of(name).holder)
-    until(lambda: server_side.client.pexpiretime(keys_of(name).holder) > ends)
+    ends = stored.lease_ends_ms(server_side.client, keys_of(name).lock)
+    until(lambda: stored.lease_ends_ms(server_side.client, keys_of(name).lock) > ends)
     world.release(hold)
 
 

@@ -11,6 +11,7 @@ import redis
 from redis_locks import Lock, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.servers.serving import GUNICORN, PATIENCE, UVICORN, Serving
+from tests.support import stored
 from tests.support.world import Observer, keys_of, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -82,8 +83,8 @@ def test_a_hold_of_the_process_that_forks_stays_its_own(
         assert {"True"} == {answer.result(PATIENCE) for answer in site.send("/lost", 8)}
         # It is renewed still, by the process that has it.
         for _ in range(3):
-            ends = client.pexpiretime(keys.holder)
-            until(lambda ends=ends: client.pexpiretime(keys.holder) > ends)
+            ends = stored.lease_ends_ms(client, keys.lock)
+            until(lambda ends=ends: stored.lease_ends_ms(client, keys.lock) > ends)
         info = inspection.lock(f"{name}:kept")
         assert info is not None
         assert site.process.pid == info.holders[0].pid

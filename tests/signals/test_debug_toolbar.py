@@ -20,6 +20,7 @@ from redis_locks.integrations import debug_toolbar as panel
 from redis_locks.signals import LOCK_SIGNALS
 from redis_locks.testing import override_locks
 from tests.elsewhere import held as held_elsewhere
+from tests.support import stored
 from tests.support.world import PATIENCE, Observer, keys_of, until
 
 View = Callable[[HttpRequest], Any]
@@ -205,7 +206,7 @@ def test_a_lost_hold_is_shown_as_lost_though_a_renewal_told_of_it(
         hold = Lock(name, lease=0.3).acquire()
         assert hold
         holds.append(hold)
-        server_side.client.delete(keys_of(name).holder)
+        stored.drop_holder(server_side.client, keys_of(name).lock)
         told: list[object] = []
         receive = lambda event, **_: told.append(event)  # noqa: E731 - kept to be disconnected
         LOCK_SIGNALS["lost"].connect(receive)

@@ -9,6 +9,7 @@ import pytest
 
 from redis_locks import Lock, LockLost, inspection
 from tests.signals.conftest import IMPATIENT, Heard, deadlocked
+from tests.support import stored
 from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
 
 
@@ -39,7 +40,7 @@ def test_a_lost_hold_is_an_error_told_once(
     world: World, name: str, lines: Any, server_side: Observer
 ) -> None:
     hold = held(world, Lock(name, lease=0.6, renew=True))
-    server_side.client.delete(keys_of(name).holder)
+    stored.drop_holder(server_side.client, keys_of(name).lock)
     until(lambda: "ERROR" in dict(lines()))
     with pytest.raises(LockLost):
         world.release(hold)

@@ -16,6 +16,7 @@ from redis_locks.integrations.prometheus import PrometheusMetrics
 from redis_locks.statistics.collector import collector
 from tests.contract.test_transit import adopt
 from tests.signals.conftest import Connect, Heard
+from tests.support import stored
 from tests.support.world import Observer, Tasks, World, held, keys_of, until
 
 
@@ -50,7 +51,7 @@ def test_lost_where_it_goes_on_it_is_told_there(
     world: World, name: str, heard: Heard, server_side: Observer
 ) -> None:
     adopted = adopt(world, world.do(held(world, Lock(name)), "detach"))
-    server_side.client.delete(keys_of(name).holder)
+    stored.drop_holder(server_side.client, keys_of(name).lock)
     with pytest.raises(LockLost):
         world.release(adopted)
     assert ["acquired", "detached", "adopted", "lost"] == heard.kinds

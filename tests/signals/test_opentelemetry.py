@@ -19,6 +19,7 @@ from redis_locks.integrations.opentelemetry import OpenTelemetry
 from redis_locks.integrations.telemetry import BUCKETS
 from redis_locks.testing import override_locks
 from tests.signals.conftest import IMPATIENT, deadlocked
+from tests.support import stored
 from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
 
 
@@ -136,7 +137,7 @@ def test_spans_are_children_of_the_span_that_acquired(
         assert hold
         with tracer.start_as_current_span("inside"), redis_lock(f"{name}:2"):
             pass
-    server_side.client.delete(keys_of(name).holder)
+    stored.drop_holder(server_side.client, keys_of(name).lock)
     until(lambda: 2 == len(exported.spans("lock hold")))
     with pytest.raises(LockLost):
         hold.release()

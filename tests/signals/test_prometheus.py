@@ -17,6 +17,7 @@ from redis_locks.integrations.prometheus import PrometheusMetrics
 from redis_locks.signals import LOCK_SIGNALS
 from redis_locks.testing import override_locks
 from tests.signals.conftest import IMPATIENT, deadlocked
+from tests.support import stored
 from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
 
 
@@ -103,7 +104,7 @@ def test_a_lost_hold_counts_under_the_label_of_its_acquire(
     """Though the renewal tells of it, in a thread or task of its own."""
     hold = held(world, Lock(name, lease=0.3))
     (lock,) = metrics.values("lock")
-    server_side.client.delete(keys_of(name).holder)
+    stored.drop_holder(server_side.client, keys_of(name).lock)
     until(lambda: metrics.get("hold_seconds_count", outcome="lost"))
     with suppress(LockLost):
         world.release(hold)

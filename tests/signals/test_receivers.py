@@ -14,6 +14,7 @@ from redis_locks import Lock, LockLost, redis_lock
 from redis_locks.signals import LockEvent
 from tests.signals.conftest import Connect, Heard
 from tests.support import events as events_made
+from tests.support import stored
 from tests.support.world import (
     PATIENCE,
     Observer,
@@ -125,7 +126,7 @@ def test_a_receiver_that_takes_its_time_costs_no_other_hold_its_lease(
 
     connect("lost", receive)
     lost, kept = (held_now(Lock(f"{name}:{i}", lease=0.6)) for i in range(2))
-    server_side.client.delete(keys_of(f"{name}:0").holder)
+    stored.drop_holder(server_side.client, keys_of(f"{name}:0").lock)
     assert slow.wait(PATIENCE)
     until_renewed(kept)
     done.set()

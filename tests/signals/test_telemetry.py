@@ -30,7 +30,7 @@ from redis_locks.protocol import lock_events
 from redis_locks.testing import override_locks
 
 print([name for name in {OURS!r} if name in sys.modules], "prometheus_client" in sys.modules)
-print(lock_events.listens("acquired"))
+print(lock_events.observer.listens("acquired"))
 with override_settings(REDIS_LOCKS={{"TELEMETRY": ("prometheus", "opentelemetry")}}):
     telemetry.start()
     telemetry.start()

@@ -9,6 +9,7 @@ import pytest
 
 from redis_locks import Lock, LockLost
 from tests.signals.conftest import Heard
+from tests.support import stored
 from tests.support.world import Observer, World, held, keys_of, until
 
 
@@ -16,7 +17,7 @@ def test_a_revoked_hold_is_told_as_lost_once_by_renewal(
     world: World, name: str, heard: Heard, server_side: Observer
 ) -> None:
     hold = held(world, Lock(name, lease=0.6, renew=True))
-    server_side.client.delete(keys_of(name).holder)
+    stored.drop_holder(server_side.client, keys_of(name).lock)
     until(lambda: "lost" in heard.kinds)
     with pytest.raises(LockLost):
         world.release(hold)
@@ -49,7 +50,7 @@ def test_a_loss_found_at_the_release_is_told_once(
     world: World, name: str, heard: Heard, server_side: Observer
 ) -> None:
     hold = held(world, Lock(name))
-    server_side.client.delete(keys_of(name).holder)
+    stored.drop_holder(server_side.client, keys_of(name).lock)
     with pytest.raises(LockLost):
         world.release(hold)
     assert ["acquired", "lost"] == heard.kinds
@@ -60,7 +61,7 @@ def test_a_commit_of_a_lost_hold_is_told_as_lost(
     world: World, name: str, heard: Heard, server_side: Observer
 ) -> None:
     hold = held(world, Lock(name))
-    server_side.client.delete(keys_of(name).holder)
+    stored.drop_holder(server_side.client, keys_of(name).lock)
     with pytest.raises(LockLost):
         world.do(hold, "commit", server_side.client.pipeline().get(name))
     with suppress(LockLost):

@@ -26,7 +26,7 @@ def split(name: str) -> tuple[str, str]:
 
 def test_every_script_has_a_lua_file() -> None:
     lua = {each.name for each in files(scripts).iterdir() if each.name.endswith(".lua")}
-    assert {"_prelude.lua", *(f"{name}.lua" for name in ALL)} == lua
+    assert {"_stats.lua", *(f"{name}.lua" for name in ALL)} == lua
 
 
 @pytest.mark.parametrize("name", ALL)

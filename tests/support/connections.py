@@ -10,9 +10,9 @@ import pytest
 from redis_locks.connections import resolution
 from redis_locks.connections.backends import backend_for
 from redis_locks.connections.resolution import resolve
-from redis_locks.drivers.async_link import AsyncLink
+from redis_locks.drivers.asynchronous import AsyncLink
 from redis_locks.drivers.base import CutShort, LinkBroken, Unreachable, run_blocking
-from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.drivers.blocking import BlockingLink
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.sentinel import Sentinels
 from redis_locks.drivers.sentinel_url import client_of_url
@@ -37,7 +37,7 @@ __all__ = [
 
 def server_of(hold: Any) -> str:
     """The address of the server that granted `hold`."""
-    description: str = hold._backend.description
+    description: str = hold.backend.description
     return description
 
 

@@ -21,7 +21,7 @@ def record_events_made(monkeypatch: pytest.MonkeyPatch, made: Callable[..., Any]
 
 def nobody_observes(monkeypatch: pytest.MonkeyPatch) -> None:
     """No integration is told of locks."""
-    monkeypatch.setattr(lock_events, "observer", None)
+    monkeypatch.setattr(lock_events, "observer", lock_events.Nobody())
 
 
 def nobody_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from redis_locks import Hold, Lock
 from redis_locks.drivers.base import run_blocking
 from redis_locks.locks import commit_guard, partitions
 from redis_locks.protocol import local_handover
+from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.local_handover import Line
-from redis_locks.protocol.ownership import Tenure
 from tests.support.world import PATIENCE, Observer, World, held, until
 
 
@@ -67,7 +67,7 @@ def passed_on(world: World, lock: Lock) -> Hold:
 
 def write_down(hold: Any, server_side: Observer) -> None:
     """Have the server do what the holder of a passed lease would ask for, without its reply."""
-    _write_down(hold._lease, server_side)
+    _write_down(hold.lease, server_side)
 
 
 def _write_down(lease: Any, server_side: Observer) -> None:
@@ -93,12 +93,12 @@ def verify(hold: Hold) -> None:
 
 def state(hold: Any) -> bool:
     """Tell the server of a hold that was passed on."""
-    return run_blocking(partitions.level(hold._backend.driver, [hold], extend=False))
+    return run_blocking(partitions.level(hold.backend.driver, [hold], extend=False))
 
 
 def is_stated_late(hold: Any) -> bool:
     """Whether the server is still to be told of this hold."""
-    return hold._lease.own is not None
+    return hold.lease.own is not None
 
 
 def interrupt_once(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
@@ -118,11 +118,11 @@ def interrupt_once(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
 def interrupt_once_stated(monkeypatch: pytest.MonkeyPatch, server_side: Observer) -> None:
     """Interrupt a waiter that got a passed hold after the server learned of it."""
 
-    def interrupted(tenure: Tenure, *_: Any) -> None:
-        _write_down(tenure.lease, server_side)
+    def interrupted(lease: Lease, *_: Any) -> None:
+        _write_down(lease, server_side)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Tenure, "begin", interrupted)
+    monkeypatch.setattr(Lease, "begin", interrupted)
 
 
 def come_too_late(monkeypatch: pytest.MonkeyPatch, lost: Callable[[], None]) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from redis_locks.protocol.renewal.extending import note
+from redis_locks.protocol.lease import State
+from redis_locks.protocol.renewal import note
 from tests.support.waiting import until
 
 
 def ends_at(hold: Any) -> float:
     """When the lease of `hold` ends, as the holder believes, by the monotonic clock."""
-    deadline: float = hold._lease.deadline
+    deadline: float = hold.lease.deadline
     return deadline
 
 
@@ -26,69 +27,69 @@ def until_renewed(hold: Any, *, by: float = 0.0) -> None:
 
 def tell_lost(hold: Any) -> None:
     """Run what the product runs when it learns that `hold` is lost."""
-    hold._lease.on_lost()
+    hold.lease.on_lost()
 
 
 def mark_lost(hold: Any) -> None:
     """The holder knows that `hold` is lost; nobody told its code yet."""
-    hold._lease.lost = True
+    hold.lease.lose("a test says so")
 
 
 def abandon(hold: Any) -> None:
     """Neither renew nor report `hold` from now on, as if its process were dead."""
-    hold._lease.ended = True
+    hold.lease.state = State.ENDED
 
 
 def run_out(hold: Any) -> None:
     """Abandon `hold`; the holder believes that its lease is over."""
     abandon(hold)
-    hold._lease.deadline = time.monotonic()
+    hold.lease.deadline = time.monotonic()
 
 
 def is_marked_lost(hold: Any) -> bool:
-    return bool(hold._lease.lost)
+    return bool(hold.lease.state is State.LOST)
 
 
 def shorten(hold: Any, seconds: float) -> None:
     """The holder believes that its lease ends so many seconds earlier."""
-    hold._lease.deadline -= seconds
+    hold.lease.deadline -= seconds
 
 
 def stop_renewal(hold: Any) -> bool:
     """Nobody renews `hold` from now on; return whether anybody did."""
-    return bool(hold._tenure.renewer._registry.discard(hold._lease))
+    return bool(hold.lease.renewer._registry.discard(hold.lease))
 
 
 def hear_of_its_end(hold: Any) -> None:
     """A renewal learns from the server that `hold` has ended."""
-    note(hold._lease, f"{hold.token} 0".encode(), time.monotonic())
+    note(hold.lease, f"{hold.token} 0".encode(), time.monotonic())
 
 
 def is_over(hold: Any) -> bool:
     """Whether the holder finds its lease over; it notes the loss then."""
-    return bool(hold._lease.is_over())
+    return bool(hold.lease.is_over())
 
 
 def is_renewed(hold: Any) -> bool:
     """Whether somebody renews `hold`."""
-    return bool(hold._tenure.renewer)
+    return bool(hold.lease.renewer)
 
 
 def renewed_beside(hold: Any) -> int:
     """How many leases the renewer of `hold` renews in this process."""
-    return len(hold._tenure.renewer._registry)
+    return len(hold.lease.renewer._registry)
 
 
 def replace_renewal(
     monkeypatch: pytest.MonkeyPatch, hold: Any, verb: str, replacement: Callable[..., Any]
 ) -> None:
     """Have `replacement` do what the renewer of `hold` does at its `verb`."""
-    monkeypatch.setattr(hold._tenure.renewer, verb, replacement)
+    monkeypatch.setattr(hold.lease.renewer, verb, replacement)
 
 
 def forget_release(hold: Any) -> None:
     """The holder has released `hold` and does not know it."""
-    hold._released = False
+    hold.released = False
 
 
 def interrupt_the_hold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,4 +98,4 @@ def interrupt_the_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_args: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("redis_locks.locks.lock.Tenure", interrupted)
+    monkeypatch.setattr("redis_locks.locks.lock.Lease", interrupted)

@@ -8,11 +8,10 @@ from unittest.mock import patch
 import pytest
 
 from redis_locks.conf.validation import MOST_PASSED
-from redis_locks.protocol import acquire, leases, local_handover, replication
+from redis_locks.protocol import acquire, lease, local_handover, renewal, replication
 from redis_locks.protocol.acquire import LOOK_AGAIN
-from redis_locks.protocol.leases import YOUNG
-from redis_locks.protocol.renewal import threads
-from redis_locks.protocol.renewal.registry import Registry
+from redis_locks.protocol.lease import YOUNG
+from redis_locks.protocol.renewal import Registry
 
 __all__ = ["LOOK_AGAIN", "MOST_PASSED", "YOUNG"]
 
@@ -24,7 +23,7 @@ def waiters_ask_again_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> 
 
 def holders_listen_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """A holder listens for a force-release once its hold is so many seconds old."""
-    monkeypatch.setattr(threads, "YOUNG", seconds)
+    monkeypatch.setattr(renewal, "YOUNG", seconds)
 
 
 def lines_last(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
@@ -34,7 +33,7 @@ def lines_last(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 def leases_are_young_for(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """A passed hold is stated to the server once it is so many seconds old."""
-    monkeypatch.setattr(leases, "YOUNG", seconds)
+    monkeypatch.setattr(lease, "YOUNG", seconds)
 
 
 def renewal_ends_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

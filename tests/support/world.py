@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -13,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import redis
 
 from redis_locks import Hold, Lock
+from tests.support import stored
 from tests.support.keys import keys_of
 from tests.support.leases import until_renewed
 from tests.support.waiting import PATIENCE, until
@@ -173,20 +173,20 @@ class Observer:
         self.client = client
 
     def waiters(self, name: str) -> int:
-        return self.client.llen(keys_of(name).queue)
+        return len(stored.line(self.client, keys_of(name).lock))
 
     def until_waiters(self, name: str, count: int) -> None:
         until(lambda: self.waiters(name) == count)
 
     def holder(self, name: str) -> str | None:
         """The token that holds the lock."""
-        found = self.client.get(keys_of(name).holder)
-        return found.split()[0].decode() if found else None
+        found = stored.living_holder(self.client, keys_of(name).lock)
+        return found[0].decode() if found else None
 
     def fencing_token(self, name: str) -> int | None:
         """The fencing token of who holds the lock alone."""
-        found = self.client.get(keys_of(name).holder)
-        return int(found.split()[1]) if found else None
+        found = stored.living_holder(self.client, keys_of(name).lock)
+        return int(found[2]) if found else None
 
     def noted(self, name: str) -> list[bytes]:
         """What those who wait for long have noted of locks with `name` in their names."""
@@ -198,7 +198,9 @@ class Observer:
         left = set()
         for key in self.client.scan_iter(match="redis_locks{*", count=1000):
             kind, _, of = key.decode(errors="replace").partition("}:")[2].partition(":")
-            if (of == name and kind != "fence") or self._mentions(kind, key, name):
+            if of == name and kind == "lock":
+                left |= stored.in_use(self.client, key)
+            elif of == name or self._mentions(kind, key, name):
                 left.add(kind)
         return left
 
@@ -208,9 +210,7 @@ class Observer:
             return self.client.zscore(key, name) is not None
         if kind == "set":
             return name.encode() in self.client.lrange(key, 0, -1)
-        return kind == "waits" and any(
-            name in json.loads(wait)["names"] for wait in self.client.hvals(key)
-        )
+        return False  # what those who wait noted goes by itself within 10 s
 
     def commands(self) -> int:
         """How many commands clients have sent, the scripts' own and this observer's left out."""

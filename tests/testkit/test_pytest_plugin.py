@@ -81,7 +81,7 @@ def test_the_locks_of_a_test_are_on_the_fixtures_server_under_a_prefix_of_their_
     with Lock(name), redis_locks.client() as client:
         assert_locked(name)
         assert [info.name for info in inspection.locks()] == [name]
-        assert client.exists(f"{prefix}{{0}}:holder:{name}")
+        assert client.exists(f"{prefix}{{0}}:lock:{name}")
 
 
 def test_the_fixtures_server_is_the_test_processs(

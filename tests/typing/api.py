@@ -118,6 +118,7 @@ def blocks() -> None:
         assert_type(hold, Hold)
     with Lock("report") as hold:
         assert_type(hold, Hold)
+        hold.commit([("HINCRBY", "account:1", "money", -5), ["SET", b"key", 1.5]])
 
 
 def scopes() -> None:
@@ -132,6 +133,7 @@ async def async_blocks() -> None:
     async with redis_lock("report") as hold:
         assert_type(hold, Hold)
         await hold.aextend(30)
+        await hold.acommit([("DECR", "stock:7:left")])
     async with Lock("report").hold() as hold:
         assert_type(hold, Hold)
 

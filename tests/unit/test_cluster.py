@@ -6,12 +6,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
+import redis
+import redis.asyncio
 from django.test import override_settings
 
 from redis_locks import key_beside, scripts
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.errors import NotNow, Redirected, reply_error
+from redis_locks.drivers.refusals import NotNow, Redirected, reply_error
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.slots import SlotMap, slot_of
 from redis_locks.locks.reads import packed_reads, require_slot
@@ -96,6 +98,14 @@ def test_the_url_names_some_nodes(url: str, seeds: list[Any], encrypted: bool) -
         assert 2 == node.reply_timeout
 
 
+def test_nodes_are_reached_over_tls_by_threads_and_tasks_whatever_the_client() -> None:
+    client = redis.asyncio.RedisCluster(host="h", ssl=True, ssl_check_hostname=False)
+    node = ClusterEndpoint.from_client(client).node(A)
+    assert (redis.SSLConnection, redis.asyncio.SSLConnection) == tuple(
+        type(each) for each in (node.blocking_connection(), node.async_connection())
+    )
+
+
 @pytest.mark.parametrize(
     "url", ["redis+cluster://", "redis+cluster://h:1/3", "redis+cluster://h:1?db=3", "redis+cluster://h:x"]
 )  # fmt: skip
@@ -108,7 +118,7 @@ def test_channel_and_keys_of_a_partition_are_in_one_slot() -> None:
     index = index_key("p", 3)
     channel = partition_channel(index, "abc")
     assert "p{3}:grants:abc" == channel
-    assert slot_of(index) == slot_of(channel.encode()) == slot_of(lock_keys("p", 3, "{x}").queue)
+    assert slot_of(index) == slot_of(channel.encode()) == slot_of(lock_keys("p", 3, "{x}").sharers)
 
 
 @pytest.mark.parametrize(

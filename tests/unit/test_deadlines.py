@@ -12,10 +12,10 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from redis_locks import Lock, lock_deadline, lock_timeout
-from redis_locks.conf.settings import get_settings
+from redis_locks.conf.settings import UNSET, get_settings
 from redis_locks.locks import timeouts
-from redis_locks.locks.lock import UNSET
 from redis_locks.locks.timeouts import bounded
+from redis_locks.protocol.store import Refused
 from redis_locks.run_once import run_once
 
 
@@ -43,13 +43,23 @@ def test_of_nested_blocks_the_smallest_bound_counts(
     assert None is bounded(None)
 
 
-def test_it_bounds_the_waits_of_locks_whether_given_or_from_the_settings() -> None:
+def test_it_bounds_the_waits_of_locks_whether_given_or_from_the_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits: list[float | None] = []
+
+    async def asked(*given: Any, renew: bool) -> Refused:
+        waits.append(given[-1])
+        return Refused(0, 0, "")
+
+    monkeypatch.setattr(Lock, "_acquire_group", asked)
     with lock_timeout(1.5):
-        assert 1.5 == Lock("a")._effective_wait(UNSET)
-        assert 1.5 == Lock("a", wait=None)._effective_wait(UNSET)
-        assert 1.5 == Lock("a", wait=0)._effective_wait(9)
-        assert 0 == Lock("a", wait=0)._effective_wait(UNSET)
-    assert get_settings().wait == Lock("a")._effective_wait(UNSET)
+        Lock("a").acquire()
+        Lock("a", wait=None).acquire()
+        Lock("a", wait=0).acquire(wait=9)
+        Lock("a", wait=0).acquire()
+    Lock("a").acquire()
+    assert [1.5, 1.5, 1.5, 0, get_settings().wait] == waits
 
 
 def test_an_error_ends_the_block_as_well() -> None:

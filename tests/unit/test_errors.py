@@ -17,7 +17,7 @@ from redis_locks import (
     LockTimeout,
     TooMuchContention,
 )
-from redis_locks.drivers.errors import Redirected
+from redis_locks.drivers.refusals import Redirected
 from redis_locks.exceptions import Wait
 
 ALL = [

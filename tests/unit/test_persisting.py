@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from redis_locks.drivers.base import CUT_SHORT, CutShort, LinkBroken, Unreachable, run_blocking
+from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import retry
 from redis_locks.protocol.retry import TRIES, persist
 
@@ -82,7 +83,7 @@ def test_links_that_break_are_replaced_until_the_end_with_bounded_pauses(
     assert ("the answer", True) == ask(driver, monkeypatch, until=110)
     assert 6 < driver.now - 100 < 30 * 0.25
     driver = FailingDriver(*[LinkBroken] * 1000)
-    with pytest.raises(LinkBroken, match="broken"):
+    with pytest.raises(LockBackendError, match="broken"):
         ask(driver, monkeypatch, until=102)
     assert 102 <= driver.now < 102.3
 
@@ -90,7 +91,7 @@ def test_links_that_break_are_replaced_until_the_end_with_bounded_pauses(
 def test_when_it_is_too_late_it_is_tried_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     for failure in (LinkBroken, Unreachable, CutShort):
         driver = FailingDriver(*[failure] * 10)
-        with pytest.raises(failure):
+        with pytest.raises(LockBackendError):
             ask(driver, monkeypatch, until=0)
         assert 2 == driver.asked
 
@@ -99,12 +100,12 @@ def test_a_server_that_refuses_connections_is_given_up_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver = FailingDriver(*[Unreachable] * 10)
-    with pytest.raises(Unreachable):
+    with pytest.raises(LockBackendError):
         ask(driver, monkeypatch)
     assert TRIES == driver.asked
     assert driver.now < 100.5
     driver = FailingDriver(*[Unreachable] * 10)
-    with pytest.raises(Unreachable):
+    with pytest.raises(LockBackendError):
         ask(driver, monkeypatch, unreachable_until=100)
     assert 1 == driver.asked
 
@@ -121,6 +122,6 @@ def test_whoever_cuts_connections_short_is_taken_for_a_server_for_some_seconds(
     driver = FailingDriver(*[CutShort] * 15)
     assert ("the answer", True) == ask(driver, monkeypatch, unreachable_until=100)
     driver = FailingDriver(*[CutShort] * 1000)
-    with pytest.raises(CutShort):
+    with pytest.raises(LockBackendError):
         ask(driver, monkeypatch)
     assert CUT_SHORT <= driver.now - 100 < CUT_SHORT + 0.3

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator
-from math import inf
 from time import monotonic
+from typing import Any
 
 import pytest
 
 from redis_locks.drivers.base import LinkBroken
-from redis_locks.protocol.leases import Lease
-from redis_locks.protocol.renewal.extending import note
-from redis_locks.protocol.renewal.registry import Registry
+from redis_locks.protocol.lease import Lease, State
+from redis_locks.protocol.renewal import Registry, note
 from redis_locks.protocol.store import Request
 from redis_locks.values.keys import set_keys
 
@@ -29,21 +29,33 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     made = Clock()
-    for module in ("protocol.renewal.registry", "protocol.renewal.extending", "protocol.leases"):
+    for module in ("protocol.renewal", "protocol.lease"):
         monkeypatch.setattr(f"redis_locks.{module}.monotonic", made)
     return made
+
+
+class NobodyRenews:
+    def add(self, lease: Lease) -> None: ...
+
+    def discard(self, lease: Lease) -> None: ...
+
+    def listening(self) -> Any: ...
+
+
+def add(registry: Registry, lease: Lease) -> None:
+    registry.leases[lease.token] = weakref.ref(lease)
 
 
 def lease_of(seconds: float, deadline: float, name: str = "x") -> Lease:
     keys = set_keys("p", 0, (name,))
     request = Request(keys, f"token-{name}", int(seconds * 1000), "exclusive", "", names=(name,))
-    return Lease(request, deadline, fencing_token=1)
+    return Lease(request, deadline, fencing_token=1, renewer=NobodyRenews())
 
 
 def test_a_lease_is_due_a_third_of_its_length_after_the_last_renewal(clock: Clock) -> None:
     registry = Registry([].append)
     lease = lease_of(9, clock.now + 9)
-    registry.add(lease)
+    add(registry, lease)
     due, pause = registry.take_due()
     assert ([], 3) == (due, pytest.approx(pause))
     clock.now += 3.1
@@ -55,7 +67,7 @@ def test_the_earliest_lease_sets_the_alarm_and_nothing_to_do_means_idle(clock: C
     assert ([], registry.IDLE) == registry.take_due()
     leases = [lease_of(seconds, clock.now + seconds, str(seconds)) for seconds in (9, 3, 6)]
     for lease in leases:
-        registry.add(lease)
+        add(registry, lease)
     assert 1 == pytest.approx(registry.take_due()[1])
 
 
@@ -63,14 +75,14 @@ def test_a_lease_that_ended_is_lost_for_good_and_forgotten(clock: Clock) -> None
     lost: list[Lease] = []
     registry = Registry(lost.append)
     lease = lease_of(3, clock.now + 3)
-    registry.add(lease)
+    add(registry, lease)
     clock.now += 3
     assert [] == registry.take_due()[0]
-    assert lease.lost
+    assert lease.state is State.LOST
     assert [lease] == lost
     assert 0 == len(registry)
     note(lease, f"{lease.token} 1 1000 9000".encode(), clock.now)
-    assert lease.lost
+    assert lease.state is State.LOST
 
 
 def test_what_goes_wrong_in_a_block_that_is_told_of_its_loss_is_nobody_elses_trouble(
@@ -79,8 +91,8 @@ def test_what_goes_wrong_in_a_block_that_is_told_of_its_loss_is_nobody_elses_tro
     lost: list[Lease] = []
     registry = Registry(lost.append)
     lease = lease_of(3, monotonic() + 3)
-    lease.on_lost = lambda: 1 / 0  # type: ignore[assignment, return-value]
-    registry.add(lease)
+    lease.watch_loss(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+    add(registry, lease)
     registry.revoke(lease.token)
     assert ([lease], 0) == (lost, len(registry))
     assert "ZeroDivisionError" in caplog.text
@@ -88,7 +100,7 @@ def test_what_goes_wrong_in_a_block_that_is_told_of_its_loss_is_nobody_elses_tro
 
 def test_a_lease_nobody_refers_to_is_forgotten(clock: Clock) -> None:
     registry = Registry([].append)
-    registry.add(lease_of(3, clock.now + 3))
+    add(registry, lease_of(3, clock.now + 3))
     gc.collect()
     assert [] == registry.take_due()[0]
     assert 0 == len(registry)
@@ -97,8 +109,8 @@ def test_a_lease_nobody_refers_to_is_forgotten(clock: Clock) -> None:
 def test_a_lease_whose_hold_was_released_is_forgotten(clock: Clock) -> None:
     registry = Registry([].append)
     lease = lease_of(3, clock.now + 3)
-    registry.add(lease)
-    lease.ended = True
+    add(registry, lease)
+    lease.leave(None)
     clock.now += 2
     assert [] == registry.take_due()[0]
     assert 0 == len(registry)
@@ -109,27 +121,29 @@ def test_a_failed_renewal_is_repeated_after_a_tenth_of_the_lease(clock: Clock) -
     clock.now += 4
     note(lease, LinkBroken("gone"), clock.now)
     assert 1 == pytest.approx(lease.due - clock.now)
-    assert not lease.lost
+    assert lease.state is not State.LOST
 
 
 def test_not_held_in_the_middle_of_an_upgrade_is_no_loss_and_not_asked_again_at_once(
     clock: Clock,
 ) -> None:
     lease = lease_of(10, clock.now + 1)
-    lease.upgrading = inf
+    lease.begin_upgrade()
     note(lease, f"{lease.token} 0".encode(), clock.now)
-    assert not lease.lost
+    assert lease.state is not State.LOST
     assert clock.now + 1 == lease.due
 
 
 def test_not_held_is_no_loss_if_it_was_asked_before_an_upgrade_ended(clock: Clock) -> None:
     """In vain, for example: the hold was shared again when the answer came."""
     lease = lease_of(10, clock.now + 1)
-    sent, lease.upgrading = clock.now, clock.now + 0.1
+    sent = clock.now
+    clock.now += 0.1
+    lease.end_upgrade()
     note(lease, f"{lease.token} 0".encode(), sent)
-    assert not lease.lost
+    assert lease.state is not State.LOST
     note(lease, f"{lease.token} 0".encode(), sent + 0.2)
-    assert lease.lost
+    assert lease.state is State.LOST
 
 
 def test_leases_run_on_the_monotonic_clock() -> None:

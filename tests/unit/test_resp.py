@@ -1,14 +1,22 @@
-"""The RESP3 parser, fed in any pieces."""
+"""What replies mean, whatever pieces they come in."""
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redis_locks.drivers.resp import ErrorReply, Parser, ProtocolError, Push
+from redis_locks.drivers.resp import (
+    UNFINISHED,
+    ErrorReply,
+    ProtocolError,
+    Push,
+    as_lists,
+    new_reader,
+)
 
 WIRE: dict[bytes, Any] = {
     b"$5\r\nhello\r\n": b"hello",
@@ -20,15 +28,16 @@ WIRE: dict[bytes, Any] = {
     b"_\r\n": None,
     b"+OK\r\n": b"OK",
     b":-42\r\n": -42,
-    b"(3492890328409238509324850943850943825024385\r\n": 3492890328409238509324850943850943825024385,
+    b"(3492890328409238509324850943850943825024385\r\n": b"3492890328409238509324850943850943825024385",
     b",1.5\r\n": 1.5,
     b"#t\r\n": True,
     b"#f\r\n": False,
-    b"=6\r\ntxt:ab\r\n": b"txt:ab",
+    b"=6\r\ntxt:ab\r\n": b"ab",
     b"*0\r\n": [],
     b"*2\r\n$1\r\na\r\n*1\r\n:1\r\n": [b"a", [1]],
     b"~1\r\n+x\r\n": [b"x"],
-    b"%1\r\n+k\r\n:1\r\n": [b"k", 1],
+    b"%1\r\n+k\r\n:1\r\n": {b"k": 1},
+    b"*2\r\n" * 7 + b"+x\r\n" * 8: [[[[[[[b"x"] * 2, b"x"], b"x"], b"x"], b"x"], b"x"], b"x"],
     b"$600\r\n%b\r\n" % (b"x" * 600): b"x" * 600,
     b"*2\r\n$1\r\na\r\n$0\r\n\r\n": [b"a", b""],
     b"*2\r\n$4\r\na\r\nb\r\n$1\r\nc\r\n": [b"a\r\nb", b"c"],
@@ -36,6 +45,17 @@ WIRE: dict[bytes, Any] = {
     b">3\r\n$7\r\nmessage\r\n$3\r\n\r\nc\r\n$1\r\nm\r\n": [b"message", b"\r\nc", b"m"],
     b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\n\r\nm\r\n": [b"message", b"c", b"\r\nm"],
 }
+
+
+class Parser:
+    """Takes bytes as a link does."""
+
+    def __init__(self) -> None:
+        self._reader = new_reader()
+
+    def feed(self, data: bytes) -> list[Any]:
+        self._reader.feed(data)
+        return list(iter(self._reader.gets, UNFINISHED))
 
 
 @pytest.mark.parametrize("wire", WIRE)
@@ -62,39 +82,26 @@ def test_a_message_behind_a_reply_is_told_when_it_is_whole() -> None:
     assert [[b"message", b"c", b"m\r\nab"]] == parser.feed(b"ab\r\n")
 
 
-class Quick(Parser):
-    """Takes only what is parsed in short."""
-
-    def _feed_any(self, data: bytes) -> list[Any]:
-        raise AssertionError(data)
-
-
-@pytest.mark.parametrize(
-    "wires",
-    [
-        [b"$5\r\nhello\r\n"],
-        [b"$0\r\n\r\n", b"$5\r\nhello\r\n"],
-        [b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n"],
-        [b"$5\r\nhello\r\n", b"$1\r\n$\r\n", b"_\r\n"],
-        [b"$5\r\nhello\r\n", b"$600\r\n%b\r\n" % (b"x" * 600), b"$0\r\n\r\n"],
-        # The grant that a waiter is told with what it wants to read.
-        [
-            b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n",
-            b"*2\r\n$1\r\na\r\n$0\r\n\r\n",
-            b"$5\r\nhello\r\n",
-            b"_\r\n",
-        ],
-    ],
-)
-def test_what_nearly_every_lock_hears_is_parsed_in_short(wires: list[bytes]) -> None:
-    assert Quick().feed(b"".join(wires)) == [WIRE[wire] for wire in wires]
+def test_a_large_reply_costs_no_more_for_coming_in_many_pieces() -> None:
+    parser, piece = Parser(), bytes(65536)
+    began = process_time()
+    assert [] == parser.feed(b"*2\r\n$%d\r\n" % (512 * len(piece)))
+    for _ in range(512):
+        assert [] == parser.feed(piece)
+    assert [[512 * piece, b"x"]] == parser.feed(b"\r\n+x\r\n")
+    assert process_time() - began < 1, "seconds for 32 MB"
 
 
-def test_the_end_of_the_bytes_is_no_reply() -> None:
-    parser = Parser()
-    parser.feed(b"$1\r\n")
-    with pytest.raises(ProtocolError, match="closed the connection"):
-        parser.feed(b"")
+def test_a_reply_may_be_nested_deeply() -> None:
+    (reply,) = Parser().feed(b"*1\r\n" * 500 + b"+x\r\n")
+    for _ in range(500):
+        (reply,) = reply
+    assert b"x" == reply
+
+
+def test_maps_are_lists_for_those_who_read() -> None:
+    (reply,) = Parser().feed(b"%1\r\n+k\r\n*1\r\n%1\r\n+a\r\n:1\r\n")
+    assert [b"k", [[b"a", 1]]] == as_lists(reply)
 
 
 def test_a_push_is_told_from_a_reply() -> None:
@@ -103,11 +110,8 @@ def test_a_push_is_told_from_a_reply() -> None:
     assert not isinstance(reply, Push)
 
 
-@pytest.mark.parametrize(
-    "wire", [b"-NOSCRIPT no such script\r\n", b"!23\r\nNOSCRIPT no such script\r\n"]
-)
-def test_an_error_is_told_from_text(wire: bytes) -> None:
-    (reply,) = Parser().feed(wire)
+def test_an_error_is_told_from_text() -> None:
+    (reply,) = Parser().feed(b"-NOSCRIPT no such script\r\n")
     assert isinstance(reply, ErrorReply)
     assert reply.text == "NOSCRIPT no such script"
 
@@ -117,11 +121,12 @@ def test_an_error_is_told_from_text(wire: bytes) -> None:
     [
         b"HTTP/1.1 400 Bad Request\r\n",
         b"\r\n",
+        b"!3\r\nERR\r\n",  # which no server sends
         b"$x\r\n",
         b":one\r\n",
-        b":%b\r\n" % (b"9" * 5000),  # more digits than Python reads
+        b":%b\r\n" % (b"9" * 5000),
     ],
 )
 def test_bytes_that_are_not_resp_are_refused(wire: bytes) -> None:
-    with pytest.raises(ProtocolError, match="not a RESP3 reply"):
+    with pytest.raises(ProtocolError):
         Parser().feed(wire)

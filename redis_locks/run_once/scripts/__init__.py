@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from redis_locks.scripts import load
+from redis_locks.scripts import Script
 
-_SHARED = ("_modes", "_queue")
-
-BEGIN = load("begin", *_SHARED, package=__name__)
-DONE = load("done", *_SHARED, package=__name__)
-FAIL = load("fail", *_SHARED, package=__name__)
-EXTEND = load("extend", *_SHARED, package=__name__)
-STATUS = load("status", *_SHARED, package=__name__)
+BEGIN = Script("begin", __name__)
+DONE = Script("done", __name__)
+FAIL = Script("fail", __name__)
+EXTEND = Script("extend", __name__)
+STATUS = Script("status", __name__)
 
 ALL = (BEGIN, DONE, FAIL, EXTEND, STATUS)

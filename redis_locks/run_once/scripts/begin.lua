@@ -2,7 +2,7 @@
 -- Safe to repeat: a token keeps its attempt. Never joins the queue; whom the queue has made
 -- the holder begins with the same token, or hands the lock on here if there is nothing to do.
 --
--- KEYS: index holder
+-- KEYS: index lock
 -- ARGV: token
 --   2 lease, ms
 --   3 who, for people
@@ -14,12 +14,14 @@
 --        "token done attempt outcome"           the result, or nothing
 --        "token exhausted attempt outcome"      how the last attempt ended
 
+--include _job
+
 local lease, who, listener, most, kept = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 
 local again = state == "running" and runner == token
 
 local function nothing_to_do(word)
-  if let_go(name) then
+  if let_go(name, token) then
     settle(all)
   end
   return token .. " " .. word .. " " .. text(attempt) .. " " .. outcome
@@ -33,7 +35,7 @@ if not held_until(name) then
   settle(all)
 end
 local holds = held_until(name) ~= nil
-if not holds and (redis.call("EXISTS", QUEUE .. name) == 1 or not room(name, "exclusive")) then
+if not holds and (state_of(name).waiting > 0 or not room(name, "exclusive")) then
   return token .. " locked " .. text(attempt) .. " " .. obstacle(all)
 end
 if state == "running" and not again then

@@ -1,10 +1,12 @@
 -- Make an attempt's lease last at least so long from now, and the record outlive it. Safe to repeat.
 --
--- KEYS: index holder
+-- KEYS: index lock
 -- ARGV: token
 --   2 lease, ms
 -- Reply: "token 1 now ends"  now and the end of the lease in ms
 --        "token 0"           the token does not hold the lock (any more)
+
+--include _job
 
 local lease = tonumber(ARGV[2])
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from redis_locks.scripts import load
+from redis_locks.scripts import Script
 
-ADD = load("add", package=__name__)
-NOTE = load("note", package=__name__)
-NOTES = load("notes", package=__name__)
-READ = load("read", package=__name__)
+ADD = Script("add", __name__)
+NOTE = Script("note", __name__)
+NOTES = Script("notes", __name__)
+READ = Script("read", __name__)
 
 ALL = (ADD, NOTE, NOTES, READ)

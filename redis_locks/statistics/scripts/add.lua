@@ -6,6 +6,8 @@
 --   2... in turn: a figure, "METRIC NAME", and by how much it grows
 -- Reply: 1
 
+--include _stats
+
 for seconds, kept in pairs(KEPT_MS) do
   local key = bucket(seconds, number_of(seconds))
   local full = redis.call("HLEN", key) >= MOST_FIGURES

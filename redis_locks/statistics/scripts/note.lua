@@ -5,6 +5,8 @@
 --   2... in turn: name, 1 if it happens frequently, how long ago in ms, and JSON that people read
 -- Reply: 1
 
+--include _stats
+
 for i = 2, #ARGV, 4 do
   local name, which = ARGV[i], ARGV[i + 1] + 1
   local key = LISTS[which] .. name

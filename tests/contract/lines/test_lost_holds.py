@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from redis_locks import Lock, LockLost, inspection
-from tests.support import handover, leases, timings
+from tests.support import handover, leases, stored, timings
 from tests.support.handover import one_behind
 from tests.support.world import PATIENCE, Observer, Threads, World, held, keys_of, let_go, until
 
@@ -14,7 +14,7 @@ def test_what_was_lost_does_not_pass_and_the_next_in_line_asks(
     world: World, name: str, server_side: Observer
 ) -> None:
     hold, waiter = one_behind(world, Lock(name, renew=False))
-    server_side.client.delete(keys_of(name).holder)
+    stored.drop_holder(server_side.client, keys_of(name).lock)
     leases.mark_lost(hold)
     with pytest.raises(LockLost):
         world.release(hold)
@@ -32,7 +32,7 @@ def test_a_hold_that_is_dropped_lets_the_next_in_line_ask(
         del hold
         until(lambda: let_go(world) or told)
     server_side.until_waiters(name, 1)
-    server_side.client.delete(keys_of(name).holder)  # as at the end of its lease
+    stored.drop_holder(server_side.client, keys_of(name).lock)  # as at the end of its lease
     successor = waiter.result(PATIENCE)
     world.release(successor)
     assert set() == server_side.left_of(name)
@@ -62,7 +62,7 @@ def test_what_reaches_the_heir_too_late_was_not_lost_by_who_passed_it_on(
     hold, waiter = one_behind(Threads(), Lock(name))
 
     def lost() -> None:
-        server_side.client.delete(keys_of(name).holder)
+        stored.drop_holder(server_side.client, keys_of(name).lock)
 
     handover.come_too_late(monkeypatch, lost)
     hold.release()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from redis_locks import Hold, Lock, LockLost, inspection
-from tests.support import handover, timings
+from tests.support import handover, stored, timings
 from tests.support.handover import in_line, lined_up, one_behind, passed_on, write_down
 from tests.support.timings import YOUNG
 from tests.support.world import PATIENCE, Observer, Threads, World, held, keys_of, until
@@ -151,10 +151,10 @@ def test_a_hold_that_passed_and_is_not_renewed_is_not_extended_before_commit(
     name: str, server_side: Observer
 ) -> None:
     hold = passed_on(Threads(), Lock(name, renew=False, lease=10))
-    server_side.client.pexpire(keys_of(name).holder, 5000)
+    stored.set_lease_left(server_side.client, keys_of(name).lock, 5000)
     handover.verify(hold)
     assert hold.token == server_side.holder(name)
-    assert server_side.client.pttl(keys_of(name).holder) <= 5000
+    assert stored.lease_left_ms(server_side.client, keys_of(name).lock) <= 5000
     hold.release()
 
 

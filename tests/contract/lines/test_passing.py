@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from redis_locks import Hold, Lock, LockLost
-from tests.support import leases, timings
+from tests.support import leases, stored, timings
 from tests.support.handover import one_behind, some_behind, tasks_behind
 from tests.support.timings import MOST_PASSED, YOUNG
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of
@@ -70,12 +70,12 @@ def test_no_fencing_token_comes_twice_when_a_process_dies_that_had_passed_its_ho
     world: World, name: str, server_side: Observer
 ) -> None:
     # As if the server's clock had gone back: tokens do not grow by it.
-    server_side.client.set(keys_of(name).fence, int(time.time() * 1e6) + 10**12, px=3_600_000)
+    stored.set_fence(server_side.client, keys_of(name).lock, int(time.time() * 1e6) + 10**12)
     current, waiting = some_behind(world, Lock(name), 3)
     for each in waiting:
         world.release(current)
         current = each.result(PATIENCE)
-    server_side.client.delete(keys_of(name).holder)  # its lease has ended
+    stored.drop_holder(server_side.client, keys_of(name).lock)  # its lease has ended
     successor = held(world, Lock(name, lease=20))
     assert successor.fencing_token > current.fencing_token
     world.release(successor)

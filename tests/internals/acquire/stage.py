@@ -13,11 +13,11 @@ from unittest.mock import patch
 import redis
 
 from redis_locks import Hold, Lock, scripts
-from redis_locks.drivers.async_link import AsyncLink
+from redis_locks.drivers.asynchronous import AsyncLink
 from redis_locks.drivers.base import LinkBroken
-from redis_locks.drivers.blocking import BlockingDriver
-from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.scripts import Script
+from tests.support import stored
 from tests.support.world import PATIENCE, Observer, Threads, keys_of
 
 COUNTED = [script for script in scripts.ALL if not script.is_extension]
@@ -79,7 +79,9 @@ class Stage(NamedTuple):
 
     def checked(self, hold: Hold) -> Hold:
         """Return `hold`, of which the server knows what it knows itself."""
-        left = self.client.pttl(keys_of(self.lock.name).holder) / 1000 - hold.remaining
+        left = (
+            stored.lease_left_ms(self.client, keys_of(self.lock.name).lock) / 1000 - hold.remaining
+        )
         assert hold.token == self.observed.holder(self.lock.name)
         assert hold.fencing_token == self.observed.fencing_token(self.lock.name)
         # It believes in no more than it has, which is told in whole milliseconds, and in hardly less.
@@ -172,7 +174,7 @@ def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
     plain_after = BlockingLink.message_after
 
     def record(link: BlockingLink | AsyncLink, sent: bytes) -> None:
-        if link._endpoint is driver._endpoint:
+        if link.endpoint is driver._endpoint:
             ran.extend(each for each in COUNTED if each.sha in sent or each.text in sent)
 
     async def round_trip(link: Any, sent: bytes, number: int) -> list[Any]:

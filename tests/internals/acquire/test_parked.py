@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from redis_locks import Lock
-from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.drivers.blocking import BlockingLink
 from redis_locks.drivers.wire import pack_command
 from redis_locks.protocol import acquire
 from tests.internals.acquire.stage import nothing, once
 from tests.internals.acquire.turns import Turns
+from tests.support import stored
 from tests.support.world import PATIENCE, Tasks, Threads, until
 
 
@@ -97,11 +98,12 @@ def test_what_was_read_when_something_else_was_told_is_not_believed(
     handed_on = Event()
 
     def tell_first() -> None:
-        (claims,) = turns.client.scan_iter(match=f"*:claims:{turns.lock.name}")
-        ((token, claim),) = turns.client.hgetall(claims).items()
+        (lock,) = turns.client.scan_iter(match=f"*:lock:{turns.lock.name}")
+        (token,) = stored.line(turns.client, lock)
+        claim = stored.claim_of_waiter(turns.client, lock, token.decode())
         (channel,) = turns.client.pubsub_channels("*:grants:" + claim.split()[4].decode())
         assert turns.client.publish(channel, token + b" 0 1")
-        turn = claims.replace(b"claims", b"turn").replace(turns.lock.name.encode(), token)
+        turn = lock.replace(b"lock:", b"turn:").replace(turns.lock.name.encode(), token)
         assert turns.client.rpush(turn, "0")
         hand_on()
         handed_on.set()

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from redis_locks import scripts
-from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.drivers.blocking import BlockingLink
 from redis_locks.protocol import acquire
 from redis_locks.protocol.acquire import SKIP_REPLY
 from tests.internals.acquire.interrupted_cases import (
@@ -75,9 +75,11 @@ def beside_sharers(stage: Stage) -> None:
 
 def behind_the_dead(stage: Stage) -> None:
     """Who stands first does not live any more."""
-    queue = keys_of(stage.lock.name).queue
-    stage.client.rpush(queue, "dead")
-    stage.client.pexpire(queue, 60_000)
+    lock = keys_of(stage.lock.name).lock
+    claim = "dead 0 1 exclusive 60000 nobody 0 1 dead"
+    state = "1 0 0 0 1 1 1 0"
+    stage.client.hset(lock, mapping={"state": state, "1": claim, "dead": 1})
+    stage.client.pexpire(lock, 60_000)
     with stage.lock as hold:
         stage.checked(hold)
 

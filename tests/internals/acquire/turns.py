@@ -12,8 +12,7 @@ import redis
 from redis_locks import Lock
 from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.base import run_blocking
-from redis_locks.drivers.blocking import BlockingDriver
-from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.events.dispatch import Teller
 from redis_locks.protocol import acquire
 from redis_locks.testing.server import EmbeddedServer
@@ -49,7 +48,7 @@ class Turns:
         self._tasks.release(held)
         hold = waiting.result(PATIENCE)
         self.read.append(hold.read)
-        self.began = hold._lease.since - released
+        self.began = hold.lease.since - released
         hold.release()
         return len(self.asked) - before
 

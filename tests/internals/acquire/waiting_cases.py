@@ -16,6 +16,7 @@ from redis_locks.protocol.store import Granted, Request
 from redis_locks.values.identity import new_token, written
 from redis_locks.values.keys import grant_channel, holder_channel
 from tests.internals.acquire.stage import LEASE, Stage, lose, nothing, once
+from tests.support import stored
 from tests.support.world import PATIENCE, Threads, keys_of, until
 
 
@@ -41,10 +42,12 @@ def cancelled(stage: Stage) -> None:
 def broken_in_line(stage: Stage) -> None:
     with stage.lock:
         waiting = stage.in_line()
-        claims = stage.client.hvals(keys_of(stage.lock.name).claims)
+        claims = stored.claims_of_waiters(stage.client, keys_of(stage.lock.name).lock)
         stage.kill_connections()
         # It stands there still, and is heard elsewhere.
-        until(lambda: stage.client.hvals(keys_of(stage.lock.name).claims) != claims)
+        until(
+            lambda: stored.claims_of_waiters(stage.client, keys_of(stage.lock.name).lock) != claims
+        )
     stage.end(waiting)
 
 
@@ -76,7 +79,9 @@ class Waiter(NamedTuple):
 
     @classmethod
     def of(cls, stage: Stage) -> Self:
-        ((token, claim),) = stage.client.hgetall(keys_of(stage.lock.name).claims).items()
+        lock = keys_of(stage.lock.name).lock
+        (token,) = stored.line(stage.client, lock)
+        claim = stored.claim_of_waiter(stage.client, lock, token.decode())
         _, since, _, _, listener, *_ = claim.decode().split()
         return cls(token.decode(), listener, int(since))
 
@@ -140,7 +145,7 @@ def stopped_past_the_grant(stage: Stage) -> None:
         hold = waiting.result(PATIENCE)
     assert isinstance(hold, Hold)
     assert (over[0] or 0) < hold.fencing_token
-    hold._lease.deadline = 0.0
+    hold.lease.deadline = 0.0
     hold.release()
 
 

@@ -15,9 +15,8 @@ from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.events.dispatch import Teller
 from redis_locks.locks import lock as locks
-from redis_locks.protocol import acquire
+from redis_locks.protocol import acquire, renewal
 from redis_locks.protocol.lock_events import LockEvent
-from redis_locks.protocol.renewal import threads
 from redis_locks.testing.server import EmbeddedServer
 from tests.internals.acquire.stage import LEASE, Stage, recorded
 from tests.support.world import PATIENCE
@@ -92,7 +91,7 @@ def one_way(
     patient = conf.get_settings()._replace(deadlock_timeout=PATIENCE)
     monkeypatch.setattr(locks, "get_settings", lambda: patient)
     monkeypatch.setattr(acquire, "RECHECK", PATIENCE)
-    monkeypatch.setattr(threads, "YOUNG", PATIENCE)
+    monkeypatch.setattr(renewal, "YOUNG", PATIENCE)
 
     def see_one(case: Case) -> Seen:
         with own_server.client() as client, recorded(driver) as ran:

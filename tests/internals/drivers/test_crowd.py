@@ -15,6 +15,7 @@ from redis_locks.connections.backends import backend_for
 from redis_locks.drivers import blocking, crowd
 from redis_locks.drivers.blocking import ALONE, FEW
 from redis_locks.testing.server import EmbeddedServer
+from tests.support import stored
 from tests.support.world import PATIENCE, Observer, Threads, held, keys_of, until
 
 MANY = 80
@@ -69,7 +70,7 @@ def test_many_threads_wait_in_order_with_a_handful_of_connections(
         workers = crowd_of(private_server, name, count, work)
         server_side.until_waiters(name, count)
         assert len(clients(client)) <= HANDFUL
-        queue = [token.decode() for token in client.lrange(keys_of(name).queue, 0, -1)]
+        queue = [token.decode() for token in stored.line(client, keys_of(name).lock)]
         hold.release()
         for worker in workers:
             worker.result(PATIENCE)
@@ -197,7 +198,7 @@ def test_a_place_that_a_member_could_not_give_up_is_not_granted_for_nobody(
     hold = held(Threads(), Lock(name, using=private_server.url, lease=PATIENCE))
     waiting = crowd_of(private_server, name, ALONE + 2, work)
     with private_server.client() as client:
-        until(lambda: client.llen(keys_of(name).queue) == ALONE + 2)
+        until(lambda: len(stored.line(client, keys_of(name).lock)) == ALONE + 2)
         until(lambda: len(crowd._by_token) == 2)
         before = crowd.channel
         until(lambda: client.pubsub_numsub(before) == [(before.encode(), 1)])

@@ -11,8 +11,7 @@ import pytest
 
 from redis_locks import Lock
 from redis_locks.connections.backends import backend_for
-from redis_locks.drivers.blocking import BlockingDriver
-from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.protocol import acquire
 from tests import elsewhere
 from tests.internals.acquire.stage import recorded

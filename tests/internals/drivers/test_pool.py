@@ -12,8 +12,7 @@ from redis_locks import scripts
 from redis_locks.connections.resolution import resolve
 from redis_locks.drivers import blocking
 from redis_locks.drivers.base import Link, run_blocking
-from redis_locks.drivers.blocking import BlockingDriver
-from redis_locks.drivers.blocking_link import BlockingLink
+from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.world import PATIENCE, until
@@ -101,7 +100,7 @@ def test_a_connection_that_a_waiting_thread_dropped_takes_no_place_of_those_that
         link = None  # as an interrupt leaves it that came before it was given back
         gc.collect()
     driver.checkin(run_blocking(driver.checkout()))
-    assert isinstance(run_blocking(driver.checkout_to_wait()), BlockingLink)
+    assert isinstance(run_blocking(driver.checkout("token")), BlockingLink)
 
 
 def test_no_calls_are_no_round_trip(driver: BlockingDriver) -> None:

@@ -1,0 +1,41 @@
+"""Redis commands as users write them, such as ``("HGET", "account:1", "money")``: for `read=` and `Hold.commit`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+Word = str | bytes | int | float
+Command = Sequence[Word]
+
+TEXT: Final = frozenset((str, bytes))
+"""The types of words that are sent as they are."""
+
+
+def checked_commands(commands: object, argument: str) -> list[Sequence[Any]]:
+    """Return the commands, each with a name at least; their words are for `text_of`.
+
+    Raises:
+        TypeError: It is no list of commands, or a command is no list or tuple of words.
+    """
+    if not isinstance(commands, Iterable) or isinstance(commands, str | bytes):
+        msg = f'{argument} must be a list of commands such as ("GET", "key"), not {commands!r}'
+        raise TypeError(msg)
+    found = list(commands)
+    for command in found:
+        if not command or isinstance(command, str | bytes) or not isinstance(command, Sequence):
+            msg = (
+                f'{argument} must be a list of commands such as ("GET", "key"), not of {command!r}'
+            )
+            raise TypeError(msg)
+    return found
+
+
+def text_of(word: object, argument: str) -> bytes | str:
+    """Return a word of a command as text or bytes; raises TypeError if it is neither, and no number."""
+    if isinstance(word, bytes):
+        return word
+    if not isinstance(word, str | int | float) or isinstance(word, bool):
+        msg = f"a word of a command in {argument} must be a string, bytes or a number, not {word!r}"
+        raise TypeError(msg)
+    return str(word)

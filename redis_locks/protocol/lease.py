@@ -1,0 +1,542 @@
+"""The lease of a hold: a state machine on this process's monotonic clock, and what is told of its end.
+
+A `Lease` is what one thread or task has of a set of locks. Nested holds share it: it ends when the last of them
+leaves. A renewer extends it in the background. Its state changes by these verbs only:
+
+    ===========  =======  ===========  =====  ======  =======
+    state        renew    hand_over    lose   leave   resume
+    ===========  =======  ===========  =====  ======  =======
+    granted      renewed  handed over  lost   ended   =
+    renewed      renewed  handed over  lost   ended   =
+    handed over  =        =            =      =       =
+    lost         =        =            =      =       =
+    ended        =        handed over  lost   =       renewed
+    ===========  =======  ===========  =====  ======  =======
+
+granted: the server, or another thread of this process, gave us the locks. renewed: an extend has succeeded since.
+handed over: another thread or task of this process has the hold now, under the same token. lost: the hold is
+gone although nobody released it; `Lease.reason` says why. ended: it was released or given away, or that was tried.
+"=": the state stays. `leave` is that of the last hold that is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from enum import Enum
+from math import inf
+from time import monotonic
+from typing import Any, Final, Literal, Protocol
+
+from redis_locks import scripts
+from redis_locks.drivers.base import Call, Driver
+from redis_locks.drivers.bells import Bell
+from redis_locks.protocol import lock_events, store
+from redis_locks.protocol.store import Request
+from redis_locks.scripts import Script
+from redis_locks.values import modes
+from redis_locks.values.identity import note_unconfirmed
+from redis_locks.values.local_locks import Held
+
+YOUNG: Final = 0.05
+"""Seconds for which nobody asks who holds. So long what Redis says of a hold may be out of date."""
+
+LEASE_ENDED: Final = "its lease ended"
+NOT_KNOWN: Final = "Redis does not know our hold any more"
+FORCE_RELEASED: Final = "an operator force-released it"
+
+
+class State(Enum):
+    """What has become of a lease; see the table above."""
+
+    GRANTED = "granted", True, False
+    RENEWED = "renewed", True, False
+    HANDED_OVER = "handed over", False, True
+    LOST = "lost", False, False
+    ENDED = "ended", False, True
+
+    def __init__(self, word: str, runs: bool, ended: bool) -> None:  # noqa: FBT001 - a row of a table
+        self.word = word
+        self.runs = runs
+        """Whether the locks are held, as far as is known."""
+        self.ended = ended
+        """Whether the lease was released or handed over, or that was tried."""
+
+
+class Renewer(Protocol):
+    """What extends leases in the background, or at least watches them end."""
+
+    def add(self, lease: Lease) -> None:
+        """Renew `lease`, or watch it end, until it is discarded, lost or garbage."""
+
+    @property
+    def discard(self) -> Callable[[Lease], object]:
+        """Stops renewing a lease."""
+
+    def listening(self) -> AbstractContextManager[None]:
+        """Listen until everything that was added in this block has ended."""
+
+
+class Line(Protocol):
+    """Where a hold may pass to another thread or task of this process; see `local_handover`."""
+
+    def leave(self, lease: Lease, *, lost: bool = False) -> bool:
+        """End a hold. True: it has passed on, and Redis is not to be told."""
+
+    def end(self, asker: str) -> None:
+        """Let the next in line ask Redis, if `asker` is the one in front."""
+
+
+class Heir(Protocol):
+    """The waiter to whom a hold passes."""
+
+    before: Lease | None
+    """The lease of the hold, as soon as it has passed."""
+    bell: Bell
+
+
+_DECIDED: list[bool] = []
+_NO_HOLDS: Final[list[int]] = []
+_NOBODY: Final = Held()
+
+
+class Lease:
+    """What one thread or task has of a set of locks, by one acquire and the holds nested in it."""
+
+    # What nearly all leases have in common is set on the class, which is faster.
+
+    state = State.GRANTED
+    reason = ""
+    """Why it is lost."""
+    script = scripts.EXTEND
+    """What extends it: takes the arguments of `extend.lua` and replies as it does."""
+    commands: Sequence[Sequence[bytes]] | None = None
+    """The commands that were sent with its end, if it ends by a commit."""
+    on_lost: Callable[[], None] | None = None
+    """Called once, by the thread or task that renews or hears, when that finds it lost."""
+    line: Line | None = None
+    """Where it may pass on, if it may."""
+    heir: Heir | None = None
+    """To whom it is passing on; None again when the heir has been told."""
+    own: Request | None = None
+    """Set for a hold that passed to us until Redis knows that: our request. `token` is still the predecessor's."""
+    _undecided = _DECIDED
+    """For a hold that passed to us: empty once it is passed on, or written down in Redis."""
+    _restating = False
+    """Whether it is being written down."""
+    _upgraded = -inf
+    """When it was last turned into another mode; inf while it is. Until then "not held" may mean just that."""
+    _open = _NO_HOLDS
+    """The identities of its open holds."""
+    _server: object = None
+    _held = _NOBODY
+    """Where acquires of its thread or task find it."""
+
+    def __init__(
+        self,
+        request: Request,
+        deadline: float,
+        fencing_token: int,
+        renewer: Renewer,
+        *,
+        name: str | None = None,
+        mode: str | None = None,
+        script: Script | None = None,
+        renews: bool = True,
+        since: float | None = None,
+        line: Line | None = None,
+    ) -> None:
+        self.request = request
+        """What it was granted to."""
+        self.renewer = renewer
+        self.name = name or request.name
+        """The name of the hold's locks; `request` may be for those of one partition only."""
+        self.keys = request.keys
+        self.token = request.token
+        self.lease_ms = lease_ms = request.lease_ms
+        self.fencing_token = fencing_token
+        self.mode = mode or request.mode
+        if script or request.replicas:
+            self.script = script or scripts.CONFIRM
+        if line is not None:
+            self.line = line
+        began = deadline - lease_ms / 1000
+        self.since = began if since is None else since
+        self.renews = renews
+        """Whether it is renewed; else it ends at its deadline."""
+        self.untold = [True]
+        """Empty once somebody was told how the hold ended; see `tell_end`."""
+        self.deadline = deadline
+        """When it ends."""
+        self.due = began + (deadline - began) / 3 if renews else deadline
+        """When to renew it, or to look at it, next."""
+
+    # The holds that share it, and where they find it
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its locks."""
+        return self.request.names
+
+    @property
+    def intents(self) -> frozenset[str]:
+        """The names of the locks of which it has the intent only."""
+        return frozenset(self.names[: modes.intents_in(self.request.mode)])
+
+    def begin(self, hold: object, held: Held | None = None, server: object = None) -> None:
+        """Add the first hold and have the lease renewed; acquires of the thread or task of `held`, if given, find it."""
+        self._open = self._open or [id(hold)]
+        self.renewer.add(self)
+        if not self.renews and self.own is None:
+            note_unconfirmed(self.token)  # it ends by itself: no dead end for a waiter
+        if held is None:
+            return
+        if watch is not None:
+            watch(self, held, server)
+        self._held, self._server = held, server
+        for name in self.request.names:
+            place = server, name
+            if place in held:
+                held.cover(place)
+            held[place] = self
+
+    def move_to(self, held: Held) -> None:
+        """Let acquires of the thread or task that has `held` find it, and no others."""
+        if held is not self._held:
+            self._held.discard(self)
+            self._forget()
+            self.begin(None, held, self._server)
+
+    def _forget(self) -> None:
+        held, server = self._held, self._server
+        for name in self.request.names:
+            place = server, name
+            if held.get(place) is self:
+                held.pop(place, None)  # another thread may do the same
+                if held.others:
+                    held.uncover(place)
+
+    def has(self, server: object, name: str) -> bool:
+        """Whether it has that lock of that server, and is to be found there."""
+        return self._server is server and name in self.request.names
+
+    def join(self, hold: object) -> bool:
+        """Add a nested hold; False if the last one has left already, in another thread perhaps."""
+        with _mutex:
+            if self._open:
+                self._open.append(id(hold))
+            return bool(self._open)
+
+    def leave(self, hold: object) -> bool:
+        """Take a hold out, if it is in. True if no other is: then the lease ends, and nobody finds or renews it."""
+        with _mutex:
+            if id(hold) in self._open:
+                self._open.remove(id(hold))
+            last = not self._open
+        if last:
+            if self.state.runs:
+                # A renewal that is under way and finds nothing is no loss from here on.
+                self.state = State.ENDED
+            self._forget()
+            self.renewer.discard(self)
+        return last
+
+    def commit(self, hold: object, commands: Sequence[Sequence[bytes]]) -> bool:
+        """End the lease with these commands; False if `hold` is not the only one that is open."""
+        with _mutex:
+            if self._open != [id(hold)]:
+                return False
+            self.commands = commands
+            return self.leave(hold)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several holds are open."""
+        return len(self._open) > 1
+
+    @property
+    def is_held(self) -> bool:
+        """Whether its locks are held still."""
+        return bool(self._open) and self.state.runs and not self.is_over()
+
+    # Its states
+
+    def is_over(self) -> bool:
+        """Whether it is lost, or its deadline has passed. Once true it stays true, whatever arrives later."""
+        if self.state is not State.LOST and monotonic() >= self.deadline:
+            self.lose(LEASE_ENDED)
+        return self.state is State.LOST
+
+    def renew(self, deadline: float) -> None:
+        """Note that the lease ends at `deadline`, and when to renew it next."""
+        if self.state.runs:
+            self.state = State.RENEWED
+            self.deadline = deadline
+            self.due = deadline - self.lease_ms / 1000 * 2 / 3 if self.renews else deadline
+
+    def extend(self, deadline: float) -> None:
+        """Note that the lease ends at `deadline` at the soonest. The next renewal comes when it would have come."""
+        due = self.due
+        self.renew(max(self.deadline, deadline))
+        self.due = due
+
+    def lose(self, reason: str) -> None:
+        """Note that it is lost; the first reason counts."""
+        if self.state is not State.LOST and self.state is not State.HANDED_OVER:
+            self.reason = reason  # first: another thread that sees the state asks why
+            self.state = State.LOST
+
+    def resume(self, hold: object) -> None:
+        """Go on with `hold` after an end that did not come about. If it is lost, the next renewal finds that out."""
+        if self.state is State.ENDED:
+            self.state = State.RENEWED
+            self.begin(hold, None if self._held is _NOBODY else self._held, self._server)
+        self.renewer.add(self)
+
+    def promise(self, heir: Heir) -> None:
+        """Choose to whom it will be handed over; see `hand_over`."""
+        self.heir = heir
+
+    def hand_over(self) -> None:
+        """Wake the heir: what the token holds is the heir's from then on."""
+        if self.heir is not None:
+            self.heir.bell.ring()
+        if self.state is not State.LOST:
+            self.state = State.HANDED_OVER
+        self.heir = None  # which refers to this lease: not to be left to the garbage collector
+
+    # What was handed over to us
+
+    def inherit(self, token: str) -> None:
+        """Note that it passed to us from another thread or task, whose token is in Redis."""
+        self.own, self.token = self.request, token
+        self._undecided = [True]
+        self.since = monotonic()
+        self.due = min(self.due, self.since + YOUNG)
+
+    @property
+    def asker(self) -> str:
+        """The token with which it was asked for."""
+        own = self.own  # once: a renewal may set it to None meanwhile
+        return self.token if own is None else own.token
+
+    def decides(self) -> bool:
+        """Return True to one caller only: to the one that passes the hold on, or writes down in Redis whose it is."""
+        if self.own is None:
+            return True
+        try:
+            return self._undecided.pop()  # whole even if two threads come at once
+        except IndexError:
+            return False
+
+    def restates(self) -> bool:
+        """Whether Redis is to be told now that the hold is ours; from then on it passes on no more."""
+        if self.own is None:
+            return False
+        self._restating = self._restating or self.decides()
+        return self._restating
+
+    def restated(self) -> None:
+        """Note that Redis knows the hold as ours."""
+        own = self.own
+        if own is not None:
+            # In this order: whoever reads `own` first and `token` then misses neither.
+            self.token = own.token
+            self.own = None
+            if not self.renews:
+                note_unconfirmed(self.token)  # it ends by itself
+
+    def leave_line(self) -> None:
+        """Let the next in line ask Redis, as this hold will not pass on."""
+        if self.line is not None:
+            self.line.end(self.asker)
+
+    # Changes of a hold that goes on
+
+    @property
+    def extension(self) -> tuple[Script, Call]:
+        """What renews it; for one that is not renewed, what tells whether it is held still."""
+        own, milliseconds = self.own, self.lease_ms if self.renews else 0
+        if own is None:
+            return self.script, store.extend_call(self.keys, self.token, milliseconds)
+        return scripts.ADOPT, store.adopt_call(
+            replace(own, lease_ms=milliseconds), self.token, self.fencing_token
+        )
+
+    def stop_renewing(self) -> None:
+        """Let it end at its deadline."""
+        self.renews, self.due = False, self.deadline
+        note_unconfirmed(self.token)  # it ends by itself: no dead end for a waiter
+
+    def postpone(self) -> None:
+        """Try the renewal again after a tenth of the lease."""
+        self.due = monotonic() + self.lease_ms / 10_000
+
+    def hurry(self) -> None:
+        """Let it be due now, to be renewed or looked at."""
+        self.due = 0.0
+
+    def raise_fence(self, fencing_token: int) -> None:
+        """Note that it got a higher fencing token."""
+        self.fencing_token = fencing_token
+
+    def change_mode(self, mode: str) -> None:
+        """Note that it is held in another mode, under the same token."""
+        self.mode = mode
+
+    def begin_upgrade(self) -> None:
+        """From now on "not held" may mean that another token holds."""
+        self._upgraded = inf
+
+    def end_upgrade(self) -> None:
+        """What is asked from now on is asked for the right token."""
+        self._upgraded = monotonic()
+
+    def may_be_upgrading(self, sent: float) -> bool:
+        """Whether "not held", asked at `sent`, may be due to an upgrade."""
+        return self._upgraded >= sent
+
+    def convert(self, request: Request, deadline: float, fencing_token: int, mode: str) -> None:
+        """Go on as what was granted to another request, in another mode."""
+        self.renewer.discard(self)
+        self.request, self.token, self.mode = request, request.token, mode
+        self.fencing_token = fencing_token
+        self.renew(deadline)
+        self.renewer.add(self)
+
+    def adopt(self, fencing_token: int, deadline: float, *, earlier: float) -> None:
+        """Note what it got from another process. It was held for `earlier` seconds before."""
+        self.fencing_token = fencing_token
+        self.since -= earlier
+        self.renew(deadline)
+
+    # What is told of its end
+
+    def watch_loss(self, callback: Callable[[], None] | None) -> Callable[[], None] | None:
+        """Have `callback` called when it is found lost; return what was called before."""
+        before, self.on_lost = self.on_lost, callback
+        return before
+
+    def tells_its_end(self, *, tells: bool) -> None:
+        """Say whether somebody is to be told of its end: not of one that nobody was told the beginning of."""
+        self.untold[:] = [True] if tells else []
+
+
+watch: Callable[[Lease, Held, object], None] | None = None
+"""Called for each new lease, with what its thread or task had before, and the server; None: nobody looks."""
+
+
+def find(held: Held, server: object, names: Iterable[str]) -> set[Lease]:
+    """Return the leases of one thread or task that have any of these locks."""
+    found = (held.get((server, name)) for name in names)
+    return {lease for lease in found if lease is not None and lease.is_held}
+
+
+class CancelledByLoss:
+    """Cancels the task in an ``async with`` block when a lease is lost, as ``asyncio.timeout`` does when time is up.
+
+    It lasts from the start of the block to its end, in the thread of the event loop. Any thread may find the loss.
+    """
+
+    __slots__ = ("_before", "_cancelling", "_ended", "_fired", "_leases", "_task")
+
+    def __init__(self, leases: Sequence[Lease]) -> None:
+        self._task = asyncio.current_task()
+        self._cancelling = self._task.cancelling() if self._task else 0
+        self._leases = leases
+        self._fired = False
+        self._ended = False
+        # A nested block's comes first, and then the outer one's again.
+        self._before = [lease.watch_loss(self._lost) for lease in leases]
+
+    def _lost(self) -> None:
+        if self._task is None:
+            return
+        loop = self._task.get_loop()
+        if _running_loop() is loop:
+            self._cancel()
+            return
+        # The thread that renews or hears found it; the loop may sleep.
+        with suppress(RuntimeError):  # closed, so nothing runs in it any more
+            loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        # Only here, in the loop's thread: what is counted is what was cancelled before the end.
+        if not (self._fired or self._ended) and self._task is not None:
+            self._fired = True
+            self._task.cancel()
+
+    async def end(self, error: BaseException | None) -> BaseException | None:
+        """Return what the block ended with; None in place of a cancellation that was ours."""
+        self._ended = True
+        for lease, before in zip(self._leases, self._before, strict=True):
+            lease.watch_loss(before)
+        if not self._fired or self._task is None:
+            return error
+        others = self._task.uncancel() > self._cancelling
+        if not isinstance(error, asyncio.CancelledError):
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)  # ours, which found the block at its end
+            return error
+        return error if others else None
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+async def tell(driver: Driver, kind: lock_events.Kind, lease: Lease, **details: Any) -> None:
+    """Tell what became of a hold; raises no Exception. Takes as long as the receivers do."""
+    hold: dict[str, Any] = {
+        "mode": lease.mode,
+        "fencing_token": lease.fencing_token,
+        "since": lease.since,
+    }
+    await lock_events.tell(driver, kind, lease.request, **hold, **details)
+
+
+async def tell_acquired(driver: Driver, lease: Lease, *, wait: float | None, waited: float) -> None:
+    """Tell that a hold began; and that it ended, if the caller is interrupted and so gives it back."""
+    try:
+        await tell(driver, "acquired", lease, wait=wait, waited=waited)
+    except BaseException:
+        await driver.finish(tell_end(driver, lease))
+        raise
+
+
+async def tell_moved(driver: Driver, kind: Literal["detached", "adopted"], lease: Lease) -> None:
+    """Tell, if somebody listens, that the hold goes on elsewhere, or that it goes on here."""
+    if lock_events.observer.count(kind, lease.names, driver.description, 0.0):
+        await tell(driver, kind, lease, held=monotonic() - lease.since)
+
+
+async def tell_end(driver: Driver, lease: Lease) -> None:
+    """Tell, if somebody listens and unless that was done, that the hold was released, or how it was lost."""
+    try:
+        lease.untold.pop()  # whole even if two threads come at once
+    except IndexError:
+        return
+    kind: lock_events.Kind = "lost" if lease.state is State.LOST else "released"
+    end = monotonic()
+    held = (min(end, lease.deadline) if kind == "lost" else end) - lease.since
+    if lock_events.observer.count(kind, lease.request.names, driver.description, held):
+        await tell(driver, kind, lease, held=held, reason=lease.reason)
+
+
+# Guards a few instructions; reentrant, for a signal's handler may come in between.
+_mutex = threading.RLock()
+
+
+def _after_fork() -> None:
+    global _mutex  # noqa: PLW0603 - another thread of the parent may have had it
+    _mutex = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

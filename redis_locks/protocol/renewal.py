@@ -1,0 +1,437 @@
+"""Renewal: one background thread per process and server, or one task per event loop, extends leases.
+
+A lease is renewed a third of its length after the last time. A failed try is repeated every
+tenth until the lease's own deadline on the monotonic clock; then the hold is lost, and so it
+is when Redis says that the token holds nothing. A renewer keeps only weak references: the lease of
+a hold that was dropped without release runs out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain, repeat
+from math import inf
+from time import monotonic
+from typing import Any, ClassVar, Final, Protocol
+
+from redis_locks.drivers.base import Call, Driver, LinkBroken, run_blocking
+from redis_locks.drivers.ears import PAUSES, Ear, HearingLink
+from redis_locks.exceptions import LockBackendError
+from redis_locks.protocol import lock_events, replication, store
+from redis_locks.protocol.lease import FORCE_RELEASED, NOT_KNOWN, YOUNG, Lease, tell_end
+from redis_locks.scripts import Script
+
+logger = logging.getLogger("redis_locks")
+
+ERROR_PAUSE: Final = 0.1
+"""Seconds to pause after an error nobody foresaw: the other holds still need their renewal."""
+
+
+class Registry:
+    """The leases to renew, and which of them are due. `on_lost` is called when one is found lost."""
+
+    IDLE: ClassVar = 5.0
+    """Seconds the renewal thread or task stays when there is nothing to renew."""
+
+    def __init__(self, on_lost: Callable[[Lease], object]) -> None:
+        self.leases: dict[str, weakref.ref[Lease]] = {}
+        """By token; they are not kept alive."""
+        self._on_lost = on_lost
+        self.oldest = inf
+        """Since when the oldest of them is held, as of the last look."""
+
+    def discard(self, lease: Lease) -> bool:
+        """Forget a lease, under both its tokens; return whether it was there."""
+        own, there = lease.own, False
+        for token in (lease.token,) if own is None else (own.token, lease.token):
+            reference = self.leases.get(token)
+            # Else the token is that of another lease by now, to which the hold has passed on.
+            if reference is not None and reference() is lease:
+                found = self.leases.pop(token, None)
+                there = found is reference or self._put_back(token, found) or there
+        return there
+
+    def take_due(self) -> tuple[list[Lease], float]:
+        """Return the leases to renew now, and in how many seconds to look again."""
+        now = monotonic()
+        due: list[Lease] = []
+        next_due = now + self.IDLE
+        oldest = inf
+        for token, reference in self.leases.copy().items():
+            lease = reference()
+            if lease is None or lease.state.ended or token not in {lease.token, lease.asker}:
+                found = self.leases.pop(token, None)
+                if found is not reference:
+                    self._put_back(token, found)
+            elif lease.is_over():
+                self._lose(lease)
+            else:
+                oldest = min(oldest, lease.since)
+                next_due = min(next_due, max(lease.due, now))
+                if lease.due <= now and token == lease.token and self._renews(lease, reference):
+                    due.append(lease)
+        self.oldest = oldest
+        return due, next_due - now
+
+    def _put_back(self, token: str, found: weakref.ref[Lease] | None) -> bool:
+        if found is not None:
+            self.leases[token] = found  # it has just passed on, with its token
+        return False
+
+    def _renews(self, lease: Lease, reference: weakref.ref[Lease]) -> bool:
+        """Whether to renew a lease now. One that passed to us gets our token by that."""
+        own = lease.own
+        if own is None:
+            return True
+        self.leases[own.token] = reference
+        return lease.restates()
+
+    def revoke(self, token: str) -> None:
+        """Note that an operator ended the hold of `token`."""
+        reference = self.leases.get(token)
+        lease = reference() if reference is not None else None
+        if lease is not None and not lease.state.ended:
+            if not lease.is_over():
+                lease.lose(FORCE_RELEASED)
+            self._lose(lease)
+
+    def renew_all(self) -> None:
+        """Let all be due, those that are not renewed to be looked at."""
+        for reference in self.leases.copy().values():
+            lease = reference()
+            if lease is not None:
+                lease.hurry()
+
+    def _lose(self, lease: Lease) -> None:
+        lease.leave_line()
+        if self.discard(lease):
+            on_lost = lease.on_lost  # once: its block may end meanwhile
+            if on_lost is not None:
+                try:
+                    on_lost()
+                except Exception:  # whoever renews or hears does it for all other holds, too
+                    logger.exception("The block of lock %r was not told of its loss", lease.name)
+            self._on_lost(lease)
+
+    def __len__(self) -> int:
+        return len(self.leases)
+
+
+async def renew(driver: Driver, leases: list[Lease]) -> None:
+    """Renew leases, a round trip per script; note in each how it went. Raises nothing about Redis."""
+    by_script: dict[Script, list[tuple[Lease, Call]]] = {}
+    for lease in leases:
+        script, call = lease.extension
+        by_script.setdefault(script, []).append((lease, call))
+    for script, alike in by_script.items():
+        await _renew_alike(driver, script, alike)
+
+
+async def _renew_alike(driver: Driver, script: Script, alike: list[tuple[Lease, Call]]) -> None:
+    sent = monotonic()
+    leases = [lease for lease, _ in alike]
+    calls = [call for _, call in alike]
+    try:
+        replies = await _call_many(driver, script, calls, leases)
+    except LinkBroken:
+        driver.drop_idle()
+        sent = monotonic()
+        try:
+            # The link may have died long ago, while nobody used it.
+            replies = await _call_many(driver, script, calls, leases)
+        except (LinkBroken, LockBackendError) as error:
+            driver.drop_idle()
+            replies = [error] * len(leases)
+    except LockBackendError as error:
+        replies = [error] * len(leases)
+    for (lease, (_, argv)), reply in zip(alike, replies, strict=True):
+        note(lease, reply, sent, str(argv[0]))
+
+
+async def _call_many(
+    driver: Driver, script: Script, calls: list[Call], leases: list[Lease]
+) -> list[Any]:
+    link = await driver.checkout()
+    try:
+        replies = await link.call_many(script, calls)
+        return await replication.acknowledged(driver, link, leases, replies)
+    finally:
+        driver.checkin(link)
+
+
+def note(lease: Lease, reply: object, sent: float, token: str | None = None) -> None:
+    """Note how a renewal went that was sent with `token` (None: that of the lease)."""
+    if not lease.state.runs:
+        return  # the release overtook us
+    try:
+        if isinstance(reply, Exception):
+            raise reply
+        left = store.extend_reply(reply, token or lease.token)
+    except (LinkBroken, LockBackendError) as error:
+        logger.info("Renewal of lock %r failed, trying again: %s", lease.name, error)
+        lease.postpone()
+        return
+    if left is None and lease.may_be_upgrading(sent):
+        lease.postpone()
+    elif left is None:
+        lease.lose(NOT_KNOWN)
+    elif not lease.is_over():
+        lease.restated()
+        lease.renew(sent + left / 1000)
+
+
+class EarDriver(Driver, Protocol):
+    """A driver with connections that one thread uses at a time."""
+
+    def open_ear(self) -> HearingLink:
+        """Return a connection that hears which holds of this process somebody else has ended."""
+
+
+class ThreadRenewer:
+    """Renews the holds of all threads of this process from one daemon thread."""
+
+    discard: Callable[[Lease], object]
+    """Stops renewing a lease."""
+
+    def __init__(self, driver: EarDriver) -> None:
+        self._driver = driver
+        self.reset()
+        _THREAD_RENEWERS.add(self)
+
+    def reset(self) -> None:
+        """Start empty; after a fork the holds and the thread are the parent's."""
+        self._registry = Registry(self._tell_lost)
+        self.discard = self._registry.discard
+        self._ear = Ear(self._driver.open_ear, self._registry.revoke, self._was_deaf)
+        self._added = False
+        self._changed = threading.Condition()
+        self._running = False
+        # When the thread looks next at the latest; infinite when there is none.
+        self._wakes_at = inf
+
+    def add(self, lease: Lease) -> None:
+        """Renew `lease`, or watch it end, until it is discarded, lost or garbage."""
+        self._registry.leases[lease.token] = weakref.ref(lease)
+        self._added = True
+        # Most leases come after the thread looks anyway: no mutex, no wake-up for them.
+        due, young_until = lease.due, lease.since + YOUNG
+        by = due if due < young_until else young_until  # noqa: FURB136 - `min` takes as long as all else here
+        if by < self._wakes_at and self._ear.is_open:
+            by = due
+        if by < self._wakes_at:
+            with self._changed:
+                if not self._running:
+                    self._running = True
+                    threading.Thread(
+                        target=self._run, name="redis_locks-renewal", daemon=True
+                    ).start()
+                elif by < self._wakes_at:
+                    self._wakes_at = by
+                    self._changed.notify()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Listen from now on, and until everything that was added in this block has ended.
+
+        Raises:
+            LockBackendError: The server cannot be reached.
+        """
+        with self._changed:
+            self._ear.pins += 1
+        try:
+            with self._changed:
+                try:
+                    self._ear.open()
+                except LinkBroken as error:
+                    raise LockBackendError(str(error)) from error
+            yield
+        finally:
+            with self._changed:
+                self._ear.pins -= 1
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._wakes_at <= monotonic():
+                    # A lease added from here on waits for the mutex; one added before is seen.
+                    self._wakes_at = inf
+                due, pause = self._registry.take_due()
+                listen, pause = self._ear_due(pause)
+                if not (due or listen):
+                    # Woken early, for a lease that may be gone already, it keeps that time:
+                    # the next lease would only wake it again.
+                    self._wakes_at = min(self._wakes_at, monotonic() + pause)
+                    if not self._changed.wait(self._wakes_at - monotonic()):
+                        self._wakes_at = inf
+                        if pause >= self._registry.IDLE and self._is_idle():
+                            self._running = False
+                            self._ear.close()
+                            return
+                    continue
+            if listen:
+                self._ear.try_to_open()
+                self._registry.renew_all()  # somebody may have ended one before
+            try:
+                run_blocking(renew(self._driver, due))
+            except Exception:
+                logger.exception("Renewal failed; trying again")
+                time.sleep(ERROR_PAUSE)
+            del due  # else a finished hold would live until the next turn
+
+    def _is_idle(self) -> bool:
+        """Whether there is nothing to renew, and was not since it was asked before."""
+        added, self._added = self._added, False
+        return not (added or len(self._registry))
+
+    def _ear_due(self, pause: float) -> tuple[bool, float]:
+        """Return whether to listen from now on for holds that somebody else ends, and when to look again.
+
+        Holds are mostly short, and nobody ends those: they are worth no connection.
+        """
+        now, oldest = monotonic(), self._registry.oldest
+        if self._ear.is_open:
+            return False, pause
+        if oldest + YOUNG <= now:
+            left = self._ear.retry_at - now
+            return left <= 0, min(pause, max(left, 0.0))
+        # As long as locks are acquired it looks again, so that no acquire has to wake it.
+        added, self._added = self._added, False
+        return False, min(pause, max(oldest + YOUNG - now, 0.0), YOUNG if added else pause)
+
+    def _was_deaf(self) -> None:
+        """Renew all: somebody may have ended a hold meanwhile."""
+        with self._changed:
+            self._registry.renew_all()
+            self._wakes_at = 0.0
+            self._changed.notify()
+
+    def _tell_lost(self, lease: Lease) -> None:
+        # Whoever listens may take long, and other holds need their renewal meanwhile.
+        if not lock_events.observer.listens("lost"):
+            return
+        try:
+            threading.Thread(
+                target=lambda: run_blocking(tell_end(self._driver, lease)),
+                name="redis_locks-lost",
+                daemon=True,
+            ).start()
+        except RuntimeError:  # no thread to be had; the end of its block may tell
+            logger.exception("Cannot tell that lock %r is lost", lease.name)
+
+
+class HearingDriver(Driver, Protocol):
+    """A driver whose connection hears everything."""
+
+    heard: Callable[[str], None]
+    """Gets each token of this process whose hold somebody else has ended."""
+    lost: Callable[[], None]
+    """Is called when the connection breaks."""
+
+
+class TaskRenewer:
+    """Renews the holds of one event loop from one task."""
+
+    discard: Callable[[Lease], object]
+    """Stops renewing a lease."""
+
+    def __init__(self, driver: HearingDriver) -> None:
+        self._driver = driver
+        self._registry = Registry(self._tell_lost)
+        self.discard = self._registry.discard
+        driver.heard = self._registry.revoke
+        driver.lost = self._open_again
+        self._opening: asyncio.Task[None] | None = None
+        self._opened_at = -inf
+        self._telling: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._wakes_at = inf
+
+    def add(self, lease: Lease) -> None:
+        """Renew `lease` until it is discarded, lost or garbage."""
+        self._registry.leases[lease.token] = weakref.ref(lease)
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(
+                self._run(), name="redis_locks-renewal"
+            )
+        elif lease.due < self._wakes_at:
+            self._wakes_at = lease.due
+            self._changed.set()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Do nothing: the connection of the loop listens, and is opened again while anything is held."""
+        yield
+
+    def _open_again(self) -> None:
+        if len(self._registry) and (self._opening is None or self._opening.done()):
+            self._opening = asyncio.get_running_loop().create_task(
+                self._listen_again(), name="redis_locks-ear"
+            )
+
+    async def _listen_again(self) -> None:
+        """Open the connection again, and renew all: somebody may have ended a hold meanwhile."""
+        # At once, unless it broke just now as well.
+        first = int(monotonic() - self._opened_at < PAUSES[-1])
+        for pause in chain(PAUSES[first:], repeat(PAUSES[-1])):
+            await asyncio.sleep(pause)
+            if not len(self._registry):
+                return
+            try:
+                self._driver.checkin(await self._driver.checkout())
+            except (LinkBroken, LockBackendError):
+                continue
+            break
+        self._opened_at = monotonic()
+        self._registry.renew_all()
+        self._changed.set()
+
+    async def _run(self) -> None:
+        while True:
+            due, pause = self._registry.take_due()
+            if due:
+                try:
+                    await renew(self._driver, due)
+                except Exception:
+                    logger.exception("Renewal failed; trying again")
+                    await asyncio.sleep(ERROR_PAUSE)
+                del due
+                continue
+            # Woken early, for a lease that may be gone already, it keeps that time: the next lease
+            # would only wake it again.
+            now = monotonic()
+            self._wakes_at = min(self._wakes_at, now + pause)
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(self._wakes_at - now):
+                    await self._changed.wait()
+            except TimeoutError:
+                self._wakes_at = inf
+                if pause >= self._registry.IDLE and not len(self._registry):
+                    return
+
+    def _tell_lost(self, lease: Lease) -> None:
+        # Whoever listens may take long, and other holds need their renewal meanwhile.
+        task = asyncio.get_running_loop().create_task(
+            tell_end(self._driver, lease), name="redis_locks-lost"
+        )
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+
+_THREAD_RENEWERS: weakref.WeakSet[ThreadRenewer] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for renewer in _THREAD_RENEWERS:
+        renewer.reset()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,140 @@
+"""Two versions of the package with different protocols meet on a lock: there are never two holders.
+
+The other version is this one with another number: a copy of its files or, where `REDIS_LOCKS_WHEEL` names one, a
+built wheel of it (`nox -s wheel`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+import redis_locks
+from redis_locks import Lock, ProtocolMismatch, Semaphore, inspection
+from redis_locks.testing.server import EmbeddedServer
+from tests.support import stored
+from tests.support.world import PATIENCE, World, held, keys_of
+
+OURS, THEIRS = "1", "2"
+PACKAGE = Path(redis_locks.__file__).parent
+PROCESS = Path(__file__).with_name("other_version.py")
+
+
+@pytest.fixture(scope="module")
+def other_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package as it would be with the next protocol."""
+    folder = tmp_path_factory.mktemp("other_version")
+    if wheel := os.environ.get("REDIS_LOCKS_WHEEL"):
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+    else:
+        shutil.copytree(PACKAGE, folder / PACKAGE.name)
+    script = folder / PACKAGE.name / "scripts" / "_lock.lua"
+    text = script.read_text(encoding="utf-8")
+    number = f'local PROTOCOL = "{OURS}"\n'
+    assert 1 == text.count(number)
+    script.write_text(text.replace(number, number.replace(OURS, THEIRS)), encoding="utf-8")
+    return folder
+
+
+class Other:
+    """A process of the other version, while it holds a lock."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stdout is not None
+        self.said, *self.words = process.stdout.readline().split()
+
+    def ends(self) -> str:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("end\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+
+@pytest.fixture
+def other(other_version: Path, redis_server: EmbeddedServer) -> Any:
+    @contextmanager
+    def start(name: str, mode: str = "exclusive") -> Iterator[Other]:
+        process = subprocess.Popen(
+            [sys.executable, str(PROCESS), redis_server.url, name, mode],
+            cwd=other_version,
+            env={**os.environ, "PYTHONPATH": str(other_version)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            yield Other(process)
+        finally:
+            process.kill()
+            process.communicate()
+
+    return start
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+def test_a_lock_that_the_other_version_holds_is_refused_with_what_to_do(
+    world: World, name: str, other: Any, mode: str
+) -> None:
+    with other(name, mode) as holder:
+        assert "held" == holder.said
+        for wait in (0, PATIENCE):
+            with pytest.raises(ProtocolMismatch, match=r"protocol 2.*protocol 1.*PREFIX") as caught:
+                world.acquire(Lock(name, mode=mode), wait=wait)
+            assert (THEIRS, OURS) == (caught.value.theirs, caught.value.ours)
+            assert 0 < caught.value.retry_after <= 30
+        with pytest.raises(ProtocolMismatch):
+            inspection.lock(name)
+        assert "released" == holder.ends()
+    hold = held(world, Lock(name, mode=mode))
+    assert hold.fencing_token > int(holder.words[0])
+    world.release(hold)
+
+
+def test_the_other_version_is_refused_while_we_hold(world: World, name: str, other: Any) -> None:
+    for lock in (Lock(name), Lock(name, mode="shared"), Semaphore(name, 2)):
+        hold = held(world, lock)
+        with other(name) as refused:
+            assert "ProtocolMismatch" == refused.said
+        hold.check()
+        world.release(hold)
+    with other(name) as holder:
+        assert "held" == holder.said
+        assert int(holder.words[0]) > hold.fencing_token
+        assert "released" == holder.ends()
+
+
+def test_a_lock_that_the_other_version_left_when_it_died_is_free_with_the_end_of_its_lease(
+    world: World, name: str, other: Any, client: redis.Redis
+) -> None:
+    with other(name) as holder:
+        holder.process.kill()
+        holder.process.wait()
+    with pytest.raises(ProtocolMismatch):
+        world.acquire(Lock(name), wait=0)
+    stored.end_lease(client, keys_of(name).lock)
+    hold = held(world, Lock(name))
+    assert hold.fencing_token > int(holder.words[0])
+    world.release(hold)
+
+
+def test_a_set_that_has_one_such_lock_is_refused_and_leaves_nothing(
+    world: World, name: str, other: Any, client: redis.Redis
+) -> None:
+    others = [f"{name}:{letter}" for letter in "ab"]
+    with other(others[1]):
+        with pytest.raises(ProtocolMismatch):
+            world.acquire(Lock(*others), wait=PATIENCE)
+        assert not client.exists(keys_of(others[0]).lock)

@@ -1,0 +1,142 @@
+"""What the server keeps of one lock, for tests that look at it or change it behind our back.
+
+`lock` is the lock's hash, as `tests.support.keys` names it; `redis_locks/scripts/_lock.lua` says what is in it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_PLACE = re.compile(rb"-?\d+")
+_FENCE, _EXPIRES, _WAITING = 2, 3, 6
+
+
+def fence(client: Any, lock: bytes) -> int:
+    """Return the last fencing token given out or reserved."""
+    return int(client.hget(lock, "state").split()[_FENCE])
+
+
+def set_fence(client: Any, lock: bytes, token: int) -> None:
+    """Let the next fencing token be above `token`, as if the clock had been ahead."""
+    state = (client.hget(lock, "state") or b"1 0 0 0 1 0 0 0").split()
+    state[_FENCE] = b"%d" % token
+    set_state(client, lock, state)
+    client.pexpire(lock, 3_600_000)
+
+
+def set_state(client: Any, lock: bytes, state: list[bytes]) -> None:
+    """Write the lock's own numbers; `_lock.lua` says what they are."""
+    client.hset(lock, "state", b" ".join(state))
+
+
+def holder(client: Any, lock: bytes) -> bytes | None:
+    """Return the token of the exclusive holder, even if its lease has ended."""
+    kept = client.hget(lock, "holder")
+    return kept.split(b" ")[0] if kept else None
+
+
+def lease_left_ms(client: Any, lock: bytes) -> int:
+    """Return what is left of the exclusive holder's lease; -2 if nobody holds."""
+    kept = client.hget(lock, "holder")
+    seconds, microseconds = client.time()
+    now = seconds * 1000 + microseconds // 1000
+    return max(int(kept.split(b" ")[1]) - now, -2) if kept else -2
+
+
+def set_lease_end(client: Any, lock: bytes, ends_ms: int) -> None:
+    """Let the exclusive holder's lease end then, by the server's clock."""
+    token, _ = client.hget(lock, "holder").split(b" ")
+    client.hset(lock, "holder", b"%b %d" % (token, ends_ms))
+
+
+def end_lease(client: Any, lock: bytes) -> None:
+    """Let the exclusive holder's lease end now."""
+    set_lease_end(client, lock, 1)
+
+
+def drop_holder(client: Any, *locks: bytes) -> None:
+    """Take the exclusive hold of each lock away, without handing it on."""
+    for lock in locks:
+        client.hdel(lock, "holder", "claim", "who", "label")
+
+
+def line(client: Any, lock: bytes) -> list[bytes]:
+    """Return the tokens of the waiters in order."""
+    entries = {int(f): v for f, v in client.hgetall(lock).items() if _PLACE.fullmatch(f)}
+    return [entries[place].split(b" ")[0] for place in sorted(entries)]
+
+
+def claim_of_waiter(client: Any, lock: bytes, token: str) -> bytes:
+    """Return the claim of a waiter."""
+    entry: bytes = client.hget(lock, client.hget(lock, token))
+    return entry.split(b" ", 1)[1]
+
+
+def set_claim_of_waiter(client: Any, lock: bytes, token: str, claim: bytes | str) -> None:
+    """Change the claim of a waiter."""
+    claim = claim.encode() if isinstance(claim, str) else claim
+    client.hset(lock, client.hget(lock, token), token.encode() + b" " + claim)
+
+
+def drop_place(client: Any, lock: bytes, token: str) -> None:
+    """Take a waiter's place away, without telling anybody."""
+    client.hdel(lock, client.hget(lock, token), token)
+
+
+def drop_line(client: Any, lock: bytes) -> None:
+    """Take all waiters' places away."""
+    for token in line(client, lock):
+        drop_place(client, lock, token.decode())
+    state = client.hget(lock, "state").split()
+    set_state(client, lock, [*state[:4], b"1", b"0", b"0", state[7]])
+
+
+def in_use(client: Any, lock: bytes) -> set[str]:
+    """Return what is there of "holder", "sharers" and "queue", the parts of a lock that is in use."""
+    fields = {field.decode(errors="replace") for field in client.hkeys(lock)}
+    rest = fields - {"state", "holder", "claim", "who", "label"}
+    found = {"holder"} if living_holder(client, lock) else set()
+    if line(client, lock):
+        found.add("queue")
+    elif rest:
+        found.add("sharers")
+    return found
+
+
+def is_idle(client: Any, lock: bytes) -> bool:
+    """Whether nobody holds the lock, shares it or waits for it: only its fencing token is left."""
+    return not in_use(client, lock)
+
+
+def expire_soon(client: Any, lock: bytes, left_ms: int) -> None:
+    """Let the lock's hash go so soon, as if it had been kept for nearly as long as it should."""
+    state = client.hget(lock, "state").split()
+    seconds, _ = client.time()
+    state[_EXPIRES] = b"%d" % (seconds * 1000 + left_ms)
+    set_state(client, lock, state)
+    client.pexpire(lock, left_ms)
+
+
+def living_holder(client: Any, lock: bytes) -> list[bytes] | None:
+    """Return the exclusive holder's token, the end of its lease, its fencing token, and so on; None if nobody holds."""
+    kept, claim = client.hmget(lock, "holder", "claim")
+    living = kept and lease_left_ms(client, lock) >= 0
+    return [*kept.split(b" "), *claim.split(b" ")] if living else None
+
+
+def lease_ends_ms(client: Any, lock: bytes) -> int:
+    """Return when the exclusive holder's lease ends, by the server's clock; 0 if nobody holds."""
+    kept = client.hget(lock, "holder")
+    return int(kept.split(b" ")[1]) if kept else 0
+
+
+def set_lease_left(client: Any, lock: bytes, left_ms: int) -> None:
+    """Let so much be left of the exclusive holder's lease, from now on."""
+    seconds, microseconds = client.time()
+    set_lease_end(client, lock, seconds * 1000 + microseconds // 1000 + left_ms)
+
+
+def claims_of_waiters(client: Any, lock: bytes) -> list[bytes]:
+    """Return the claims of the waiters in order."""
+    return [claim_of_waiter(client, lock, token.decode()) for token in line(client, lock)]
