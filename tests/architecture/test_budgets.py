@@ -33,7 +33,7 @@ BUDGETS = {
     "functions of a blocking cycle": Budget(46, 25),
     "files of an async cycle": Budget(15, 14),
     "functions of an async cycle": Budget(57, 40),
-    "files of an atomic cycle": Budget(17, 16),
+    "files of an atomic cycle": Budget(16, 16),
     "functions of an atomic cycle": Budget(81, 60),
     "files of a force-release": Budget(12, 12),
     "functions of a force-release": Budget(45, 45),
