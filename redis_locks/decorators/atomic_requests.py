@@ -94,7 +94,7 @@ class RequestTransaction:
         self._stack: ExitStack | None = None
 
     def __enter__(self) -> None:
-        """Open them, guarded, or leave the guard to who does."""
+        """Open them, guarded, or leave the guard to the caller that opens them."""
         if not self._aliases:
             self._around.append(self._guard)
             return

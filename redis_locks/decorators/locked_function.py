@@ -31,7 +31,7 @@ Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
 
 _PLAIN = (HttpResponseBase, type(None), int, str, dict)
-"""What most functions return, and nobody awaits: `isawaitable` takes a tenth of all that is done here."""
+"""Common types that are not awaitable. `isawaitable` takes a tenth of the time that a locked call takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class LockedFunction:
     using: str | None
     """The server of the lock."""
     needs_transaction: bool
-    """Whether the lock is to be taken inside the transaction of a view, not around it."""
+    """Whether the lock is taken inside the transaction of a view, not around it."""
 
     def blocking(self) -> Callable[..., Any]:
         """The function that holds the lock while a sync function runs."""
@@ -161,7 +161,7 @@ def hold_until_done(result: Awaitable[Any], held: ExitStack) -> Awaitable[Any]:
         result.add_done_callback(lambda task: _release_elsewhere(task, held))
         return result
     awaiting = _await_and_release(result, held)
-    # A coroutine that nobody awaits never gets to its end.
+    # A coroutine that is never awaited never ends.
     weakref.finalize(awaiting, held.close)
     return awaiting
 

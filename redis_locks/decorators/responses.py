@@ -1,4 +1,4 @@
-"""What a view answers while somebody else holds its lock."""
+"""What a view answers while another holder has its lock."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class Semaphore(redis_lock):
     when its lease ends.
 
     The capacity may differ between processes, say while a new one is being deployed: there
-    are never more holders than the smallest capacity among the holders and the one who asks.
+    are never more holders than the smallest capacity among the holders and the caller.
     So a lower capacity takes effect with the first acquire that brings it, and a higher one as
     soon as the holders of the lower one are gone. Present holders never lose their permits.
 

@@ -80,7 +80,7 @@ def _pause(retries: int) -> float:
 
 def is_django_task(function: object) -> bool:
     """Whether ``django.tasks.task`` made this; always False before Django 6."""
-    # Not imported here: who has made one has imported it.
+    # Not imported here: a caller that has made one has imported it.
     tasks = sys.modules.get("django.tasks.base")
     return tasks is not None and isinstance(function, tasks.Task)
 

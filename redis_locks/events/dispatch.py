@@ -44,11 +44,11 @@ class Statistics(Protocol):
         """Return whether it takes events of this kind."""
 
     def take(self, event: LockEvent) -> None:
-        """Take an event, whether it wanted it or somebody else did."""
+        """Take an event, which it or another receiver wanted."""
 
 
 class Teller:
-    """The observer of a Django process. An event is made only if somebody wants it."""
+    """The observer of a Django process. An event is made only if a receiver wants it."""
 
     def __init__(self, statistics: Statistics | None = None) -> None:
         self.statistics = statistics
@@ -65,7 +65,7 @@ class Teller:
         return bool(LOCK_SIGNALS[kind].receivers) or logger.isEnabledFor(LEVELS[kind])
 
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
-        """Have it counted, and return whether somebody wants the whole event."""
+        """Count it, and return whether a receiver wants the whole event."""
         # All in one function, as each lock calls it two or three times.
         known = _KINDS.get(kind)
         if known is None:

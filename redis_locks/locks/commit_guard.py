@@ -20,7 +20,7 @@ MARGIN: Final = 1.0
 
 
 def verify(holds: Sequence[Hold]) -> None:
-    """Return if all holds are held now and for a while; renew those that are renewed.
+    """Return if all holds are held now and for a while longer. Renew each hold that is renewed in the background.
 
     Blocks for one round trip for each server. A lease that is not renewed is not extended.
 

@@ -91,7 +91,7 @@ _named = lru_cache(maxsize=256)(_spelled)
 
 
 def queue_of(pipe: Any, *, in_cluster: bool) -> Queued:
-    """Return what is to be applied: plain commands, or what is queued in a pipeline of redis-py or redis.asyncio.
+    """Return the commands: plain ones, or those that are queued in a pipeline of redis-py or redis.asyncio.
 
     Raises TypeError if it is neither.
     """

@@ -1,4 +1,4 @@
-"""Say who is in the way."""
+"""The error that says which holder is in the way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from redis_locks.values.identity import describe_holder
 
 
 def not_available(name: str, refused: Refused, wait: float | None) -> LockNotAvailable:
-    """Return the error for a lock that somebody else still held after `wait` seconds."""
+    """Return the error for a lock that another holder still had after `wait` seconds."""
     holder = describe_holder(refused.claim)
     by = f" by {holder}" if holder else ""
     left = max(0.0, (refused.ends_ms - refused.at_ms) / 1000) if refused.ends_ms else None

@@ -41,7 +41,7 @@ class Taken(NamedTuple):
         return modes.intent(self.mode) if name in self.intents else self.mode
 
     def covers(self, other: Taken) -> bool:
-        """Whether who has this has `other` as well."""
+        """Whether a holder of this has `other` as well."""
         return (
             self.backend is other.backend
             and self.names >= other.names
@@ -84,7 +84,7 @@ class Kept:
 
 
 def _release(hold: Hold) -> None:
-    """Release without raising: whoever got an error after COMMIT would do the work again."""
+    """Release without raising. A caller that got an error after COMMIT would repeat the work."""
     hold.kept = False
     try:
         hold.__exit__(None, None, None)
@@ -100,11 +100,12 @@ def add(connection: BaseDatabaseWrapper, kept: Kept) -> None:
     """Have `kept` end with the transaction, or with the savepoint that is open now."""
     _watch(connection)
     # Not through on_commit(), which refuses when autocommit is off.
-    _hooks(connection).append((set(connection.savepoint_ids), kept, True))
+    hooks: list[Any] = connection.run_on_commit  # of (savepoints, function, robust)
+    hooks.append((set(connection.savepoint_ids), kept, True))
 
 
 def only_of_testcase(connection: BaseDatabaseWrapper) -> bool:
-    """Whether no transaction is open but those around a test, which never commit."""
+    """Whether the only open transactions are those of a test case, which never commit."""
     blocks: list[Any] = connection.atomic_blocks
     return all(map(is_of_testcase, blocks))
 
@@ -114,14 +115,10 @@ def is_of_testcase(block: Any) -> bool:
     return bool(block._from_testcase)  # noqa: SLF001 - Django has no public name
 
 
-def _hooks(connection: BaseDatabaseWrapper) -> list[Any]:
-    """Django's list of (savepoints, function, robust)."""
-    return connection.run_on_commit
-
-
 def kept_in(connection: BaseDatabaseWrapper) -> list[Kept]:
     """The holds that are kept on `connection` now, the earliest first."""
-    found = [function for _, function, _ in _hooks(connection) if isinstance(function, Kept)]
+    hooks: list[Any] = connection.run_on_commit
+    found = [function for _, function, _ in hooks if isinstance(function, Kept)]
     return [kept for kept in found if kept.finalizer.alive]
 
 
@@ -147,7 +144,9 @@ def _unwatch(connection: BaseDatabaseWrapper) -> None:
         watched = vars(connection).get(name)
         if isinstance(watched, _Watched):
             delattr(connection, name)
-            if getattr(connection, name) != watched.original:  # somebody's wrapper, not the method
+            if (
+                getattr(connection, name) != watched.original
+            ):  # another package's wrapper, not Django's method
                 setattr(connection, name, watched.original)
 
 
@@ -231,7 +230,7 @@ class _Watched:
 
 def _forget(connection: BaseDatabaseWrapper, kept: list[Kept]) -> None:
     """Take holds out of Django's list."""
-    hooks = _hooks(connection)
+    hooks: list[Any] = connection.run_on_commit
     hooks[:] = [hook for hook in hooks if hook[1] not in kept]
 
 

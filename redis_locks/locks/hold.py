@@ -99,7 +99,7 @@ class Hold:
     def __init__(self, backend: Backend, lease: Lease, read: Sequence[Any] = ()) -> None:
         self.backend = backend
         self.lease = lease
-        """What it shares with the holds nested in it, and with those that it is nested in."""
+        """The lease, which nested holds share."""
         self.read = read
         """Replies to the commands that the lock was given to `read`: bytes, numbers, None, lists."""
         self.kept = False
@@ -151,7 +151,7 @@ class Hold:
     def is_lost(self) -> bool:
         """Whether the lease ended, or the hold was revoked, before it was released.
 
-        Asks nobody: it compares clocks, so it is true the moment the lease ends, also after
+        Does no I/O: it compares clocks. So it is true the moment the lease ends, also after
         this process was stopped for a while. A forked child has lost its parent's hold.
         """
         lease = self.lease
@@ -344,9 +344,9 @@ class Hold:
     def detach(self, *, lease: float | Unset = UNSET) -> str:
         """Give the hold away: return text from which `adopt` makes it again, once, anywhere.
 
-        The lock stays held, by nobody's thread, for `lease` seconds (not given: the hold's own lease), or longer if
-        its lease is longer already; then it is free, if nobody adopted it. This hold is
-        released, as far as it goes. The text is signed with SECRET_KEY but can be read. Blocks for a round trip.
+        The lock stays held for `lease` seconds, though no thread has it; not given: for the hold's own lease. If
+        its lease lasts longer already, it keeps that. Then the lock is free, unless the hold was adopted. This
+        hold ends. The text is signed with SECRET_KEY, but it can be read. Blocks for a round trip.
 
         Raises:
             LockLost: The hold is lost.
@@ -460,8 +460,8 @@ class Hold:
         if self.released:
             return
         lease = self.lease
-        # After an interrupted release or commit: nobody knows whether it was applied. It was good when it was
-        # sent, so it is not lost; the reply came too late, at most.
+        # An interrupted release or commit may have been applied. The hold was good when that was sent, so it is
+        # not lost: at most the reply came too late.
         repeated = lease.state.ended
         was_lost = not repeated and lease.is_over()
         lasts = self.kept or not lease.leave(self)
@@ -477,7 +477,7 @@ class Hold:
                 held = again = False
             if self.released:
                 return  # by another task or thread meanwhile, which told what came of it
-            # A repeated release that finds nothing most likely is the one whose reply was lost.
+            # When a repeated release finds nothing, the first one most likely released, and its reply was lost.
             known = held or again or repeated
         self.released = not self.kept
         if was_lost or not known:
@@ -652,7 +652,7 @@ class Hold:
         await self.restate(driver)
         held = self.lease
         milliseconds = held.lease_ms if lease is UNSET else lease_ms(lease)
-        # A session of its own: nobody who waits is to be told that this thread is in the way.
+        # A session of its own: deadlock detection must not take this thread for the holder.
         transit = replace(held.request, token=new_token(new_session()), lease_ms=milliseconds)
         held_ms = round((monotonic() - held.since) * 1000)
         travels = Detached(
@@ -718,7 +718,7 @@ class Hold:
         return moved
 
     async def _move_back(self, driver: Driver, token: str) -> None:
-        """Be this hold again, after a detachment of which nobody knows whether it happened."""
+        """Be this hold again, after a detachment that may or may not have happened."""
         with suppress(LockBackendError):
             await self._move(driver, token, self.lease.request)
         self.lease.resume(self)
@@ -765,7 +765,7 @@ class Hold:
                 lease.tells_its_end(tells=True)
                 await tell_moved(driver, "adopted", lease)
         except BaseException:
-            with suppress(LockError):  # nobody knows whether it happened
+            with suppress(LockError):  # it may or may not have been adopted
                 await driver.finish(hold.release_on(driver))
             raise
         if adopted is None:
@@ -844,14 +844,14 @@ class Hold:
         )
 
     def drop(self) -> bool:
-        """Leave it to its lease, as nobody refers to it any more; whether it was held still."""
+        """Leave the lock to its lease, as no code refers to the hold any more. Return whether it was still held."""
         lease = self.lease
         if self.released or lease.state.ended or self._pid != identity.process.pid:
             return False
         lease.leave_line()
         was_over = lease.is_over()
         if lease.leave(self) and not was_over:
-            note_unconfirmed(lease.token)  # it is in nobody's way for long
+            note_unconfirmed(lease.token)  # a dead end for waiters only until its lease ends
         return not was_over
 
     def __del__(self) -> None:
@@ -871,7 +871,7 @@ def _asked_for(
     renew: bool | Unset,  # noqa: FBT001 - as given
     label: str | None,
 ) -> tuple[Detached, Backend]:
-    """Return what is to be adopted, and where; raises as `Hold.adopt` says."""
+    """Return the hold to adopt, and its server; raises as `Hold.adopt` says."""
     optional_text(label, "label")
     if renew is not UNSET:
         flag(renew, "renew")

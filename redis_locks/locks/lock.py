@@ -41,7 +41,7 @@ _NOT_LISTENING: Final = nullcontext()
 
 @dataclass(slots=True, eq=False)
 class Side:
-    """The blocking or the asyncio side of a backend, and who is on it."""
+    """The blocking or the asyncio side of a backend, and the thread or task that uses it."""
 
     backend: Backend
     driver: Driver
@@ -85,7 +85,7 @@ class Lock:
 
     Several locks are acquired all at once or not at all: while it waits, the set holds none of
     them. Two sets never deadlock each other, whatever the order of their names. With more than
-    one partition (REDIS_LOCKS["PARTITIONS"]), those of each are acquired so, one after another.
+    one partition (REDIS_LOCKS["PARTITIONS"]), the set is acquired partition by partition.
 
     Args:
         name: 1 to 512 bytes of UTF-8. Equal names on the same server are the same lock.
@@ -113,10 +113,10 @@ class Lock:
             lock. Asking for "exclusive" inside "shared" upgrades the hold, until its end. If
             False, taking it again raises LockError at once. Other threads and tasks wait in any case, one that
             the holder started included.
-        crash_release: Whether the lock is free within half a second of the end of the holder's process, however
-            long its lease: whoever waits or comes sees that the process listens no more, four times a second.
-            A holder that is cut off from Redis for a moment loses the lock as well, and is told. For exclusive locks on one
-            server, not on a Cluster; the process keeps a connection for it.
+        crash_release: Whether the lock becomes free within half a second of the end of the holder's process, however
+            long its lease. Waiters check four times a second whether the holder's process still listens.
+            So a holder that is cut off from Redis for a moment loses the lock as well, and is told. For exclusive
+            locks on one server, not on a Cluster. The process keeps a connection open for it.
         replicas: How many replicas have to acknowledge a grant before it counts, so that a fail-over to one of
             them does not lose it; and each extend, the background's too. 0: none. Acquiring takes up to a quarter
             of the lease longer (1 s at most), and raises NotReplicated, holding nothing, if they do not answer in
@@ -143,14 +143,14 @@ class Lock:
     _replicas: int | Unset
     _blocks: OpenBlocks
     _plan: Plan | None
-    """How it was asked for last by somebody who held nothing."""
+    """How it was asked for last; None before, and after a change of its names."""
     _template: str | None = None
     """What the names were made from; see `LockEvent.template`."""
     _shown_mode: str | None = None
     """What people call its mode, if that is not what scripts call it."""
     _hold_type: type[Hold] = Hold
     _is_unnamed = False
-    """Whether `_require_name` is to be asked before each block."""
+    """Whether a block must ask `_require_name` first."""
 
     def __init__(
         self,
@@ -290,6 +290,8 @@ class Lock:
 
     def enter(self, wait: float | Unset | None = UNSET) -> Hold:
         """Acquire, or raise as `__enter__` does; the hold is no block's."""
+        if wait is not UNSET:
+            wait = wait_seconds(wait)
         if self._is_unnamed:
             self._require_name()
         side = Side.blocking(self._using)
@@ -306,6 +308,8 @@ class Lock:
 
     async def aenter(self, wait: float | Unset | None = UNSET) -> Hold:
         """Acquire, or raise; see `enter`."""
+        if wait is not UNSET:
+            wait = wait_seconds(wait)
         if self._is_unnamed:
             self._require_name()
         self.scope.refuse_async()
@@ -316,10 +320,8 @@ class Lock:
 
     async def _acquire(self, side: Side, wait: float | Unset | None) -> Hold:
         """Acquire in one step, or, if the names are in several partitions, one partition after another; or raise."""
-        if wait is not UNSET:
-            seconds = wait_seconds(wait)
-        else:
-            seconds = get_settings().wait if self._wait is UNSET else self._wait
+        given = self._wait if wait is UNSET else wait
+        seconds = get_settings().wait if given is UNSET else given
         if bounds.get():
             seconds = bounded(seconds)
         plan = self._plan
@@ -495,7 +497,7 @@ class Lock:
         return get_settings().renew if self._renew is UNSET else self._renew
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy, or who unpickles it, may have other settings; and connections stay where they are.
+        # The copy may be used with other settings; and connections stay where they are.
         return {**vars(self), "_plan": None}
 
     @property

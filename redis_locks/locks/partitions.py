@@ -164,8 +164,8 @@ async def acquire(
     Without `renew` the renewal ends when all are held, each with a whole lease from then on.
     `made` makes one hold of those of the partitions.
 
-    Returns `Refused` when somebody else still held one of them at the end. Then, and whatever
-    goes wrong, cancellation included, nothing is held, or only until its lease ends.
+    Returns `Refused` when another holder still had one of them at the end. Then nothing is held. Nor is it after
+    an error, an interrupt or a cancellation; or only until its lease ends.
 
     Raises:
         LockLost: One of them was lost while the others were waited for, and no time is left.

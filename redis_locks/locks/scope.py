@@ -116,7 +116,7 @@ class Transaction(NamedTuple):
     def find(self, covers: Callable[[Taken], bool]) -> Hold | None:
         """Return the kept hold that covers what is wanted: in one transaction a lock is taken once.
 
-        It is verified before COMMIT if one of those who take it wants that.
+        The hold is verified before COMMIT if any lock that found it asked for that.
 
         Raises:
             LockLost: It is lost, and so is the transaction's work.

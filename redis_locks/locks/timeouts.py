@@ -82,7 +82,7 @@ class lock_timeout(_Block):  # noqa: N801 - used as a block, so it reads like a 
 class lock_deadline(_Block):  # noqa: N801 - as above
     """All waits for locks in this ``with`` block end so many seconds after it is entered.
 
-    What else the block does counts too. After that a lock is had only if nobody else holds it, as
+    Everything that the block does counts. After that, a lock is acquired only if it is free, as
     with ``wait=0``. Nested blocks, `lock_timeout` and a lock's own wait can make it shorter, but not
     longer. It reaches as far as `lock_timeout`, ends no wait of others, and takes no lock away.
 

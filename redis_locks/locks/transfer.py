@@ -16,7 +16,7 @@ CLOCKS_DIFFER: Final = timedelta(minutes=1)
 
 
 class Detached(NamedTuple):
-    """A hold between two holders: `token` holds, which is nobody's."""
+    """A hold between two holders: `token` holds the lock, and no thread or task has it."""
 
     names: tuple[str, ...]
     token: str

@@ -41,7 +41,7 @@ from redis_locks.values.keys import turn_key
 RECHECK = 6.0
 """Seconds between two signs of life of a waiter, at most.
 
-Less for a lock with a short lease, and so of those before it, most likely: one of them may be handed the lock and die.
+Less for a lock with a short lease: the waiters before it most likely have short leases too, and one may die as holder.
 """
 
 SOONEST = 0.5
@@ -102,7 +102,7 @@ async def acquire(
     After `patience` seconds it looks for a deadlock if its thread or task holds something (None: only when it is told to), and again now and then. `since`:
     when the wait began, on the monotonic clock, if that was before, and told as contention.
 
-    Returns `Refused` when somebody else still held the lock at the end. Whatever goes wrong,
+    Returns `Refused` when another holder still had the lock at the end. Whatever goes wrong,
     cancellation included, leaves neither hold nor queue entry behind, or raises
     `LockBackendError` if Redis could not be told; then the lease ends what is there.
     Raises `DeadlockDetected` when this wait was ended for others to go on, and `LockError` when
@@ -176,7 +176,7 @@ class Attempt:
         in_bulk: Whether it asks on the link for large replies.
         sent: Whether anything was sent.
         queued: Whether it may stand in the queue.
-        uncontended: Whether nobody was told yet that somebody else has the lock.
+        uncontended: Whether contention has not been told yet.
         wait_ms: For how long to stand in the queue when it asks first, as `store.acquire` takes it.
     """
 
@@ -261,7 +261,7 @@ class Attempt:
             isinstance(outcome, Won)
             and outcome.waited < BRIEF
             and not self._reads_much  # on a subscribed connection
-            and not self._heeded  # whoever listens wants to know who holds, which only a reply tells
+            and not self._heeded  # receivers want to know the holder, which only a reply tells
             and link.can_skip_replies()
         ):
             link.quick_keys = frozenset(self.request.keys)
@@ -311,7 +311,7 @@ class Attempt:
         if message is None:
             link.quick_keys = None
             if driver.skips_replies is None:
-                # Replies may come yet, which nobody is to take for those to what is asked next.
+                # Late replies must not be taken for those to the next question.
                 link.forsake()
                 raise LinkBroken("no message, and no refusal")
             return None
@@ -329,7 +329,9 @@ class Attempt:
         else:
             self.queued, self.uncontended = True, False
             if lock_events.observer.count("contended", request.names, driver.description, 0.0):
-                link.quick_keys = None  # somebody listens by now, and the next reply says who holds
+                link.quick_keys = (
+                    None  # a receiver is connected by now, and the next reply names the holder
+                )
                 await lock_events.tell(driver, "contended", request, wait=self.wait)
         # The lease counts from when we asked: nothing tells how long before the message it began.
         deadline, fencing_token = sent + request.lease_ms / 1000, int(fence)
@@ -418,7 +420,7 @@ class Attempt:
         return replies
 
     async def _buried(self, link: Link) -> bool:
-        """Whether who was in the way was gone, and is in the way no more; else to be asked again soon."""
+        """Whether a dead holder was in the way and has been removed; if not, it is asked again soon."""
         self._recheck = BURIAL
         return await store.bury(link, self.request.keys, self.token) > 0
 
@@ -453,7 +455,7 @@ class Attempt:
         """Return for how many seconds to listen, after `reply`, until it is time to ask again, or to tell of a long wait."""
         holder_left = max(0.0, (reply.ends_ms - reply.at_ms) / 1000) + _EXPIRY_SLACK
         if not self._told and holds_nothing(self.token, task=self.driver.suspends):
-            # It closes no circle; who does sees what it waits for.
+            # It closes no circle. The waiter that closes one finds it.
             self.suspicious_at = inf
         now = monotonic()
         recheck = min(self._recheck, max(SOONEST, self.request.lease_ms / 1000))
@@ -491,7 +493,7 @@ class Attempt:
         raise DeadlockDetected(msg, circle)
 
     async def abandon(self) -> Refused:
-        """Leave the queue on a link that works; return who holds the lock."""
+        """Leave the queue, on a new link if need be; return the holder of the lock."""
         request = self.request
         last: LinkBroken | None = None
         started = monotonic()
@@ -507,7 +509,7 @@ class Attempt:
         raise LockBackendError(f"{self.driver.description} does not answer: {last}")
 
     def forsake(self) -> None:
-        """Leave a place behind that the server did not let us give up: nobody hears of its grant."""
+        """Give up the link, so that a place that we could not leave is skipped: no process hears of its grant."""
         if self.link is not None:
             self.link.forsake()
 

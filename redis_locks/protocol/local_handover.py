@@ -1,10 +1,9 @@
-"""Hand a lock over inside a process: what many threads, or tasks, want at once needs few round trips.
+"""Local hand-over: threads or tasks of one process pass a lock on without a round trip (LOCAL_BATCH).
 
-Those that want the same lock in the same way stand in a line behind the one of them that asks Redis, or
-holds. When that one releases soon, the hold passes to the next in line without a round trip: Redis
-goes on to know the token of the first. A batch of such hand-overs is bounded in number and time, so that other
-processes get their turn, and so is the time in line: after it a waiter joins the queue in Redis, as
-everybody does, and a hold that passed is written down in Redis as what it is (see `Lease.restates`).
+Waiters for the same lock with the same options stand in a line. The first one, the leader, asks Redis. When the
+leader releases soon, the hold passes to the next in line, and Redis keeps the leader's token. The number of such
+hand-overs in a row is bounded, and so is their time, so that other processes get their turn. After that time a
+waiter joins the queue in Redis, and a holder tells Redis its own token (see `Lease.restates`).
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from redis_locks.protocol.store import Refused, Request
 from redis_locks.values.claims import parse_who
 
 ENOUGH: Final = 0.9
-"""Share of its lease that a hold must have left to pass: whoever gets it counts on a whole one."""
+"""Share of its lease that a hold must have left to pass: the next holder counts on a whole one."""
 
 SOONEST_LOOK: Final = 0.25
-"""Seconds of waiting before which nobody may look for deadlocks where holds pass: Redis learns late who holds."""
+"""Shortest DEADLOCK_TIMEOUT, in seconds, with which holds pass on: Redis learns late which waiter holds."""
 
 
 class _Place:
@@ -55,10 +54,10 @@ _Key = tuple[Driver, bytes, int, bool]
 
 
 class Line:
-    """Those that want one lock in one way, behind the one that asks Redis for it or holds it.
+    """The waiters of this process for one lock, behind the leader, which asks Redis or holds.
 
-    It exists as long as that one does. Whatever is interrupted half-way, nobody stands in it for
-    longer than `YOUNG` seconds; whoever comes out then closes it.
+    It exists as long as there is a leader. Whatever is interrupted half-way, no waiter stands in it for
+    longer than `YOUNG` seconds; the waiter that comes out then closes it.
     """
 
     __slots__ = ("_closed", "_key", "_lead", "_most", "_places", "_until", "_who")
@@ -76,7 +75,7 @@ class Line:
         self._lead, self._who = request.token, request.who
 
     def join(self, place: _Place) -> bool:
-        """Stand at the end; False if no hand-over is to be expected here any more."""
+        """Stand at the end; False if the line is closed."""
         with _mutex:
             if monotonic() >= self._until:
                 self.close()
@@ -129,7 +128,7 @@ class Line:
         )
 
     def end(self, asker: str) -> None:
-        """Note that the one in front, if it is this one, asks and holds no more: the next asks."""
+        """Let the next in line ask Redis, if `asker` is the leader, which neither asks nor holds any more."""
         with _mutex:
             if self._lead != asker:
                 return
@@ -143,7 +142,7 @@ class Line:
             place.bell.ring()
 
     def close(self) -> None:
-        """Let everybody out, and nobody in."""
+        """Let all waiters out, and no other in."""
         with _mutex:
             if not self._closed:
                 _lines.pop(self._key, None)
@@ -156,7 +155,7 @@ class Line:
         """End the time in line; what was handed to the place, if it was its turn, stays there."""
         with _mutex:
             if place.before is None and not place.asks:
-                # It joins the queue in Redis, where those behind it must not overtake it.
+                # It joins the queue in Redis, where the waiters behind it must not overtake it.
                 self.close()
 
     def forsake(self, place: _Place) -> None:
@@ -177,10 +176,10 @@ def acquire(
 ) -> Coroutine[Any, Any, Got]:
     """Acquire as `acquire.acquire` does, or get the hold of another thread or task of this process.
 
-    A hold can pass to those who want the same lock with the same lease and renewal, `most` times
+    A hold passes only to a waiter for the same lock with the same lease and renewal, `most` times
     in a row. Interrupted, it leaves nothing behind, as `acquire.acquire` does.
     """
-    # Not async itself, which would cost the many that find nobody here more than all of the rest.
+    # Not async itself: a coroutine more would cost most acquires, which find no line, more than the rest.
     if patience is not None and patience < SOONEST_LOOK:
         return _ask(None, driver, request, wait, patience, most)
     key = (driver, request.keys[1], request.lease_ms, renews)
@@ -200,7 +199,7 @@ async def _ask(
     most: int,
     since: float | None = None,
 ) -> Got:
-    """Ask Redis, as the one in front of the line, or without a line."""
+    """Ask Redis, as the leader of the line, or without a line."""
     outcome: Won | Refused | None = None
     try:
         outcome = await redis.acquire(driver, request, wait, patience, since)
@@ -265,7 +264,7 @@ _mutex = threading.RLock()
 def _after_fork() -> None:
     global _mutex  # noqa: PLW0603 - another thread of the parent may have had it
     _mutex = threading.RLock()
-    _lines.clear()  # those in line are the parent's
+    _lines.clear()  # the waiters in them are the parent's
 
 
 os.register_at_fork(after_in_child=_after_fork)

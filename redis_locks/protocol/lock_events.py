@@ -1,7 +1,6 @@
 """What the core tells of locks, and the one hook through which it does.
 
-Events are told after the fact, so that whoever listens
-can neither keep a lock from being handed on nor leave one behind.
+Events are told after the fact: a receiver can neither delay a hand-off nor leave a lock behind.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class LockEvent:
             have a series for each name. None for a name that was given as it is.
         mode: "exclusive", "shared", "permit:CAPACITY", or "upgrade" while a shared hold waits
             to become exclusive.
-        who: Who acquires or holds: host, pid, thread or task, and what it runs.
+        who: The holder or waiter: host, pid, thread or task, and what it runs.
         server: The server, as text for people.
         lease: Seconds of lease that were asked for.
         wait: The longest wait in seconds; None: for ever. Not told of the end of a hold.
@@ -102,7 +101,7 @@ class Observer(Protocol):
 
 
 class Nobody:
-    """The observer of a process in which nobody wants to know."""
+    """The observer of a process without receivers."""
 
     def listens(self, kind: Kind) -> bool:  # noqa: ARG002 - as `Observer`
         """Return False."""
@@ -125,7 +124,7 @@ async def tell(
 ) -> None:
     """Tell the observer what became of `request`, which the observer has counted; raises no Exception.
 
-    In blocking code it takes as long as those who listen; in async code it may suspend.
+    In blocking code it takes as long as the receivers do; in async code it may suspend.
     """
     event = LockEvent(
         kind=kind,
@@ -152,7 +151,7 @@ async def tell_refused(
     wait: float | None,
     waited: float = 0.0,
 ) -> None:
-    """Tell, if somebody listens, that somebody else has the lock."""
+    """Tell that another holder has the lock, if a receiver wants to know."""
     if observer.count(kind, request.names, driver.description, waited):
         await tell_of_holder(driver, kind, request, refused, wait=wait, waited=waited)
 
@@ -160,7 +159,7 @@ async def tell_refused(
 async def tell_of_holder(
     driver: Driver, kind: Kind, request: Request, refused: Refused, **details: Any
 ) -> None:
-    """Tell what became of `request`, which the observer has counted, with who has the lock."""
+    """Tell what became of `request`, which the observer has counted, and name the holder of the lock."""
     await tell(driver, kind, request, holder=describe_holder(refused.claim), **details)
 
 
@@ -172,7 +171,7 @@ async def tell_deadlock(
     wait: float | None,
     waited: float,
 ) -> None:
-    """Tell, if somebody listens, that a wait was ended for others to go on."""
+    """Tell that a wait was ended to break a deadlock, if a receiver wants to know."""
     if observer.count("deadlock", request.names, driver.description, waited):
         details: Any = {"wait": wait, "waited": waited, "circle": error.circle}
         await tell(driver, "deadlock", request, **details)

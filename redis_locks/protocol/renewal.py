@@ -31,7 +31,7 @@ from redis_locks.scripts import Script
 logger = logging.getLogger("redis_locks")
 
 ERROR_PAUSE: Final = 0.1
-"""Seconds to pause after an error nobody foresaw: the other holds still need their renewal."""
+"""Seconds to pause after an unforeseen error: the other holds still need their renewal."""
 
 
 class Registry:
@@ -103,7 +103,7 @@ class Registry:
             self._lose(lease)
 
     def renew_all(self) -> None:
-        """Let all be due, those that are not renewed to be looked at."""
+        """Let all leases be due: to be renewed, or at least looked at."""
         for reference in self.leases.copy().values():
             lease = reference()
             if lease is not None:
@@ -116,7 +116,7 @@ class Registry:
             if on_lost is not None:
                 try:
                     on_lost()
-                except Exception:  # whoever renews or hears does it for all other holds, too
+                except Exception:  # this thread or task serves all other holds, too
                     logger.exception("The block of lock %r was not told of its loss", lease.name)
             self._on_lost(lease)
 
@@ -191,7 +191,7 @@ class EarDriver(Driver, Protocol):
     """A driver with connections that one thread uses at a time."""
 
     def open_ear(self) -> HearingLink:
-        """Return a connection that hears which holds of this process somebody else has ended."""
+        """Return a connection that hears which holds of this process an operator has ended."""
 
 
 class ThreadRenewer:
@@ -277,7 +277,7 @@ class ThreadRenewer:
                     continue
             if listen:
                 self._ear.try_to_open()
-                self._registry.renew_all()  # somebody may have ended one before
+                self._registry.renew_all()  # an operator may have ended one before
             try:
                 run_blocking(renew(self._driver, due))
             except Exception:
@@ -291,9 +291,9 @@ class ThreadRenewer:
         return not (added or len(self._registry))
 
     def _ear_due(self, pause: float) -> tuple[bool, float]:
-        """Return whether to listen from now on for holds that somebody else ends, and when to look again.
+        """Return whether to listen from now on for force-released holds, and when to look again.
 
-        Holds are mostly short, and nobody ends those: they are worth no connection.
+        Most holds are short and no operator ends them: they are worth no connection.
         """
         now, oldest = monotonic(), self._registry.oldest
         if self._ear.is_open:
@@ -306,7 +306,7 @@ class ThreadRenewer:
         return False, min(pause, max(oldest + YOUNG - now, 0.0), YOUNG if added else pause)
 
     def _was_deaf(self) -> None:
-        """Renew all: somebody may have ended a hold meanwhile."""
+        """Renew all: an operator may have ended a hold meanwhile."""
         with self._changed:
             self._registry.renew_all()
             self._wakes_at = 0.0
@@ -330,7 +330,7 @@ class HearingDriver(Driver, Protocol):
     """A driver whose connection hears everything."""
 
     heard: Callable[[str], None]
-    """Gets each token of this process whose hold somebody else has ended."""
+    """Called with each token of this process whose hold an operator has ended."""
     lost: Callable[[], None]
     """Is called when the connection breaks."""
 
@@ -377,7 +377,7 @@ class TaskRenewer:
             )
 
     async def _listen_again(self) -> None:
-        """Open the connection again, and renew all: somebody may have ended a hold meanwhile."""
+        """Open the connection again, and renew all: an operator may have ended a hold meanwhile."""
         # At once, unless it broke just now as well.
         first = int(monotonic() - self._opened_at < PAUSES[-1])
         for pause in chain(PAUSES[first:], repeat(PAUSES[-1])):

@@ -1,13 +1,13 @@
-"""Holds that replicas know of: what was written counts once WAIT says that enough of them have it.
+"""Replicated holds: a write counts once WAIT says that enough replicas have it.
 
 WAIT waits for the last write of its own connection (https://redis.io/docs/latest/commands/wait/).
-A grant may have been written by another one: by that of the releaser, in a hand-off; by one that broke
-before the reply came; or by the shared one of an event loop, which must not be kept waiting. So a
-holder first writes something itself, by `confirm.lua`, and then waits, in the same packet. There is
-one stream of writes, so replicas that have this one have the grant as well.
+Another connection may have written the grant: that of the releasing process, in a hand-off; one that broke
+before the reply came; or the shared one of an event loop, which must not block. So the holder first writes
+something itself, by `confirm.lua`, and then waits, in the same packet. There is one stream of writes, so
+a replica that has this write has the grant as well.
 
-The deadline that a holder believes in moves forward only with an extend that enough replicas have:
-one that is on the primary alone is lost with it.
+A holder's deadline moves forward only with an extend that enough replicas have: an extend that only the
+primary has is lost with the primary.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def patience(driver: Driver, lease_ms: int) -> float:
 
 
 def with_confirmation(driver: Driver, request: Request) -> Request:
-    """Return the request with what confirms a grant in the same packet, where that is in nobody's way."""
+    """Return the request with a confirmation in the same packet, unless that would delay others on the link."""
     if not request.replicas or driver.unshared() is not driver:
         return request
     call = store.extend_call(request.keys, request.token, request.lease_ms)

@@ -17,7 +17,7 @@ TRIES: Final = 5
 """How often in a row to try to connect to a server that takes no connection."""
 
 LONGEST: Final = 60.0
-"""Seconds after which nobody tries on for the sake of a lease, however long it is."""
+"""Seconds after which the retries for a lease end, however long it is."""
 
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.25
@@ -34,7 +34,7 @@ async def persist(
     """Run `action` on a link, again on a new one if that breaks; return its reply and whether it ran again.
 
     So it must be safe to repeat. It is tried twice at least, for a link may have died long ago,
-    while nobody used it.
+    while it was idle.
 
     Args:
         driver: Where links come from.

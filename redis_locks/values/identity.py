@@ -137,18 +137,18 @@ def session(*, task: bool) -> Session:
 
 
 def holds_nothing(token: str, *, task: bool) -> bool:
-    """Return whether the thread or task that waits with `token`, which is to be the caller, holds no lock."""
+    """Return whether the caller, a thread or task that waits with `token`, holds no lock."""
     its = session(task=task)
     return not its.held.has_any() and token.startswith(f"{its.name}.")
 
 
 def new_session() -> Session:
-    """Return a session that is nobody's: no thread or task waits as it."""
+    """Return a session of its own: no thread or task waits as it."""
     return process.new_session()
 
 
 def new_token(of: Session | None = None) -> str:
-    """Return a token nobody else has: its session (None: this thread), which has 95 random bits, and a counter."""
+    """Return a new token: the name of its session (None: this thread), with 95 random bits, and a counter."""
     its = session(task=False) if of is None else of
     return f"{its.name}.{next(its.counter)}"
 
@@ -159,7 +159,7 @@ def note_unconfirmed(token: str) -> None:
 
 
 def unconfirmed() -> str:
-    """Return the latest tokens of this process that may hold though nobody uses them any more."""
+    """Return the latest tokens of this process that may hold a lock although no code uses them any more."""
     return " ".join(process.unconfirmed)
 
 
@@ -170,7 +170,7 @@ def who(label: str | None, *, task: bool) -> Who:
 
 
 def whoami(label: str | None, *, task: bool) -> str:
-    """Return text that tells people who asks: host, pid, thread or task, and what it runs."""
+    """Return the holder or waiter as text for people: host, pid, thread or task, and what it runs."""
     unit = task_unit() if task else f"thread {threading.current_thread().name}"
     return written(process.pid, unit, label, None)
 

@@ -124,6 +124,26 @@ def test_a_waiter_reads_what_the_holder_before_it_wrote(
 
 
 @pytest.mark.long
+def test_a_value_too_large_for_a_subscriber_is_read(
+    on_nodes: Nodes, world: World, name: str, cluster: redis.RedisCluster
+) -> None:
+    (each,) = on_nodes.names_in(2, 1)
+    key, large = key_beside(each, name), bytes(40_000_000)
+    cluster.set(key, large)
+    lock = Lock(each, read=[("GET", key)], wait=PATIENCE)
+    for _ in range(2):
+        hold = held(world, Lock(each))
+        waiter = world.start(world.acquire, lock)
+        until(lambda: (found := inspection.lock(each)) and found.waiting == 1)
+        world.release(hold)
+        successor = waiter.result(PATIENCE)
+        assert successor is not None
+        assert [large] == successor.read
+        world.release(successor)
+    cluster.delete(key)
+
+
+@pytest.mark.long
 def test_a_command_whose_keys_move_about_in_it_is_looked_through(
     on_nodes: Nodes, world: World, name: str, cluster: redis.RedisCluster
 ) -> None:

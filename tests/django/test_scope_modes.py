@@ -63,3 +63,12 @@ def test_shared_and_then_exclusive_in_one_transaction_is_an_upgrade(
             assert ("exclusive", "exclusive") == (first.mode, hold.mode)
         assert not is_free(name, mode="shared")
     assert is_free(name)
+
+
+def test_a_wrong_wait_is_refused_for_a_lock_that_the_transaction_has(
+    database: str, name: str
+) -> None:
+    with atomic(using=database):
+        assert lock(name, database).acquire()
+        with pytest.raises(ValueError, match="wait must be"):
+            lock(name, database).acquire(wait=-1)
