@@ -83,11 +83,6 @@ def _protocol_mismatch(text: str) -> ProtocolMismatch:
     )
 
 
-def unknown_script(reply: object) -> bool:
-    """Return whether the server does not know the script (any more)."""
-    return isinstance(reply, ErrorReply) and reply.text.startswith("NOSCRIPT")
-
-
 def reply_error(reply: ErrorReply, endpoint: Endpoint) -> LinkBroken | LockBackendError:
     """Return what to raise for an error reply."""
     text, description = reply.text, endpoint.description

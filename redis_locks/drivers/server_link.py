@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from redis_locks.drivers.base import Call, LinkBroken
-from redis_locks.drivers.refusals import Demoted, reply_error, unknown_script
+from redis_locks.drivers.refusals import Demoted, reply_error
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.wire import pack_arguments
 from redis_locks.scripts import Script
@@ -130,7 +130,7 @@ class ServerLink(CallingLink):
         self, error: ErrorReply, script: Script, call: Call, reads: Sequence[bytes]
     ) -> list[Any]:
         """Send the script's text if the server does not know the script; raise any other refusal."""
-        if not unknown_script(error):
+        if not _unknown_script(error):
             raise self._refusal(error)
         packet = b"".join((pack_call(script, call, whole=True), *reads))
         replies = await self.round_trip(packet, 1 + len(reads))
@@ -147,7 +147,7 @@ class ServerLink(CallingLink):
         for whole in (False, True):
             packed = [pack_call(script, call, whole=whole) for call in calls]
             replies = await self.round_trip(b"".join(packed), len(packed)) if packed else []
-            if not any(map(unknown_script, replies)):
+            if not any(map(_unknown_script, replies)):
                 break
         return [
             self._refusal(reply) if isinstance(reply, ErrorReply) else reply for reply in replies
@@ -158,3 +158,8 @@ class ServerLink(CallingLink):
         if isinstance(error, Demoted):
             self.fail(error)
         return error
+
+
+def _unknown_script(reply: object) -> bool:
+    """Return whether the server does not know the script (any more)."""
+    return isinstance(reply, ErrorReply) and reply.text.startswith("NOSCRIPT")

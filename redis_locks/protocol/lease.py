@@ -209,7 +209,12 @@ class Lease:
         if held is not self._held:
             self._held.discard(self)
             self._forget()
-            self.begin(None, held, self._server)
+            # Not `begin`: the lease is not new, so nobody compares it with what `held` has.
+            self._held, server = held, self._server
+            for name in self.request.names:
+                if (server, name) in held:
+                    held.cover((server, name))
+                held[server, name] = self
 
     def _forget(self) -> None:
         held, server = self._held, self._server

@@ -83,7 +83,7 @@ class Earlier:
             return True
         hold = RowHold.nested(self._backend, its)
         if hold is None:
-            return False
+            return False  # another thread has just released it
         self._nested[its] = hold
         return True
 
