@@ -265,7 +265,7 @@ class LibraryMachine(Machine):
 
     def comes_back(self, old: Party) -> None:
         hold = self.holds[old]
-        if hold._released:
+        if hold.released:
             self.world.release(hold)
             return
         with pytest.raises(LockLost):
