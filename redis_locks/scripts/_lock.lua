@@ -6,7 +6,8 @@
 --                                given out, or reserved with it; when the key goes (ms); the first and the last
 --                                place in line, and how many stand there; how many share the lock
 --                        holder  "token ends" of the exclusive holder, until its lease ends (ms)
---                        claim, who, label  its claim: in values of up to 64 bytes, a hash takes half the memory
+--                        claim, who, label  its claim, in parts: with values of up to 64 bytes a hash takes half the
+--                                memory, so `label` has what is behind the first 64 bytes of who it is
 --                        PLACE   "token claim" of the waiter at that place
 --                        TOKEN   of a waiter: its place; of a sharer: its claim
 --                        MODE    how many share it in that mode; "capacity": see `capacity_beside`
@@ -41,31 +42,8 @@
 --      first waiter runs one then.)
 --   5. Every key has an expiry.
 
-local PROTOCOL = "1"
-local LOCK, SHARERS = tag .. "lock:", tag .. "sharers:"
-local SET, DONE, WAITS = tag .. "set:", tag .. "done:", tag .. "waits"
-
-local FENCE_KEPT_MS = 3600000
--- How much later a key expires than it must, so that its expiry is seldom moved.
-local EXPIRY_SLACK_MS = 600000
-local INDEX_SLACK_MS = 60000
-local DONE_KEPT_MS = 60000
--- So many more fencing tokens belong to each grant, for holds that pass on inside a process; they
--- must be out of use even if that dies.
-local FENCE_RESERVED = 16
--- A waiter says every 6 s that it is there; after three missed turns it may be forgotten.
-local WAITER_KEPT_MS = 18000
-local WAITER_SLACK_MS = 4000
-
 local CLAIM = "^(%d+) (%d+) (%S+) (%d+) (%S+) (%d+) (%d+) (.*)$"
 
--- The names of the locks, in the caller's order.
-local all = {}
-for place = 2, #KEYS do
-  all[place - 1] = string.sub(KEYS[place], #LOCK + 1)
-end
-
-local STATE = "^(%S+) (%d+) (%d+) (%d+) (%-?%d+) (%-?%d+) (%d+) (%d+)$"
 local states = {}
 
 -- The state of a lock that another version left in `state` and `holder`: nothing but the fence, once no lease lasts.
@@ -86,8 +64,8 @@ local function state_of(name)
   end
   local key = LOCK .. name
   local found = call("HMGET", key, "state", "holder", "claim", "who", "label")
-  local number, shared_until, fence, expires, first, last, waiting, sharers = string.match(found[1] or "", STATE)
-  if found[1] and number ~= PROTOCOL then
+  local number, shared_until, fence, expires, first, last, waiting, sharers = string.match(found[1] or NEW_STATE, STATE)
+  if number ~= PROTOCOL then
     fence = inherited(name, found[1], found[2])
     found, shared_until, expires, first, last, waiting, sharers = {}, 0, 0, 1, 0, 0, 0
   end
@@ -98,14 +76,15 @@ local function state_of(name)
     claim = found[3],
     who = found[4],
     label = found[5] or nil,
-    shared_until = tonumber(shared_until or 0),
-    fence = tonumber(fence or 0),
-    expires = tonumber(expires or 0),
-    first = tonumber(first or 1),
-    last = tonumber(last or 0),
-    waiting = tonumber(waiting or 0),
-    sharers = tonumber(sharers or 0),
+    shared_until = tonumber(shared_until),
+    fence = tonumber(fence),
+    expires = tonumber(expires),
+    first = tonumber(first),
+    last = tonumber(last),
+    waiting = tonumber(waiting),
+    sharers = tonumber(sharers),
     -- What is to be written; see `save`.
+    kept = 0,
     changed = false,
     puts = {},
     cuts = {},
@@ -139,31 +118,21 @@ end
 local function save(state)
   save_cuts(state)
   if state.changed then
-    put(state, "state", table.concat({
-      PROTOCOL, text(state.shared_until), text(state.fence), text(state.expires), text(state.first),
-      text(state.last), text(state.waiting), text(state.sharers),
-    }, " "))
-    state.changed = false
-  end
-  if #state.puts > 0 then
-    call("HSET", state.key, unpack(state.puts))
-    state.puts = {}
-  end
-  if state.expiry_moved then
-    call("PEXPIREAT", state.key, text(state.expires))
-    if state.sharers > 0 then
-      call("PEXPIREAT", SHARERS .. state.name, text(state.expires))
+    local expires = write(state.key, state.kept, state.shared_until, text(state.fence), state.expires, state.first,
+      state.last, state.waiting, state.sharers, unpack(state.puts))
+    if expires ~= state.expires and state.sharers > 0 then
+      call("PEXPIREAT", SHARERS .. state.name, expires)
     end
-    state.expiry_moved = false
+    state.expires, state.changed = expires, false
+  elseif #state.puts > 0 then
+    call("HSET", state.key, unpack(state.puts))
   end
+  state.puts = {}
 end
 
 -- Let the keys of a lock live until an hour after `ends` at least; `save` writes it.
 local function keep(state, ends)
-  if state.expires < ends + FENCE_KEPT_MS then
-    state.expires, state.expiry_moved = ends + FENCE_KEPT_MS + EXPIRY_SLACK_MS, true
-    state.changed = true
-  end
+  state.kept, state.changed = math.max(state.kept, ends), true
 end
 
 -- The token of the exclusive holder, its claim, and when its lease ends (ms); nil if there is none.
@@ -177,24 +146,7 @@ local function exclusive(name)
   if tonumber(ends) < clock() then
     return nil
   end
-  return its, state.claim .. " " .. state.who .. (state.label and "\t" .. state.label or ""), tonumber(ends)
-end
-
--- List locks as held or waited for until `ends` at least.
-local function list(locks, ends)
-  local scores = {}
-  for place, name in ipairs(locks) do
-    scores[2 * place - 1], scores[2 * place] = text(ends), name
-  end
-  call("ZADD", index, "GT", unpack(scores))
-  local expires = call("PEXPIRETIME", index)
-  if expires < ends then
-    -- Rarely reached, thanks to the slack: the place to forget locks whose holders crashed. The member without a
-    -- name keeps the key, and so its expiry, when no lock is listed.
-    call("ZREMRANGEBYSCORE", index, "(0", text(clock() - 1))
-    call("ZADD", index, 0, "")
-    call("PEXPIREAT", index, text(ends + INDEX_SLACK_MS))
-  end
+  return its, state.claim .. " " .. state.who .. (state.label or ""), tonumber(ends)
 end
 
 local function next_after(fence)
@@ -215,7 +167,7 @@ end
 
 -- The claim of a holder, without who it is.
 local function claim_of(fence, mode, lease, listener, size)
-  return fence .. " " .. text(clock()) .. " " .. mode .. " " .. lease .. " " .. listener .. " 0 " .. size
+  return fence .. " " .. clock() .. " " .. mode .. " " .. lease .. " " .. listener .. " 0 " .. size
 end
 
 local function waiting_claim(since, mode, lease, listener, wait, size, who)
@@ -224,59 +176,29 @@ end
 
 -- Write down the exclusive holder of a lock.
 local function hold_alone(state, holder, fence, ends, claim, who)
-  local first, label = string.match(who, "^([^\t]*\t[^\t]*\t[^\t]*)\t(.*)$")
-  state.holder, state.claim, state.who, state.label = holder .. " " .. text(ends), claim, first or who, label
+  state.holder, state.claim, state.who = holder .. " " .. ends, claim, string.sub(who, 1, SHORT)
   put(state, "holder", state.holder)
   put(state, "claim", claim)
   put(state, "who", state.who)
-  if label then
-    put(state, "label", label)
-  else
+  if #who > SHORT then
+    state.label = string.sub(who, SHORT + 1)
+    put(state, "label", state.label)
+  elseif state.label then
+    state.label = nil
     cut(state, "label")
   end
-  state.fence, state.changed = fence + FENCE_RESERVED, true
+  state.fence = fence + FENCE_RESERVED
   keep(state, ends)
   save(state)
 end
 
 -- End the exclusive hold of a lock; `save` or `save_cuts` writes it.
 local function free(state)
-  state.holder = nil
+  state.holder, state.label = nil, nil
   cut(state, "holder")
   cut(state, "claim")
   cut(state, "who")
   cut(state, "label")
-end
-
--- Whether the caller is the exclusive holder of all the locks. A lease that ended while nobody else asked still counts.
-local function holds_alone()
-  local start = token .. " "
-  for _, name in ipairs(all) do
-    local holder = state_of(name).holder
-    if not holder or string.sub(holder, 1, #start) ~= start then
-      return false
-    end
-  end
-  return true
-end
-
-local function nobody_waits()
-  for _, name in ipairs(all) do
-    if state_of(name).waiting > 0 then
-      return false
-    end
-  end
-  return true
-end
-
--- End the caller's exclusive hold of all the locks, for which nobody waits.
-local function free_all()
-  for _, name in ipairs(all) do
-    local state = state_of(name)
-    free(state)
-    save(state)
-  end
-  call("ZREM", index, unpack(all))
 end
 
 -- Stand in line, at its end or in `front` of it; `save` writes it.
@@ -310,24 +232,4 @@ end
 -- no partition, so the hash tag goes; on a cluster it stays, see `on_cluster`.
 local function channel_of(listener)
   return string.gsub(index, "{%d+}:index$", ":grants:") .. listener
-end
-
--- Tell `listener`, and return how many heard it. Not to the listeners of replicas: one
--- that still listens to a server which was the primary before would believe in a grant that
--- nobody heard here, and that somebody else got then.
---
--- A listener with a plus at its end waits for the list of its turn, too, with what it wants to read then
--- behind that in its connection: so the server goes on there by itself, once this script has ended.
-local function tell(listener, message)
-  redis.set_repl(redis.REPL_NONE)
-  local heard = call("PUBLISH", channel_of(listener), message)
-  if string.sub(listener, -1) == "+" then
-    local waiter, fence = string.match(message, "^(%S+) (%S+)")
-    local turn = tag .. "turn:" .. waiter
-    -- Nothing depends on it: without, the waiter reads by itself a moment later.
-    redis.pcall("RPUSH", turn, fence)
-    redis.pcall("PEXPIRE", turn, 100)
-  end
-  redis.set_repl(redis.REPL_ALL)
-  return heard
 end

@@ -162,7 +162,7 @@ local function lengthen(locks, ends)
   for _, name in ipairs(locks) do
     local state, until_then = state_of(name), held_until(name) or 0
     -- Changes nothing, but a replica refuses it, and a server out of memory lets a script go on that has written.
-    call("PEXPIREAT", state.key, text(state.expires), "GT")
+    call("PEXPIREAT", state.key, state.expires, "GT")
     if until_then > 0 and until_then < ends then
       if exclusive(name) then
         state.holder = token .. " " .. text(ends)

@@ -1,7 +1,5 @@
 -- The line of waiters of a lock: who stands first, leaving it, and granting to those whose turn it is.
 
--- So long after it came, a waiter may have written down what it waits for: see `detect`.
-local NOTED_AFTER_MS = 5
 -- How soon the next in line is to ask again, if the first may have died.
 local NEXT_ASKS_MS = 1000
 -- How many places are looked at at once where some are empty.

@@ -9,13 +9,12 @@
 --        "token 0"        the token does not hold all of the locks (any more): nothing was done
 
 --include _prelude
---include _lock
 
 local done = DONE .. token
 local failure = ""
 
 -- Run the commands; those after one that fails as well.
-local function run()
+local function before_end()
   -- The reply may be lost; who asks again must learn that it was done. Written first, so that a
   -- server out of memory refuses before any command ran.
   call("SET", done, failure, "PX", DONE_KEPT_MS)
@@ -33,15 +32,8 @@ local function run()
   end
 end
 
-local alone = holds_alone()
-if alone then
-  run()
-  if nobody_waits() then
-    free_all()
-    return token .. " 1" .. failure
-  end
-end
-
+--include _end
+--include _lock
 --include _modes
 --include _queue
 
@@ -52,7 +44,7 @@ if not alone then
       return token .. (earlier and " 1" .. earlier or " 0")
     end
   end
-  run()
+  before_end()
 end
 for _, name in ipairs(all) do
   if alone then

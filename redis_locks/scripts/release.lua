@@ -5,14 +5,11 @@
 -- Reply: "token 1" released; "token 0" the token does not hold all of the locks (any more)
 
 --include _prelude
+
+local before_end, failure = nil, ""
+
+--include _end
 --include _lock
-
-local alone = holds_alone()
-if alone and nobody_waits() then
-  free_all()
-  return token .. " 1"
-end
-
 --include _modes
 --include _queue
 

@@ -123,7 +123,8 @@ def test_with_another_prefix_it_is_watched_where_it_listens_then(
         settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "PREFIX": prefix}
         with lock, redis_server.client() as client:
             (claim,) = (
-                client.hget(key, "label") for key in client.scan_iter(f"{prefix}{{0}}:lock:*")
+                b"".join(client.hmget(key, "who", "label"))
+                for key in client.scan_iter(f"{prefix}{{0}}:lock:*")
             )
             assert f"{prefix}:holders:" in claim.decode()
 

@@ -24,9 +24,8 @@ class Text(Script):
 
 
 WAYS = {
-    b'if first and mode == "exclusive" then': b"if false then",
-    b"if alone and nobody_waits() then": b"if false then",
-    b"  if nobody_waits() then": b"  if false then",
+    b'if ARGV[7] ~= "0" and ARGV[3] == "exclusive" then': b"if false then",
+    b"local states, alone, waiting, first = {}, true, 0, nil": b"local states, alone, waiting, first = {}, false, 0, nil",
 }
 """Where an early way out begins, and how it is barred."""
 

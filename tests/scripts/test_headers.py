@@ -11,7 +11,7 @@ from redis_locks import scripts
 from redis_locks.values.keys import LockKeys, index_key
 
 PRELUDE_ARGV = {1}
-PARTS = ["_modes", "_queue"]
+PARTS = ["_modes", "_queue", "_end"]
 SPELLING = ["_prelude", "_lock"]
 SHARED = [*SPELLING, *PARTS]
 
@@ -64,7 +64,9 @@ def test_the_arguments_in_the_header_are_those_that_the_code_uses(name: str) -> 
     assert documented == bound - PRELUDE_ARGV
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    "name", sorted({*ALL} - {"acquire"})
+)  # whose usual way comes before the parts
 def test_only_shared_parts_read_keys(name: str) -> None:
     assert "KEYS" not in split(name)[1]
 

@@ -39,7 +39,7 @@ def other_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
             archive.extractall(folder)
     else:
         shutil.copytree(PACKAGE, folder / PACKAGE.name)
-    script = folder / PACKAGE.name / "scripts" / "_lock.lua"
+    script = folder / PACKAGE.name / "scripts" / "_prelude.lua"
     text = script.read_text(encoding="utf-8")
     number = f'local PROTOCOL = "{OURS}"\n'
     assert 1 == text.count(number)
