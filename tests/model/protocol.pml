@@ -174,7 +174,7 @@ inline hand_off(me) {
     od
 }
 
-inline check_after_script() {           /* the invariants of _prelude.lua */
+inline check_after_script() {           /* the invariants of _lock.lua */
     assert(holder == NOBODY || !(queue??[eval(holder)]));               /* 1 */
     i = 0;
     do
