@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Link
+from redis_locks.exceptions import ProtocolMismatch
 from redis_locks.values.keys import Keys
 
 
@@ -48,12 +49,18 @@ async def names_part(
 
 
 async def inspect(link: Link, locks: Sequence[Keys], most: int) -> list[Snapshot]:
-    """Return each lock's snapshot, with the first `most` waiters and holders, in one round trip."""
+    """Return each lock's snapshot, with the first `most` waiters and holders, in one round trip.
+
+    Among several locks, one that a version with another protocol uses looks free: we cannot read it.
+    """
     calls = [(keys, ("", most)) for keys in locks]
-    return [_snapshot(reply) for reply in await link.call_many(scripts.INSPECT, calls)]
+    replies = await link.call_many(scripts.INSPECT, calls)
+    return [_snapshot(reply, alone=len(replies) == 1) for reply in replies]
 
 
-def _snapshot(reply: Any) -> Snapshot:
+def _snapshot(reply: Any, *, alone: bool) -> Snapshot:
+    if isinstance(reply, ProtocolMismatch) and not alone:
+        return Snapshot(0, 0, 0, (), ())
     if isinstance(reply, Exception):
         raise reply
     at_ms, waiting, holding, held, line = reply

@@ -6,7 +6,8 @@ local states, alone, waiting, first = {}, true, 0, nil
 for place = 2, #KEYS do
   local found = call("HMGET", KEYS[place], "state", "holder")
   local state = { string.match(found[1] or NEW_STATE, STATE) }
-  alone = alone and found[2] and string.sub(found[2], 1, #token + 1) == token .. " " and state[1] == PROTOCOL
+  alone = alone and found[2] and string.sub(found[2], 1, #token + 1) == token .. " "
+  alone = alone and state[1] == PROTOCOL and state[8] == "0"
   waiting = waiting + (tonumber(state[7] or 0))
   states[place] = state
 end

@@ -49,12 +49,13 @@ local states = {}
 -- The state of a lock that another version left in `state` and `holder`: nothing but the fence, once no lease lasts.
 local function inherited(name, state, holder)
   local number, shared_until, fence = string.match(state, "^(%S+) (%d+) (%d+)")
+  fence = fence or "0"
   local ends = math.max(tonumber(shared_until or 0), tonumber(string.match(holder or "", "^%S+ (%d+)") or 0))
   if ends >= clock() then
     error({ err = "PROTOCOL " .. (number or "?") .. " " .. PROTOCOL .. " " .. text(ends - now) })
   end
   call("DEL", LOCK .. name, SHARERS .. name)
-  return fence
+  return fence, write(LOCK .. name, now, 0, fence, 0, 1, 0, 0, 0)
 end
 
 -- The state of a lock, read once in a script.
@@ -66,8 +67,8 @@ local function state_of(name)
   local found = call("HMGET", key, "state", "holder", "claim", "who", "label")
   local number, shared_until, fence, expires, first, last, waiting, sharers = string.match(found[1] or NEW_STATE, STATE)
   if number ~= PROTOCOL then
-    fence = inherited(name, found[1], found[2])
-    found, shared_until, expires, first, last, waiting, sharers = {}, 0, 0, 1, 0, 0, 0
+    fence, expires = inherited(name, found[1], found[2])
+    found, shared_until, first, last, waiting, sharers = {}, 0, 1, 0, 0, 0
   end
   local state = {
     name = name,

@@ -143,6 +143,9 @@ local function room(name, mode)
     return count == 1 and shares(name, from) ~= nil
   end
   local row = kind(mode)
+  if count == 0 and row ~= "exclusive" then
+    call("ZSCORE", SHARERS .. name, token) -- a key of a foreign type stops the script here, before anything is told
+  end
   if count == 0 or row == "exclusive" then
     return count == 0
   end
@@ -185,6 +188,9 @@ end
 local function hold_beside(state, holder, fence, mode, ends, claim)
   -- An adopted hold may be older than others that share the lock.
   state.fence, state.changed = math.max(state.fence, tonumber(fence)), true
+  if state.holder then
+    free(state) -- its lease has ended: it must not count again should its holder come back
+  end
   if sharers(state.name) == 0 then
     -- The set of their leases is made anew, without an expiry.
     state.expires = 0

@@ -19,6 +19,7 @@ for _, name in ipairs(all) do
   local ear = holder and holder ~= token and string.match(claim, EAR)
   if ear and call("PUBSUB", "NUMSUB", ear)[2] == 0 then
     free(state_of(name))
+    save_cuts(state_of(name))
     buried = buried + 1
   end
 end

@@ -12,9 +12,18 @@
 
 local done = DONE .. token
 local failure = ""
+local MOST_WORDS = 7000
 
 -- Run the commands; those after one that fails as well.
 local function before_end()
+  -- Lua takes no more words at once; refused before any command ran.
+  local place = 2
+  while ARGV[place] do
+    if tonumber(ARGV[place]) > MOST_WORDS then
+      error({ err = "ERR a command of a commit has more than " .. MOST_WORDS .. " words" })
+    end
+    place = place + 1 + ARGV[place]
+  end
   -- The reply may be lost; who asks again must learn that it was done. Written first, so that a
   -- server out of memory refuses before any command ran.
   call("SET", done, failure, "PX", DONE_KEPT_MS)
@@ -49,6 +58,7 @@ end
 for _, name in ipairs(all) do
   if alone then
     free(state_of(name))
+    save_cuts(state_of(name))
   else
     let_go(name, token)
   end

@@ -26,6 +26,9 @@ for i = 2, #ARGV do
     ended[#ended + 1] = ARGV[i]
   end
 end
+if state.holder and not exclusive(name) then
+  free(state) -- its lease has ended; should its holder come back, it is not to count again
+end
 save_cuts(state)
 local outcome = "0"
 if #ended > 0 then

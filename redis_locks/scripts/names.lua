@@ -12,7 +12,6 @@
 -- space between each two}; all empty if there is none.
 
 --include _prelude
---include _lock
 
 local from, skip, most, lengths = ARGV[2], ARGV[3], ARGV[4], {}
 local found = call("ZRANGEBYSCORE", index, from == "0" and text(clock()) or from, "+inf", "LIMIT", skip, most)
@@ -21,7 +20,9 @@ if #found == 0 then
 end
 if ARGV[5] == "1" then
   for i, name in ipairs(found) do
-    lengths[i] = text(state_of(name).waiting)
+    -- A lock that a version with another protocol uses is listed, too, without the length of its line.
+    local state = call("HGET", LOCK .. name, "state") or ""
+    lengths[i] = string.match(state, "^" .. PROTOCOL .. " %d+ %d+ %d+ %-?%d+ %-?%d+ (%d+)") or "0"
   end
 end
 return { table.concat(found, "\0"), call("ZSCORE", index, found[#found]), table.concat(lengths, " ") }

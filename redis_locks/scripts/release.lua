@@ -17,6 +17,7 @@ local complete = true
 for _, name in ipairs(all) do
   if alone then
     free(state_of(name))
+    save_cuts(state_of(name))
   else
     complete = let_go(name, token) and complete
   end

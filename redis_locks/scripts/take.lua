@@ -75,11 +75,13 @@ if not first then
   end
 end
 
-local numbers, locks, intents = choose(function(name, here)
+for _, name in ipairs(all) do
   if state_of(name).waiting > 0 then
     -- Perhaps only the dead stand in line.
     settle({ name })
   end
+end
+local numbers, locks, intents = choose(function(name, here)
   return state_of(name).waiting == 0 and room(name, here)
 end)
 if #locks == 0 then

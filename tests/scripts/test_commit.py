@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+from redis.exceptions import ResponseError
+
 from redis_locks import scripts
 from tests.scripts.bench import Bench
 
@@ -71,3 +74,11 @@ def test_of_a_set_all_are_ended_or_none(bench: Bench) -> None:
     bench.acquire("c", names=["x:a"])
     assert ["0"] == bench.words(scripts.COMMIT, "c", len(words), *words, names=names)
     assert ["c"] == bench.holders("x:a")
+
+
+def test_a_command_of_too_many_words_is_refused_before_any_ran(bench: Bench) -> None:
+    bench.acquire("a")
+    words = ("RPUSH", data(bench), *range(8000))
+    with pytest.raises(ResponseError, match="more than 7000 words"):
+        bench.run(scripts.COMMIT, "a", 2, "INCR", data(bench), len(words), *words)
+    assert (None, "a") == (bench.client.get(data(bench)), bench.holder())

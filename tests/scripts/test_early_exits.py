@@ -159,6 +159,15 @@ def pair_ours_and_wanted(*wanted: str, living: bool = True) -> Callable[[Side], 
     return want
 
 
+def ours_ended_and_shared_since(side: Side) -> None:
+    """Our lease has ended, somebody shares the lock, and somebody waits for it."""
+    ours(side)
+    side.end_lease()
+    side.acquire("reader", mode="shared")
+    side.listen("b")
+    side.queue_up("b")
+
+
 def pair_ours_in_part(side: Side) -> None:
     pair_ours(side)
     side.drop_holder("y")
@@ -198,6 +207,8 @@ CASES = [
     (two_wait, scripts.RELEASE, ()),
     (all_are_dead, scripts.RELEASE, ()),
     (a_reader_waits, scripts.RELEASE, ()),
+    (ours_ended_and_shared_since, scripts.RELEASE, ()),
+    (ours_ended_and_shared_since, scripts.COMMIT, COMMANDS),
     (pair_ours, scripts.RELEASE, ()),
     (pair_ours_and_wanted(*PAIR), scripts.RELEASE, ()),
     (pair_ours_and_wanted(*PAIR, living=False), scripts.RELEASE, ()),

@@ -126,3 +126,11 @@ def test_a_server_out_of_memory_releases_all_the_same(
         assert ["a"] == ended
         assert held < fence == bench.last_fence()
         bench.close()
+
+
+def test_a_hold_whose_lease_has_ended_cannot_commit_once_an_operator_asked(bench: Bench) -> None:
+    bench.acquire("a")
+    bench.end_lease()
+    assert (0, []) == force(bench, "a")
+    assert ["0"] == bench.words(scripts.COMMIT, "a", 3, "SET", f"{bench.prefix}:late", "1")
+    assert bench.is_idle()

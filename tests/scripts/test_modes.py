@@ -292,3 +292,21 @@ def test_claims_of_sharers_that_died_together_are_forgotten(bench: Bench) -> Non
     bench.release("w")
     bench.acquire("b", mode="permit:2")
     assert b"1" == bench.client.hget(bench.keys.lock, "permit")
+
+
+@pytest.mark.parametrize("mode", ["shared", "permit:2"])
+def test_an_exclusive_hold_that_ended_does_not_count_again_after_others_have_shared(
+    bench: Bench, mode: str
+) -> None:
+    bench.acquire("a")
+    bench.end_lease()
+    assert granted(bench, "b", mode)
+    bench.listen("c")
+    bench.queue_up("c")
+    commit = (3, "SET", f"{bench.prefix}:late", "1")
+    assert ["0"] == bench.words(scripts.COMMIT, "a", *commit)
+    assert not bench.release("a")
+    assert (["b"], ["c"]) == (bench.holders(), bench.queued())
+    assert bench.release("b")
+    assert ["0"] == bench.words(scripts.COMMIT, "a", *commit)
+    assert "c" == bench.holder()
