@@ -72,8 +72,9 @@ def test_a_killed_primary_has_a_successor_for_holders_waiters_and_newcomers(
                 until(lambda name=hold.name: Observer(replica).holder(name))  # type: ignore[misc]
             for hold in kept:
                 Observer(replica).until_waiters(hold.name, 1)
+            killed = watched.kill()
+            # Not before: a renewal would still come in and write half a holder.
             stored.drop_holder(replica, *(keys_of(hold.name).lock for hold in lost))
-        killed = watched.kill()
         newcomers = [world.start(world.acquire, lock("new", world)) for world in both]
         watched.until_replaced(killed)
         with watched.client() as client:
