@@ -87,6 +87,11 @@ def packed_reads(commands: Iterable[Command]) -> tuple[bytes, ...]:
     return tuple(packed)
 
 
+def plain_reads(commands: Iterable[Command]) -> tuple[tuple[bytes | str, ...], ...]:
+    """Return the commands as words, for another client to send. Raises as `packed_reads` does."""
+    return tuple(tuple(_words(command)) for command in checked_commands(commands, "read"))
+
+
 _packed: Final = lru_cache(maxsize=256)(pack_command)
 """For hot data the same is read again and again."""
 
@@ -111,10 +116,15 @@ def require_slot(commands: Iterable[bytes], keys: Keys) -> None:
     reader = new_reader()
     reader.feed(b"".join(commands))
     for words in iter(reader.gets, UNFINISHED):
-        name = words[0].upper()
-        first = 2 if name == b"XINFO" else 1
-        for key in words[first:] if name in _ALL_KEYS else words[first : first + 1]:
+        for key in keys_of_read(words):
             require_beside("read=", key, keys, "read when the lock is held")
+
+
+def keys_of_read(words: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the keys that a command reads which `read=` takes."""
+    name = words[0].upper()
+    first = 2 if name == b"XINFO" else 1
+    return words[first:] if name in _ALL_KEYS else words[first : first + 1]
 
 
 def checked(replies: list[Any]) -> list[Any]:

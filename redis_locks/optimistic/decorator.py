@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from asgiref.sync import iscoroutinefunction
 
 from redis_locks.conf.settings import UNSET, Unset
+from redis_locks.locks.data_commands import Command
+from redis_locks.locks.reads import plain_reads
 from redis_locks.optimistic.conflicts import ConflictRate
 from redis_locks.optimistic.plans import Options, Plan
 from redis_locks.optimistic.signatures import (
     Args,
     Kwargs,
+    Read,
     Watch,
     keys_of,
     label,
+    reads_of,
     require_function,
     text_of,
     without_pipeline,
@@ -27,10 +31,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 if TYPE_CHECKING:
-    from redis.asyncio.client import Pipeline as AsyncPipeline
-    from redis.client import Pipeline
-
     from redis_locks.optimistic.clients import Using
+    from redis_locks.optimistic.pipelines import AsyncWatchingPipeline, WatchingPipeline
 
 
 class optimistic:  # noqa: N801 - used as a decorator, so it reads like a function
@@ -54,6 +56,10 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         watch: Keys to watch: templates over the function's other parameters, as in
             ``"account:{account_id}"``, or a callable that gets the call's arguments and returns
             one key or several. On a cluster, all keys must be in one slot.
+        read: Redis commands that only read, as in ``[("HGET", "account:{account_id}", "money")]``,
+            or a callable that gets the call's arguments and returns the commands. They travel with
+            the WATCH, and ``pipe.read`` has redis-py's replies to them. A transaction without a
+            conflict then takes two round trips.
         attempts: How often the function is called at most, from 1.
         operation_id: A template or a callable, as for `watch`, that names the operation; the
             function's value must then be plain JSON data. None: each call is a new operation.
@@ -86,6 +92,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         self,
         *,
         watch: Watch,
+        read: Read = (),
         attempts: int = 5,
         operation_id: str | Callable[..., str] | None = None,
         remember: float = 3600.0,
@@ -98,15 +105,18 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         if escalate_to is not None:
             self._options.require_escalation()
         self._watch = watch
+        self._read = read
         self._operation_id = operation_id
         self._escalate_to = escalate_to
 
     @overload
     def __call__(
-        self, function: Callable[Concatenate[AsyncPipeline, P], Coroutine[Any, Any, R]]
+        self, function: Callable[Concatenate[AsyncWatchingPipeline, P], Coroutine[Any, Any, R]]
     ) -> Callable[P, Coroutine[Any, Any, R]]: ...
     @overload
-    def __call__(self, function: Callable[Concatenate[Pipeline, P], R]) -> Callable[P, R]: ...
+    def __call__(
+        self, function: Callable[Concatenate[WatchingPipeline, P], R]
+    ) -> Callable[P, R]: ...
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function without its first parameter, as a transaction."""
         require_function(function)
@@ -135,6 +145,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         """Return what makes a plan of a call's arguments; templates are over those of `transaction`."""
         options, name = self._options, label(transaction)
         keys = keys_of(transaction, self._watch)
+        reads = reads_of(transaction, self._read)
         operation_id = text_of(transaction, "operation_id", self._operation_id)
         escalate_to = text_of(transaction, "escalate_to", self._escalate_to)
         return lambda args, kwargs: Plan(
@@ -143,12 +154,14 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
             operation_id and operation_id(args, kwargs),
             escalate_to and escalate_to(args, kwargs),
             name,
+            reads(args, kwargs),
         )
 
     @staticmethod
     def run(
-        function: Callable[[Pipeline], R],
+        function: Callable[[WatchingPipeline], R],
         *keys: str,
+        read: Iterable[Command] = (),
         attempts: int = 5,
         operation_id: str | None = None,
         remember: float = 3600.0,
@@ -166,13 +179,15 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
             msg = f"{label(function)} is async: await optimistic.arun(...) instead"
             raise TypeError(msg)
         options = Options(attempts, remember, escalate_after, wait, using)
-        plan = Plan(options, keys, operation_id, escalate_to, label(function))
+        reads = plain_reads(read)
+        plan = Plan(options, keys, operation_id, escalate_to, label(function), reads)
         return cast("R", _run(function, plan))
 
     @staticmethod
     async def arun(
-        function: Callable[[AsyncPipeline], Awaitable[R]],
+        function: Callable[[AsyncWatchingPipeline], Awaitable[R]],
         *keys: str,
+        read: Iterable[Command] = (),
         attempts: int = 5,
         operation_id: str | None = None,
         remember: float = 3600.0,
@@ -184,7 +199,8 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         """Await ``function(pipe)`` as a transaction over `keys` and return its value; see `run`."""
         require_function(function)
         options = Options(attempts, remember, escalate_after, wait, using)
-        plan = Plan(options, keys, operation_id, escalate_to, label(function))
+        reads = plain_reads(read)
+        plan = Plan(options, keys, operation_id, escalate_to, label(function), reads)
         return cast("R", await _arun(function, plan))
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from redis.asyncio.client import Pipeline as AsyncPipeline
@@ -50,7 +50,18 @@ def _require_reading(name: object) -> None:
         raise RuntimeError(msg)
 
 
+Words = Sequence[bytes | str]
+
+
+def _name_of(command: Words) -> str:
+    name = command[0]
+    return (name.decode() if isinstance(name, bytes) else name).upper()
+
+
 class _Guard:
+    read: list[Any]
+    """The replies to the commands that travelled with the WATCH: those of ``read=``."""
+
     in_flight = False
     """Whether a command was interrupted. Its reply may still arrive, so the connection must be closed."""
 
@@ -71,6 +82,10 @@ class WatchingPipeline(_Guard, Pipeline):
             lambda: Pipeline.immediate_execute_command(self, *args, **options)  # type: ignore[no-untyped-call]
         )
 
+    def begin(self, keys: Sequence[str], commands: Sequence[Words]) -> Any:
+        """Watch the keys, and send the commands in the same packet; return their replies and errors."""
+        return self._tracked(lambda: self._begin([("WATCH", *keys), *commands]))
+
     def commit(self) -> Any:
         """Send MULTI, what was queued, and EXEC."""
         return self._tracked(lambda: Pipeline.execute(self))
@@ -81,6 +96,18 @@ class WatchingPipeline(_Guard, Pipeline):
             self.watching = False  # so that it does not connect again for an UNWATCH
             self.connection.disconnect()  # type: ignore[no-untyped-call]
         super().reset()
+
+    def _begin(self, commands: Sequence[Words]) -> list[Any]:
+        self.connection = connection = self.connection_pool.get_connection()
+        self.watching = True  # so that an interrupted exchange closes the connection
+        connection.send_packed_command(connection.pack_commands(commands))  # type: ignore[no-untyped-call]
+        replies: list[Any] = []
+        for command in commands:
+            try:
+                replies.append(self.parse_response(connection, _name_of(command)))  # type: ignore[no-untyped-call]
+            except ResponseError as error:
+                replies.append(error)
+        return _after_watch(replies)
 
     def _tracked(self, exchange: Callable[[], Any]) -> Any:
         self.in_flight = True
@@ -104,6 +131,10 @@ class AsyncWatchingPipeline(_Guard, AsyncPipeline):  # type: ignore[misc]  # so 
         answer = super().immediate_execute_command(*args, **options)  # type: ignore[no-untyped-call]
         return await self._tracked(answer)
 
+    async def begin(self, keys: Sequence[str], commands: Sequence[Words]) -> Any:
+        """Watch the keys, and send the commands in the same packet; see `WatchingPipeline`."""
+        return await self._tracked(self._begin([("WATCH", *keys), *commands]))
+
     async def commit(self) -> Any:
         """Send MULTI, what was queued, and EXEC."""
         return await self._tracked(AsyncPipeline.execute(self))
@@ -114,6 +145,18 @@ class AsyncWatchingPipeline(_Guard, AsyncPipeline):  # type: ignore[misc]  # so 
             self.watching = False
             await self.connection.disconnect(nowait=True)
         await super().reset()  # type: ignore[no-untyped-call]
+
+    async def _begin(self, commands: Sequence[Words]) -> list[Any]:
+        self.connection = connection = await self.connection_pool.get_connection()  # type: ignore[no-untyped-call]
+        self.watching = True
+        await connection.send_packed_command(connection.pack_commands(commands))
+        replies: list[Any] = []
+        for command in commands:
+            try:
+                replies.append(await self.parse_response(connection, _name_of(command)))
+            except ResponseError as error:
+                replies.append(error)
+        return _after_watch(replies)
 
     async def _tracked(self, exchange: Awaitable[Any]) -> Any:
         self.in_flight = True
@@ -126,6 +169,21 @@ class AsyncWatchingPipeline(_Guard, AsyncPipeline):  # type: ignore[misc]  # so 
             raise _told_apart(error) from error
         self.in_flight = False
         return answer
+
+
+def _after_watch(replies: list[Any]) -> list[Any]:
+    watched, *others = replies
+    if isinstance(watched, ResponseError):
+        raise watched
+    return others
+
+
+def replies_of(answers: list[Any]) -> list[Any]:
+    """Return the replies to commands; raise the first error among them."""
+    for answer in answers:
+        if isinstance(answer, ResponseError):
+            raise answer
+    return answers
 
 
 def require_protection(pipe: Pipeline | AsyncPipeline) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from redis_locks.conf.settings import UNSET, Unset
+from redis_locks.drivers.wire import to_bytes
+from redis_locks.locks.reads import keys_of_read
 from redis_locks.values.durations import MAX_SECONDS, seconds, wait_seconds
 from redis_locks.values.keys import validate_name
 
@@ -59,6 +61,8 @@ class Plan:
     operation_id: str | None = None
     escalate_to: str | None = None
     label: str | None = None
+    reads: tuple[tuple[bytes | str, ...], ...] = ()
+    """Commands that travel with the WATCH."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
@@ -72,6 +76,16 @@ class Plan:
         if self.escalate_to is not None:
             validate_name(self.escalate_to, argument="escalate_to")
             self.options.require_escalation()
+
+    @property
+    def keys_read(self) -> tuple[str, ...]:
+        """The keys of the commands that travel with the WATCH."""
+        words = ([to_bytes(word) for word in command] for command in self.reads)
+        return tuple(
+            key.decode(errors="surrogateescape")
+            for command in words
+            for key in keys_of_read(command)
+        )
 
     @property
     def lock_using(self) -> str | None:

@@ -18,7 +18,7 @@ from redis_locks.exceptions import LockBackendError
 from redis_locks.optimistic.clients import Source
 from redis_locks.optimistic.execution import Execution
 from redis_locks.optimistic.operations import VOID, Operation
-from redis_locks.optimistic.pipelines import Conflict
+from redis_locks.optimistic.pipelines import Conflict, replies_of
 
 _TRIES = 8
 _FIRST_PAUSE = 0.02
@@ -106,8 +106,8 @@ class Doubt:
         settle, marker = self._execution.settle, self._marker
         pipe = self._execution.pipeline(await self._execution.client(self._source, marker))
         try:
-            await settle(pipe.watch(marker))
-            applied = self._operation.applied(await settle(pipe.get(marker)))
+            (found,) = replies_of(await settle(pipe.begin([marker], [("GET", marker)])))
+            applied = self._operation.applied(found)
             if applied is None:
                 pipe.multi()
                 # Also over a VOID that another call left before our EXEC began to watch.

@@ -23,7 +23,13 @@ from redis_locks.optimistic import conflicts
 from redis_locks.optimistic.clients import Using, source_of
 from redis_locks.optimistic.execution import AsyncExecution, BlockingExecution, Execution
 from redis_locks.optimistic.operations import Operation
-from redis_locks.optimistic.pipelines import BROKEN, Conflict, LinkFailed, require_protection
+from redis_locks.optimistic.pipelines import (
+    BROKEN,
+    Conflict,
+    LinkFailed,
+    replies_of,
+    require_protection,
+)
 from redis_locks.optimistic.plans import Plan
 from redis_locks.optimistic.recovery import Done, Doubt
 from redis_locks.values.keys import conflicts_key, operation_key
@@ -102,7 +108,7 @@ class _Call:
         prefix = get_settings().prefix
         # `min`, so that the order of the keys does not matter: a set's differs between processes.
         marker = operation_key(prefix, min(plan.keys), operation.id)
-        self._source.require_one_slot((*plan.keys, marker))
+        self._source.require_one_slot((*plan.keys, marker, *plan.keys_read))
         self._operation = operation
         self._marker = marker
         self._counters = conflicts_key(prefix)
@@ -188,13 +194,19 @@ class _Call:
 
     async def _transaction(self, pipe: Any) -> Done | None:
         settle, doubt = self._execution.settle, self._doubt
-        await settle(pipe.watch(*self._plan.keys, self._marker))
         # Nobody else knows an id that we made: look only if an EXEC of ours went unanswered.
-        if self._operation.given or doubt.is_open:
-            applied = self._operation.applied(await settle(pipe.get(self._marker)))
+        looks = self._operation.given or doubt.is_open
+        questions = [("GET", self._marker)] if looks else []
+        answers = await settle(
+            pipe.begin((*self._plan.keys, self._marker), (*questions, *self._plan.reads))
+        )
+        if looks:
+            (found,) = replies_of(answers[:1])
+            applied = self._operation.applied(found)
             if applied is not None:
                 return Done(*applied)
             doubt.require_memory()
+        pipe.read = replies_of(answers[len(questions) :])
         value = await settle(self._function(pipe))
         require_protection(pipe)
         if not pipe.explicit_transaction:

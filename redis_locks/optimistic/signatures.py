@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from redis_locks.decorators.calls import NamesRenderer, for_calls_of, signature_of
+from redis_locks.locks.data_commands import Command, checked_commands
+from redis_locks.locks.reads import plain_reads
 from redis_locks.values.keys import validate_name
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
 Watch = str | Iterable[str] | Callable[..., str | Iterable[str]]
 """Key templates, or a callable that gets the call's arguments and returns one key or several."""
+Read = Iterable[Command] | Callable[..., Iterable[Command]]
+"""Commands of templates, or a callable that gets the call's arguments and returns commands."""
 
 
 def require_function(function: object) -> None:
@@ -82,6 +86,34 @@ def keys_of(
         msg = "watch must name at least one key: without one, nothing is protected"
         raise ValueError(msg)
     return _renderer(transaction, "watch", *templates)
+
+
+Reads = tuple[tuple[bytes | str, ...], ...]
+
+
+def reads_of(transaction: Callable[..., Any], read: Read) -> Callable[[Args, Kwargs], Reads]:
+    """Return the function that makes the commands which travel with the WATCH from a call's arguments.
+
+    Raises:
+        TypeError: `read` is neither a list of commands nor a callable.
+        ValueError: A command is not one that only reads, or a template is wrong.
+    """
+    if callable(read):
+        return lambda args, kwargs: plain_reads(read(*args, **kwargs))
+    commands = plain_reads(checked_commands(read, "read"))
+    words = [[_word_of(transaction, word) for word in command] for command in commands]
+    if all(isinstance(word, str | bytes) for command in words for word in command):
+        return lambda args, kwargs: commands  # noqa: ARG005 - the same for each call
+    return lambda args, kwargs: tuple(
+        tuple(word if isinstance(word, str | bytes) else word(args, kwargs)[0] for word in command)
+        for command in words
+    )
+
+
+def _word_of(transaction: Callable[..., Any], word: bytes | str) -> bytes | str | NamesRenderer:
+    if isinstance(word, str) and ("{" in word or "}" in word):
+        return _renderer(transaction, "read", word)
+    return word
 
 
 def _renderer(transaction: Callable[..., Any], argument: str, *sources: object) -> NamesRenderer:

@@ -57,6 +57,17 @@ def test_keys_in_different_slots_are_refused_before_anything_is_sent(
     assert 0 == body.calls
 
 
+def test_a_read_of_another_slot_is_refused_before_anything_is_sent(
+    cluster: redis.RedisCluster, side: Side, name: str
+) -> None:
+    body = Adding(f"{name}:a")
+    with pytest.raises(ValueError, match=r":a' \(slot \d+\) and .*:b' \(slot \d+\).*hash tag"):
+        side.run(body, f"{name}:a", using=cluster, read=[("GET", f"{name}:b")])
+    assert 0 == body.calls
+    keys = (f"{{{name}}}:a", f"{{{name}}}:b")
+    assert 1 == side.run(Adding(keys[0]), keys[0], using=cluster, read=[("GET", keys[1])])
+
+
 def test_a_key_whose_braces_leave_no_neighbour_is_refused(
     cluster: redis.RedisCluster, side: Side, name: str
 ) -> None:

@@ -32,6 +32,7 @@ from redis_locks import (
     redis_lock,
     run_once,
 )
+from redis_locks.optimistic.pipelines import WatchingPipeline
 from redis_locks.rows import LockedRows, RedisLockQuerySet, lock_model, lock_rows
 
 
@@ -60,6 +61,11 @@ def deposit(pipe: Pipeline, account_id: int, amount: int = 1) -> int:
     pipe.multi()
     pipe.incrby(f"account:{account_id}", amount)
     return amount
+
+
+@optimistic(watch="account:{account_id}", read=[("GET", "account:{account_id}")])
+def balance(pipe: WatchingPipeline, account_id: int) -> int:
+    return int(pipe.read[0])
 
 
 @optimistic(watch=lambda account_id: f"account:{account_id}", operation_id="{account_id}")
@@ -157,6 +163,7 @@ async def async_explicit_verbs() -> None:
 
 def transactions_lose_the_pipeline(pipe: Pipeline) -> None:
     assert_type(deposit(1, amount=2), int)
+    assert_type(balance(1), int)
     deposit(pipe, 1)  # type: ignore[arg-type]
     assert_type(optimistic.run(lambda pipe: "value", "key", attempts=3), str)
     for rate in optimistic.conflicts():
