@@ -31,7 +31,7 @@ from redis_locks.drivers.base import (
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.server_link import pack_call
 from redis_locks.drivers.wire import pack_command
-from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockError, LockLost, Wait
+from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockLost, Wait
 from redis_locks.protocol import lock_events, store
 from redis_locks.protocol.store import Granted, Refused, Request
 from redis_locks.values.claims import parse_who
@@ -398,8 +398,7 @@ class Attempt:
                 # Somebody found a deadlock that only we can end.
                 self.suspicious_at, self._told = monotonic(), True
             elif granted.fencing_token < 0:
-                msg = "The wait for this lock was cancelled by an operator"
-                raise LockError(msg)
+                raise store.cancelled()
             else:
                 won = self.won_by(granted, reply, sent)
         if won is None:

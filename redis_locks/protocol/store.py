@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Call, Link, LinkBroken
-from redis_locks.exceptions import LockLost
+from redis_locks.exceptions import LockError, LockLost
 from redis_locks.scripts import Script
 from redis_locks.values.claims import FIELDS
 from redis_locks.values.keys import Keys
@@ -44,6 +44,7 @@ GRANTED: Final = "1"
 """The word after the token of a reply to `acquire` that says so."""
 
 _SHARED_IS_LOST: Final = "2"
+_CANCELLED: Final = "3"
 
 
 class Granted(NamedTuple):
@@ -83,7 +84,7 @@ async def acquire(
 
     `wait_ms`: 0 do not join the queue, -1 wait for ever. `first`: whether nothing was ever sent
     for this request, which saves looking for its place in the queue. Raises LockLost for an upgrade whose
-    shared hold is lost.
+    shared hold is lost, and LockError for a wait that was cancelled.
     """
     token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
     call = request.keys, (token, lease_ms, mode, who, link.listener, wait_ms, int(first))
@@ -110,8 +111,15 @@ def acquire_reply(reply: object, token: str, read: list[Any] | None = None) -> G
 
 def refused(words: Sequence[str]) -> Refused:
     """Return what the words of a reply say that is no grant. Raises as `acquire`."""
+    if words[1] == _CANCELLED:
+        raise cancelled()
     _require_shared(words[1])
     return _refused(words[2], words[3], words[4])
+
+
+def cancelled() -> LockError:
+    """Return the error of a wait that an operator ended."""
+    return LockError("The wait for this lock was cancelled by an operator")
 
 
 def _require_shared(word: str) -> None:

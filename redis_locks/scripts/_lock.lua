@@ -14,7 +14,8 @@
 --   P{n}:sharers:NAME  ZSET    token -> end of lease (ms), of the holders that are not alone
 --   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
 --   P{n}:turn:TOKEN    LIST    for a moment, what TOKEN was told, as its connection waits for that: see `tell`
---   P{n}:done:TOKEN    STRING  says for a minute what a commit, force-release or cancellation did
+--   P{n}:done:TOKEN    STRING  says for a minute what a commit or force-release did; of a waiter, for an hour, who
+--                              cancelled its wait
 --   P{n}:waits         HASH    session -> what it waits for, of those that look for deadlocks, or were told to: see detect
 --   P{n}:index         ZSET    name of a held or waited-for lock -> end of its last lease (ms); "" -> 0
 --

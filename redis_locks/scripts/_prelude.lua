@@ -13,6 +13,7 @@ local FENCE_KEPT_MS = 3600000
 local EXPIRY_SLACK_MS = 600000
 local INDEX_SLACK_MS = 60000
 local DONE_KEPT_MS = 60000
+local CANCELLED_KEPT_MS = 3600000
 -- So many more fencing tokens belong to each grant, for holds that pass on inside a process; they
 -- must be out of use even if that dies.
 local FENCE_RESERVED = 16

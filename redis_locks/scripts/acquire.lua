@@ -13,6 +13,7 @@
 --        "token 0 now ends claim"   not; when a holder's lease ends in ms, and its claim;
 --                                   "ends/PLACE" if it holds another lock than the first
 --        "token 2"                  an upgrade: the shared hold that it started from is lost
+--        "token 3"                  its wait was cancelled; see `cancel`
 -- To a caller that reads no reply, a grant is told as to those who wait, with " 1" at its end; and it may be "token 0" alone.
 
 --include _prelude
@@ -84,6 +85,10 @@ end
 
 --include _modes
 --include _queue
+
+if not first and call("EXISTS", DONE .. token) == 1 then
+  return token .. " 3"
+end
 
 local upgrade = upgraded(mode) ~= nil
 

@@ -1,5 +1,5 @@
 -- End a wait from outside, of all locks that it is for, and tell the waiter. Safe to repeat
--- within a minute.
+-- within an hour. So long, the waiter's own questions find that its wait is over: see `acquire`.
 --
 -- KEYS: index lock
 -- ARGV: token, of this cancellation
@@ -11,9 +11,12 @@
 --include _modes
 --include _queue
 
-local waiter, done = ARGV[2], DONE .. token
-if call("EXISTS", done) == 1 then
-  return token .. " 1"
+-- The message may find nobody, and the reply may be lost: so the place of what was done is the waiter's token.
+local waiter = ARGV[2]
+local done = DONE .. waiter
+local earlier = call("GET", done)
+if earlier then
+  return token .. (earlier == token and " 1" or " 0")
 end
 
 local name = all[1]
@@ -24,8 +27,7 @@ end
 local _, _, _, _, listener, _, size = string.match(claim, CLAIM)
 local locks = wanted(name, waiter, tonumber(size)) or { name }
 leave(locks, waiter)
--- The reply may be lost; who asks again must learn what was done.
-call("SET", done, "", "PX", DONE_KEPT_MS)
+call("SET", done, token, "PX", CANCELLED_KEPT_MS)
 settle(locks)
 -- No fencing token is below 0.
 tell(listener, waiter .. " -1 " .. text(clock()))

@@ -187,3 +187,5 @@ def test_a_set_that_is_cancelled_leaves_all_its_queues(bench: Bench) -> None:
     assert ["1"] == bench.words(scripts.CANCEL, "o.1", "t", names=["x:b"])  # as after a lost reply
     assert ["0"] == bench.words(scripts.CANCEL, "o.2", "t", names=["x:b"])
     assert ["0"] == bench.words(scripts.CANCEL, "o.3", "s", names=["x:b"])
+    assert ["3"] == bench.acquire("t", names=AB, wait=FOR_EVER)
+    assert ["v"] == bench.holders("x:a")
