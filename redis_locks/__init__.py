@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         LockTimeout,
         NotReplicated,
         ProtocolMismatch,
+        ResultNotStored,
         StaleHold,
         TooMuchContention,
     )
@@ -57,6 +58,7 @@ __all__ = [
     "NotReplicated",
     "ProtocolMismatch",
     "RedisLockMixin",
+    "ResultNotStored",
     "RunEvent",
     "RunStatus",
     "Semaphore",
@@ -86,6 +88,7 @@ _HOMES: Final = {
         "LockTimeout",
         "NotReplicated",
         "ProtocolMismatch",
+        "ResultNotStored",
         "StaleHold",
         "TooMuchContention",
     ),

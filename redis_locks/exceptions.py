@@ -10,6 +10,7 @@
     ├── LockNotHeld          this process does not hold what it tries to release or extend
     ├── AlreadyDone          run_once: the job is done, there is nothing to do
     ├── AttemptsExhausted    run_once: every attempt at the job failed
+    ├── ResultNotStored      run_once: the job is done, but its result is not stored
     └── LockBackendError     Redis could not be asked, or refused to answer
         ├── NotReplicated    too few replicas acknowledged a grant, which was undone, or an extend
         └── ProtocolMismatch  another version of this package uses the lock, in another way
@@ -169,6 +170,23 @@ class AttemptsExhausted(LockError):
         self.name = name
         self.attempts = attempts
         self.last_error = last_error
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class ResultNotStored(LockError):
+    """A job is done and is not done again, but its result could not be stored: later calls return None.
+
+    Only the caller that did the job gets this error.
+
+    Attributes:
+        name: The job.
+    """
+
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message, name)
+        self.name = name
 
     def __str__(self) -> str:
         return str(self.args[0])

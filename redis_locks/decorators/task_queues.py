@@ -64,16 +64,54 @@ def requeue(error: LockNotAvailable) -> NoReturn:
         LockNotAvailable: `error`: there is no task, it was called directly, or it has been
             retried often enough, or is eager and has no limit.
     """
-    # Not imported here: a process that runs a Celery task has done that already.
-    celery = sys.modules.get("celery")
-    task = getattr(celery, "current_task", None)
-    if not task or (task.request.is_eager and task.max_retries is None):
+    task = _running_task()
+    if task is None or (task.request.is_eager and task.max_retries is None):
         raise error
     raise task.retry(exc=error, countdown=_pause(task.request.retries or 0))
 
 
+def requeue_uncounted(error: LockNotAvailable) -> NoReturn:
+    """Have the Celery task that runs here run again, however often, for the wait has an end: the holder's.
+
+    Its ``max_retries`` are left for failures of its own. The pause is half to all of what is left of the
+    holder's lease, so that a dead holder is followed soon.
+
+    Raises:
+        Retry: Celery's; the task is queued again.
+        LockNotAvailable: `error`: no worker runs a Celery task here, or it is eager.
+    """
+    task = _running_task()
+    if task is None or task.request.is_eager:
+        raise error
+    longest = min(LONGEST_PAUSE, max(2 * FIRST_PAUSE, error.retry_after or 0.0))
+    task.request.retries -= 1  # which `retry` counts up again
+    raise task.retry(exc=error, countdown=_jittered(longest))
+
+
+def is_run_by_a_task(function: Callable[..., Any]) -> bool:
+    """Return whether the Celery task that runs here is made of `function`, decorated further perhaps."""
+    task = _running_task()
+    if task is None:
+        return False
+    # `autoretry_for` puts a function of its own around the task's.
+    run = getattr(task, "_orig_run", task.run)
+    while run is not None and run is not function:
+        run = getattr(run, "__func__", None) or getattr(run, "__wrapped__", None)
+    return run is not None
+
+
+def _running_task() -> Any:
+    """Return the Celery task whose message this thread works on; None if there is none."""
+    # Not imported here: a process that runs a Celery task has done that already.
+    task = getattr(sys.modules.get("celery"), "current_task", None)
+    return task if task and not task.request.called_directly else None
+
+
 def _pause(retries: int) -> float:
-    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(retries, 32))
+    return _jittered(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(retries, 32)))
+
+
+def _jittered(longest: float) -> float:
     # Jitter: tasks that were refused together should not come back together.
     return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
 

@@ -5,7 +5,6 @@ One round trip begins an attempt. Behind somebody else's attempt, the worker wai
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Coroutine
 from math import inf
 from time import monotonic
@@ -57,7 +56,7 @@ class Job(NamedTuple):
     async def status(self, side: Side) -> RunStatus:
         """Return what is known of the job. Raises LockBackendError."""
         known = await look(side.driver, self.request(side))
-        return status_of(self.name, self.terms.max_attempts, known)
+        return status_of(self.name, self.terms, known)
 
     def request(self, side: Side) -> Request:
         """Return this worker's request for the lock, with a token of its own."""
@@ -147,7 +146,7 @@ class Job(NamedTuple):
         await tell(self.events, kind, event, task=side.task)
 
     def _already_done(self, done: Done) -> AlreadyDone:
-        result = json.loads(done.result) if done.result else None
+        result = self.terms.format.read(done.result)
         msg = f"Job {self.name!r} is done already, by attempt {done.attempt}"
         return AlreadyDone(msg, self.name, done.attempt, result)
 

@@ -81,28 +81,33 @@ class Attempt(Hold):
         finally:
             _current.reset(before)
 
-    def done(self, result: Any = None) -> None:
-        """Record that the job is done, for `done_ttl` seconds, and release the lock.
+    def done(self, result: Any = None) -> Any:
+        """Record that the job is done, for `done_ttl` seconds, release the lock, and return the result.
 
         Blocks for a round trip. Leaving the attempt's block does the same, without a result.
+        What it returns is what later calls get: `result` as it comes back from JSON.
 
         Args:
-            result: The result for later calls, of JSON types. Only with `store_result=True`.
+            result: The result for later calls. Only with `store_result=True`.
 
         Raises:
             LockLost: The lock was lost before: nothing was recorded, another attempt follows.
             LockNotHeld: The attempt is over, or belongs to another process.
             LockBackendError: Redis could not be told; the job may be recorded as done or not.
-            TypeError: JSON has no such type as `result`.
-            ValueError: There is a result, but `store_result` is False; or the result contains NaN.
+            ResultNotStored: The job is done, but the result is no JSON, is larger than 1 MiB, or
+                `store_result` is False.
         """
-        self.conclude(self._done(result))
+        verdict = self._done(result)
+        self.conclude(verdict)
         self.release()
+        return _result_of(verdict)
 
-    async def adone(self, result: Any = None) -> None:
+    async def adone(self, result: Any = None) -> Any:
         """Record that the job is done; see `done`. A cancellation does not prevent that."""
-        self.conclude(self._done(result))
+        verdict = self._done(result)
+        self.conclude(verdict)
         await self.arelease()
+        return _result_of(verdict)
 
     def fail(self, error: BaseException | str) -> None:
         """Record that this attempt failed, and release the lock, so that another takes over.
@@ -136,7 +141,7 @@ class Attempt(Hold):
         return True
 
     def _done(self, result: Any) -> Verdict:
-        return Verdict.done(self.name, result, stores=self._terms.store_result)
+        return Verdict.done(self.name, result, self._terms.results)
 
     async def end_on(self, link: Link) -> bool:
         """Run the script that writes the verdict and ends the hold; False if the token did not hold the lock."""
@@ -208,3 +213,9 @@ class Attempt(Hold):
     async def _tell(self, kind: Kind, *, task: bool, **details: Any) -> None:
         event = RunEvent(self.name, self.number, self.max_attempts, self.fencing_token, **details)
         await tell(self._events, kind, event, task=task)
+
+
+def _result_of(verdict: Verdict) -> Any:
+    if verdict.error is not None:
+        raise verdict.error
+    return verdict.result

@@ -11,6 +11,7 @@ from typing import Any
 from asgiref.sync import iscoroutinefunction
 
 from redis_locks.decorators.calls import for_calls_of, signature_of
+from redis_locks.decorators.task_queues import is_run_by_a_task, requeue_uncounted
 from redis_locks.exceptions import AlreadyDone, LockNotAvailable
 from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.events import RunEvents
@@ -92,7 +93,7 @@ def _blocking(function: Function, job_of: JobOfCall, terms: Terms) -> Function:
         try:
             attempt = job_of(args, kwargs).begin()
         except (AlreadyDone, LockNotAvailable) as error:
-            return _without_doing(error, terms)
+            return _without_doing(error, terms, once)
         with attempt:
             with attempt.as_current():
                 value = function(*args, **kwargs)
@@ -100,7 +101,9 @@ def _blocking(function: Function, job_of: JobOfCall, terms: Terms) -> Function:
                 getattr(value, "close", lambda: None)()
                 msg = f"{function!r} returned an awaitable, so the job is not done; decorate an async function"
                 raise TypeError(msg)
-            attempt.done(value if terms.store_result else None)
+            if terms.store_result:
+                return attempt.done(value)
+            attempt.done()
         return value
 
     return once
@@ -112,11 +115,13 @@ def _asynchronous(function: Function, job_of: JobOfCall, terms: Terms) -> Functi
         try:
             attempt = await job_of(args, kwargs).abegin()
         except (AlreadyDone, LockNotAvailable) as error:
-            return _without_doing(error, terms)
+            return _without_doing(error, terms, once)
         async with attempt:
             with attempt.as_current():
                 value = await function(*args, **kwargs)
-            await attempt.adone(value if terms.store_result else None)
+            if terms.store_result:
+                return await attempt.adone(value)
+            await attempt.adone()
         return value
 
     return once
@@ -129,9 +134,11 @@ def _only(names: tuple[str, ...]) -> str:
     return names[0]
 
 
-def _without_doing(error: AlreadyDone | LockNotAvailable, terms: Terms) -> Any:
+def _without_doing(error: AlreadyDone | LockNotAvailable, terms: Terms, once: Function) -> Any:
     if isinstance(error, AlreadyDone):
         return error.result
     if terms.on_conflict == "skip":
         return None
+    if terms.on_conflict == "retry" or (terms.on_conflict is None and is_run_by_a_task(once)):
+        requeue_uncounted(error)
     raise error

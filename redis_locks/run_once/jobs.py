@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Literal, ParamSpec, TypeVar, cast
+from typing import ParamSpec, TypeVar, cast
 
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.drivers.base import run_blocking
@@ -17,7 +18,7 @@ from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.events import RunEvents
 from redis_locks.run_once.functions import decorate, refuse_bare
 from redis_locks.run_once.status import RunStatus
-from redis_locks.run_once.terms import Terms
+from redis_locks.run_once.terms import OnConflict, Terms
 from redis_locks.values.keys import validate_name
 
 P = ParamSpec("P")
@@ -45,17 +46,22 @@ class run_once(RunEvents):  # noqa: N801 - used as a decorator and as a block, s
             from its start, however it ends.
         done_ttl: Seconds for which the server remembers that the job is done or, after its last
             attempt ended, how many attempts there were. Then the job starts anew.
-        store_result: Whether the function's value is stored, as JSON, for later calls. Otherwise these
-            return None.
+        store_result: Whether the function's value is stored, as JSON of at most 1 MiB, for later calls.
+            Otherwise these return None. The call that does the job returns what later calls get: a
+            tuple comes back as a list, a date as text.
         wait: Seconds to wait while somebody else does the job, to get the result or to take over.
-            0: do not wait. None: for ever.
+            0, the default: do not wait. None: for ever.
         lease: Seconds after which another takes over from a worker that died.
         renew: Whether the lease is renewed while an attempt runs. Without it, the lease is
             the longest time that an attempt may take.
         using: The server: a CACHES alias, a URL or a dotted path.
         label: What the worker runs, for people; None is the function's name.
-        on_conflict: What a call does while somebody else does the job: "raise", or "skip" to return
-            None.
+        on_conflict: What a call does while somebody else does the job. "raise": raise LockNotAvailable or
+            LockTimeout. "skip": return None. "retry": have the Celery task that runs here queued again,
+            until the job is done; elsewhere raise. This uses up none of its ``max_retries``. None:
+            "retry" if the function is itself the task, else "raise".
+        encoder: The class that makes JSON of results, as for Django's JSONField; None is DjangoJSONEncoder.
+        decoder: The class that reads it; None is that of the standard library.
 
     Raises:
         TypeError: An argument, or what is decorated, has the wrong type.
@@ -74,7 +80,9 @@ class run_once(RunEvents):  # noqa: N801 - used as a decorator and as a block, s
         renew: bool | Unset = UNSET,
         using: str | None = None,
         label: str | None = None,
-        on_conflict: Literal["raise", "skip"] = "raise",
+        on_conflict: OnConflict = None,
+        encoder: type[json.JSONEncoder] | None = None,
+        decoder: type[json.JSONDecoder] | None = None,
     ) -> None:
         refuse_bare(name)
         self._name_source = validate_name(name) if isinstance(name, str) else name
@@ -88,6 +96,8 @@ class run_once(RunEvents):  # noqa: N801 - used as a decorator and as a block, s
             using=using,
             label=label,
             on_conflict=on_conflict,
+            encoder=encoder,
+            decoder=decoder,
         )
         self._blocks = OpenBlocks()
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from redis_locks.run_once.records import Done, Failed, Locked
+from redis_locks.run_once.terms import Terms
 from redis_locks.values.identity import describe_holder
 
 
@@ -33,14 +33,16 @@ class RunStatus:
     last_error: str | None = None
 
 
-def status_of(name: str, max_attempts: int, known: Locked | Done | Failed) -> RunStatus:
+def status_of(name: str, terms: Terms, known: Locked | Done | Failed) -> RunStatus:
     """Return the status that the server's answer stands for."""
     attempts = known.attempt
     if isinstance(known, Locked):
         return RunStatus(name, "running", attempts, holder=describe_holder(known.claim))
     if isinstance(known, Done):
-        return RunStatus(name, "done", attempts, json.loads(known.result or "null"))
+        return RunStatus(name, "done", attempts, terms.format.read(known.result))
     if not attempts:
         return RunStatus(name, "new")
-    state: Literal["exhausted", "failed"] = "exhausted" if attempts >= max_attempts else "failed"
+    state: Literal["exhausted", "failed"] = (
+        "exhausted" if attempts >= terms.max_attempts else "failed"
+    )
     return RunStatus(name, state, attempts, last_error=known.last_error or None)

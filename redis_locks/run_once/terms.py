@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
+from django.core.serializers.json import DjangoJSONEncoder
+
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.locks.timeouts import bounded
+from redis_locks.run_once.results import ResultFormat
 from redis_locks.values.arguments import flag, optional_text
 from redis_locks.values.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
 
@@ -15,6 +20,8 @@ MIN_TTL = 0.01
 """Seconds for which an outcome is remembered at least. In less time waiters would not learn it."""
 
 MOST_ATTEMPTS = 1_000_000
+
+OnConflict = Literal["raise", "skip", "retry"] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +41,9 @@ class Terms:
     renew: bool | Unset
     using: str | None
     label: str | None
-    on_conflict: Literal["raise", "skip"]
+    on_conflict: OnConflict
+    encoder: type[json.JSONEncoder] | None
+    decoder: type[json.JSONDecoder] | None
 
     def __post_init__(self) -> None:
         """Say what is wrong, naming argument, value and fix."""
@@ -46,6 +55,16 @@ class Terms:
     def labelled(self, label: str) -> Terms:
         """Return the same terms with another label."""
         return replace(self, label=label)
+
+    @property
+    def format(self) -> ResultFormat:
+        """How results are written and read."""
+        return ResultFormat(self.encoder or DjangoJSONEncoder, self.decoder or json.JSONDecoder)
+
+    @property
+    def results(self) -> ResultFormat | None:
+        """How this job's result is stored; None if it is not."""
+        return self.format if self.store_result else None
 
     @property
     def kept_ms(self) -> int:
@@ -88,9 +107,18 @@ def _ttl(value: object, argument: str) -> None:
 
 
 def _on_conflict(value: object, argument: str) -> None:
-    if value not in ("raise", "skip"):
-        msg = f"{argument} must be 'raise' or 'skip', not {value!r}"
+    if value not in ("raise", "skip", "retry", None):
+        msg = f"{argument} must be 'raise', 'skip', 'retry' or None, not {value!r}"
         raise ValueError(msg)
+
+
+def _subclass_of(kind: type) -> Callable[[object, str], None]:
+    def check(value: object, argument: str) -> None:
+        if value is not None and not (isinstance(value, type) and issubclass(value, kind)):
+            msg = f"{argument} must be a subclass of json.{kind.__name__} or None, not {value!r}"
+            raise TypeError(msg)
+
+    return check
 
 
 _CHECKS = {
@@ -103,4 +131,6 @@ _CHECKS = {
     "using": optional_text,
     "label": optional_text,
     "on_conflict": _on_conflict,
+    "encoder": _subclass_of(json.JSONEncoder),
+    "decoder": _subclass_of(json.JSONDecoder),
 }

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, NamedTuple, Self
 
 from redis_locks.run_once import scripts
+from redis_locks.run_once.results import ResultFormat, not_stored
 from redis_locks.scripts import Script
 
 MOST_ERROR_CHARACTERS = 500
 
 
 class Verdict(NamedTuple):
-    """The script that ends the attempt, what it records, and the error if the attempt failed."""
+    """The script that ends the attempt, what it records, and what the caller is told.
+
+    `error`: why the attempt failed; or, of one that is done, why its result is not stored.
+    `result`: what every caller gets.
+    """
 
     script: Script
     outcome: str
-    error: BaseException | None
+    error: BaseException | None = None
+    result: Any = None
 
     @classmethod
-    def done(cls, name: str, result: Any, *, stores: bool) -> Self:
-        """Return the verdict that job `name` is done.
-
-        Raises:
-            TypeError: JSON has no such type as `result`.
-            ValueError: There is a result that is not to be stored, or that contains NaN.
-        """
-        if not stores:
-            if result is not None:
-                msg = f"done() of job {name!r} got a result; to store it, set store_result=True"
-                raise ValueError(msg)
-            return cls(scripts.DONE, "", None)
-        try:
-            return cls(scripts.DONE, json.dumps(result, allow_nan=False), None)
-        except (TypeError, ValueError) as error:
-            msg = (
-                f"the result of job {name!r} cannot be stored as JSON: {error}; "
-                "return JSON types or set store_result=False"
-            )
-            raise (TypeError if isinstance(error, TypeError) else ValueError)(msg) from error
+    def done(cls, name: str, result: Any, results: ResultFormat | None) -> Self:
+        """Return the verdict that job `name` is done, whatever its result; None stores no results."""
+        if results is not None:
+            text, value, problem = results.store(name, result)
+            return cls(scripts.DONE, text, problem, value)
+        if result is None:
+            return cls(scripts.DONE, "")
+        why = "done() got a result. To store it, set store_result=True"
+        return cls(scripts.DONE, "", not_stored(name, why))
 
     @classmethod
     def failed(cls, error: BaseException | str) -> Self:

@@ -24,7 +24,17 @@ from redis_locks import Lock, run_once
         ({"renew": None}, TypeError, r"renew must be True or False, not None"),
         ({"using": 3}, TypeError, r"using must be a string or None, not 3"),
         ({"label": b"x"}, TypeError, r"label must be a string or None, not b'x'"),
-        ({"on_conflict": "wait"}, ValueError, r"on_conflict must be 'raise' or 'skip', not 'wait'"),
+        ({"on_conflict": "wait"}, ValueError, r"on_conflict must be 'raise', .* not 'wait'"),
+        (
+            {"encoder": str},
+            TypeError,
+            r"encoder must be a subclass of json.JSONEncoder .* not <class",
+        ),
+        (
+            {"decoder": 1},
+            TypeError,
+            r"decoder must be a subclass of json.JSONDecoder or None, not 1",
+        ),
     ],
 )
 def test_a_wrong_argument_is_named_with_its_value(

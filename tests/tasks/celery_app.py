@@ -9,7 +9,7 @@ import redis
 from celery import Celery, Task, shared_task
 from django.conf import settings
 
-from redis_locks import Hold, LockLost, redis_lock
+from redis_locks import Hold, LockLost, redis_lock, run_once
 
 app = Celery("tests")
 
@@ -80,3 +80,18 @@ def adopt(name: str, text: str) -> None:
 def retry_until_free(self: Task, name: str) -> None:
     """Come back until the lock is free."""
     _say(name, retries=self.request.retries)
+
+
+@shared_task(max_retries=0)
+@run_once("{name}", store_result=True, lease=2)
+def report_once(name: str) -> str:
+    """Do the job once told to."""
+    _say(name, started=True)
+    _until_told(name)
+    return "the report"
+
+
+@shared_task
+def say_result(result: object, name: str) -> None:
+    """Say what a task returned."""
+    _say(name, result=result)

@@ -282,3 +282,31 @@ def test_on_conflict_retry_raises_without_celery(monkeypatch: pytest.MonkeyPatch
 
 def test_the_pause_stays_within_its_limit_however_often_a_task_was_retried() -> None:
     assert all(30 <= pause(number) <= 60 for number in (6, 100, 10**6))
+
+
+def test_a_job_that_is_under_way_is_an_error_in_a_function_that_a_task_calls(
+    name: str, task: Callable[..., Any], retries: list[Retry]
+) -> None:
+    once = run_once(name)(lambda: None)
+
+    @task(bind=True)
+    def work(self: Task) -> None:
+        self.request.is_eager = False  # as in a worker
+        once()
+
+    with run_once(name):
+        assert LockNotAvailable is type(work.apply().result)
+    assert [] == retries
+
+
+def test_a_job_that_is_under_way_is_an_error_in_an_eager_task(
+    name: str, task: Callable[..., Any]
+) -> None:
+    @task()
+    @run_once(name)
+    def work() -> None: ...
+
+    with run_once(name):
+        assert LockNotAvailable is type(work.apply().result)
+        with pytest.raises(LockNotAvailable):
+            work()

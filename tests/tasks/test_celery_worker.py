@@ -210,3 +210,24 @@ def test_a_message_that_comes_after_the_lease_finds_the_hold_lost_and_touches_no
         assert worker.pid == heard["pid"]
         assert "cannot be adopted" in heard["lost"]
         successor.extend(60)
+
+
+def test_calls_of_a_job_that_is_under_way_come_back_for_its_result(
+    name: str, talk: Talk, start_worker: Start
+) -> None:
+    start_worker("--pool=threads", "--concurrency=3")
+    then = celery_app.say_result.s(name).set(queue=name)
+    for _ in range(3):
+        # Were one of them to fail, it would say nothing.
+        celery_app.report_once.apply_async((name,), queue=name, link=then)
+    assert {"started"} == talk.hear().keys() - {"pid"}
+    until(lambda: all_requeued(talk, name))
+    talk.go_on()
+    assert ["the report"] * 3 == [talk.hear()["result"] for _ in range(3)]
+
+
+def all_requeued(talk: Talk, name: str) -> bool:
+    """Whether the two that do not do the job wait for their countdown."""
+    waiting = [json.loads(each)[0] for each in talk.client.hvals("unacked")]
+    ours = [each["headers"] for each in waiting if name in each["headers"]["argsrepr"]]
+    return 2 == sum(each["eta"] is not None and each["retries"] == 0 for each in ours)
