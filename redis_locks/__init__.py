@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from redis_locks.connections.colocation import key_beside
     from redis_locks.decorators.redis_lock import redis_lock
     from redis_locks.decorators.semaphore import Semaphore
+    from redis_locks.decorators.unique_tasks import unique_task
     from redis_locks.exceptions import (
         AlreadyDone,
         AttemptsExhausted,
@@ -70,6 +71,7 @@ __all__ = [
     "optimistic",
     "redis_lock",
     "run_once",
+    "unique_task",
 ]
 
 _HOMES: Final = {
@@ -98,6 +100,7 @@ _HOMES: Final = {
     "optimistic.decorator": ("optimistic",),
     "run_once": ("Attempt", "RunEvent", "RunStatus", "run_once"),
     "decorators.semaphore": ("Semaphore",),
+    "decorators.unique_tasks": ("unique_task",),
     "views": ("RedisLockMixin",),
 }
 """The modules that have the public names; `tests/architecture` compares them with `__all__`."""

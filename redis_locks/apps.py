@@ -15,8 +15,13 @@ from django.core.exceptions import ImproperlyConfigured
 
 def run_checks(**options: Any) -> list[checks.CheckMessage]:
     """Run all system checks of the app."""
-    from redis_locks.checks import check_rows, check_servers, check_settings, check_views
-    from redis_locks.integrations.celery import check_task_order
+    from redis_locks.checks import (
+        check_rows,
+        check_servers,
+        check_settings,
+        check_task_order,
+        check_views,
+    )
 
     every = (check_settings, check_servers, check_views, check_rows, check_task_order)
     return [message for check in every for message in check(**options)]

@@ -11,7 +11,7 @@
 | redis_locks.W007 | a client that waits for a silent server for ever |
 | redis_locks.W008 | REQUEST_DEADLINE is set, but its middleware is not there |
 | redis_locks.E009 | REPLICAS is set, but CONNECTION names a cluster |
-| redis_locks.E010 | redis_lock stands above a Celery task decorator; see `integrations.celery` |
+| redis_locks.E010 | redis_lock stands above a Celery task decorator; see `task_order` |
 | redis_locks.W012 | the client has an option that locks do not heed |
 | redis_locks.W013 | async code cannot take locks over this connection |
 | redis_locks.W011 | SQLite's transactions are DEFERRED, and a model has `select_for_lock` |
@@ -22,6 +22,7 @@ from __future__ import annotations
 from redis_locks.checks.configuration import check_settings
 from redis_locks.checks.row_locks import check_rows
 from redis_locks.checks.servers import check_servers
+from redis_locks.checks.task_order import check_task_order
 from redis_locks.checks.view_checks import check_views
 
-__all__ = ["check_rows", "check_servers", "check_settings", "check_views"]
+__all__ = ["check_rows", "check_servers", "check_settings", "check_task_order", "check_views"]

@@ -1,55 +1,144 @@
-"""System check of Celery tasks; part of ``manage.py check`` where the project has imported Celery.
+"""Celery tasks that are queued once; needs Celery.
 
-| id | what is wrong |
-|---|---|
-| redis_locks.E010 | redis_lock stands above a task decorator |
-
-The wrong order raises when the module is imported, but a web process may never import the modules
-with tasks. So the check imports each app's ``tasks``, as Celery's workers do.
+@shared_task(base=UniqueTask, unique=unique_task("invoice:{invoice_id}"))
+def send_invoice(invoice_id): ...
 """
 
 from __future__ import annotations
 
-import logging
-import sys
-from collections.abc import Iterable
-from importlib import import_module
+import functools
+import inspect
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, ClassVar
 
-from django.apps import AppConfig, apps
-from django.core.checks import CheckMessage, Error
-from django.utils.module_loading import module_has_submodule
+from celery import signals
+from celery.contrib.django.task import DjangoTask
+from celery.exceptions import Retry
+from celery.utils import uuid
+from celery.utils.time import maybe_make_aware
 
-from redis_locks.decorators.task_queues import WrongOrder
+from redis_locks.decorators.queued_messages import Message, Taken, token_of
+from redis_locks.decorators.unique_tasks import unique_task
+from redis_locks.drivers.base import run_blocking
+from redis_locks.locks.lock import Side
 
-logger = logging.getLogger("redis_locks")
+HEADER = "redis_locks_queued"
+"""The header of a message with the name of its lock: the worker's arguments may read differently."""
 
-WRONG_ORDER = "redis_locks.E010"
-
-
-def check_task_order(
-    app_configs: Iterable[AppConfig] | None = None, **_: object
-) -> list[CheckMessage]:
-    """Return an error for each ``tasks`` module in which a lock stands above a task decorator."""
-    if "celery" not in sys.modules:
-        return []
-    configs = apps.get_app_configs() if app_configs is None else app_configs
-    errors = (_wrong_order(f"{config.name}.tasks") for config in configs if _has_tasks(config))
-    return [
-        Error(f"{module}: {error.problem}", hint=error.advice, id=WRONG_ORDER)
-        for module, error in errors
-        if error is not None
-    ]
+_CONTINUED = ("chain", "chord", "group_id", "link")
+"""Options of a message for whose end another one waits: were it dropped, that would wait for ever."""
 
 
-def _has_tasks(config: AppConfig) -> bool:
-    return config.module is not None and module_has_submodule(config.module, "tasks")
+class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
+    """The base of a Celery task that is queued once, as its option `unique` says.
+
+    While a message is queued, `delay` and `apply_async` add no second one; so do beat and signatures. They return
+    None, or the first one's result. What is queued once more by `retry`, and what is part of a canvas or has a
+    `link`, is always queued, as others wait for it. A message that is revoked or expires makes room for the next.
+    """
+
+    abstract = True
+    unique: ClassVar[unique_task | None] = None
+    """How the messages are told apart; None: as an ordinary task's."""
+    _name_of: ClassVar[Any] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Find out how the messages are named. Raises if that does not fit the task's function."""
+        super().__init_subclass__(**kwargs)
+        if cls.unique is not None:
+            bound = not isinstance(inspect.getattr_static(cls, "run"), staticmethod)
+            run = functools.partial(cls.run, None) if bound else cls.run
+            cls._name_of = staticmethod(cls.unique.rule.naming(run))
+
+    def apply_async(
+        self,
+        args: Any = None,
+        kwargs: Any = None,
+        task_id: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Queue the task, unless it is queued already; see `UniqueTask`.
+
+        Raises:
+            LockBackendError: Redis could not be asked; nothing was queued.
+        """
+        unique = self.unique
+        if unique is None:
+            return super().apply_async(args, kwargs, task_id=task_id, **options)
+        name = self._name_of(tuple(args or ()), kwargs or {})
+        task_id = task_id or uuid()
+        message = self._message(unique, name, task_id)
+        side = Side.blocking(unique.rule.using)
+        again = self._runs(task_id)
+        taken = run_blocking(message.queue(side, self._delay(options), again=again))
+        if taken is not None and not (again or any(options.get(each) for each in _CONTINUED)):
+            return self._first(unique, taken)
+        options["headers"] = {**(options.get("headers") or {}), HEADER: name}
+        try:
+            return super().apply_async(args, kwargs, task_id=task_id, **options)
+        except BaseException:
+            run_blocking(message.withdraw(side))
+            raise
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the task; from a message, give up its lock as it begins or ends."""
+        unique, name = self.unique, _name_in(self.request)
+        if unique is None or name is None or self.request.called_directly:
+            return super().__call__(*args, **kwargs)
+        side = Side.blocking(unique.rule.using)
+        run = run_blocking(self._message(unique, name, self.request.id).begin(side))
+        if run is None:
+            return self.run(*args, **kwargs)
+        try:
+            value = self.run(*args, **kwargs)
+        except Retry:
+            run.leave()  # its message has the lock
+            raise
+        except BaseException:
+            run_blocking(run.end(side))
+            raise
+        run_blocking(run.end(side))
+        return value
+
+    def _message(self, unique: unique_task, name: str, task_id: str) -> Message:
+        return unique.rule.message(
+            name, token_of(task_id), f"task {self.name}, queued as {task_id}"
+        )
+
+    def _runs(self, task_id: str) -> bool:
+        """Whether this is the message that runs here, which is to be queued again."""
+        request = self.request
+        return bool(request.id == task_id and not request.called_directly)
+
+    def _delay(self, options: Mapping[str, Any]) -> float:
+        """Return the seconds until the message is due."""
+        eta = options.get("eta")
+        if isinstance(eta, datetime):
+            eta = maybe_make_aware(eta, self.app.timezone)
+            return float((eta - datetime.now(eta.tzinfo)).total_seconds())
+        return float(options.get("countdown") or 0.0)
+
+    def _first(self, unique: unique_task, taken: Taken) -> Any:
+        first = taken.label.rpartition(" queued as ")[2] if " queued as " in taken.label else ""
+        return self.AsyncResult(first) if first and unique.on_duplicate == "first" else None
 
 
-def _wrong_order(module: str) -> tuple[str, WrongOrder | None]:
-    try:
-        import_module(module)
-    except WrongOrder as error:
-        return module, error
-    except Exception:
-        logger.debug("Cannot look for locked tasks in %s", module, exc_info=True)
-    return module, None
+def _name_in(request: Any) -> str | None:
+    """Return the name of the lock of the message that a task or a worker's request is of."""
+    # An eager task has its headers in one piece.
+    found = request.get(HEADER) or (request.get("headers") or {}).get(HEADER)
+    return str(found) if found else None
+
+
+def _make_room(*, sender: Any, request: Any, **_: object) -> None:
+    """Give up the lock of a message that was revoked or has expired."""
+    if not isinstance(sender, UniqueTask) or sender.unique is None:
+        return
+    name = _name_in(request)
+    if name is not None:
+        message = sender.unique.rule.message(name, token_of(request.id))
+        run_blocking(message.withdraw(Side.blocking(sender.unique.rule.using)))
+
+
+signals.task_revoked.connect(_make_room, dispatch_uid="redis_locks.integrations.celery")

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from redis_locks.checks import check_servers, check_settings, check_views
+from redis_locks.checks import check_servers, check_settings, check_task_order, check_views
 from redis_locks.checks.servers import SHARED_WITH_CACHE
 
-__all__ = ["SHARED_WITH_CACHE", "check_servers", "check_settings", "check_views"]
+__all__ = [
+    "SHARED_WITH_CACHE",
+    "check_servers",
+    "check_settings",
+    "check_task_order",
+    "check_views",
+]

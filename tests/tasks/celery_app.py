@@ -9,9 +9,18 @@ import redis
 from celery import Celery, Task, shared_task
 from django.conf import settings
 
-from redis_locks import Hold, LockLost, redis_lock, run_once
+from redis_locks import Hold, LockLost, redis_lock, run_once, unique_task
+from redis_locks.integrations.celery import UniqueTask
 
 app = Celery("tests")
+
+
+def _queue_of(name: str, *_: object, **__: object) -> dict[str, str] | None:
+    """Send a task that a test made to the queue of that test."""
+    return {"queue": name.removeprefix("tests.")} if name.startswith("tests.test:") else None
+
+
+app.conf.task_routes = (_queue_of,)
 
 
 def configure(url: str) -> None:
@@ -95,3 +104,27 @@ def report_once(name: str) -> str:
 def say_result(result: object, name: str) -> None:
     """Say what a task returned."""
     _say(name, result=result)
+
+
+@shared_task(base=UniqueTask, unique=unique_task("{name}"))
+def once_until_start(name: str) -> None:
+    """Run until told to end; the next message may be queued meanwhile."""
+    _say(name, started=True)
+    _until_told(name)
+    _say(name, ended=True)
+
+
+@shared_task(
+    base=UniqueTask,
+    unique=unique_task("{name}", until="end", lease=60),
+    bind=True,
+    acks_late=True,
+    max_retries=1,
+)
+def once_until_end(self: Task, name: str) -> None:
+    """Run until told to end, fail, and run once more."""
+    _say(name, started=self.request.retries)
+    _until_told(name)
+    if not self.request.retries:
+        raise self.retry(countdown=0.2)
+    _say(name, ended=True)

@@ -10,7 +10,7 @@ from django.apps import apps
 from django.core.checks import run_checks
 from django.test import modify_settings
 
-from redis_locks.integrations.celery import check_task_order
+from tests.support.checks import check_task_order
 
 APPS = [f"tests.tasks.{app}" for app in ("wrong_order", "right_order", "broken")]
 

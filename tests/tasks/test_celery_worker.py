@@ -231,3 +231,64 @@ def all_requeued(talk: Talk, name: str) -> bool:
     waiting = [json.loads(each)[0] for each in talk.client.hvals("unacked")]
     ours = [each["headers"] for each in waiting if name in each["headers"]["argsrepr"]]
     return 2 == sum(each["eta"] is not None and each["retries"] == 0 for each in ours)
+
+
+def test_a_unique_task_may_be_queued_again_as_soon_as_it_starts(
+    name: str, talk: Talk, start_worker: Start
+) -> None:
+    send = celery_app.once_until_start
+    assert send.apply_async((name,), queue=name)
+    assert send.apply_async((name,), queue=name) is None
+    start_worker("--pool=solo")
+    assert talk.hear()["started"]
+    assert send.apply_async((name,), queue=name)
+    assert send.apply_async((name,), queue=name) is None
+    talk.go_on()
+    talk.go_on()
+    assert [{"ended"}, {"started"}, {"ended"}] == [talk.hear().keys() - {"pid"} for _ in range(3)]
+
+
+def test_a_unique_task_may_be_queued_again_after_its_retries(
+    name: str, talk: Talk, start_worker: Start
+) -> None:
+    send = celery_app.once_until_end
+    assert send.apply_async((name,), queue=name)
+    start_worker("--pool=solo")
+    for retries in range(2):
+        assert retries == talk.hear()["started"]
+        assert send.apply_async((name,), queue=name) is None
+        talk.go_on()
+    assert talk.hear()["ended"]
+    until(lambda: inspection.lock(f"queued:{name}") is None)
+    assert send.apply_async((name,), queue=name)
+
+
+def test_a_unique_task_that_expired_in_the_queue_makes_room(
+    name: str, talk: Talk, start_worker: Start
+) -> None:
+    send = celery_app.once_until_start
+    assert send.apply_async((name,), queue=name, expires=0.01)
+    start_worker("--pool=solo")
+    until(lambda: inspection.lock(f"queued:{name}") is None)
+    assert send.apply_async((name,), queue=name)
+    assert talk.hear()["started"]
+    talk.go_on()
+
+
+@pytest.mark.ci
+def test_a_unique_task_of_a_killed_worker_is_unique_until_it_has_run(
+    name: str, talk: Talk, start_worker: Start
+) -> None:
+    send = celery_app.once_until_end
+    worker = start_worker("--pool=solo", visibility_timeout=1)
+    assert send.apply_async((name,), queue=name)
+    talk.hear()
+    kill(worker)
+    start_worker("--pool=solo", visibility_timeout=1)
+    assert 0 == talk.hear()["started"]
+    assert send.apply_async((name,), queue=name) is None
+    talk.go_on()
+    assert 1 == talk.hear()["started"]
+    talk.go_on()
+    assert talk.hear()["ended"]
+    until(lambda: inspection.lock(f"queued:{name}") is None)

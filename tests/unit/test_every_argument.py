@@ -19,6 +19,7 @@ from tests.ledger.models import Counter
 
 TEXT, FLAG, SECONDS = [5, b"x", ["x"], object()], ["yes", 1, None], ["5", -1, True, float("nan")]
 COUNT = ["5", 1.5, True, 0]
+CLASS = [5, str, object()]
 FUNCTION_OR_TEXT = [5, b"x", object()]
 
 REFUSED: dict[str, list[Any]] = {
@@ -28,8 +29,10 @@ REFUSED: dict[str, list[Any]] = {
     "conflict_status": ["409", 99],
     "crash_release": FLAG,
     "database": [5, ""],
+    "decoder": CLASS,
     "done_ttl": SECONDS,
     "dry_run": FLAG,
+    "encoder": CLASS,
     "escalate_after": COUNT,
     "escalate_to": FUNCTION_OR_TEXT,
     "function": [None, "f", int],
@@ -48,6 +51,7 @@ REFUSED: dict[str, list[Any]] = {
     "nowait": FLAG,
     "of": ["owner", 5, [5]],
     "on_conflict": ["never", 5],
+    "on_duplicate": ["raise", None],
     "operation_id": FUNCTION_OR_TEXT,
     "period": ["week", None],
     "pipe": [None, "GET", object()],
@@ -64,6 +68,7 @@ REFUSED: dict[str, list[Any]] = {
     "store_result": FLAG,
     "text": [5, b"x", None, "not signed"],
     "tokens": ["x", 5, [5]],
+    "until": ["begin", None],
     "using": TEXT,
     "wait": SECONDS,
     "waiter": [None, "x", object()],
@@ -119,6 +124,7 @@ CALLS = {
     "Lock.acquire": Call(Lock("x").acquire),
     "Lock.hold": Call(Lock("x").hold),
     "run_once": Call(run_once, name="x"),
+    "unique_task": Call(redis_locks.unique_task, name="x"),
     "run_once.acquire": Call(run_once("x").acquire),
     # What names something is looked at when it meets its function.
     "optimistic": Call(

@@ -1,0 +1,155 @@
+"""Tasks of ``django.tasks`` that are queued once; see `unique_task`.
+
+A backend names a message once it has queued it, and hands only arguments to the worker. So here a message has a
+token of its own, which the worker finds under the lock's name.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction
+from django.utils.json import normalize_json
+from django.utils.module_loading import import_string
+
+from redis_locks.decorators.queued_messages import Message, Naming, Rule, Run
+from redis_locks.drivers.base import run_blocking
+from redis_locks.exceptions import LockError
+from redis_locks.locks.lock import Side
+from redis_locks.values.identity import new_token
+
+logger = logging.getLogger("redis_locks")
+
+Function = Callable[..., Any]
+
+
+def queued_once(task: Any, rule: Rule) -> Any:
+    """Return the same task, queued once.
+
+    Raises:
+        TypeError: The name is of the wrong type.
+        ValueError: The template does not fit the task's function.
+    """
+    function = functools.partial(task.func, None) if task.takes_context else task.func
+    queue = Queue(rule, rule.naming(function), takes_context=task.takes_context)
+    make = queue.asynchronous if iscoroutinefunction(task.func) else queue.blocking
+    its = {field.name: getattr(task, field.name) for field in fields(task)}
+    kind: Any = type(task)
+    return _unique(kind)(**its | {"func": make(task.func), "queue": queue})
+
+
+@dataclass(frozen=True)
+class Queue:
+    """How the messages of one task are named, and what becomes of their locks when it runs."""
+
+    rule: Rule
+    name_of: Naming
+    takes_context: bool
+
+    def message(
+        self, side: Side, task: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[Message, float]:
+        """Return a new message with these arguments, and the seconds until it is due."""
+        # As the worker will get them.
+        arrived: Any = normalize_json([args, kwargs])
+        name = self.name_of(*arrived)
+        message = self.rule.message(name, new_token(side.session), f"task {task.name}, queued")
+        due = task.run_after
+        return message, (due - datetime.now(due.tzinfo)).total_seconds() if due else 0.0
+
+    def blocking(self, function: Function) -> Function:
+        """Return `function` for a worker's thread: it gives up its message's lock as it begins or ends."""
+
+        @functools.wraps(function)
+        def once(*args: Any, **kwargs: Any) -> Any:
+            side = Side.blocking(self.rule.using)
+            run = run_blocking(self._begin(side, args, kwargs))
+            try:
+                return function(*args, **kwargs)
+            finally:
+                if run is not None:
+                    run_blocking(run.end(side))
+
+        return once
+
+    def asynchronous(self, function: Function) -> Function:
+        """Return `function` for an event loop; see `blocking`."""
+
+        @functools.wraps(function)
+        async def once(*args: Any, **kwargs: Any) -> Any:
+            side = await Side.of_loop(self.rule.using)
+            run = await self._begin(side, args, kwargs)
+            try:
+                return await function(*args, **kwargs)
+            finally:
+                if run is not None:
+                    await side.driver.finish(run.end(side))
+
+        return once
+
+    async def _begin(
+        self, side: Side, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Run | None:
+        # Not above: most processes never inspect a lock.
+        from redis_locks.inspection.queries import read_lock
+
+        name = self.name_of(args[1:] if self.takes_context else args, kwargs)
+        try:
+            info = await read_lock(side.backend, side.driver, name=name)
+        except LockError as error:
+            logger.warning(
+                "The unique task %r may be blocked until its lease ends: %s", name, error
+            )
+            return None
+        token = info.holders[0].token if info and info.holders else new_token(side.session)
+        return await self.rule.message(name, token).begin(side)
+
+
+@functools.cache
+def _unique(kind: Any) -> Any:
+    """Return the class of `kind`'s tasks that are queued once."""
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class UniqueTask(kind):  # type: ignore[misc]
+        """A task that is queued once: `enqueue` returns None while a message is queued."""
+
+        queue: Queue
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            kept = ("func", "queue")
+            changed = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in kept}
+            return _again, (self.module_path, changed)
+
+        def enqueue(self, *args: Any, **kwargs: Any) -> Any:
+            side = Side.blocking(self.queue.rule.using)
+            message, delay = self.queue.message(side, self, args, kwargs)
+            if run_blocking(message.queue(side, delay)) is not None:
+                return None
+            try:
+                return kind.enqueue(self, *args, **kwargs)
+            except BaseException:
+                run_blocking(message.withdraw(side))
+                raise
+
+        async def aenqueue(self, *args: Any, **kwargs: Any) -> Any:
+            side = await Side.of_loop(self.queue.rule.using)
+            message, delay = self.queue.message(side, self, args, kwargs)
+            if await message.queue(side, delay) is not None:
+                return None
+            try:
+                return await kind.aenqueue(self, *args, **kwargs)
+            except BaseException:
+                await side.driver.finish(message.withdraw(side))
+                raise
+
+    return UniqueTask
+
+
+def _again(path: str, changed: Mapping[str, Any]) -> Any:
+    """Return the task of a module, as it was pickled."""
+    return replace(import_string(path), **changed)

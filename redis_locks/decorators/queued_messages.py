@@ -1,0 +1,169 @@
+"""A message in a task queue, and the lock that it holds until its task begins or ends.
+
+So a second message is refused, an operator sees the first one and can release it, and a message that got lost
+holds no longer than its lease.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any, Literal, NamedTuple
+
+from redis_locks.decorators.calls import for_calls_of
+from redis_locks.exceptions import LockError
+from redis_locks.locks.lock import Side
+from redis_locks.protocol import acquire, store
+from redis_locks.protocol.acquire import Won
+from redis_locks.protocol.lease import Lease
+from redis_locks.protocol.store import Request
+from redis_locks.values.claims import Claim
+from redis_locks.values.durations import MAX_SECONDS
+from redis_locks.values.identity import process_name, whoami
+
+logger = logging.getLogger("redis_locks")
+
+NAMES = "queued:"
+"""What the names of the locks of queued tasks start with, so that they exclude no other locks."""
+
+_NOBODY = "queuedTask"
+"""In the place of a process's name in the tokens of messages, which are no process's."""
+
+Args = tuple[Any, ...]
+Naming = Callable[[Args, Mapping[str, Any]], str]
+
+Until = Literal["start", "end"]
+
+
+class Rule(NamedTuple):
+    """Which messages are the same, and how long one keeps the next one out; see `unique_task`."""
+
+    name: str | Callable[..., str] | None
+    until: Until
+    lease_ms: int
+    using: str | None
+
+    def naming(self, function: Callable[..., Any]) -> Naming:
+        """Return what names the lock that a message with a call's arguments holds.
+
+        Raises:
+            TypeError: The name is of the wrong type.
+            ValueError: The template does not fit `function`.
+        """
+        names_of = for_calls_of(function, self.name)
+
+        def name_of(args: Args, kwargs: Mapping[str, Any]) -> str:
+            names = names_of(args, kwargs)
+            if len(names) > 1:
+                msg = f"a unique task has one name; what the name callable returned has {len(names)}: {names!r}"
+                raise ValueError(msg)
+            return NAMES + names[0]
+
+        return name_of
+
+    def message(self, name: str, token: str, label: str | None = None) -> Message:
+        """Return the message whose token holds, or is to hold, the lock `name`."""
+        return Message(name, token, label, self.lease_ms, self.until)
+
+
+def token_of(task_id: str) -> str:
+    """Return the token of the message of the Celery task with this id, which is its own wherever it is delivered."""
+    digest = hashlib.blake2b(task_id.encode(errors="replace"), digest_size=16).hexdigest()
+    return f"{_NOBODY.ljust(len(process_name()), '0')}{digest}.1"
+
+
+class Taken(NamedTuple):
+    """Another message is queued already; `label` is what it was queued as, if that is known."""
+
+    label: str
+
+
+class Message(NamedTuple):
+    """A message in a queue, and its hold of the lock `name`."""
+
+    name: str
+    token: str
+    label: str | None
+    lease_ms: int
+    until: Until
+
+    async def queue(self, side: Side, delay: float = 0.0, *, again: bool = False) -> Taken | None:
+        """Take the lock for a message that is due in `delay` seconds; `Taken` if another message has it.
+
+        `again`: whether it may have the lock already, as it was queued before.
+
+        Raises:
+            LockBackendError: Redis could not be asked.
+        """
+        request = self._request(side, delay)
+        if again and await self._extend(side, request):
+            return None
+        outcome = await acquire.acquire(side.driver, request, 0)
+        if isinstance(outcome, Won):
+            return None
+        claim = Claim.parse(outcome.claim)
+        return Taken(claim.who.label if claim and claim.who else "")
+
+    async def withdraw(self, side: Side) -> None:
+        """Give the lock up, for a message that is not in the queue any more. Logs errors: the lease ends it."""
+        try:
+            keys = side.backend.keys(self.name)
+            await side.backend.ask(side.driver, lambda link: store.release(link, keys, self.token))
+        except LockError as error:
+            logger.warning(
+                "The unique task %r is blocked until its lease ends: %s", self.name, error
+            )
+
+    async def begin(self, side: Side) -> Run | None:
+        """Begin to run: return what holds the lock from now on, or None if it is given up already.
+
+        Never keeps the task from running: that was promised when it was queued.
+        """
+        if self.until == "start":
+            await self.withdraw(side)
+            return None
+        request, sent = self._request(side), monotonic()
+        try:
+            if await self.queue(side, again=True) is not None:
+                return None  # its lease ended in the queue, and another message came
+        except LockError as error:
+            logger.warning(
+                "The unique task %r may be queued again while it runs: %s", self.name, error
+            )
+            return None
+        return Run(self, Lease(request, sent + request.lease_ms / 1000, 0, side.renewer))
+
+    def _request(self, side: Side, delay: float = 0.0) -> Request:
+        lease = round(min(max(delay, 0) * 1000 + self.lease_ms, MAX_SECONDS * 1000))
+        who = whoami(self.label, task=side.task)
+        keys = side.backend.keys(self.name)
+        return Request(keys, self.token, lease, "exclusive", who, names=(self.name,))
+
+    async def _extend(self, side: Side, request: Request) -> bool:
+        left = await side.backend.ask(
+            side.driver,
+            lambda link: store.extend(
+                link, Lease.script, request.keys, request.token, request.lease_ms
+            ),
+        )
+        return left is not None
+
+
+class Run:
+    """A task that runs, and holds its message's lock, renewed."""
+
+    def __init__(self, message: Message, lease: Lease) -> None:
+        self._message = message
+        self._lease = lease
+        lease.begin(self)
+
+    def leave(self) -> None:
+        """Stop to renew, and leave the lock to a message that was queued meanwhile: a retry's."""
+        self._lease.leave(self)
+
+    async def end(self, side: Side) -> None:
+        """Give the lock up."""
+        self._lease.leave(self)
+        await self._message.withdraw(side)

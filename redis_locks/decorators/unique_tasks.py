@@ -1,0 +1,92 @@
+"""`unique_task`: a task that is not queued again while it is queued already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, cast
+
+from redis_locks.decorators.queued_messages import Rule, Until
+from redis_locks.decorators.task_queues import DjangoTaskT, is_django_task
+from redis_locks.values.arguments import optional_text
+from redis_locks.values.durations import lease_ms
+from redis_locks.values.keys import validate_name
+
+OnDuplicate = Literal["skip", "first"]
+
+
+class unique_task:  # noqa: N801 - used as a decorator, so it reads like a function
+    """A task that is queued once: while one message is queued, `enqueue` and `delay` add no second one.
+
+    For ``django.tasks`` it stands above ``@task``. For Celery it is an option of a task whose base is
+    `redis_locks.integrations.celery.UniqueTask`. Immutable; safe at import time.
+
+    It drops messages, and does not keep two tasks from running at once: a message may be delivered twice.
+    Where that matters, put `redis_lock` below the task decorator, too.
+
+    Args:
+        name: As for `redis_lock`: a template over the task's parameters, such as ``"invoice:{invoice_id}"``; a
+            callable that gets the call's arguments; or None for the function's own name, whatever the arguments.
+        until: "start": the next message may be queued as soon as the task begins, and so sees what changes
+            while it runs. "end": not before the task has ended, its retries included.
+        lease: Seconds after which a message counts as lost. They count from when the task is due, and anew from
+            when it begins. While it runs they are renewed.
+        on_duplicate: What `enqueue` and `delay` return instead of a second message. "skip": None. "first": the
+            result of the first message; for Celery only.
+        using: The server: a CACHES alias, a URL or a dotted path.
+
+    Raises:
+        TypeError: An argument, or what is decorated, has the wrong type.
+        ValueError: An argument is out of range, or the template is wrong.
+    """
+
+    def __init__(
+        self,
+        name: str | Callable[..., str] | None = None,
+        *,
+        until: Until = "start",
+        lease: float = 3600.0,
+        on_duplicate: OnDuplicate = "skip",
+        using: str | None = None,
+    ) -> None:
+        if isinstance(name, str):
+            validate_name(name)
+        elif name is not None and not callable(name):
+            msg = (
+                f"name must be a template such as 'invoice:{{invoice_id}}', a callable or None, not {name!r}. "
+                "Without a name write @unique_task()"
+            )
+            raise TypeError(msg)
+        if until not in ("start", "end"):
+            msg = f"until must be 'start' or 'end', not {until!r}"
+            raise ValueError(msg)
+        if on_duplicate not in ("skip", "first"):
+            msg = f"on_duplicate must be 'skip' or 'first', not {on_duplicate!r}"
+            raise ValueError(msg)
+        optional_text(using, "using")
+        self.rule = Rule(name, until, lease_ms(lease), using)
+        self.on_duplicate = on_duplicate
+
+    def __call__(self, task: DjangoTaskT) -> DjangoTaskT:
+        """The same task of ``django.tasks``, queued once.
+
+        Raises:
+            TypeError: It is no such task, or `on_duplicate` is "first".
+        """
+        if not is_django_task(task):
+            msg = (
+                f"unique_task cannot decorate {task!r}: it stands above @task of django.tasks. For Celery, write "
+                "@shared_task(base=UniqueTask, unique=unique_task(...)), with UniqueTask from "
+                "redis_locks.integrations.celery"
+            )
+            raise TypeError(msg)
+        if self.on_duplicate == "first":
+            msg = "on_duplicate must be 'skip' for django.tasks, which names a result once it is queued"
+            raise TypeError(msg)
+        from redis_locks.decorators.django_tasks import (
+            queued_once,
+        )  # not above: Django 5.2 has no tasks
+
+        return cast("DjangoTaskT", queued_once(task, self.rule))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.rule.name!r})"

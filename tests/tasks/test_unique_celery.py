@@ -1,0 +1,241 @@
+"""Celery tasks that are queued once; what happens until a worker takes the message. No worker is needed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import redis
+from celery import Task, chain, shared_task
+from django.db import transaction
+from kombu.exceptions import EncodeError
+
+from redis_locks import LockBackendError, inspection, unique_task
+from redis_locks.integrations.celery import UniqueTask
+from redis_locks.testing import assert_locked, assert_released, override_locks
+from tests.support.world import until
+from tests.tasks import celery_app
+from tests.tasks.celery_app import app
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def broker(redis_server: Any) -> None:
+    celery_app.configure(redis_server.url)
+
+
+@pytest.fixture
+def make(name: str) -> Make:
+    """Makes a task that is queued once, with the queue of this test."""
+
+    def decorated(unique: unique_task, **options: Any) -> Any:
+        return functools.partial(
+            shared_task, base=UniqueTask, unique=unique, name=f"tests.{name}", **options
+        )()
+
+    return decorated
+
+
+@pytest.fixture
+def queued(client: redis.Redis, name: str) -> Callable[[], int]:
+    """How many messages are in the queue of this test."""
+    length: Any = client.llen
+    return lambda: int(length(name))
+
+
+@pytest.fixture
+def eagerly() -> Iterator[None]:
+    app.conf.task_always_eager = True
+    yield
+    app.conf.task_always_eager = False
+
+
+def lease_left(name: str) -> float:
+    info = inspection.lock(f"queued:{name}")
+    assert info
+    left = info.holders[0].lease_left
+    assert left is not None
+    return left
+
+
+def test_a_message_that_is_queued_already_is_not_queued_again(
+    name: str, make: Make, queued: Callable[[], int]
+) -> None:
+    @make(unique_task("{key}:{number}"))
+    def work(key: str, number: int) -> None: ...
+
+    assert work.delay(name, 1)
+    assert work.delay(name, number=1) is None
+    assert work.apply_async((name,), {"number": 1}, countdown=60) is None
+    assert work.s(name, 1).apply_async() is None
+    assert 1 == queued()
+    assert work.delay(name, 2)
+    assert 2 == queued()
+    assert_locked(f"queued:{name}:1")
+
+
+def test_a_duplicate_may_get_the_first_one_s_result(name: str, make: Make) -> None:
+    @make(unique_task("{key}", on_duplicate="first"), bind=True)
+    def work(self: Task, key: str) -> None: ...
+
+    first = work.apply_async((name,), task_id=f"{name} of its own")
+    assert first.id == work.delay(name).id == work.delay(name).id
+
+
+def test_a_message_that_cannot_be_sent_makes_room(
+    name: str, make: Make, queued: Callable[[], int]
+) -> None:
+    @make(unique_task(name))
+    def work(key: object = None) -> None: ...
+
+    with pytest.raises(EncodeError):
+        work.delay(object())
+    assert work.delay()
+    assert 1 == queued()
+
+
+def test_a_lost_message_makes_room_when_its_lease_ends(
+    name: str, make: Make, client: redis.Redis
+) -> None:
+    @make(unique_task(name, lease=0.5))
+    def work() -> None: ...
+
+    assert work.delay()
+    client.delete(name)
+    until(lambda: work.delay() is not None)
+
+
+def test_the_lease_counts_from_when_the_task_is_due(name: str, make: Make) -> None:
+    @make(unique_task("{key}", lease=100))
+    def work(key: str) -> None: ...
+
+    work.apply_async((f"{name}:1",), countdown=1000)
+    work.apply_async((f"{name}:2",), eta=datetime.now(UTC) + timedelta(seconds=1000))
+    work.apply_async((f"{name}:3",))
+    assert 1050 < lease_left(f"{name}:1") <= 1100
+    assert 1050 < lease_left(f"{name}:2") <= 1100
+    assert 50 < lease_left(f"{name}:3") <= 100
+
+
+def test_what_others_wait_for_is_always_queued(
+    name: str, make: Make, queued: Callable[[], int]
+) -> None:
+    @make(unique_task(name))
+    def work() -> None: ...
+
+    work.delay()
+    assert chain(work.si(), work.si()).apply_async()
+    assert work.apply_async(link=work.si())
+    assert 3 == queued()
+
+
+def test_an_operator_sees_the_message_and_may_let_it_go(
+    name: str, make: Make, queued: Callable[[], int]
+) -> None:
+    @make(unique_task(name))
+    def work() -> None: ...
+
+    first = work.delay()
+    info = inspection.lock(f"queued:{name}")
+    assert info
+    assert f"task tests.{name}, queued as {first.id}" == info.holders[0].label
+    inspection.force_release(f"queued:{name}")
+    assert work.delay()
+    assert 2 == queued()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rolled_back_transaction_queues_nothing(
+    name: str, make: Make, queued: Callable[[], int]
+) -> None:
+    @make(unique_task(name))
+    def work() -> None: ...
+
+    with transaction.atomic():
+        work.delay_on_commit()
+        transaction.set_rollback(True)
+    assert_released(f"queued:{name}")
+    with transaction.atomic():
+        work.delay_on_commit()
+        work.delay_on_commit()
+    assert 1 == queued()
+
+
+@pytest.mark.parametrize("until_", ["start", "end"])
+def test_an_eager_task_runs_each_time(name: str, make: Make, eagerly: None, until_: Any) -> None:
+    nested = []
+
+    @make(unique_task(name, until=until_))
+    def work(*, again: bool) -> str:
+        if again:
+            nested.append(work.delay(again=False))
+        return "done"
+
+    assert ["done", "done"] == [work.delay(again=True).get() for _ in range(2)]
+    assert [until_ == "start"] * 2 == [each is not None for each in nested]
+    assert_released(f"queued:{name}")
+
+
+def test_a_direct_call_is_no_message(name: str, make: Make) -> None:
+    @make(unique_task(name))
+    def work() -> int:
+        return 7
+
+    work.delay()
+    assert 7 == work() == work.apply().get()
+    assert_locked(f"queued:{name}")
+
+
+def test_without_the_option_it_is_an_ordinary_task(name: str, queued: Callable[[], int]) -> None:
+    @shared_task(base=UniqueTask, name=f"tests.{name}")
+    def work() -> int:
+        return 7
+
+    assert all(work.delay() for _ in range(2))
+    assert (2, 7) == (queued(), work.apply().get())
+
+
+def test_a_server_that_is_down_queues_nothing(
+    name: str, make: Make, queued: Callable[[], int]
+) -> None:
+    @make(unique_task(name, using="unix:///no-server"))
+    def work() -> None: ...
+
+    with pytest.raises(LockBackendError):
+        work.delay()
+    assert 0 == queued()
+
+
+@override_locks("busy")
+def test_tests_can_say_that_it_is_queued_already(name: str, make: Make) -> None:
+    @make(unique_task(name, on_duplicate="first"))
+    def work() -> None: ...
+
+    assert work.delay() is None
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"until": "begin"}, ValueError, "until must be 'start' or 'end', not 'begin'"),
+        ({"on_duplicate": "raise"}, ValueError, "on_duplicate must be 'skip' or 'first'"),
+        ({"lease": 0}, ValueError, "lease must be between"),
+        ({"using": 1}, TypeError, "using must be a string or None"),
+    ],
+)
+def test_a_wrong_argument_is_named(options: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text):
+        unique_task("x", **options)
+
+
+def test_a_template_must_fit_the_task(make: Make) -> None:
+    def work(order: int) -> None: ...
+
+    with pytest.raises(ValueError, match=r"\{invoice\} is not a parameter"):
+        make(unique_task("{invoice}"))(work).delay(1)
+    with pytest.raises(TypeError, match=r"base=UniqueTask, unique=unique_task\(\.\.\.\)"):
+        unique_task("x")(work)  # type: ignore[type-var]

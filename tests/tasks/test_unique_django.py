@@ -1,0 +1,159 @@
+"""Tasks of django.tasks that are queued once, sync and async."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import override_settings
+from django.utils import timezone
+
+from redis_locks import inspection, redis_lock, unique_task
+from redis_locks.testing import assert_locked, assert_released
+
+pytest.importorskip("django.tasks", reason="django.tasks came with Django 6.0")
+
+from django.tasks import TaskContext, task, task_backends
+
+BACKENDS = "django.tasks.backends"
+
+
+@pytest.fixture
+def queue() -> Any:
+    """The messages, in order: nobody runs them."""
+    with override_settings(TASKS={"default": {"BACKEND": f"{BACKENDS}.dummy.DummyBackend"}}):
+        yield task_backends["default"].results
+
+
+@pytest.fixture
+def immediate() -> Any:
+    with override_settings(
+        TASKS={"default": {"BACKEND": f"{BACKENDS}.immediate.ImmediateBackend"}}
+    ):
+        yield
+
+
+@unique_task("{key}")
+@task
+def until_start(key: str, again: bool = False) -> bool:
+    return again and enqueue(until_start, key) is not None
+
+
+@unique_task("{key}", until="end")
+@task
+@redis_lock("{key}")
+def until_end(key: str, again: bool = False) -> bool:
+    assert_locked(f"queued:{key}")
+    return again and enqueue(until_end, key) is not None
+
+
+@unique_task("{key}")
+@task(takes_context=True)
+async def async_until_start(context: TaskContext, key: str, again: bool = False) -> bool:
+    return again and await async_until_start.aenqueue(key) is not None
+
+
+@unique_task(lambda key, **_: key, until="end")
+@task(takes_context=True)
+async def async_until_end(context: TaskContext, key: str, again: bool = False) -> bool:
+    return again and await async_until_end.aenqueue(key) is not None
+
+
+@unique_task("{pair}")
+@task
+def with_a_pair(pair: Any) -> None: ...
+
+
+ALL: dict[str, Any] = {
+    "start": until_start,
+    "end": until_end,
+    "async start": async_until_start,
+    "async end": async_until_end,
+}
+
+
+def enqueue(queued: Any, *args: Any, **kwargs: Any) -> Any:
+    if "async" in queued.name:
+        return asyncio.run(queued.aenqueue(*args, **kwargs))
+    return queued.enqueue(*args, **kwargs)
+
+
+def run(result: Any) -> Any:
+    """As a worker does."""
+    context = [TaskContext(task_result=result)] if result.task.takes_context else []
+    return result.task.call(*context, *result.args, **result.kwargs)
+
+
+@pytest.mark.parametrize("which", ALL)
+def test_it_is_not_queued_again_until_a_worker_takes_it(name: str, queue: Any, which: str) -> None:
+    queued = ALL[which]
+    first = enqueue(queued, name)
+    assert enqueue(queued, key=name) is None
+    assert enqueue(queued, f"{name}:other")
+    assert [name] == [result.args[0] for result in queue if result.args == [name]]
+    run(first)
+    assert_released(f"queued:{name}")
+    assert enqueue(queued, name)
+
+
+@pytest.mark.parametrize("which", ALL)
+def test_while_it_runs_it_may_be_queued_again_or_not(
+    name: str, immediate: None, which: str
+) -> None:
+    result = enqueue(ALL[which], name, again=True)
+    assert ([], "start" in which) == (result.errors, result.return_value)
+    assert_released(f"queued:{name}")
+
+
+def test_the_lease_counts_from_when_it_is_due(name: str, queue: Any) -> None:
+    later = until_start.using(run_after=timezone.now() + timedelta(hours=10))
+    assert later.enqueue(name)
+    info = inspection.lock(f"queued:{name}")
+    assert info
+    left = info.holders[0].lease_left
+    assert left is not None
+    assert 10.9 < left / 3600 <= 11
+    assert "task until_start, queued" == info.holders[0].label
+
+
+def test_it_is_named_by_its_arguments_as_the_worker_gets_them(name: str, queue: Any) -> None:
+    run(with_a_pair.enqueue((name, 1)))
+    assert_released(f"queued:['{name}', 1]")
+    assert with_a_pair.enqueue([name, 1])
+
+
+def test_what_cannot_be_queued_makes_room(
+    name: str, queue: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object, **kwargs: object) -> None:
+        raise ConnectionError
+
+    for queued in (until_start, async_until_start):
+        with monkeypatch.context() as patch:
+            patch.setattr(type(task_backends["default"]), "enqueue", broken)
+            with pytest.raises(ConnectionError):
+                enqueue(queued, name)
+        assert_released(f"queued:{name}")
+
+
+def test_it_is_still_a_task_of_its_module(queue: Any) -> None:
+    assert f"{__name__}.until_start" == until_start.module_path
+    assert isinstance(until_start, type(task(with_a_pair.func)))
+
+
+@pytest.mark.skipif(
+    not hasattr(type(until_start), "_reconstruct"), reason="Django 6.0 cannot pickle tasks"
+)
+def test_it_pickles(name: str, queue: Any) -> None:
+    copy = pickle.loads(pickle.dumps(until_start.using(priority=5)))  # noqa: S301
+    assert (5, until_start.func) == (copy.priority, copy.func)
+    assert copy.enqueue(name)
+    assert until_start.enqueue(name) is None
+
+
+def test_the_first_one_s_result_is_not_known() -> None:
+    with pytest.raises(TypeError, match="on_duplicate must be 'skip' for django"):
+        unique_task("x", on_duplicate="first")(with_a_pair)
