@@ -5,12 +5,12 @@
 | redis_locks.E001 | REDIS_LOCKS is not a dictionary |
 | redis_locks.E002 | an entry that there is not |
 | redis_locks.E003 | an entry with a value that cannot be used |
-| redis_locks.E004 | CONNECTION names no server that can hold locks |
+| redis_locks.E004 | CONNECTION or SERVERS names no server that can hold locks |
 | redis_locks.W005 | a view's lock ends before the COMMIT of a transaction around it |
 | redis_locks.W006 | a cache's clear() empties the database of the locks |
 | redis_locks.W007 | a client that waits for a silent server for ever |
 | redis_locks.W008 | REQUEST_DEADLINE is set, but its middleware is not there |
-| redis_locks.E009 | REPLICAS is set, but CONNECTION names a cluster |
+| redis_locks.E009 | REPLICAS is set, but a server is a cluster |
 | redis_locks.E010 | redis_lock stands above a Celery task decorator; see `task_order` |
 | redis_locks.W012 | the client has an option that locks do not heed |
 | redis_locks.W013 | async code cannot take locks over this connection |

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
 
-from redis_locks.conf.settings import Settings, problems
+from redis_locks.conf.settings import get_settings, problems
 
 NO_CONNECTION = "redis_locks.E004"
 NO_MIDDLEWARE = "redis_locks.W008"
@@ -21,22 +21,25 @@ def check_settings(**_: object) -> list[CheckMessage]:
     found: list[CheckMessage] = [
         Error(problem.message, hint=problem.hint, id=problem.id) for problem in problems(configured)
     ]
-    return found + _check_connection(configured) + _check_middleware(configured)
+    return found + ([] if found else _check_connections()) + _check_middleware(configured)
 
 
-def _check_connection(configured: object) -> list[CheckMessage]:
-    entries = configured if isinstance(configured, Mapping) else {}
-    connection = entries.get("CONNECTION", Settings().connection)
-    if not isinstance(connection, str) or not connection.strip():
-        return []  # said by problems() already
+def _check_connections() -> list[CheckMessage]:
+    return [
+        message for using in get_settings().server_names for message in _check_connection(using)
+    ]
+
+
+def _check_connection(using: str | None) -> list[CheckMessage]:
     # Not above: it imports redis-py, and at Django's start no check runs.
     from redis_locks.connections.resolution import verify
 
+    ours = get_settings()
     try:
-        verify(connection)
+        verify(ours.server(using))
     except ImproperlyConfigured as error:
         hint = (
-            "Set REDIS_LOCKS['CONNECTION'] to a CACHES alias of django-redis or of Django's Redis "
+            f"Set {ours.entry(using)} to a CACHES alias of django-redis or of Django's Redis "
             "cache, a redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// URL, or the "
             "dotted path of a callable that returns a redis.Redis or a redis.RedisCluster."
         )

@@ -16,54 +16,54 @@ NOT_IN_LOOPS = "redis_locks.W013"
 
 
 def check_servers(**_: object) -> list[CheckMessage]:
-    """Warnings of the server that CONNECTION names; none if only a call of user code could tell it."""
-    # Not above: it imports redis-py, and at Django's start no check runs.
-    from redis_locks.connections.resolution import is_known
-
+    """Warnings of each configured server; none of one that only a call of user code could tell."""
     try:
-        spec = get_settings().connection
-        if not is_known(spec):
-            return []
         return [
-            *_shared_with_caches(spec),
-            *_without_timeout(spec),
-            *_unheeded(spec),
-            *_not_in_loops(spec),
-            *_replicas_of_cluster(spec),
+            message for using in get_settings().server_names for message in _check_server(using)
         ]
     except ImproperlyConfigured:
         return []  # said by check_settings already
 
 
-def _shared_with_caches(spec: str) -> list[CheckMessage]:
+def _check_server(using: str | None) -> list[CheckMessage]:
+    # Not above: it imports redis-py, and at Django's start no check runs.
+    from redis_locks.connections.resolution import is_known
+
+    if not is_known(get_settings().server(using)):
+        return []
+    every = (_shared_with_caches, _without_timeout, _unheeded, _not_in_loops, _replicas_of_cluster)
+    return [message for check in every for message in check(using)]
+
+
+def _shared_with_caches(using: str | None) -> list[CheckMessage]:
     from redis_locks.connections.shared_databases import (
         caches_beside,  # not above, as in `check_servers`
     )
 
-    clears = [f"caches[{alias!r}].clear()" for alias in caches_beside(spec)]
+    clears = [f"caches[{alias!r}].clear()" for alias in caches_beside(using)]
     if not clears:
         return []
     return [
         Warning(
             f"{' and '.join(clears)} would remove all locks, as they are in the same database.",
             hint="Give the locks a database of their own, in a URL such as "
-            "REDIS_LOCKS['CONNECTION'] = 'redis://localhost:6379/1', or an alias in CACHES for "
+            f"{get_settings().entry(using)} = 'redis://localhost:6379/1', or an alias in CACHES for "
             "them alone.",
             id=SHARED_WITH_CACHE,
         )
     ]
 
 
-def _without_timeout(spec: str) -> list[CheckMessage]:
+def _without_timeout(using: str | None) -> list[CheckMessage]:
     # Not above, as in `check_servers`.
     from redis_locks.connections.resolution import resolve
     from redis_locks.drivers.endpoint import DEFAULT_TIMEOUT
 
-    if resolve(spec).kwargs.get("socket_timeout", DEFAULT_TIMEOUT) is not None:
+    if resolve(using).kwargs.get("socket_timeout", DEFAULT_TIMEOUT) is not None:
         return []
     return [
         Warning(
-            "The client that REDIS_LOCKS['CONNECTION'] names has socket_timeout=None, so it waits "
+            f"The client that {get_settings().entry(using)} names has socket_timeout=None, so it waits "
             "for ever for a server that does not answer; so do locks of redis_locks.compat. "
             f"All other locks use {DEFAULT_TIMEOUT:g} s instead.",
             hint="Give it a socket_timeout in seconds, shorter than REDIS_LOCKS['LEASE'].",
@@ -72,31 +72,31 @@ def _without_timeout(spec: str) -> list[CheckMessage]:
     ]
 
 
-def _unheeded(spec: str) -> list[CheckMessage]:
+def _unheeded(using: str | None) -> list[CheckMessage]:
     # Not above, as in `check_servers`.
     from redis_locks.connections.resolution import resolve
 
     return [
         Warning(
-            f"The client that REDIS_LOCKS['CONNECTION'] names has {option}, which means nothing to locks: "
+            f"The client that {get_settings().entry(using)} names has {option}, which means nothing to locks: "
             "they open connections of their own, as many as threads wait and few more.",
             hint="Leave it out there, or give the locks a URL or an alias in CACHES for them alone.",
             id=UNHEEDED,
         )
-        for option in resolve(spec).unheeded
+        for option in resolve(using).unheeded
     ]
 
 
-def _not_in_loops(spec: str) -> list[CheckMessage]:
+def _not_in_loops(using: str | None) -> list[CheckMessage]:
     # Not above, as in `check_servers`.
     from redis_locks.connections.resolution import resolve
 
     try:
-        resolve(spec).in_loop()
+        resolve(using).in_loop()
     except LockBackendError as error:
         return [
             Warning(
-                f"Async code cannot take locks over REDIS_LOCKS['CONNECTION'], {error}.",
+                f"Async code cannot take locks over {get_settings().entry(using)}, {error}.",
                 hint="Leave the option out, or give async code a connection that redis-py's asyncio can have, "
                 "such as using='rediss://...'. If no async code takes locks, silence this check.",
                 id=NOT_IN_LOOPS,
@@ -105,17 +105,17 @@ def _not_in_loops(spec: str) -> list[CheckMessage]:
     return []
 
 
-def _replicas_of_cluster(spec: str) -> list[CheckMessage]:
+def _replicas_of_cluster(using: str | None) -> list[CheckMessage]:
     # Not above, as in `check_servers`.
     from redis_locks.connections.resolution import resolve
     from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 
-    if not (get_settings().replicas and isinstance(resolve(spec), ClusterEndpoint)):
+    if not (get_settings().replicas and isinstance(resolve(using), ClusterEndpoint)):
         return []
     return [
         Error(
-            "REDIS_LOCKS['REPLICAS'] needs a single server with its replicas, but CONNECTION names a "
-            "cluster: no lock can be acquired.",
+            "REDIS_LOCKS['REPLICAS'] needs a single server with its replicas, but "
+            f"{get_settings().entry(using)} names a cluster: no lock can be acquired there.",
             hint="Leave REPLICAS out, and have resources check fencing tokens.",
             id=REPLICAS_OF_CLUSTER,
         )

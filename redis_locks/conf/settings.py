@@ -6,6 +6,7 @@ import difflib
 import enum
 import functools
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from django.conf import settings as django_settings
@@ -31,15 +32,22 @@ UNSET: Final = Unset.UNSET
 """For an argument that was not given: the value comes from REDIS_LOCKS when it is needed."""
 
 
+DEFAULT_SERVER: Final = "default"
+"""The name in SERVERS of what CONNECTION says otherwise."""
+
+_CONNECTION: Final = "REDIS_LOCKS['CONNECTION']"
+
+
 class Settings(NamedTuple):
     """The values of REDIS_LOCKS, with defaults filled in.
 
     ``wait``, ``lease`` and ``deadlock_timeout`` are seconds; ``wait`` may be 0 (do not wait)
     or None (wait for ever), ``deadlock_timeout`` None (look for deadlocks only when told to).
-    ``warn_order`` None means as DEBUG of Django. ``request_deadline`` are the seconds for all waits of a request; None: no bound.
+    ``servers`` are further values as ``connection``, by name. ``warn_order`` None means as DEBUG of Django. ``request_deadline`` are the seconds for all waits of a request; None: no bound.
     """
 
     connection: str = "default"
+    servers: Mapping[str, str] = MappingProxyType({})
     prefix: str = "redis_locks"
     wait: float | None = 10.0
     lease: float = 10.0
@@ -54,6 +62,23 @@ class Settings(NamedTuple):
     local_batch: int = 0
     conflict_status: int = 423
     telemetry: tuple[str, ...] = ()
+
+    def server(self, using: str | None) -> str:
+        """Return what names the server that ``using`` asks for: an alias, a URL or a dotted path."""
+        if using is None:
+            return self.servers.get(DEFAULT_SERVER, self.connection)
+        return self.servers.get(using, using)
+
+    @property
+    def server_names(self) -> tuple[str | None, ...]:
+        """What to give as ``using`` to reach each configured server once; None is the default."""
+        return None, *(name for name in self.servers if name != DEFAULT_SERVER)
+
+    def entry(self, using: str | None) -> str:
+        """Return the entry of REDIS_LOCKS that names this server, as source text, for messages."""
+        if using is None and DEFAULT_SERVER in self.servers:
+            using = DEFAULT_SERVER
+        return f"REDIS_LOCKS['SERVERS'][{using!r}]" if using in self.servers else _CONNECTION
 
     @property
     def lease_ms(self) -> int:
@@ -89,7 +114,17 @@ def problems(configured: object) -> list[Problem]:
         ]
     unknown = [_unknown(key) for key in configured if key not in ENTRIES]
     checked = (_bad_value(key, configured[key]) for key in ENTRIES if key in configured)
-    return unknown + [problem for problem in checked if problem is not None]
+    found = unknown + [problem for problem in checked if problem is not None]
+    servers = configured.get("SERVERS")
+    if "CONNECTION" in configured and isinstance(servers, Mapping) and DEFAULT_SERVER in servers:
+        found.append(
+            Problem(
+                BAD_VALUE,
+                f"{_CONNECTION} and REDIS_LOCKS['SERVERS']['default'] both name the default server.",
+                "Leave one of them out.",
+            )
+        )
+    return found
 
 
 def _unknown(key: object) -> Problem:

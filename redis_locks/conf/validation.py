@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -17,6 +18,8 @@ MOST_PASSED: Final = 16
 """How often a hold may pass inside a process before Redis is asked again: two round trips for 17 holds cost
 little, and others wait for few of ours. Each grant reserves as many fencing tokens: FENCE_RESERVED in `_prelude.lua`."""
 
+_SERVER_NAME: Final = re.compile(r"[\w-]{1,100}")
+
 ERROR_STATUSES = range(400, 600)
 """The HTTP statuses that a view may answer contention with."""
 
@@ -30,6 +33,18 @@ def _connection(value: object, entry: str) -> str:
         msg = f"{entry} must not be empty"
         raise ValueError(msg)
     return value
+
+
+def _servers(value: object, entry: str) -> Mapping[str, str]:
+    if not isinstance(value, Mapping):
+        msg = f"{entry} must be a dictionary such as {{'billing': 'redis://...'}}, not a {type(value).__name__}"
+        raise TypeError(msg)
+    for name in value:
+        # Else it would hide a URL or a dotted path, or could not be typed.
+        if not isinstance(name, str) or not _SERVER_NAME.fullmatch(name):
+            msg = f"{entry} may name a server with letters, digits, '-' and '_', not with {name!r}"
+            raise ValueError(msg)
+    return {name: _connection(where, f"{entry}[{name!r}]") for name, where in value.items()}
 
 
 def _prefix(value: object, entry: str) -> str:
@@ -131,6 +146,12 @@ ENTRIES: Mapping[str, Entry] = {
         _connection,
         "Give a CACHES alias, a redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// "
         "URL, or the dotted path of a callable that returns a redis.Redis or a redis.RedisCluster.",
+    ),
+    "SERVERS": Entry(
+        "servers",
+        _servers,
+        "Give each server a name and what CONNECTION could be, and choose one by using='billing'; 'default' "
+        "stands in for CONNECTION.",
     ),
     "PREFIX": Entry("prefix", _prefix, 'Use a short word such as "redis_locks".'),
     "WAIT": Entry(

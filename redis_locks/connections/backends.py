@@ -175,9 +175,12 @@ Question = Callable[[Backend, Driver], Coroutine[Any, Any, T]]
 known: dict[str | None, Backend] = {}
 """Those in use, by what they were asked for as."""
 
+_by_server: dict[str, Backend] = {}
+"""The same, by what names the server: a default server may have a name, too."""
+
 
 def backend_for(using: str | None) -> Backend:
-    """Return the backend that `using` names; None means REDIS_LOCKS["CONNECTION"].
+    """Return the backend that `using` names; None means the default server.
 
     Raises:
         ImproperlyConfigured: `using` or a setting is wrong.
@@ -191,8 +194,11 @@ def backend_for(using: str | None) -> Backend:
         from redis_locks.connections.resolution import resolve
 
         settings = get_settings()
-        backend = Backend(resolve(using), settings.prefix, settings.partitions)
-        return known.setdefault(using, backend)
+        server = settings.server(using)
+        if server not in _by_server:
+            backend = Backend(resolve(using), settings.prefix, settings.partitions)
+            _by_server.setdefault(server, backend)
+        return known.setdefault(using, _by_server[server])
 
 
 def blocking_answer(using: str | None, question: Question[T]) -> T:
@@ -218,6 +224,7 @@ def _forget(*, setting: str, **_: object) -> None:
         for backend in list(known.values()):
             backend.driver.drop_idle()  # closed now, not by whoever collects garbage
         known.clear()
+        _by_server.clear()
 
 
 setting_changed.connect(_forget, dispatch_uid="redis_locks.connections.backends")

@@ -48,12 +48,12 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def resolve(using: str | None = None) -> Endpoint | ClusterEndpoint:
-    """The server or cluster that ``using`` names; REDIS_LOCKS["CONNECTION"] when it is None.
+    """The server or cluster that ``using`` names; the default one when it is None.
 
     Does not connect. The answer is kept, so that a callable is called once per process.
 
     Args:
-        using: A CACHES alias (django-redis or Django's own Redis cache), a URL with the
+        using: A name in REDIS_LOCKS["SERVERS"], a CACHES alias (django-redis or Django's own Redis cache), a URL with the
             scheme redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster or
             rediss+cluster, or the dotted path of a callable that returns a ``redis.Redis`` or
             a ``RedisCluster``, blocking or asyncio.
@@ -81,7 +81,7 @@ def client_of(using: str | None = None) -> Client:
 
 
 def _spec(using: str | None) -> str:
-    return get_settings().connection if using is None else using
+    return get_settings().server(using)
 
 
 def _find(spec: str) -> _Found:
@@ -138,9 +138,13 @@ def _build(spec: str) -> _Found:
         return _found_server(_from_alias(spec))
     if is_dotted_path(spec):
         return _from_callable(spec)
+    servers = get_settings().servers
+    named = (
+        f" and no server in SERVERS (there are: {', '.join(sorted(servers))})" if servers else ""
+    )
     msg = (
         f"redis_locks: there is no cache {spec!r} in CACHES (there are: "
-        f"{', '.join(sorted(caches.settings))}). Add it, or give a URL "
+        f"{', '.join(sorted(caches.settings))}){named}. Add it, or give a URL "
         "(redis://, rediss://, unix://, redis+sentinel://, redis+cluster://) or the dotted path "
         "of a callable."
     )

@@ -5,22 +5,24 @@ from __future__ import annotations
 from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.exceptions import ImproperlyConfigured
 
+from redis_locks.conf.settings import get_settings
 from redis_locks.connections.cache_clients import clients_of_cache
 from redis_locks.connections.resolution import resolve
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import Endpoint
 
 
-def caches_beside(spec: str) -> list[str]:
-    """Return the aliases in CACHES whose ``clear()`` would remove the locks on ``spec``.
+def caches_beside(using: str | None) -> list[str]:
+    """Return the aliases in CACHES whose ``clear()`` would remove the locks on the server ``using``.
 
-    Connects to nothing, but calls the callable if ``spec`` is a dotted path. An alias that exists for
-    the locks, that is ``spec`` itself unless it is "default", does not count.
+    Connects to nothing, but calls the callable if that is a dotted path. An alias that exists for
+    the locks, that is the server's own unless it is "default", does not count.
 
     Raises:
-        ImproperlyConfigured: ``spec`` cannot be resolved.
+        ImproperlyConfigured: ``using`` cannot be resolved.
     """
-    database = _database(resolve(spec))
+    database = _database(resolve(using))
+    spec = get_settings().server(using)
     return [
         alias
         for alias in caches.settings

@@ -57,7 +57,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         wait: Seconds to wait while somebody else holds it. 0: do not wait. None: for ever.
         lease: Seconds a hold lives unless renewed or extended.
         renew: Whether a hold is renewed in the background while it is held.
-        using: The server: a CACHES alias, a URL or a dotted path.
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path.
         label: What the holder runs, for people; None is "GET /path" for a view, else the
             function's module and qualified name.
         scope: "auto", "block" or "transaction": until when a hold is kept; see `Lock`. Under

@@ -28,7 +28,7 @@ class Semaphore(redis_lock):
         wait: Seconds to wait for a permit. 0: do not wait. None: for ever.
         lease: Seconds a permit lives unless renewed or extended.
         renew: Whether a permit is renewed in the background while it is held.
-        using: The server: a CACHES alias, a URL or a dotted path.
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path.
         label: What the holder runs, for people.
         scope: As for `redis_lock`; in one transaction one permit is taken.
         database: As for `redis_lock`.

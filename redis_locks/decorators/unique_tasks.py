@@ -32,7 +32,7 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
             when it begins. While it runs they are renewed.
         on_duplicate: What `enqueue` and `delay` return instead of a second message. "skip": None. "first": the
             result of the first message; for Celery only.
-        using: The server: a CACHES alias, a URL or a dotted path.
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path.
 
     Raises:
         TypeError: An argument, or what is decorated, has the wrong type.

@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 
 from redis import exceptions as redis_errors
 
+from redis_locks.conf.settings import get_settings
 from redis_locks.diagnosis import client, cluster_checks, rights, server_checks
 from redis_locks.diagnosis.findings import Finding, Level, Verdict, error, reason, warning
 from redis_locks.diagnosis.probe import Probe, probes
@@ -41,7 +42,7 @@ def diagnose(*, using: str | None = None) -> list[Finding]:
     That the server cannot be reached is a finding as well, then the only one.
 
     Args:
-        using: The server: a CACHES alias, a URL or a dotted path; None is REDIS_LOCKS["CONNECTION"].
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the default.
 
     Raises:
         ImproperlyConfigured: `using` or a setting is wrong.
@@ -50,7 +51,7 @@ def diagnose(*, using: str | None = None) -> list[Finding]:
         try:
             opened = [stack.enter_context(closing(probe)) for probe in probes(using)]
         except (LinkBroken, LockBackendError) as failure:
-            fix = "Start the cluster, or correct REDIS_LOCKS['CONNECTION']."
+            fix = f"Start the cluster, or correct {get_settings().entry(using)}."
             return [Finding(REACHABLE, *error(f"{reason(failure)}.", fix))]
         return list(_findings(opened))
 

@@ -72,7 +72,7 @@ def clock(probe: Probe) -> Verdict:
 
 def shared_cache(probe: Probe) -> Verdict:
     """Check that no cache's clear(), which is FLUSHDB, removes the locks."""
-    sharing = caches_beside(probe.spec)
+    sharing = caches_beside(probe.using)
     if not sharing:
         return ok("No cache in CACHES uses the database that keeps the locks.")
     named = ", ".join(f"caches['{alias}'].clear()" for alias in sharing)
@@ -82,7 +82,7 @@ def shared_cache(probe: Probe) -> Verdict:
         )
     return warning(
         f"{named} empties the database, and with it all locks.",
-        "Give the locks a database of their own: REDIS_LOCKS = {'CONNECTION': 'redis://…/1'}.",
+        f"Give the locks a database of their own: {probe.entry} = 'redis://…/1'.",
     )
 
 

@@ -25,7 +25,7 @@ def cluster(probe: Probe) -> Verdict:
 
 def _one_node(probe: Probe) -> Verdict:
     host = probe.endpoint.kwargs.get("host", "host")
-    fix = f"Give CONNECTION as redis+cluster://{host}:{probe.info['tcp_port']}."
+    fix = f"Set {probe.entry} to redis+cluster://{host}:{probe.info['tcp_port']}."
     try:
         for keys in backend_for(probe.using).partitions():
             probe.client.eval("return 1", 1, *keys)

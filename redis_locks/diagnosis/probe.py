@@ -31,7 +31,8 @@ class Probe:
     def __init__(self, using: str | None, endpoint: Endpoint) -> None:
         self.settings: Settings = get_settings()
         self.using = using
-        self.spec = self.settings.connection if using is None else using
+        self.entry = self.settings.entry(using)
+        """What names the server in the settings, as source text."""
         self.endpoint = endpoint
         self._pool = ConnectionPool(
             connection_class=self.endpoint.connection_class,

@@ -14,7 +14,10 @@ OLDEST = (7, 0)
 """The first Redis with PEXPIRETIME and PEXPIREAT GT, which the scripts use."""
 
 _NEARLY_FULL = 0.9
-_THROUGH_SENTINEL = f"Set REDIS_LOCKS['CONNECTION'] to {sentinel_url.FORM}"
+
+
+def _through_sentinel(probe: Probe) -> str:
+    return f"Set {probe.entry} to {sentinel_url.FORM}"
 
 
 def reachable(probe: Probe) -> Verdict:
@@ -29,10 +32,10 @@ def reachable(probe: Probe) -> Verdict:
     except (redis_errors.RedisError, OSError) as failure:
         return error(
             f"{where} cannot be reached: {reason(failure)}.",
-            "Start the server, or correct REDIS_LOCKS['CONNECTION'].",
+            f"Start the server, or correct {probe.entry}.",
         )
     if mode == "sentinel":
-        return error(f"{where} is a Sentinel, which keeps no locks.", _THROUGH_SENTINEL)
+        return error(f"{where} is a Sentinel, which keeps no locks.", _through_sentinel(probe))
     return ok(f"{where} answers.")
 
 
@@ -55,7 +58,7 @@ def role(probe: Probe) -> Verdict:
         return ok("The server is a primary.")
     return error(
         "The server is a read-only replica: no lock can be acquired.",
-        "Point CONNECTION at its primary.",
+        f"Point {probe.entry} at its primary.",
     )
 
 
@@ -138,7 +141,7 @@ def sentinel(probe: Probe) -> Verdict:
     if not watchers:
         return ok("No Sentinel watches the server.")
     return warning(
-        f"{watchers} Sentinels watch the server; after a fail-over CONNECTION still names the old "
+        f"{watchers} Sentinels watch the server; after a fail-over {probe.entry} still names the old "
         "primary.",
-        f"{_THROUGH_SENTINEL}, and have resources check fencing tokens.",
+        f"{_through_sentinel(probe)}, and have resources check fencing tokens.",
     )

@@ -69,7 +69,7 @@ def locks(
     """Return the locks that somebody holds or waits for, by name; blocks for some round trips.
 
     Args:
-        using: The server: a CACHES alias, a URL or a dotted path; None is REDIS_LOCKS["CONNECTION"].
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the default.
         limit: How many locks to return at most, whichever they are; None for all.
         names: Read only these locks, and return them in this order; None for all, by name.
 

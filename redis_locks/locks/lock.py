@@ -95,7 +95,7 @@ class Lock:
         wait: Seconds to wait while somebody else holds it. 0: do not wait. None: for ever.
         lease: Seconds a hold lives unless renewed or extended; 0.01 to one year.
         renew: Whether a hold is renewed in the background while it is held.
-        using: The server: a CACHES alias, a URL or a dotted path; None is REDIS_LOCKS["CONNECTION"].
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the default.
         label: What the holder runs, for people; None is the command of this process.
         read: Redis commands that only read, such as ``[("HGET", "account:1", "money")]``. They
             travel with the acquire and run once the lock is held; `Hold.read` has the replies.

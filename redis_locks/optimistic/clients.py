@@ -25,7 +25,7 @@ from redis_locks.connections.resolution import client_of
 from redis_locks.drivers.endpoint import Endpoint
 
 Using = str | redis.Redis | redis.RedisCluster | None
-"""A CACHES alias, a URL, a dotted path or a client; None is REDIS_LOCKS["CONNECTION"]."""
+"""A name in SERVERS, a CACHES alias, a URL, a dotted path or a client; None is the default server."""
 
 # The options that decide how replies look to the user's function.
 _SHAPE = ("decode_responses", "legacy_responses", "protocol")

@@ -70,9 +70,9 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         escalate_after: Conflicts after which the lock is acquired; less than `attempts`.
         wait: Seconds to wait for that lock. 0: do not wait. None: for ever. Not given:
             REDIS_LOCKS["WAIT"].
-        using: Where the keys live: a CACHES alias, a URL, a dotted path or a blocking client, of a
-            cluster too; None is REDIS_LOCKS["CONNECTION"]. Of a client only the options are used, on
-            connections of our own; the lock then lives at REDIS_LOCKS["CONNECTION"].
+        using: Where the keys live: a name in SERVERS, a CACHES alias, a URL, a dotted path or a
+            blocking client, of a cluster too; None is the default server. Of a client only the options are
+            used, on connections of our own; the lock then lives on the default server.
 
     Raises:
         TypeError: An argument, or what is decorated, has the wrong type.

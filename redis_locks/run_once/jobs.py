@@ -54,7 +54,7 @@ class run_once(RunEvents):  # noqa: N801 - used as a decorator and as a block, s
         lease: Seconds after which another takes over from a worker that died.
         renew: Whether the lease is renewed while an attempt runs. Without it, the lease is
             the longest time that an attempt may take.
-        using: The server: a CACHES alias, a URL or a dotted path.
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path.
         label: What the worker runs, for people; None is the function's name.
         on_conflict: What a call does while somebody else does the job. "raise": raise LockNotAvailable or
             LockTimeout. "skip": return None. "retry": have the Celery task that runs here queued again,

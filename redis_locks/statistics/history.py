@@ -127,7 +127,7 @@ def read(period: Period = "hour", *, using: str | None = None) -> Statistics:
 
     Args:
         period: "hour", by the minute, or "day", by the quarter of an hour.
-        using: The server: a CACHES alias, a URL or a dotted path; None is REDIS_LOCKS["CONNECTION"].
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the default.
 
     Raises:
         LockBackendError: Redis could not be asked.

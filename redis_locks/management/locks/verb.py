@@ -59,7 +59,7 @@ class Verb:
         self.arguments(parser)
         parser.add_argument(
             "--using",
-            help="the server: a CACHES alias, a URL or a dotted path; default: REDIS_LOCKS['CONNECTION']",
+            help="the server: a name in REDIS_LOCKS['SERVERS'], a CACHES alias, a URL or a dotted path",
         )
         if self.answers:
             self._format_arguments(parser)
