@@ -57,12 +57,12 @@ def run(function: Callable[[Any], Any], plan: Plan) -> Any:
         TooMuchContention: Others kept changing what was watched; nothing was applied.
         LockBackendError: Redis did not answer; the text says whether anything may be applied.
     """
-    return run_blocking(_transact(_BLOCKING, function, plan))
+    return run_blocking(transact(_BLOCKING, function, plan))
 
 
 async def arun(function: Callable[[Any], Any], plan: Plan) -> Any:
     """Call `function` with a watching pipeline until what it queued is applied; see `run`."""
-    return await _transact(_ASYNC, function, plan)
+    return await transact(_ASYNC, function, plan)
 
 
 def conflict_rates(using: Using, limit: int | None) -> list[conflicts.ConflictRate]:
@@ -75,7 +75,8 @@ async def aconflict_rates(using: Using, limit: int | None) -> list[conflicts.Con
     return await _conflict_rates(_ASYNC, using, limit)
 
 
-async def _transact(execution: Execution, function: Callable[[Any], Any], plan: Plan) -> Any:
+async def transact(execution: Execution, function: Callable[[Any], Any], plan: Plan) -> Any:
+    """Do what `run` and `arun` do; suspends only where `execution` does."""
     call = _Call(execution, function, plan)
     try:
         return await call.run()

@@ -4,35 +4,47 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import ExitStack
-from typing import get_args
+from typing import NoReturn, get_args
 from unittest.mock import patch
 
 from django.test.utils import TestContextDecorator
+from redis.exceptions import ConnectionError as RedisConnectionError
 
+from redis_locks.compat import commands, waiters
 from redis_locks.connections import backends
 from redis_locks.drivers.base import Driver
+from redis_locks.exceptions import LockBackendError, TooMuchContention
+from redis_locks.optimistic import retries
+from redis_locks.optimistic.plans import Plan
 from redis_locks.protocol import acquire, local_handover, lock_events
 from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.local_handover import Got
 from redis_locks.protocol.store import Refused, Request
-from redis_locks.testing.stand_in import Outcome, StandIn
+from redis_locks.testing.memory_backend import Outcome, StandIn
 
 
 class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's override_settings
     """Decides what becomes of every acquire in this process, and needs no server.
 
     A context manager, and a decorator of sync and async test functions and of ``unittest``
-    test case classes. It covers everything that takes a lock by `Lock`, `redis_lock` or
-    `RedisLockMixin`, blocking and async, in all threads; not other processes. The innermost of
-    nested ones counts. What was held before stays as it was.
+    test case classes. It covers everything that takes a lock, blocking and async, in all threads:
+    `Lock`, `redis_lock`, `Semaphore`, `RedisLockMixin`, rows, `run_once`, `unique_task` and the locks of
+    `redis_locks.compat`; not other processes. The innermost of nested ones counts. What was held
+    before stays as it was.
+
+    `optimistic` has no lock: what it watches and writes is data, on the server that it names. So "granted" and
+    "lost" leave it alone.
 
     Args:
         outcome: "granted": each acquire is granted at once, and nothing excludes anything.
             `assert_locked`, `assert_released` and `inspection` see these holds.
             "busy": somebody else holds every lock. Nobody waits: what would wait 5 s times
             out at once, and a wait without an end raises RuntimeError.
+            An `optimistic` transaction raises TooMuchContention.
             "lost": each acquire is granted and the hold lost at once, so that its block ends
             with LockLost.
+            "unavailable": the server is down. Each acquire, and an `optimistic` transaction, raises
+            LockBackendError; a lock of `redis_locks.compat` raises redis-py's ConnectionError.
 
     Raises:
         ValueError: `outcome` is none of these.
@@ -56,11 +68,45 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
             # Higher than the driver, because a wait must not take its time here.
             patches.enter_context(patch.object(acquire, "acquire", _acquire))
             patches.enter_context(patch.object(local_handover, "acquire", _acquire_in_line))
+            patches.enter_context(patch.object(waiters, "acquire", self._acquire_compat))
+            patches.enter_context(patch.object(commands, "release", self._release_compat))
+            if self._outcome in ("busy", "unavailable"):
+                patches.enter_context(patch.object(retries, "transact", self._transact))
             self._enabled.append(patches.pop_all())
 
     def disable(self) -> None:
         """Put the servers back."""
         self._enabled.pop().close()
+
+    async def _acquire_compat(
+        self, _driver: object, request: commands.Request, wait: float | None, _sleep: float
+    ) -> bool:
+        self._require_server()
+        if self._outcome == "busy" and wait is None:
+            msg = (
+                f"override_locks('busy'): the lock {request.keys.lock!r} would be waited for for ever; "
+                "give it a blocking_timeout"
+            )
+            raise RuntimeError(msg)
+        return self._outcome != "busy"
+
+    async def _release_compat(self, *_: object) -> bool:
+        self._require_server()
+        return self._outcome == "granted"
+
+    def _require_server(self) -> None:
+        if self._outcome == "unavailable":
+            msg = "override_locks('unavailable'): nothing answers"
+            raise RedisConnectionError(msg)
+
+    async def _transact(self, _execution: object, _function: object, plan: Plan) -> NoReturn:
+        if self._outcome == "busy":
+            msg = (
+                f"override_locks('busy'): {', '.join(plan.keys)} kept changing. Nothing was written"
+            )
+            raise TooMuchContention(msg, plan.keys, plan.options.attempts)
+        msg = "override_locks('unavailable'): nothing answers. Nothing was written"
+        raise LockBackendError(msg)
 
 
 async def _acquire(

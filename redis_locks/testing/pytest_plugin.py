@@ -1,4 +1,4 @@
-"""Fixtures for pytest; ``pytest_plugins = ["redis_locks.testing.pytest_plugin"]`` in conftest.py."""
+"""Fixtures and a marker for pytest; ``pytest_plugins = ["redis_locks.testing.pytest_plugin"]`` in conftest.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,27 @@ import pytest
 from django.conf import settings
 from django.test.utils import override_settings
 
+from redis_locks.testing.overrides import override_locks
 from redis_locks.testing.server import EmbeddedServer
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line(
+        "markers",
+        "override_locks(outcome): what becomes of every lock in the test, without a server; see redis_locks.testing",
+    )
+
+
+@pytest.fixture(autouse=True)
+def _override_locks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Do as the marker says: ``@pytest.mark.override_locks("busy")``. The one nearest to the test counts."""
+    marker = request.node.get_closest_marker("override_locks")
+    if marker is None:
+        yield
+        return
+    with override_locks(*marker.args, **marker.kwargs):
+        yield
 
 
 @pytest.fixture(scope="session")

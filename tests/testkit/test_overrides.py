@@ -26,7 +26,7 @@ from redis_locks import (
     redis_lock,
 )
 from redis_locks.testing import assert_locked, assert_released, override_locks
-from redis_locks.testing.stand_in import Outcome, StandIn
+from redis_locks.testing.memory_backend import Outcome, StandIn
 from tests.support import leases
 from tests.support.connections import run_blocking
 from tests.support.scripts import Script
@@ -345,7 +345,7 @@ def test_a_test_case_class_can_be_decorated() -> None:
 
 @pytest.mark.parametrize("outcome", ["free", "", None, 1])
 def test_another_outcome_is_refused(outcome: object) -> None:
-    with pytest.raises(ValueError, match="one of 'granted', 'busy', 'lost', not"):
+    with pytest.raises(ValueError, match="one of 'granted', 'busy', 'lost', 'unavailable', not"):
         override_locks(outcome)  # type: ignore[arg-type]
 
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 import itertools
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Any, Literal, TypeVar
 
 from redis_locks import scripts
 from redis_locks.conf.settings import Unset, get_settings
 from redis_locks.connections.backends import Backend
-from redis_locks.drivers.base import Call
+from redis_locks.drivers.base import Call, Unreachable
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.exceptions import LockLost
+from redis_locks.exceptions import LockBackendError, LockLost
 from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.store import Refused, Request
+from redis_locks.run_once import scripts as jobs
 from redis_locks.scripts import Script
 from redis_locks.values import modes
 from redis_locks.values.identity import new_token, whoami
@@ -27,7 +30,7 @@ from redis_locks.values.keys import Group, Keys
 
 T = TypeVar("T")
 
-Outcome = Literal["granted", "busy", "lost"]
+Outcome = Literal["granted", "busy", "lost", "unavailable"]
 
 _RENEWED_FOR = 365 * 24 * 3600.0
 """Seconds a renewed hold lasts: longer than any test, so that no renewal has to run."""
@@ -48,6 +51,16 @@ class _Held:
     def claim(self) -> str:
         """What the server would have written down."""
         return f"{self.fencing_token} {self.since_ms} {self.mode} {self.lease_ms} - 0 1 {self.who}"
+
+
+@dataclass(slots=True)
+class _Job:
+    """What is known of a job of `run_once`; see `run_once/scripts/_job.lua`."""
+
+    state: str = "new"
+    attempt: int = 0
+    token: str = ""
+    outcome: str = ""
 
 
 class StandIn(Backend):
@@ -104,10 +117,17 @@ class _Memory:
             scripts.INSPECT: self._inspect,
             scripts.INDEX: self._names,
             scripts.NAMES: self._names_part,
+            jobs.BEGIN: self._begin_job,
+            jobs.DONE: partial(self._end_job, "done"),
+            jobs.FAIL: partial(self._end_job, "failed"),
+            jobs.EXTEND: self._extend,
+            jobs.STATUS: self._status_of_job,
         }
+        self._jobs: dict[bytes, _Job] = defaultdict(_Job)
 
     async def acquire(self, request: Request, wait: float | None) -> Won | Refused:
         """What `acquire.acquire` returns, at once."""
+        self._require_server()
         if self._outcome == "busy":
             return self._refuse(request, wait)
         if request.reads:
@@ -126,6 +146,11 @@ class _Memory:
         )
         self._held[request.token] = held
         return Won(fencing_token, ends, [])
+
+    def _require_server(self) -> None:
+        if self._outcome == "unavailable":
+            msg = f"{self.description}: nothing answers"
+            raise LockBackendError(msg) from Unreachable(msg)
 
     def _refuse(self, request: Request, wait: float | None) -> Refused:
         if wait is None:
@@ -214,9 +239,51 @@ class _Memory:
         # Nobody ever waits here.
         return [b"\0".join(found), b"0", b" ".join(b"0" for _ in found)]
 
+    # The scripts of `run_once`
+
+    def _begin_job(self, keys: Keys, token: str, *arguments: Any) -> bytes:
+        lease_ms, who, _listener, most, _kept_ms = arguments
+        job, now = self._jobs[keys[0]], _server_ms()
+        if job.state == "done":
+            return f"{token} done {job.attempt} {job.outcome}".encode()
+        if self._outcome == "busy":
+            ends = now + lease_ms
+            return f"{token} locked {job.attempt} {now} {ends} {self._other.claim}".encode()
+        again = job.state == "running" and job.token == token
+        before = "" if job.state == "running" else job.outcome
+        if job.attempt >= most and not again:
+            return f"{token} exhausted {job.attempt} {before}".encode()
+        fencing_token, ends_at = next(self._fencing_tokens), monotonic() + lease_ms / 1000
+        if self._outcome == "granted":
+            self._held[token] = _Held(keys, ends_at, fencing_token, now, lease_ms, "exclusive", who)
+        self._jobs[keys[0]] = _Job("running", job.attempt + (not again), token, before)
+        number = self._jobs[keys[0]].attempt
+        return f"{token} begun {number} {fencing_token} {before}".encode()
+
+    def _end_job(
+        self, state: str, keys: Keys, token: str, number: int, _kept_ms: int, outcome: str
+    ) -> bytes:
+        ended = self._release(keys, token)
+        if ended.endswith(b" 1"):
+            self._jobs[keys[0]] = _Job(state, number, token, outcome)
+        return ended
+
+    def _status_of_job(self, keys: Keys, token: str) -> bytes:
+        job, now = self._jobs[keys[0]], _server_ms()
+        held = self._held.get(job.token)
+        claim = held.claim if held and job.state == "running" else ""
+        if self._outcome == "busy" and job.state != "done":
+            claim = self._other.claim
+        if claim:
+            return f"{token} running {job.attempt} {now} {now} {claim}".encode()
+        state = "failed" if job.state == "running" else job.state
+        outcome = "" if job.state == "running" else job.outcome
+        return f"{token} {state} {job.attempt} {outcome}".encode()
+
     # The Link protocol
 
     async def call(self, script: Script, call: Call) -> Any:
+        self._require_server()
         if script not in self._scripts:
             msg = f"{self.description} has no answer to the script {script.name}; use a real server"
             raise NotImplementedError(msg)
