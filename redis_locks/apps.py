@@ -11,6 +11,9 @@ from typing import Any
 from django.apps import AppConfig
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 
 
 def run_checks(**options: Any) -> list[checks.CheckMessage]:
@@ -27,8 +30,15 @@ def run_checks(**options: Any) -> list[checks.CheckMessage]:
     return [message for check in every for message in check(**options)]
 
 
+def watch_transactions(connection: BaseDatabaseWrapper, **_: object) -> None:
+    """Have the transactions of a new connection verify holds before COMMIT, and release those they keep."""
+    from redis_locks.locks.transactions import transactions_of
+
+    transactions_of(connection)
+
+
 class RedisLocksConfig(AppConfig):
-    """Puts the system checks in place, and the signals, the log and the watch of orders."""
+    """Puts the system checks in place, the signals, the log, the watch of orders, and the commit guard."""
 
     name = "redis_locks"
     verbose_name = "Redis locks"
@@ -44,6 +54,9 @@ class RedisLocksConfig(AppConfig):
         dispatch.start()
         collector.start()
         lock_order.start()
+        connection_created.connect(watch_transactions, dispatch_uid="redis_locks")
+        for connection in connections.all(initialized_only=True):
+            watch_transactions(connection)
         try:
             metrics = get_settings().telemetry
         except ImproperlyConfigured:

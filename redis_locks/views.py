@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, ExitStack
-from functools import partial
 from inspect import isawaitable
 from typing import Any, ClassVar, Final
 
@@ -61,8 +60,8 @@ class RedisLockMixin(View):
     lock_scope: ScopeName = "auto"
     """"auto", "block" or "transaction": until when the hold is kept; see `redis_lock`."""
 
-    lock_database: str = "default"
-    """The alias of the database whose transactions count."""
+    lock_database: str | None = None
+    """The alias of the database whose transactions count; None: those of all databases."""
 
     lock_commit_guard: bool = True
     """Whether the hold is verified just before COMMIT."""
@@ -146,7 +145,6 @@ class RedisLockMixin(View):
 
     def _enter(self, held: ExitStack, request: HttpRequest) -> HttpResponseBase | None:
         """Acquire the lock and open the transaction inside it, or return the response to contention."""
-        guard = None
         if request.method in self.lock_methods:
             lock = self._lock_of(self.get_lock_name())
             try:
@@ -154,8 +152,7 @@ class RedisLockMixin(View):
             except LockNotAvailable as error:
                 note_queue(error, lock.names, self.lock_using)
                 return self.lock_conflict(error)  # type: ignore[return-value]
-            guard = partial(lock.guard, self.hold)
-        held.enter_context(RequestTransaction(request, type(self), guard))
+        held.enter_context(RequestTransaction(request, type(self)))
         return None
 
     async def _dispatch_async(

@@ -28,8 +28,8 @@ ENDS_BEFORE_COMMIT = "redis_locks.W005"
 
 _HINT = (
     "Let the lock begin before the transaction: use functools.wraps in decorators that stand "
-    "above it, and write it above atomic. Or let the transaction keep it: scope='auto', and the "
-    "database that is written to as database=... (lock_scope and lock_database of a mixin)"
+    "above it, and write it above atomic. Or let the transaction keep it: scope='auto', and no "
+    "database=... but the one that is written to (lock_scope and lock_database of a mixin)"
 )
 
 Aliases = frozenset[str]
@@ -61,8 +61,10 @@ def check_views(**_: object) -> list[CheckMessage]:
 
 
 def _committed_later(found: _Found) -> list[str]:
-    kept_by = set() if found.scope.name == "block" else {found.scope.database}
-    return sorted(found.around - kept_by)
+    scope = found.scope
+    if scope.name != "block" and scope.database is None:
+        return []
+    return sorted(found.around - (set() if scope.name == "block" else {scope.database}))
 
 
 def _views(resolver: URLResolver, prefix: str) -> Iterator[tuple[str, Any]]:

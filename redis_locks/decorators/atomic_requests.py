@@ -8,7 +8,7 @@ lock that must be taken in a transaction, and is kept by it, leaves that to Djan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
@@ -64,46 +64,27 @@ def _taken_over(request: HttpRequest | None, owner: object) -> list[str]:
     ]
 
 
-Guard = Callable[[Iterable[str]], None]
-"""Has a hold verified before the open transactions of some databases COMMIT."""
-
-
 class RequestTransaction:
     """The transactions that Django would have opened around the view, if `owner` is to open them.
 
-    Of several locks of a view the innermost opens them. Those around it leave the guards of their
-    holds with the request, so that all are verified before COMMIT.
-
-    Args:
-        request: What the view handles; Django REST framework's is taken for the one in it.
-        owner: The lock.
-        guard: That of its hold; None if it took none for this request.
+    Of several locks of a view the innermost opens them, so that all are verified before COMMIT.
     """
 
     # Most requests have none, which a generator's context manager would make expensive.
-    __slots__ = ("_aliases", "_around", "_guard", "_stack")
+    __slots__ = ("_aliases", "_stack")
 
-    def __init__(self, request: HttpRequest, owner: object, guard: Guard | None) -> None:
+    def __init__(self, request: HttpRequest, owner: object) -> None:
         # Django wraps one alias after the other, so that the last one is the outermost.
         self._aliases = _taken_over(request, owner)[::-1]
-        django_request = getattr(request, "_request", request)
-        self._around: list[Guard | None] = vars(django_request).setdefault(
-            "_redis_locks_guards", []
-        )
-        self._guard = guard
         self._stack: ExitStack | None = None
 
     def __enter__(self) -> None:
-        """Open them, guarded, or leave the guard to the caller that opens them."""
+        """Open them."""
         if not self._aliases:
-            self._around.append(self._guard)
             return
         with ExitStack() as stack:
             for alias in self._aliases:
                 stack.enter_context(transaction.atomic(using=alias))
-            for guard in (*self._around, self._guard):
-                if guard is not None:
-                    guard(self._aliases)
             self._stack = stack.pop_all()
 
     def __exit__(
@@ -113,9 +94,7 @@ class RequestTransaction:
         traceback: TracebackType | None,
     ) -> None:
         """COMMIT, or ROLLBACK."""
-        if self._stack is None:
-            self._around.pop()
-        else:
+        if self._stack is not None:
             self._stack.__exit__(kind, error, traceback)
 
 

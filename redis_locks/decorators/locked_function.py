@@ -102,7 +102,7 @@ class LockedFunction:
             if request is None:
                 result = self.function(*args, **kwargs)
             else:
-                with RequestTransaction(request, self.owner, functools.partial(lock.guard, hold)):
+                with RequestTransaction(request, self.owner):
                     result = self.function(*args, **kwargs)
             if not isinstance(result, _PLAIN) and isawaitable(result):
                 held = ExitStack()  # which releases once

@@ -62,8 +62,8 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             function's module and qualified name.
         scope: "auto", "block" or "transaction": until when a hold is kept; see `Lock`. Under
             ATOMIC_REQUESTS a view's lock is around the transaction; with "transaction" in it.
-        database: The alias of the database whose transactions count.
-        commit_guard: Whether a hold kept by a transaction is verified just before COMMIT.
+        database: The alias of the database whose transactions count. None: those of all databases.
+        commit_guard: Whether a hold is verified just before COMMIT; see `Lock`.
         reentrant: Whether a thread or task that holds the lock may take it again; see `Lock`. With
             True, a locked function may call itself.
         crash_release: Whether the lock is free half a second after the holder's process has ended; see `Lock`.
@@ -96,7 +96,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         using: str | None = None,
         label: str | None = None,
         scope: ScopeName = "auto",
-        database: str = "default",
+        database: str | None = None,
         commit_guard: bool = True,
         reentrant: bool = True,
         crash_release: bool = False,

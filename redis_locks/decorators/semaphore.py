@@ -53,7 +53,7 @@ class Semaphore(redis_lock):
         using: str | None = None,
         label: str | None = None,
         scope: ScopeName = "auto",
-        database: str = "default",
+        database: str | None = None,
         commit_guard: bool = True,
         replicas: int | Unset = UNSET,
         on_conflict: OnConflict | None = None,

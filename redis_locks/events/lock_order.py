@@ -24,7 +24,7 @@ from redis_locks.protocol import lease
 from redis_locks.protocol.lease import Lease
 from redis_locks.values import modes
 from redis_locks.values.identity import caller
-from redis_locks.values.local_locks import Held
+from redis_locks.values.local_locks import Held, Place
 
 logger = logging.getLogger("redis_locks")
 
@@ -33,6 +33,9 @@ MOST_ORDERS: Final = 4096
 
 MOST_PAIRS: Final = 256
 """How many pairs of locks one acquire adds; sets may have a thousand locks each."""
+
+MOST_HELD: Final = 16
+"""With how many of the locks that are held, the latest, a new one is compared: it costs the same beside thousands."""
 
 
 _MODES: Final = (
@@ -111,7 +114,7 @@ def _opposites(outer: _One, inner: _One) -> Iterator[tuple[_One, ...]]:
 def _pairs(new: Lease, held: Held, server: object) -> Iterator[tuple[tuple[Lease, _One], _One]]:
     if new.mode.startswith("permit"):  # which waits for any of several to end
         return
-    for (its_server, name), outer in list(held.items()):
+    for (its_server, name), outer in _latest(held):
         if not outer.is_held or outer.mode.startswith("permit"):
             continue
         for wanted in new.names:
@@ -121,6 +124,13 @@ def _pairs(new: Lease, held: Held, server: object) -> Iterator[tuple[tuple[Lease
             if (its_server, first) != (server, second):
                 one = _One(its_server, first, _mode(outer, name))
                 yield (outer, one), _One(server, second, _mode(new, wanted))
+
+
+def _latest(held: Held) -> list[tuple[Place, Lease]]:
+    try:
+        return list(islice(reversed(held.items()), MOST_HELD))
+    except RuntimeError:  # another thread has just released one
+        return []
 
 
 def _named(taken: Lease, name: str) -> str:

@@ -25,7 +25,7 @@ from redis_locks.locks import commits
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.timeouts import bounded
 from redis_locks.locks.transfer import Detached
-from redis_locks.protocol import acquire, replication, store
+from redis_locks.protocol import acquire, local_handover, replication, store
 from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.lease import (
     FORCE_RELEASED,
@@ -781,26 +781,8 @@ class Hold:
 
         Raises LockLost, LockBackendError.
         """
-        lease = self.lease
-        own, token = lease.own, lease.token
-        if own is None or not lease.restates():
-            return
-        if not lease.renews:
-            own = replace(own, lease_ms=0)  # it ends when it would have
-        sent = monotonic()
-        adopted, _ = await persist(
-            driver,
-            lambda link: store.adopt(link, own, token, lease.fencing_token),
-            lease.deadline,
-            lock=lease.name,
-        )
-        if adopted is None:
-            lease.lose(NOT_KNOWN)
-        if adopted is None or lease.is_over():
+        if self.lease.own is not None and not await local_handover.restate(driver, self.lease):
             raise self._lost()
-        lease.restated()
-        lease.renew(sent + adopted.left_ms / 1000)
-        lease.renewer.add(lease)
 
     def _require_held(self) -> None:
         if self._pid != identity.process.pid:

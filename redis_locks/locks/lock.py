@@ -17,7 +17,6 @@ from redis_locks.exceptions import LockError, LockNotAvailable
 from redis_locks.locks import partitions
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.data_commands import Command
-from redis_locks.locks.held_until_commit import Taken
 from redis_locks.locks.hold import Hold, OpenBlocks
 from redis_locks.locks.nesting import reenter
 from redis_locks.locks.options import checked
@@ -25,6 +24,7 @@ from redis_locks.locks.reads import checked as checked_replies
 from redis_locks.locks.reads import packed_reads, require_slot
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded, bounds
+from redis_locks.locks.transactions import Taken
 from redis_locks.protocol import acquire, local_handover, lock_events, replication
 from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.lease import Lease, Renewer, tell_acquired
@@ -100,14 +100,15 @@ class Lock:
         read: Redis commands that only read, such as ``[("HGET", "account:1", "money")]``. They
             travel with the acquire and run once the lock is held; `Hold.read` has the replies.
         scope: "auto": a hold taken inside ``atomic()`` is kept until that transaction, or the
-            savepoint (a nested ``atomic()``) it is taken in, ends; in the same transaction the lock
-            is taken once, as a row lock is. Any other hold ends with its block. "block": every hold does.
+            savepoint (a nested ``atomic()``) it is taken in, ends; of several databases' transactions,
+            until the last has ended. In the same transaction the lock is taken once, as a row lock is.
+            Any other hold ends with its block. "block": every hold does, and no COMMIT looks at it.
             "transaction": as "auto", but taking it outside a transaction raises. Async code has
             no transactions: its holds end with their block.
-        database: The alias of the database whose transactions count.
-        commit_guard: Whether a hold kept by a transaction is verified just before COMMIT. If it
-            is lost, or its lease ends within a second (or a tenth of the lease, if that is
-            less), the transaction is rolled back and LockLost raised.
+        database: The alias of the database whose transactions count. None: those of all databases.
+        commit_guard: Whether a hold is verified just before COMMIT of each transaction that keeps it, or that
+            began and ends under it. If it is lost, or its lease ends within a second (or a tenth of
+            the lease, if that is less), the transaction is rolled back and LockLost raised.
         reentrant: Whether a thread or task that holds the lock may take it again: it gets a
             nested hold at once, with the same fencing token, and the last of them to be released releases the
             lock. Asking for "exclusive" inside "shared" upgrades the hold, until its end. If
@@ -164,7 +165,7 @@ class Lock:
         label: str | None = None,
         read: Iterable[Command] = (),
         scope: ScopeName = "auto",
-        database: str = "default",
+        database: str | None = None,
         commit_guard: bool = True,
         reentrant: bool = True,
         crash_release: bool = False,
@@ -247,13 +248,6 @@ class Lock:
         """Return a context manager for one `with` or `async with`; see `__enter__`."""
         return HoldContext(self, wait)
 
-    def guard(self, hold: Hold, databases: Iterable[str]) -> None:
-        """Verify `hold` of this lock before the open transactions of `databases` COMMIT.
-
-        For transactions inside the block of the hold, unless `scope` or `commit_guard` opt out.
-        """
-        self.scope.guard(hold, databases)
-
     def __enter__(self) -> Hold:
         """Acquire, or raise.
 
@@ -295,15 +289,15 @@ class Lock:
         if self._is_unnamed:
             self._require_name()
         side = Side.blocking(self._using)
-        transaction = self.scope.transaction()
-        if transaction is None:
+        keepers = self.scope.keepers()
+        if keepers is None:
             return run_blocking(self._acquire(side, wait))
         taken = Taken(side.backend, frozenset(self._names), self._mode)
-        if not self._reads and (kept := transaction.find(lambda its: its.covers(taken))):
+        if not self._reads and (kept := keepers.find(taken)):
             replication.require(kept.lease, side.backend.replicas(self._replicas))
             return kept
         hold = run_blocking(self._acquire(side, wait))
-        transaction.keep(hold, taken)
+        keepers.keep(hold, taken)
         return hold
 
     async def aenter(self, wait: float | Unset | None = UNSET) -> Hold:
@@ -411,6 +405,7 @@ class Lock:
             taken, side.session, side.driver, wait, self._reads, reentrant=self._reentrant
         )
         if isinstance(nested, Hold):
+            nested.lease.guard(self.scope.guarded)
             try:
                 replication.require(nested.lease, side.backend.replicas(self._replicas))
             except LockError:
@@ -450,6 +445,8 @@ class Lock:
             hold = self._hold_type(backend, lease, checked_replies(read) if read else read)
             if before is not None:
                 lease.inherit(before.token)
+            if self.scope.guarded is not None:
+                lease.guard_only(self.scope.guarded)
             whose = side.session
             if won.waited or line is not None or whose.call is not None:
                 # A receiver that was told of contention may have had asgiref change whose call this is.

@@ -8,9 +8,9 @@ from typing import Any
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
-from redis_locks.locks.held_until_commit import Taken
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.reads import checked
+from redis_locks.locks.transactions import Taken
 from redis_locks.protocol import lease as leases
 from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.retry import persist

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
-from redis_locks.locks.held_until_commit import Kept, Taken, add, kept_in, only_of_testcase
-from redis_locks.locks.hold import Hold
+from redis_locks.locks.transactions import Keepers, only_of_testcase, transactions_of
 
 ScopeName = Literal["auto", "block", "transaction"]
 """Until when a hold is kept: see `Scope`."""
@@ -25,8 +23,8 @@ class Scope:
         name: "auto": until the end of the transaction they are taken in, if any, else of their
             block. "block": always of their block. "transaction": as "auto", but there must be
             a transaction.
-        database: The alias of the database whose transactions count.
-        commit_guard: Whether they are verified before COMMIT.
+        database: The alias of the database whose transactions count; None: those of all.
+        commit_guard: Whether they are verified before COMMIT, of transactions around and inside them.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -34,55 +32,64 @@ class Scope:
     """
 
     name: ScopeName
-    database: str
+    database: str | None
     commit_guard: bool
+    guarded: frozenset[str] | None = field(init=False)
+    """The databases before whose COMMIT the holds are verified; None: all."""
 
     def __post_init__(self) -> None:
-        for argument, value in (("scope", self.name), ("database", self.database)):
-            if not isinstance(value, str):
-                msg = f"{argument} must be a string, not {value!r} ({type(value).__name__})"
-                raise TypeError(msg)
+        if not isinstance(self.name, str):
+            msg = f"scope must be a string, not {self.name!r} ({type(self.name).__name__})"
+            raise TypeError(msg)
+        if not isinstance(self.database, str | None):
+            kind = type(self.database).__name__
+            msg = f"database must be a string or None, not {self.database!r} ({kind})"
+            raise TypeError(msg)
         if self.name not in get_args(ScopeName):
             msg = f"scope must be 'auto', 'block' or 'transaction', not {self.name!r}"
             raise ValueError(msg)
-        if not self.database:
+        if self.database == "":
             msg = "database must be an alias of DATABASES such as 'default', not ''"
             raise ValueError(msg)
         if not isinstance(self.commit_guard, bool):
             msg = f"commit_guard must be True or False, not {self.commit_guard!r}"
             raise TypeError(msg)
+        guarded: frozenset[str] | None = frozenset()
+        if self.commit_guard and self.name != "block":
+            guarded = None if self.database is None else frozenset({self.database})
+        object.__setattr__(self, "guarded", guarded)  # it is frozen
 
-    def transaction(self) -> Transaction | None:
-        """Return the transaction that keeps a hold which this thread takes now, or None.
+    def keepers(self) -> Keepers | None:
+        """Return the open transactions that keep a hold which this thread takes now; None: there are none.
 
         Raises:
-            TransactionManagementError: There is none, and the scope is "transaction".
+            TransactionManagementError: There are none, and the scope is "transaction".
         """
         if self.name == "block":
             return None
-        connection = connections[self.database]
-        # Most often there is none: not asked in one more function.
-        autocommit = (
-            connection.settings_dict["AUTOCOMMIT"]
-            if connection.connection is None
-            else connection.autocommit
-        )
-        if (connection.in_atomic_block or not autocommit) and _in_transaction(connection):
-            return Transaction(connection, commit_guard=self.commit_guard)
+        found = []
+        for alias in connections if self.database is None else (self.database,):
+            connection = connections[alias]
+            # Most often there is none: not asked in one more function.
+            autocommit = (
+                connection.settings_dict["AUTOCOMMIT"]
+                if connection.connection is None
+                else connection.autocommit
+            )
+            if (connection.in_atomic_block or not autocommit) and _in_transaction(connection):
+                found.append(transactions_of(connection))
+        if found:
+            return Keepers(found, self.guarded)
         if self.name == "transaction":
+            on, using = "", ""
+            if self.database is not None:
+                on, using = f" on database {self.database!r}", f"using={self.database!r}"
             msg = (
-                f"scope='transaction' needs a transaction on database {self.database!r}: take the "
-                f"lock inside atomic(using={self.database!r}), or use scope='auto'"
+                f"scope='transaction' needs a transaction{on}: take the lock inside "
+                f"atomic({using}), or use scope='auto'"
             )
             raise TransactionManagementError(msg)
         return None
-
-    def guard(self, hold: Hold, databases: Iterable[str]) -> None:
-        """Verify `hold`, whose block is around the open transactions of `databases`, before COMMIT."""
-        if self.name == "block" or not self.commit_guard:
-            return
-        for alias in databases:
-            Transaction(connections[alias]).guard(hold)
 
     def refuse_async(self) -> None:
         """Raise TransactionManagementError if only a transaction will do: async code has none."""
@@ -105,33 +112,3 @@ def _in_transaction(connection: BaseDatabaseWrapper) -> bool:
         return False
     connection.ensure_connection()  # connecting later would empty run_on_commit
     return True
-
-
-class Transaction(NamedTuple):
-    """The open transaction of a connection, as a keeper of holds."""
-
-    connection: BaseDatabaseWrapper
-    commit_guard: bool = True
-
-    def find(self, covers: Callable[[Taken], bool]) -> Hold | None:
-        """Return the kept hold that covers what is wanted: in one transaction a lock is taken once.
-
-        The hold is verified before COMMIT if any lock that found it asked for that.
-
-        Raises:
-            LockLost: It is lost, and so is the transaction's work.
-        """
-        for kept in kept_in(self.connection):
-            if kept.taken and covers(kept.taken):
-                kept.hold.check()
-                kept.guarded |= self.commit_guard
-                return kept.hold
-        return None
-
-    def keep(self, hold: Hold, taken: Taken) -> None:
-        """Release `hold` when the transaction, or the savepoint it is in now, has ended."""
-        add(self.connection, Kept(hold, taken, guarded=self.commit_guard))
-
-    def guard(self, hold: Hold) -> None:
-        """Verify `hold`, whose block is around this transaction, before COMMIT."""
-        add(self.connection, Kept(hold, None, guarded=True, releases=False))

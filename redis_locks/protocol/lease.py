@@ -132,9 +132,16 @@ class Lease:
     """When it was last turned into another mode; inf while it is. Until then "not held" may mean just that."""
     _open = _NO_HOLDS
     """The identities of its open holds."""
-    _server: object = None
+    server: object = None
+    """Where its locks are."""
+    guarded: frozenset[str] | None = None
+    """The databases before whose COMMIT it is verified; None: all. See `Scope`."""
     _held = _NOBODY
     """Where acquires of its thread or task find it."""
+    _is_found = True
+    """Whether acquires are to find it."""
+    _covers = False
+    """Whether an earlier lease is to be found again, in its place, when it ends."""
 
     def __init__(
         self,
@@ -197,37 +204,54 @@ class Lease:
             return
         if watch is not None and self._held is _NOBODY:  # it is new
             watch(self, held, server)
-        self._held, self._server = held, server
+        self._held, self.server = held, server
+        held.open[self] = None
         for name in self.request.names:
             place = server, name
             if place in held:
-                held.cover(place)
+                self._covers = True
             held[place] = self
+
+    def begin_unfound(self, held: Held, server: object) -> None:
+        """Let the thread or task of `held` have it, although none of its acquires is to find it."""
+        self._held, self.server, self._is_found = held, server, False
+        held.open[self] = None
 
     def move_to(self, held: Held) -> None:
         """Let acquires of the thread or task that has `held` find it, and no others."""
         if held is not self._held:
-            self._held.discard(self)
-            self._forget()
+            self.forget(self._held)
             # Not `begin`: the lease is not new, so nobody compares it with what `held` has.
-            self._held, server = held, self._server
+            self._held, server = held, self.server
+            held.open[self] = None
             for name in self.request.names:
                 if (server, name) in held:
-                    held.cover((server, name))
+                    self._covers = True
                 held[server, name] = self
 
-    def _forget(self) -> None:
-        held, server = self._held, self._server
+    def forget(self, held: Held) -> None:
+        """Be no longer found in `held`."""
+        held.open.pop(self, None)
+        server = self.server
         for name in self.request.names:
             place = server, name
             if held.get(place) is self:
                 held.pop(place, None)  # another thread may do the same
-                if held.others:
+                if self._covers:
                     held.uncover(place)
 
     def has(self, server: object, name: str) -> bool:
         """Whether it has that lock of that server, and is to be found there."""
-        return self._server is server and name in self.request.names
+        return self.server is server and self._is_found and name in self.request.names
+
+    def guard_only(self, databases: frozenset[str]) -> None:
+        """Have it verified before COMMIT on these databases only."""
+        self.guarded = databases
+
+    def guard(self, databases: frozenset[str] | None) -> None:
+        """Have it verified before COMMIT on these databases (None: on all), too."""
+        if self.guarded is not None:
+            self.guarded = None if databases is None else self.guarded | databases
 
     def join(self, hold: object) -> bool:
         """Add a nested hold; False if the last one has left already, in another thread perhaps."""
@@ -246,7 +270,7 @@ class Lease:
             if self.state.runs:
                 # A renewal that is under way and finds nothing is no loss from here on.
                 self.state = State.ENDED
-            self._forget()
+            self.forget(self._held)
             self.renewer.discard(self)
         return last
 
@@ -262,6 +286,11 @@ class Lease:
     def is_shared(self) -> bool:
         """Whether several holds are open."""
         return len(self._open) > 1
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody has yet to leave it, though it may be lost."""
+        return bool(self._open)
 
     @property
     def is_held(self) -> bool:
@@ -299,7 +328,7 @@ class Lease:
         """Go on with `hold` after an end that did not come about. If it is lost, the next renewal finds that out."""
         if self.state is State.ENDED:
             self.state = State.RENEWED
-            self.begin(hold, None if self._held is _NOBODY else self._held, self._server)
+            self.begin(hold, None if self._held is _NOBODY else self._held, self.server)
         self.renewer.add(self)
 
     def promise(self, heir: Heir) -> None:

@@ -20,9 +20,10 @@ from typing import Any, Final
 from redis_locks.drivers.base import Driver
 from redis_locks.drivers.bells import Bell, TaskBell, ThreadBell
 from redis_locks.protocol import acquire as redis
-from redis_locks.protocol import lock_events
+from redis_locks.protocol import lock_events, store
 from redis_locks.protocol.acquire import Won
-from redis_locks.protocol.lease import YOUNG, Lease, State
+from redis_locks.protocol.lease import NOT_KNOWN, YOUNG, Lease, State
+from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused, Request
 from redis_locks.values.claims import parse_who
 
@@ -253,6 +254,33 @@ async def _stand(
         return await acquire(driver, request, wait, patience, renews, most)
     ahead = line if place.asks or place.before is not None else None
     return await _ask(ahead, driver, request, wait, patience, most, since)
+
+
+async def restate(driver: Driver, lease: Lease) -> bool:
+    """Have Redis know a hold that passed to us as ours, if it does not yet. Return False if it is lost.
+
+    Raises LockBackendError.
+    """
+    own, token = lease.own, lease.token
+    if own is None or not lease.restates():
+        return True
+    if not lease.renews:
+        own = replace(own, lease_ms=0)  # it ends when it would have
+    sent = monotonic()
+    adopted, _ = await persist(
+        driver,
+        lambda link: store.adopt(link, own, token, lease.fencing_token),
+        lease.deadline,
+        lock=lease.name,
+    )
+    if adopted is None:
+        lease.lose(NOT_KNOWN)
+    if adopted is None or lease.is_over():
+        return False
+    lease.restated()
+    lease.renew(sent + adopted.left_ms / 1000)
+    lease.renewer.add(lease)
+    return True
 
 
 _lines: dict[_Key, Line] = {}

@@ -94,7 +94,8 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             row_mode(mode),
             skip_locked,
             Scope(scope, source.database, commit_guard),
-            options,
+            # The guard looks at row locks whatever database commits.
+            {**options, "scope": scope, "commit_guard": commit_guard},
         )
         self._open: ExitStack | AsyncExitStack | None = None
         self._asked = False

@@ -15,7 +15,8 @@ from redis_locks.exceptions import LockError
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Side
-from redis_locks.locks.scope import Scope, Transaction
+from redis_locks.locks.scope import Scope
+from redis_locks.locks.transactions import Keepers
 from redis_locks.protocol.store import Refused
 from redis_locks.rows.names import Row
 from redis_locks.rows.reentrancy import Earlier
@@ -81,10 +82,10 @@ class Locking(Generic[M]):
             ImproperlyConfigured: This is inside a transaction of SQLite that began without a lock.
         """
         until = None if wait is None else monotonic() + wait
-        transaction = self._transaction(side)
+        keepers = self._keepers(side)
         seen: set[Any] = set()
         while candidates := await _read(side, self._candidates, seen):
-            earlier = Earlier(side, transaction, self.mode)
+            earlier = Earlier(side, keepers, self.mode)
             hold: Hold | None = None
             try:
                 locked = await self._lock(side, earlier, candidates, wait, until)
@@ -108,11 +109,11 @@ class Locking(Generic[M]):
             return found[: fitting([each.rows for each in found])]
         return found
 
-    def _transaction(self, side: Side) -> Transaction | None:
+    def _keepers(self, side: Side) -> Keepers | None:
         if side.task:
             self.scope.refuse_async()
             return None
-        return self.scope.transaction()
+        return self.scope.keepers()
 
     async def _lock(
         self,

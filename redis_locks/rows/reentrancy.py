@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from redis_locks.locks.held_until_commit import Taken
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Side
 from redis_locks.locks.nesting import refuse_waiting_for_itself, taken_by
-from redis_locks.locks.scope import Transaction
+from redis_locks.locks.transactions import Keepers, Taken
 from redis_locks.protocol import lease as leases
 from redis_locks.protocol.lease import Lease
 from redis_locks.rows.names import Row
@@ -24,10 +23,10 @@ class Earlier:
     new one is nested.
     """
 
-    def __init__(self, side: Side, transaction: Transaction | None, mode: modes.RowMode) -> None:
+    def __init__(self, side: Side, keepers: Keepers | None, mode: modes.RowMode) -> None:
         self._backend = side.backend
         self._held = session(task=side.task).held
-        self._transaction = transaction
+        self._keepers = keepers
         self._mode = mode
         self._kept: dict[Hold, None] = {}
         self._nested: dict[Lease, Hold] = {}
@@ -39,9 +38,9 @@ class Earlier:
 
     def used(self) -> list[Hold]:
         """Return the holds of the rows. From now on the transaction keeps the nested ones, too."""
-        if self._transaction is not None:
+        if self._keepers is not None:
             for its, hold in self._nested.items():
-                self._transaction.keep(hold, taken_by(its, self._backend))
+                self._keepers.keep(hold, taken_by(its, self._backend))
         return [*self._kept, *self._nested.values()]
 
     def missing(self, rows: Iterable[Row]) -> list[Row]:
@@ -60,16 +59,16 @@ class Earlier:
 
     def keep(self, hold: Hold, rows: Sequence[Row]) -> None:
         """Let the transaction, if there is one, keep the new hold of `rows` until it ends."""
-        if self._transaction is not None:
-            self._transaction.keep(hold, self._taken(rows))
+        if self._keepers is not None:
+            self._keepers.keep(hold, self._taken(rows))
 
     def _has(self, row: Row) -> bool:
-        kept = self._transaction and self._transaction.find(
-            lambda its: its.backend is self._backend and self._covers(its, row)
-        )
-        if kept is not None:
-            self._kept[kept] = None
-            return True
+        keepers = self._keepers
+        for name in row if keepers is not None else ():
+            kept = keepers and keepers.find(Taken(self._backend, frozenset({name}), self._mode))
+            if kept is not None:
+                self._kept[kept] = None
+                return True
         found = leases.find(self._held, self._backend, row)
         return any(
             self._covers(taken_by(its, self._backend), row) and self._join(its) for its in found

@@ -135,7 +135,7 @@ class RowSet(Lock):
         won, found = await _take(side.driver, request, wanted, most)
         if won is None:
             return None, found
-        chosen = RowSet(rows_in(groups[number] for number in found), self.row_mode)
+        chosen = RowSet(rows_in(groups[number] for number in found), self.row_mode, **self._options)
         names, mode = chosen._names, chosen._mode
         request = replace(request, keys=keys(*names), mode=mode, names=names)
         return await chosen._holding(side, request, won, 0, renew=self._renews), found

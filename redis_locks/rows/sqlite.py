@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from redis_locks.locks.held_until_commit import is_of_testcase
+from redis_locks.locks.transactions import is_of_testcase
 
 FIX = 'set DATABASES[{alias!r}]["OPTIONS"]["transaction_mode"] = "IMMEDIATE"'
 

@@ -125,8 +125,8 @@ class Job(NamedTuple):
             ):
                 await tell_acquired(side.driver, lease, wait=wait, waited=started.waited)
             attempt = Attempt(side.backend, lease, begun, request, self.terms, self.events)
-            # No acquire finds it, but a search for deadlocks must know that this session holds it.
-            side.session.held.add(attempt.lease)
+            # No acquire finds it, but a search for deadlocks and a COMMIT must know of it.
+            lease.begin_unfound(side.session.held, side.backend)
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
             if begun.attempt > 1:
                 last_error = begun.last_error or None

@@ -16,7 +16,7 @@ from collections import deque
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import PurePath
-from typing import Final
+from typing import Any, Final
 
 from asgiref.sync import SyncToAsync
 
@@ -70,6 +70,7 @@ class _Process:
             weakref.WeakKeyDictionary()
         )
         self.of_calls: ContextVar[Session | None] = ContextVar("redis_locks.session", default=None)
+        self.of_context: ContextVar[Session | None] = ContextVar("redis_locks.task", default=None)
 
     def new_session(self, call: object = None) -> Session:
         return Session(f"{self.prefix}{next(self.sessions):x}", self.counter, call)
@@ -124,6 +125,7 @@ def session(*, task: bool) -> Session:
         its = process.of_tasks.get(current)
         if its is None:
             its = process.of_tasks[current] = process.new_session()
+            process.of_context.set(its)
         return its
     call = calls.__dict__.get("task_context")  # most often there is none: no exception for that
     if call is not None:
@@ -140,6 +142,16 @@ def holds_nothing(token: str, *, task: bool) -> bool:
     """Return whether the caller, a thread or task that waits with `token`, holds no lock."""
     its = session(task=task)
     return not its.held.has_any() and token.startswith(f"{its.name}.")
+
+
+def open_around() -> list[Any]:
+    """Return the leases that this thread has; and those of the task, if any, for which it runs sync code.
+
+    A task that a holder has started works under its holds, too.
+    """
+    found = list(session(task=False).held.open)
+    task = process.of_context.get()
+    return found if task is None else [*task.held.open, *found]
 
 
 def new_session() -> Session:

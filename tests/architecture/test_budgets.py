@@ -34,7 +34,7 @@ BUDGETS = {
     "files of an async cycle": Budget(15, 14),
     "functions of an async cycle": Budget(57, 40),
     "files of an atomic cycle": Budget(16, 16),
-    "functions of an atomic cycle": Budget(80, 60),
+    "functions of an atomic cycle": Budget(78, 60),
     "files of a force-release": Budget(12, 12),
     "functions of a force-release": Budget(45, 45),
     "server commands of a free cycle": Budget(10, 10),

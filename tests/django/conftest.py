@@ -7,19 +7,19 @@ import pytest
 from django.db import connections
 
 from redis_locks import Hold, Lock, LockLost
-from tests.django.transactions import watched
 from tests.support.fixtures import own_prefix, server_side
+from tests.support.transactions import keeps_anything
 
-__all__ = ["atomic_requests", "hold", "nothing_stays_installed", "own_prefix", "server_side"]
+__all__ = ["atomic_requests", "hold", "nothing_stays_kept", "own_prefix", "server_side"]
 
 
 @pytest.fixture
-def nothing_stays_installed(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Afterwards the methods of the connection to the test's database are its class's own."""
+def nothing_stays_kept(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Afterwards the connection to the test's database keeps no hold."""
     (alias,) = {"database", "postgres"} & set(request.fixturenames) or {None}
     database = request.getfixturevalue(alias) if alias else "default"
     yield
-    assert [] == watched(database)
+    assert not keeps_anything(database)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("kind", KEPT_OPTED_OUT)
 def test_a_lock_for_transactions_is_refused_to_a_view_that_opted_out(kind: str, name: str) -> None:
-    with pytest.raises(TransactionManagementError, match="needs a transaction on database"):
+    with pytest.raises(TransactionManagementError, match="needs a transaction"):
         Client().post(f"/{kind}/{name}/")
     assert {} == waiting
 

@@ -20,7 +20,7 @@ from tests.support import stored, transactions
 from tests.support.connections import count_calls_together
 from tests.support.world import Observer, keys_of
 
-pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_installed")
+pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_kept")
 
 
 def take_away(client: redis.Redis, name: str) -> str:

@@ -21,7 +21,7 @@ from tests.django.transactions import increment, values
 from tests.support import stored
 from tests.support.world import keys_of
 
-pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_installed")
+pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_kept")
 
 
 def lose(name: str, lock: str = "") -> HttpResponse:

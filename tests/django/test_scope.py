@@ -10,11 +10,12 @@ import redis
 from django.db.transaction import TransactionManagementError, atomic
 
 from redis_locks import Lock, LockError, LockNotAvailable, redis_lock
-from tests.django.transactions import increment, lock, watched
+from tests.django.transactions import increment, lock
 from tests.elsewhere import held, is_free
+from tests.support.transactions import keeps_anything
 from tests.support.world import Observer
 
-pytestmark = pytest.mark.usefixtures("nothing_stays_installed")
+pytestmark = pytest.mark.usefixtures("nothing_stays_kept")
 
 
 def test_in_one_transaction_a_lock_is_taken_once(
@@ -83,7 +84,7 @@ def test_scope_block_ends_with_the_block_even_in_a_transaction(database: str, na
         with lock(name, database, scope="block") as hold:
             assert not hold.kept
         assert is_free(name)
-        assert [] == watched(database)
+        assert not keeps_anything(database)
 
 
 def test_scope_transaction_needs_a_transaction(database: str, name: str) -> None:
@@ -104,16 +105,53 @@ def test_contention_in_a_transaction_is_an_error_as_ever(database: str, name: st
 
 
 @pytest.mark.postgres
-def test_only_transactions_on_the_lock_s_database_count(
+@pytest.mark.parametrize("outer", ["default", "postgres"])
+def test_the_transactions_of_all_databases_keep_a_hold(
+    postgres: str, transactional_db: None, name: str, outer: str
+) -> None:
+    inner = {"default": postgres, postgres: "default"}[outer]
+    with atomic(using=inner):
+        with Lock(name, wait=0):
+            pass
+        assert not is_free(name)
+    assert is_free(name)
+    with atomic(using=outer):
+        with atomic(using=inner), Lock(name, wait=0):
+            pass
+        assert not is_free(name)
+    assert is_free(name)
+
+
+@pytest.mark.postgres
+def test_of_several_transactions_the_last_to_end_releases(
+    postgres: str, transactional_db: None, name: str
+) -> None:
+    first, second = atomic(), atomic(using=postgres)
+    first.__enter__()
+    with second:
+        with Lock(name, wait=0):
+            pass
+        first.__exit__(None, None, None)
+        assert not is_free(name)
+        with atomic(), Lock(name, wait=0):
+            pass
+        assert not is_free(name)
+    assert is_free(name)
+
+
+@pytest.mark.postgres
+def test_database_narrows_whose_transactions_count(
     postgres: str, transactional_db: None, name: str
 ) -> None:
     with atomic(using=postgres):
-        with Lock(name, wait=0):
+        with Lock(name, wait=0, database="default"):
             pass
         assert is_free(name)
-        with Lock(name, wait=0, database=postgres):
+        with atomic(), Lock(name, wait=0, database=postgres):
             pass
         assert not is_free(name)
+        with pytest.raises(TransactionManagementError, match="database 'default'"):
+            Lock(name, scope="transaction", database="default").acquire()
     assert is_free(name)
 
 
@@ -123,7 +161,7 @@ def test_only_transactions_on_the_lock_s_database_count(
         ({"scope": "session"}, ValueError, "'auto', 'block' or 'transaction', not 'session'"),
         ({"scope": None}, TypeError, "scope must be a string, not None"),
         ({"database": ""}, ValueError, "an alias of DATABASES"),
-        ({"database": 1}, TypeError, "database must be a string, not 1"),
+        ({"database": 1}, TypeError, "database must be a string or None, not 1"),
         ({"commit_guard": 1}, TypeError, "commit_guard must be True or False, not 1"),
     ],
 )

@@ -14,7 +14,7 @@ from tests.django.transactions import increment, lock, values
 from tests.elsewhere import is_free
 from tests.ledger.models import Counter
 
-pytestmark = pytest.mark.usefixtures("nothing_stays_installed")
+pytestmark = pytest.mark.usefixtures("nothing_stays_kept")
 
 
 def test_a_sync_function_that_async_code_calls_keeps_its_hold(database: str, name: str) -> None:

@@ -9,7 +9,7 @@ from django.db.transaction import atomic
 from tests.django.transactions import lock, values
 from tests.elsewhere import is_free
 
-pytestmark = pytest.mark.usefixtures("nothing_stays_installed")
+pytestmark = pytest.mark.usefixtures("nothing_stays_kept")
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])

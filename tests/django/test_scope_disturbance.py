@@ -9,16 +9,15 @@ from contextlib import suppress
 
 import pytest
 import redis
-from django.db import connections
 from django.db.transaction import atomic
 
 from redis_locks import LockLost
 from tests.django.transactions import increment, lock, values
 from tests.elsewhere import is_free
-from tests.support import stored
+from tests.support import stored, transactions
 from tests.support.world import Observer, keys_of
 
-pytestmark = pytest.mark.usefixtures("nothing_stays_installed")
+pytestmark = pytest.mark.usefixtures("nothing_stays_kept")
 
 
 def test_a_hold_lost_meanwhile_is_reported_on_leaving_its_block(
@@ -66,7 +65,7 @@ def test_a_forked_child_leaves_its_parent_s_transaction_alone(
         child = os.fork()
         if child == 0:
             with suppress(BaseException):
-                connections[database].run_on_commit.clear()
+                transactions.end(database)
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(child, 0)
         assert hold.token == server_side.holder(name)

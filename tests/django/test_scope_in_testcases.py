@@ -12,10 +12,11 @@ from django.db.transaction import TransactionManagementError, atomic
 from django.test import TestCase
 
 from redis_locks import Lock, LockLost
-from tests.django.transactions import increment, values, watched
+from tests.django.transactions import increment, values
 from tests.elsewhere import is_free
 from tests.ledger.models import NotedCounter
 from tests.support import stored
+from tests.support.transactions import keeps_anything
 from tests.support.world import keys_of
 
 
@@ -25,7 +26,7 @@ def fresh(name: str, **options: Any) -> Lock:
 
 class InTestCase(TestCase):
     def tearDown(self) -> None:
-        assert [] == watched("default")
+        assert not keeps_anything("default")
 
     def test_outside_the_code_s_own_transactions_a_hold_ends_with_its_block(self) -> None:
         with fresh("block") as hold:
@@ -68,7 +69,7 @@ class InTestCase(TestCase):
                     pass
                 assert not is_free("testcase:no savepoint")
             assert is_free("testcase:no savepoint")
-            assert [] == watched("default")
+            assert not keeps_anything("default")
             assert type(connection.atomic_blocks) is list
 
     def test_an_error_in_a_transaction_without_savepoint_releases_too(self) -> None:
@@ -121,7 +122,7 @@ def test_pytest_django_s_transactions_are_recognised(name: str) -> None:
         assert not is_free(name)
     assert is_free(name)
     assert [1] == values("default", name)
-    assert [] == watched("default")
+    assert not keeps_anything("default")
 
 
 @pytest.mark.django_db
@@ -134,4 +135,15 @@ def test_the_commit_guard_works_in_a_test_case(name: str, client: redis.Redis) -
     with atomic():
         increment("default", name)
     assert [1] == values("default", name)
-    assert [] == watched("default")
+    assert not keeps_anything("default")
+
+
+@pytest.mark.django_db
+def test_the_guard_of_a_lock_around_works_in_a_test_case(name: str, client: redis.Redis) -> None:
+    with pytest.raises(LockLost), Lock(name), atomic():
+        increment("default", name)
+        stored.drop_holder(client, keys_of(name).lock)
+    assert [] == values("default", name)
+    with pytest.raises(ZeroDivisionError), Lock(name), atomic():
+        stored.drop_holder(client, keys_of(name).lock)
+        raise ZeroDivisionError

@@ -9,7 +9,7 @@ from redis_locks import Lock, LockError, Semaphore
 from tests.django.transactions import lock
 from tests.elsewhere import is_free
 
-pytestmark = pytest.mark.usefixtures("nothing_stays_installed")
+pytestmark = pytest.mark.usefixtures("nothing_stays_kept")
 
 
 def test_what_a_kept_hold_covers_is_not_taken_again(database: str, name: str) -> None:

@@ -15,7 +15,7 @@ from tests.elsewhere import is_free
 from tests.support import transactions
 from tests.support.world import PATIENCE, Observer
 
-pytestmark = pytest.mark.usefixtures("nothing_stays_installed")
+pytestmark = pytest.mark.usefixtures("nothing_stays_kept")
 
 
 def test_commit_comes_before_the_release(database: str, name: str, server_side: Observer) -> None:
@@ -171,11 +171,3 @@ def test_a_failing_thing_to_do_after_commit_does_not_keep_the_lock(
         with lock(name, database):
             pass
     assert is_free(name)
-
-
-def test_a_hold_that_django_drops_unnoticed_is_released(database: str, name: str) -> None:
-    with atomic(using=database):
-        with lock(name, database):
-            pass
-        connections[database].run_on_commit = []
-        assert is_free(name)

@@ -7,11 +7,12 @@ from contextlib import suppress
 import pytest
 from django.db.transaction import atomic
 
-from tests.django.transactions import Failed, increment, lock, values, watched
+from tests.django.transactions import Failed, increment, lock, values
 from tests.elsewhere import is_free
+from tests.support.transactions import keeps_anything
 from tests.support.world import Observer
 
-pytestmark = pytest.mark.usefixtures("nothing_stays_installed")
+pytestmark = pytest.mark.usefixtures("nothing_stays_kept")
 
 
 def test_a_savepoint_rolled_back_releases_only_what_was_taken_inside_it(
@@ -30,7 +31,7 @@ def test_a_savepoint_rolled_back_releases_only_what_was_taken_inside_it(
         assert is_free(inner)
         assert is_free(f"{name}:innermost")
         assert outer.token == server_side.holder(name)
-        assert watched(database)
+        assert keeps_anything(database)
     assert is_free(name)
     assert [1] == values(database, name)
 

@@ -10,7 +10,6 @@ from django.db import connections
 
 from redis_locks import Lock
 from tests.ledger.models import Counter
-from tests.support.transactions import ENDS
 from tests.support.world import PATIENCE, Observer, Threads
 
 T = TypeVar("T")
@@ -52,11 +51,6 @@ def next_holder(server_side: Observer, database: str, name: str) -> Future[list[
     found = elsewhere(look)
     server_side.until_waiters(name, place)
     return found
-
-
-def watched(database: str) -> list[str]:
-    """The methods of this thread's connection that are not its class's own just now."""
-    return [name for name in ENDS if name in vars(connections[database])]
 
 
 def increment(database: str, name: str, **written: Any) -> None:

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connections
 
-from redis_locks.locks import held_until_commit
-from redis_locks.locks.held_until_commit import ENDS
-
-__all__ = ["ENDS"]
+from redis_locks.locks import commit_guard
+from redis_locks.locks.transactions import Kept, transactions_of
 
 Do = Callable[[], object]
 
@@ -19,26 +18,36 @@ def _do_nothing() -> None:
     pass
 
 
+def keeps_anything(database: str) -> bool:
+    """Whether the transactions of this thread's connection keep a hold."""
+    return bool(transactions_of(connections[database])._kept)
+
+
+def end(database: str) -> None:
+    """Release what the transaction keeps, as its end does."""
+    transactions_of(connections[database]).end_all()
+
+
 def at_commit(
     monkeypatch: pytest.MonkeyPatch, *, before: Do = _do_nothing, after: Do = _do_nothing
 ) -> None:
-    """Do something before and after the guard verifies the holds of a commit."""
-    verify = held_until_commit.verify
+    """Do something before and after the guard verifies the leases of a commit."""
+    verify = commit_guard.verify
 
-    def verified(holds: Any) -> None:
+    def verified(leases: Any) -> None:
         before()
-        verify(holds)
+        verify(leases)
         after()
 
-    monkeypatch.setattr(held_until_commit, "verify", verified)
+    monkeypatch.setattr(commit_guard, "verify", verified)
 
 
 def at_release(monkeypatch: pytest.MonkeyPatch, before: Do) -> None:
     """Do something before a transaction that has ended releases a hold."""
-    release = held_until_commit._release
+    leave = Kept.leave
 
-    def released(hold: Any) -> None:
+    def left(kept: Kept) -> None:
         before()
-        release(hold)
+        leave(kept)
 
-    monkeypatch.setattr(held_until_commit, "_release", released)
+    monkeypatch.setattr(Kept, "leave", left)

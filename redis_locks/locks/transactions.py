@@ -1,0 +1,303 @@
+"""Transactions that keep holds, and the methods of a connection that end them.
+
+Each connection to a database gets a `Transactions` when Django opens it. Five of its methods are
+wrapped, once. Before COMMIT the commit guard verifies what is kept, and what is held around the
+transaction. After the database's action, whatever ended with it is released.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from django.db import Error
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from redis_locks.exceptions import LockError
+from redis_locks.values import modes
+from redis_locks.values.identity import open_around
+
+if TYPE_CHECKING:
+    from redis_locks.connections.backends import Backend
+    from redis_locks.locks.hold import Hold
+
+logger = logging.getLogger("redis_locks")
+
+ENDS: Final = ("commit", "rollback", "savepoint_commit", "savepoint_rollback", "close")
+"""The methods of a connection that are wrapped."""
+
+_NAME: Final = "_redis_locks_transactions"
+
+
+class Taken(NamedTuple):
+    """Which locks a hold is of, and how it holds them; of `intents` it has the intent only."""
+
+    backend: Backend
+    names: frozenset[str]
+    mode: str
+    intents: frozenset[str] = frozenset()
+
+    def mode_of(self, name: str) -> str:
+        """Return how one of the locks is held."""
+        return modes.intent(self.mode) if name in self.intents else self.mode
+
+    def covers(self, other: Taken) -> bool:
+        """Whether a holder of this has `other` as well."""
+        return (
+            self.backend is other.backend
+            and self.names >= other.names
+            and all(modes.covers(self.mode_of(name), other.mode_of(name)) for name in other.names)
+        )
+
+    def excludes(self, other: Taken) -> bool:
+        """Whether `other` can surely not be had beside this."""
+        return self.backend is other.backend and any(
+            modes.excludes(self.mode_of(name), other.mode_of(name))
+            for name in self.names & other.names
+        )
+
+
+class Kept:
+    """A hold that is released when the last of the transactions that keep it has ended."""
+
+    __slots__ = ("_taken", "hold", "keepers")
+
+    def __init__(self, hold: Hold, taken: Taken) -> None:
+        self.hold = hold
+        self._taken = taken
+        self.keepers = 0
+        """How many transactions keep it."""
+        hold.kept = True
+
+    @property
+    def taken(self) -> Taken:
+        """What the transaction has by it now; the hold may have been upgraded or downgraded."""
+        taken = self._taken
+        return taken if taken.mode == self.hold.mode else taken._replace(mode=self.hold.mode)
+
+    def leave(self) -> None:
+        """Note that a transaction has ended, and release the hold after the last. Does not raise.
+
+        A caller that got an error after COMMIT would repeat the work.
+        """
+        self.keepers -= 1
+        if self.keepers:
+            return
+        self.hold.kept = False
+        try:
+            self.hold.__exit__(None, None, None)
+        except LockError as error:
+            logger.warning("%s (found when its transaction had ended)", error)
+
+
+class Transactions:
+    """The transactions of one connection, one after the other: what the open one keeps."""
+
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+        self.connection = connection
+        self._kept: dict[Kept, frozenset[object]] = {}
+        """Each with the savepoints in which it was taken."""
+        self._places: dict[tuple[Backend, str], list[Kept]] = {}
+        """Where to find them. Not by an intent, which covers nothing."""
+        self._rolled_back: object = None
+        """The savepoint to which it was rolled back last."""
+        ends: tuple[Callable[..., None], ...] = (
+            self._commit,
+            self._rollback,
+            self._savepoint_commit,
+            self._savepoint_rollback,
+            self._close,
+        )
+        for name, end in zip(ENDS, ends, strict=True):
+            setattr(connection, name, partial(end, getattr(connection, name)))
+
+    def find(self, taken: Taken) -> Kept | None:
+        """Return what covers `taken`: in one transaction a lock is taken once."""
+        name = next(iter(taken.names))
+        found = reversed(self._places.get((taken.backend, name), ()))
+        return next((kept for kept in found if kept.taken.covers(taken)), None)
+
+    def keep(self, kept: Kept) -> None:
+        """Let it end with the transaction, or with the savepoint that is open now."""
+        if kept in self._kept:
+            return
+        connection = self.connection
+        kept.keepers += 1
+        self._kept[kept] = frozenset(connection.savepoint_ids)
+        self._index(kept)
+        blocks: list[Any] = connection.atomic_blocks
+        if blocks and is_of_testcase(blocks[0]) and not isinstance(blocks, _Blocks):
+            connection.atomic_blocks = _Blocks(self, blocks)
+
+    def _index(self, kept: Kept) -> None:
+        taken = kept.taken
+        for name in taken.names - taken.intents:
+            self._places.setdefault((taken.backend, name), []).append(kept)
+
+    def end_all(self) -> None:
+        """Release what is kept: the transaction is over."""
+        ended, self._kept = self._kept, {}
+        if ended:
+            self._places.clear()
+            self._leave(ended)
+
+    def _end_savepoint(self, sid: object) -> None:
+        ended = [kept for kept, savepoints in self._kept.items() if sid in savepoints]
+        for kept in ended:
+            del self._kept[kept]
+        if ended:
+            self._places.clear()
+            for kept in self._kept:
+                self._index(kept)
+            self._leave(ended)
+
+    def _leave(self, ended: Iterable[Kept]) -> None:
+        blocks: list[Any] = self.connection.atomic_blocks
+        if not self._kept and isinstance(blocks, _Blocks):
+            self.connection.atomic_blocks = list(blocks)
+        with ExitStack() as stack:  # all, whatever interrupts one of them
+            for kept in ended:
+                stack.callback(kept.leave)
+
+    # The methods of the connection
+
+    def _commit(self, original: Callable[[], None]) -> None:
+        connection = self.connection
+        if not connection.in_atomic_block:
+            self._guard(connection.rollback)
+        try:
+            original()
+        except Error:
+            raise  # it is not over: Django rolls back, or its caller does
+        except BaseException:
+            self.end_all()
+            raise
+        # Before Django runs what `on_commit` was given: like a row lock, ours ends with COMMIT.
+        self.end_all()
+
+    def _rollback(self, original: Callable[[], None]) -> None:
+        original()
+        self.end_all()
+
+    def _close(self, original: Callable[[], None]) -> None:
+        try:
+            original()
+        finally:
+            self.end_all()
+
+    def _savepoint_commit(self, original: Callable[[object], None], sid: object) -> None:
+        connection = self.connection
+        # In a test case, the end of the outermost block of the code under test.
+        ends = bool(connection.atomic_blocks) and only_of_testcase(connection)
+        if ends and sid != self._rolled_back:
+
+            def roll_back() -> None:
+                connection.savepoint_rollback(sid)  # type: ignore[arg-type]
+                original(sid)
+
+            self._guard(roll_back)
+        original(sid)
+        if ends:
+            self.end_all()
+
+    def _savepoint_rollback(self, original: Callable[[object], None], sid: object) -> None:
+        original(sid)
+        self._rolled_back = sid
+        self._end_savepoint(sid)
+
+    def _guard(self, roll_back: Callable[[], None]) -> None:
+        """Verify what is kept, and what this thread holds around the transaction; or roll back, and raise."""
+        alias = self.connection.alias
+        kept = [part.lease for kept in self._kept for part in kept.hold.parts]
+        found = [
+            lease
+            for lease in dict.fromkeys((*kept, *open_around()))
+            if lease.guarded is None or alias in lease.guarded
+        ]
+        if not found:
+            return
+        # Not above, for each process that connects to a database imports this module.
+        from redis_locks.locks.commit_guard import verify
+
+        try:
+            verify(found)
+        except BaseException:
+            # Django rolls back by itself only after a DatabaseError.
+            try:
+                roll_back()
+            except Error:
+                self.connection.close()
+            raise
+
+
+class _Blocks(list[Any]):
+    """The open ``atomic`` blocks of a test case's connection, as long as a hold is kept.
+
+    A block without savepoint inside of a test case's transaction ends nothing in the database.
+    When it is the outermost of the code under test, in production it would have ended a transaction.
+    """
+
+    def __init__(self, transactions: Transactions, blocks: Iterable[Any]) -> None:
+        super().__init__(blocks)
+        self._transactions = transactions
+
+    def pop(self, *args: Any) -> Any:
+        """Leave a block, and end what it kept if nothing else will."""
+        left = super().pop(*args)
+        connection = self._transactions.connection
+        if self and only_of_testcase(connection) and connection.savepoint_ids[-1:] == [None]:
+            self._transactions.end_all()
+        return left
+
+
+class Keepers(NamedTuple):
+    """The open transactions that keep what is taken now."""
+
+    transactions: Sequence[Transactions]
+    guarded: frozenset[str] | None
+    """The databases before whose COMMIT it is verified; None: all."""
+
+    def find(self, taken: Taken) -> Hold | None:
+        """Return the kept hold that covers what is wanted; all of them keep it from now on.
+
+        Raises:
+            LockLost: It is lost, and so is the work of the transaction.
+        """
+        kept = next(filter(None, (each.find(taken) for each in self.transactions)), None)
+        if kept is None:
+            return None
+        kept.hold.check()
+        for part in kept.hold.parts:
+            part.lease.guard(self.guarded)
+        for each in self.transactions:
+            each.keep(kept)
+        return kept.hold
+
+    def keep(self, hold: Hold, taken: Taken) -> None:
+        """Release `hold` when all of them have ended, or the savepoints that are open in them now."""
+        kept = Kept(hold, taken)
+        for each in self.transactions:
+            each.keep(kept)
+
+
+def only_of_testcase(connection: BaseDatabaseWrapper) -> bool:
+    """Whether the only open transactions are those of a test case, which never commit."""
+    blocks: list[Any] = connection.atomic_blocks
+    return all(map(is_of_testcase, blocks))
+
+
+def is_of_testcase(block: Any) -> bool:
+    """Whether a test case opened this ``atomic`` block, as Django's durable blocks ask."""
+    return bool(block._from_testcase)  # noqa: SLF001 - Django has no public name
+
+
+def transactions_of(connection: BaseDatabaseWrapper) -> Transactions:
+    """Return those of a connection; the first time its methods are wrapped."""
+    its = vars(connection)
+    found: Transactions | None = its.get(_NAME)
+    if found is None:
+        found = its[_NAME] = Transactions(connection)
+    return found
