@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import models
+from django.db import models, router, transaction
 
 from redis_locks.locks.hold import Hold
 from redis_locks.rows.fenced_rows import (
@@ -32,7 +32,7 @@ class FencedModel(models.Model):
     """A row that keeps the fencing token of the last hold that touched it.
 
     Read with ``Model.objects.fenced(hold).get(...)``: that gives the row the fencing token first.
-    It, ``save(hold=hold)`` and ``Model.objects.fenced(hold).update(...)`` raise `StaleHold` if the
+    It, ``save(hold=hold)``, ``delete(hold=hold)`` and ``Model.objects.fenced(hold).update(...)`` raise `StaleHold` if the
     hold is lost or a later hold of the lock has touched the row in one of these ways. After any
     other read, the late write of an older hold is accepted until the first write, which then
     overwrites it. All writes of a row must be under the same lock, for the fencing tokens of
@@ -78,6 +78,42 @@ class FencedModel(models.Model):
     async def asave(self, *args: Any, hold: Hold | int | None = None, **kwargs: Any) -> None:
         """Save; see `save`."""
         await sync_to_async(self.save)(*args, hold=hold, **kwargs)
+
+    def delete(
+        self,
+        using: str | None = None,
+        keep_parents: bool = False,  # noqa: FBT001, FBT002 - Django's
+        *,
+        hold: Hold | int | None = None,
+    ) -> tuple[int, dict[str, int]]:
+        """Delete, under `hold` if one is given (or its fencing token).
+
+        Raises:
+            StaleHold: The hold is lost, or a later hold read or wrote the row. Nothing is deleted.
+        """
+        if hold is None:
+            return super().delete(using, keep_parents)
+        alias = using or router.db_for_write(type(self), instance=self)
+        rows = type(self)._base_manager.using(alias).filter(pk=self.pk)
+        with transaction.atomic(using=alias):
+            # The row stays locked in the database, so no later hold touches it before it is gone.
+            FencedRows(rows, hold).update()
+            return super().delete(alias, keep_parents)
+
+    async def adelete(
+        self,
+        using: str | None = None,
+        keep_parents: bool = False,  # noqa: FBT001, FBT002 - Django's
+        *,
+        hold: Hold | int | None = None,
+    ) -> tuple[int, dict[str, int]]:
+        """Delete; see `delete`."""
+        return await sync_to_async(self.delete)(using, keep_parents, hold=hold)
+
+    # As Django's own: no template calls them.
+    for _method in (save, asave, delete, adelete):
+        _method.alters_data = True  # type: ignore[union-attr]
+    del _method
 
     def _do_update(
         self, base_qs: Any, using: Any, pk_val: Any, values: Any, *args: Any, **kwargs: Any

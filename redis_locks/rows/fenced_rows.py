@@ -77,6 +77,17 @@ class FencedRows(Generic[M]):
             _refuse_stale(rows, token)
             return rows.filter(fence=token).update(**values) if values else updated
 
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Delete all rows, or none; return how many of each model, as Django's ``delete`` does.
+
+        Raises:
+            StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is deleted.
+        """
+        rows = self._for_write()
+        with transaction.atomic(using=rows.db):
+            self.update()
+            return rows.delete()
+
     async def aget(self, *args: Any, **kwargs: Any) -> M:
         """Return the row; see `get`."""
         return await sync_to_async(self.get)(*args, **kwargs)
@@ -84,6 +95,10 @@ class FencedRows(Generic[M]):
     async def aupdate(self, **values: Any) -> int:
         """Update all rows, or none; see `update`."""
         return await sync_to_async(self.update)(**values)
+
+    async def adelete(self) -> tuple[int, dict[str, int]]:
+        """Delete all rows, or none; see `delete`."""
+        return await sync_to_async(self.delete)()
 
     def _for_write(self) -> models.QuerySet[M]:
         return self._rows.using(primary_of(self._rows))

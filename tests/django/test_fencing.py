@@ -12,6 +12,7 @@ import redis
 from django.db import connections
 from django.db.models import F
 from django.db.models.signals import post_save
+from django.template import engines
 from django.test.utils import CaptureQueriesContext
 
 from redis_locks import Hold, Lock, LockLost, StaleHold, inspection
@@ -167,6 +168,48 @@ def test_a_fenced_update_that_changes_what_was_filtered_by_is_fine(
     row(database, value=1)
     assert 1 == Counter.objects.using(database).filter(value=1).fenced(older).update(value=2)
     assert 0 == Counter.objects.using(database).filter(value=1).fenced(older).update(value=3)
+
+
+def test_a_deletion_under_an_older_hold_is_refused(database: str, older: Hold, newer: Hold) -> None:
+    counter = row(database)
+    Counter.objects.using(database).fenced(newer).get()
+    rows = Counter.objects.using(database).filter(name="row")
+    for delete in (lambda: counter.delete(hold=older), rows.fenced(older).delete):
+        with pytest.raises(StaleHold, match=f"fencing token {newer.fencing_token}, after"):
+            delete()
+    assert (0, newer.fencing_token) == kept(database)
+    assert 1 == counter.delete(hold=newer)[0]
+    assert not rows.exists()
+
+
+def test_a_fenced_deletion_is_of_all_rows_or_none(database: str, older: Hold, newer: Hold) -> None:
+    first, second = row(database), Counter.objects.using(database).create(name="other")
+    second.save(hold=newer)
+    rows = Counter.objects.using(database).filter(pk__in=[first.pk, second.pk])
+    with pytest.raises(StaleHold):
+        rows.fenced(older).delete()
+    assert (0, 0) == kept(database)
+    assert 2 == rows.fenced(newer).delete()[0]
+    assert not rows.exists()
+
+
+def test_a_child_s_row_is_deleted_under_its_parent_s_fence(
+    database: str, older: Hold, newer: Hold
+) -> None:
+    noted = NotedCounter.objects.using(database).create(name="row")
+    noted.save(hold=newer)
+    with pytest.raises(StaleHold):
+        noted.delete(hold=older)
+    assert (0, newer.fencing_token) == kept(database)
+    noted.delete(hold=newer.fencing_token)
+    assert not Counter.objects.using(database).exists()
+
+
+def test_a_template_neither_saves_nor_deletes(database: str) -> None:
+    counter = row(database)
+    template = engines["django"].from_string("{{ row.save }}{{ row.delete }}{{ row.adelete }}")
+    assert "" == template.render({"row": counter})
+    assert (0, 0) == kept(database)
 
 
 def test_a_fencing_token_stands_for_its_hold(database: str, older: Hold, newer: Hold) -> None:
