@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from redis import exceptions as redis_errors
 
 from redis_locks.conf.settings import get_settings
-from redis_locks.diagnosis import client, cluster_checks, rights, server_checks
+from redis_locks.diagnosis import client, cluster_checks, features, rights, server_checks
 from redis_locks.diagnosis.findings import Finding, Level, Verdict, error, reason, warning
 from redis_locks.diagnosis.probe import Probe, probes
 from redis_locks.drivers.base import LinkBroken
@@ -22,6 +22,7 @@ _CHECKS: dict[str, Callable[[Probe], Verdict]] = {
     "version": server_checks.version,
     "role": server_checks.role,
     "rights": rights.rights,
+    "features": features.features,
     "locking": client.locking,
     "eviction": server_checks.eviction,
     "shared cache": client.shared_cache,

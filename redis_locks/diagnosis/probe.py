@@ -49,6 +49,12 @@ class Probe:
         # Any: redis-py's own types leave open whether a reply is awaitable.
         self.client: Any = redis.Redis(connection_pool=self._pool)
 
+    def connection(self) -> Any:
+        """Return a connection of its own, for what changes the state of one; the caller disconnects it."""
+        connection: Any = self._pool.make_connection()
+        connection.connect()
+        return connection
+
     def close(self) -> None:
         """Close the connection."""
         self._pool.disconnect()
