@@ -43,7 +43,8 @@ class Settings(NamedTuple):
 
     ``wait``, ``lease`` and ``deadlock_timeout`` are seconds; ``wait`` may be 0 (do not wait)
     or None (wait for ever), ``deadlock_timeout`` None (look for deadlocks only when told to).
-    ``servers`` are further values as ``connection``, by name. ``warn_order`` None means as DEBUG of Django. ``request_deadline`` are the seconds for all waits of a request; None: no bound.
+    ``servers`` are further values as ``connection``, by name. ``max_hold`` None means 30 leases of the lock.
+    ``warn_order`` None means as DEBUG of Django. ``request_deadline`` are the seconds for all waits of a request; None: no bound.
     """
 
     connection: str = "default"
@@ -52,6 +53,7 @@ class Settings(NamedTuple):
     wait: float | None = 10.0
     lease: float = 10.0
     renew: bool = True
+    max_hold: float | None = None
     request_deadline: float | None = None
     deadlock_timeout: float | None = 1.0
     log_lock_waits: bool = True

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from redis_locks.values.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
+from redis_locks.values.durations import MAX_SECONDS, lease_ms, seconds, span_seconds, wait_seconds
 
 MAX_PREFIX_BYTES = 128
 MAX_REPLICAS = 100
@@ -75,6 +75,10 @@ def _deadlock_timeout(value: object, entry: str) -> float | None:
 
 def _lease(value: object, entry: str) -> float:
     return lease_ms(value, argument=entry) / 1000
+
+
+def _max_hold(value: object, entry: str) -> float | None:
+    return None if value is None else span_seconds(value, argument=entry)
 
 
 def _flag(value: object, entry: str) -> bool:
@@ -166,6 +170,11 @@ ENTRIES: Mapping[str, Entry] = {
     ),
     "LEASE": Entry("lease", _lease, "Give seconds greater than 0, such as 10.0."),
     "RENEW": Entry("renew", _flag, "True renews holds in the background."),
+    "MAX_HOLD": Entry(
+        "max_hold",
+        _max_hold,
+        "Give the seconds for which holds are renewed while their event loop stands still; None is 30 leases.",
+    ),
     "DEADLOCK_TIMEOUT": Entry(
         "deadlock_timeout",
         _deadlock_timeout,

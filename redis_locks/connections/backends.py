@@ -17,7 +17,7 @@ from redis_locks.connections.event_loops import PerLoop
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable, run_blocking
 from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol.lease import Renewer
-from redis_locks.protocol.renewal import TaskRenewer, ThreadRenewer
+from redis_locks.protocol.renewal import LoopRenewer, ThreadRenewer
 from redis_locks.protocol.retry import persist
 from redis_locks.values.arguments import optional_text
 from redis_locks.values.identity import process_name, process_of
@@ -60,35 +60,30 @@ class Backend:
         from redis_locks.protocol.cluster_renewal import NodeRenewer
 
         self.description = endpoint.description
-        self._patient: Renewer | None = None
+        self._patient: Renewer
         self.layout = Layout(prefix, partitions)
         self._prefix, self._partitions = self.layout
         self._loop_drivers: PerLoop[AsyncDriver] | PerLoop[AsyncClusterDriver]
-        self._loop_renewer: Callable[[Any], Renewer]
         if isinstance(endpoint, ClusterEndpoint):
             self.in_cluster = True
             driver = BlockingClusterDriver(endpoint, partial(BlockingDriver, prefix=prefix))
             self.driver = driver
-            self.renewer = NodeRenewer(driver.nodes, lambda: ThreadRenewer(driver))
+            self.renewer = self._patient = NodeRenewer(driver.nodes, lambda: ThreadRenewer(driver))
+            slots, driver_of = driver.nodes.slots, partial(AsyncDriver, prefix=prefix)
             self._loop_drivers = PerLoop(
-                lambda: AsyncClusterDriver(endpoint, partial(AsyncDriver, prefix=prefix)),
-                AsyncClusterDriver.aclose,
-            )
-            self._loop_renewer = lambda each: NodeRenewer(
-                each.nodes, lambda: TaskRenewer(each.for_renewal())
+                lambda: AsyncClusterDriver(endpoint, driver_of, slots), AsyncClusterDriver.aclose
             )
         else:
             self.driver = blocking = BlockingDriver(endpoint, prefix)
             self.renewer = ThreadRenewer(blocking)
             self._patient = ThreadRenewer(blocking)
             self._loop_drivers = PerLoop(partial(AsyncDriver, endpoint, prefix), AsyncDriver.aclose)
-            self._loop_renewer = TaskRenewer
 
     async def of_loop(self) -> tuple[Driver, Renewer]:
         """Return the running event loop's driver and renewer."""
         driver = await self._loop_drivers.get()
         if driver.renewer is None:
-            driver.renewer = self._loop_renewer(driver)
+            driver.renewer = self._of_loop(self.renewer, driver)
         return driver, driver.renewer
 
     def replicas(self, wanted: int | Unset) -> int:
@@ -102,11 +97,15 @@ class Backend:
             ValueError: The server is a cluster.
         """
         unshared: Any = driver.unshared()
-        if self._patient is not None and not driver.suspends:
+        if not driver.suspends:
             return self._patient
         if unshared.renewer is None:
-            unshared.renewer = TaskRenewer(unshared)
+            unshared.renewer = self._of_loop(self._patient, unshared)
         return cast("Renewer", unshared.renewer)
+
+    @staticmethod
+    def _of_loop(renewer: Renewer, driver: Driver) -> Renewer:
+        return LoopRenewer(renewer, driver, get_settings().max_hold)
 
     def groups(self, names: tuple[str, ...]) -> list[Group]:
         """Return the scripts' KEYS for a set of locks, with the names, those of each partition apart.

@@ -68,6 +68,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             True, a locked function may call itself.
         crash_release: Whether the lock is free half a second after the holder's process has ended; see `Lock`.
         replicas: How many replicas have to acknowledge a grant before it counts; see `Lock`.
+        max_hold: Seconds for which a hold is renewed while its event loop stands still; see `Lock`.
         on_conflict: What a call does when somebody else holds the lock. "raise": raise
             LockNotAvailable or LockTimeout. "skip": return None without calling the
             function. "retry": in a Celery task, queue the task again with a growing, jittered
@@ -101,6 +102,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         reentrant: bool = True,
         crash_release: bool = False,
         replicas: int | Unset = UNSET,
+        max_hold: float | Unset = UNSET,
         on_conflict: OnConflict | None = None,
         conflict_status: int | None = None,
         read: Iterable[Command] = (),
@@ -116,7 +118,8 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
                 self._braces = True
         hold = (wait, lease, renew, using, label)
         self._set_options(
-            *hold, mode, scope, database, commit_guard, reentrant, crash_release, replicas
+            *(*hold, mode, scope, database, commit_guard),
+            *(reentrant, crash_release, replicas, max_hold),
         )
         if self._named_by_call:
             _check_name_callable(name)

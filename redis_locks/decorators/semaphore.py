@@ -34,6 +34,7 @@ class Semaphore(redis_lock):
         database: As for `redis_lock`.
         commit_guard: As for `redis_lock`.
         replicas: As for `redis_lock`.
+        max_hold: As for `redis_lock`.
         on_conflict: As for `redis_lock`.
         conflict_status: As for `redis_lock`.
 
@@ -56,6 +57,7 @@ class Semaphore(redis_lock):
         database: str | None = None,
         commit_guard: bool = True,
         replicas: int | Unset = UNSET,
+        max_hold: float | Unset = UNSET,
         on_conflict: OnConflict | None = None,
         conflict_status: int | None = None,
     ) -> None:
@@ -76,6 +78,7 @@ class Semaphore(redis_lock):
             database=database,
             commit_guard=commit_guard,
             replicas=replicas,
+            max_hold=max_hold,
             on_conflict=on_conflict,
             conflict_status=conflict_status,
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from time import monotonic
 from typing import Any, TypeVar, cast
@@ -31,8 +31,8 @@ from redis_locks.drivers.resp import (
 )
 from redis_locks.drivers.server_link import ServerLink
 from redis_locks.drivers.wire import pack_command
-from redis_locks.values.identity import LISTENER, process_name, random_text
-from redis_locks.values.keys import grant_channel, holder_channel
+from redis_locks.values.identity import LISTENER, random_text
+from redis_locks.values.keys import grant_channel
 
 T = TypeVar("T")
 
@@ -47,8 +47,6 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self,
         endpoint: Endpoint,
         prefix: str,
-        heard: Callable[[str], None] = lambda _: None,
-        lost: Callable[[], None] = lambda: None,
         *,
         listener: str = "",
     ) -> None:
@@ -60,9 +58,6 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self.channels: set[str] = set()
         self.broken = False
         self._why = ""
-        self._ear = holder_channel(prefix, process_name()).encode()
-        self._heard = heard
-        self._lost = lost
         self.endpoint = endpoint
         self._reader = new_reader()
         self._writer: asyncio.StreamWriter | None = None
@@ -84,7 +79,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             async with asyncio.timeout(self.endpoint.connect_timeout):
                 await connection.connect()
             self._take_over(connection)
-            if self._subscribes:
+            if self._subscribes and not self.endpoint.in_cluster:
                 await self._subscribe()
         except (redis_errors.RedisError, OSError, TimeoutError) as error:
             self.close()
@@ -97,10 +92,8 @@ class AsyncLink(ServerLink, asyncio.Protocol):
                 await connection.disconnect(nowait=True)  # nothing left to close after take-over
 
     async def _subscribe(self) -> None:
-        # The nodes of a cluster pass on what is sent to the ear, but not grants.
-        own = () if self.endpoint.in_cluster else (self.channel.encode(),)
-        subscribe = [pack_command(b"SUBSCRIBE", each) for each in (*own, self._ear)]
-        subscribed, *_ = await self.round_trip(b"".join(subscribe), len(subscribe))
+        subscribe = pack_command(b"SUBSCRIBE", self.channel.encode())
+        (subscribed,) = await self.round_trip(subscribe, 1)
         if isinstance(subscribed, ErrorReply):
             raise reply_error(subscribed, self.endpoint)
 
@@ -144,9 +137,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             self.fail(LinkBroken(str(error)))
 
     def _keep(self, push: Push) -> None:
-        if push[0] == b"message" and push[1] == self._ear:
-            self._heard(push[2].decode(errors="replace"))
-        elif push[0] in MESSAGES:
+        if push[0] in MESSAGES:
             self._mailboxes.put(push[2])
         elif push[0] == b"sunsubscribe":
             self.channels.discard(push[1].decode())
@@ -160,7 +151,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
 
     def fail(self, error: LinkBroken) -> None:
         """Close, because of `error`; see `ServerLink`."""
-        was_broken, self.broken = self.broken, True
+        self.broken = True
         self._why = self._why or str(error)
         if self._transport is not None:
             self._transport.abort()
@@ -174,8 +165,6 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self._mailboxes.wake_all()
         if self._bulk is not None:
             self._bulk.close()
-        if not was_broken:
-            self._lost()
 
     def _watch(self) -> None:
         """Fail the link if a reply is overdue. One timer serves all commands."""
@@ -229,7 +218,6 @@ class AsyncLink(ServerLink, asyncio.Protocol):
 
     def close(self) -> None:
         """Close the connection, so that the server grants nothing to its waiters any more."""
-        self._lost = lambda: None
         self.fail(LinkBroken("the connection was closed"))
 
     async def aclose(self) -> None:
@@ -254,10 +242,6 @@ class AsyncDriver:
         self.pause_after = endpoint.pause_after
         self.renewer: Any = None
         """The renewer that uses this driver; kept here so that it ends with the loop."""
-        self.heard: Callable[[str], None] = lambda _: None
-        """Called with the token of each hold of this process that another process has ended."""
-        self.lost: Callable[[], None] = lambda: None
-        """Called when the link breaks. Until the next one is open, `heard` is not called."""
         self._endpoint = endpoint
         self._prefix = prefix
         self._link: AsyncLink | None = None
@@ -282,7 +266,7 @@ class AsyncDriver:
     async def _opened(self) -> AsyncLink:
         async with self._opening:
             if self._link is None or self._link.broken:
-                link = AsyncLink(self._endpoint, self._prefix, self.heard, self.lost)
+                link = AsyncLink(self._endpoint, self._prefix)
                 await link.open()
                 self._link = link
             return self._link
@@ -347,7 +331,7 @@ class UnsharedDriver(AsyncDriver):
             link = self._idle.pop()
             if not link.broken:
                 return link
-        link = AsyncLink(self._endpoint, self._prefix, self.heard)
+        link = AsyncLink(self._endpoint, self._prefix)
         await link.open()
         return link
 

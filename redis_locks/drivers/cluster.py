@@ -17,6 +17,7 @@ from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.cluster_link import ClusterLink
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.nodes import Nodes
+from redis_locks.drivers.slots import SlotMap
 
 T = TypeVar("T")
 
@@ -75,7 +76,7 @@ class BlockingClusterDriver(ClusterDriver):
     """The driver of all threads of a process."""
 
     def __init__(self, cluster: ClusterEndpoint, driver_of: Callable[[Endpoint], Driver]) -> None:
-        super().__init__(Nodes(cluster, driver_of))
+        super().__init__(Nodes(cluster, driver_of, SlotMap(cluster.seeds, cluster.remap)))
 
     def open_ear(self) -> EarLink:
         """Return a link that hears which holds of this process another process has ended.
@@ -95,45 +96,14 @@ class AsyncClusterDriver(ClusterDriver):
 
     suspends = True
 
-    def __init__(self, cluster: ClusterEndpoint, driver_of: Callable[[Endpoint], Driver]) -> None:
-        super().__init__(Nodes(cluster, lambda endpoint: self._with_ears(driver_of(endpoint))))
+    def __init__(
+        self, cluster: ClusterEndpoint, driver_of: Callable[[Endpoint], Driver], slots: SlotMap
+    ) -> None:
+        super().__init__(Nodes(cluster, driver_of, slots))
         self.renewer: Any = None
         """As `AsyncDriver.renewer`."""
-        self._ears: list[_Renewed] = []
-
-    def _with_ears(self, driver: Any) -> Driver:
-        driver.heard = self._heard
-        driver.lost = self._lost
-        return cast("Driver", driver)
-
-    def _heard(self, token: str) -> None:
-        for each in self._ears:
-            each.heard(token)
-
-    def _lost(self) -> None:
-        for each in self._ears:
-            each.lost()
-
-    def for_renewal(self) -> _Renewed:
-        """Return the same driver for one more renewer, which hears what all of them hear."""
-        made = _Renewed(self.nodes)
-        self._ears.append(made)
-        return made
 
     async def aclose(self) -> None:
         """Close the links to all nodes."""
         for driver in self.nodes.drivers():
             await cast("Any", driver).aclose()
-
-
-class _Renewed(ClusterDriver):
-    """The driver of an event loop, as one of its renewers has it."""
-
-    suspends = True
-
-    def __init__(self, nodes: Nodes) -> None:
-        super().__init__(nodes)
-        self.heard: Callable[[str], None] = lambda _: None
-        """As `AsyncDriver.heard`."""
-        self.lost: Callable[[], None] = lambda: None
-        """As `AsyncDriver.lost`."""

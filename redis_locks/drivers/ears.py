@@ -1,8 +1,7 @@
 """A thread that listens on a connection which sends no commands.
 
 `ThreadRenewer` learns from it at once that a hold was force-released. `crowd` hears grants with it, for threads
-that wait without a connection of their own. Async code needs no such thread: the connection of its event loop
-receives all messages, and `TaskRenewer` opens it again while anything is held.
+that wait without a connection of their own.
 """
 
 from __future__ import annotations

@@ -26,13 +26,18 @@ _ASKED_LATELY = 0.1
 
 
 class Nodes:
-    """What all links to a cluster share, in one process or one event loop."""
+    """What all links of the threads of a process, or of an event loop, to a cluster share.
 
-    def __init__(self, cluster: ClusterEndpoint, driver_of: Callable[[Endpoint], Driver]) -> None:
+    Only `slots`, which node has which slots, is the same in the whole process.
+    """
+
+    def __init__(
+        self, cluster: ClusterEndpoint, driver_of: Callable[[Endpoint], Driver], slots: SlotMap
+    ) -> None:
         self.description = cluster.description
         self.reply_timeout = cluster.any_node.reply_timeout
         self.pause_after = cluster.any_node.pause_after
-        self.slots = SlotMap(cluster.seeds, cluster.remap)
+        self.slots = slots
         self._cluster = cluster
         self._driver_of = driver_of
         self._drivers: dict[Address, Driver] = {}

@@ -122,6 +122,9 @@ class Lock:
             them does not lose it; and each extend, the background's too. 0: none. Acquiring takes up to a quarter
             of the lease longer (1 s at most), and raises NotReplicated, holding nothing, if they do not answer in
             that time. Not on a Cluster.
+        max_hold: Seconds for which a hold of async code is renewed while its event loop stands still; not given:
+            REDIS_LOCKS["MAX_HOLD"]. A loop that computes for longer than the lease keeps its locks, and one that
+            hangs for good loses them. In blocking code it has no effect.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -142,6 +145,8 @@ class Lock:
     _reentrant: bool
     _crash_release: bool
     _replicas: int | Unset
+    _max_hold: float | None
+    """None: as the settings say."""
     _blocks: OpenBlocks
     _plan: Plan | None
     """How it was asked for last; None before, and after a change of its names."""
@@ -170,12 +175,14 @@ class Lock:
         reentrant: bool = True,
         crash_release: bool = False,
         replicas: int | Unset = UNSET,
+        max_hold: float | Unset = UNSET,
     ) -> None:
         self._set_names((name, *more))
         self._reads = packed_reads(read)
         hold = (wait, lease, renew, using, label)
         self._set_options(
-            *hold, mode, scope, database, commit_guard, reentrant, crash_release, replicas
+            *(*hold, mode, scope, database, commit_guard),
+            *(reentrant, crash_release, replicas, max_hold),
         )
 
     def _set_names(self, names: Iterable[object]) -> None:
@@ -376,10 +383,10 @@ class Lock:
             nested = await self._nested(side, plan, wait)
         if nested is not None:
             return nested
-        listening: AbstractContextManager[None] = _NOT_LISTENING
+        listening: AbstractContextManager[object] = _NOT_LISTENING
         if self._crash_release:
             renewer = side.backend.patient(side.driver) if plan.replicas else side.renewer
-            listening = renewer.listening()
+            listening = await renewer.listening()
         with listening:
             request = self._request(side, plan)
             patience, most = plan.settings.deadlock_timeout, plan.settings.local_batch
@@ -438,6 +445,7 @@ class Lock:
                 renews=renew,
                 since=won.since,
                 line=line,
+                max_hold=self._max_hold,
             )
             read = won.read
             if request.replicas:

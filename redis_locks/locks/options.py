@@ -8,7 +8,7 @@ from typing import Any
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.conf.validation import MAX_REPLICAS, whole_number
 from redis_locks.locks.scope import Scope
-from redis_locks.values.durations import lease_ms, wait_seconds
+from redis_locks.values.durations import lease_ms, span_seconds, wait_seconds
 
 
 def _checked(
@@ -24,6 +24,7 @@ def _checked(
     reentrant: object,
     crash_release: object,
     replicas: object,
+    max_hold: object,
 ) -> dict[str, Any]:
     """Return the attributes of a lock with these options, some shared by all that have them. Raises TypeError, ValueError."""
     for argument, value in (("using", using), ("label", label)):
@@ -45,6 +46,7 @@ def _checked(
         "_reentrant": checked_flag("reentrant", reentrant),
         "_crash_release": checked_crash_release(crash_release, known),
         "_replicas": checked_replicas(replicas),
+        "_max_hold": None if max_hold is UNSET else span_seconds(max_hold, argument="max_hold"),
         "_plan": None,
     }
 

@@ -1,4 +1,4 @@
-"""Renewal on a cluster: a thread or task for each node, so that a dead node delays only its own leases."""
+"""Renewal on a cluster: a thread for each node, so that a dead node delays only its own leases."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from contextlib import AbstractContextManager
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.nodes import Nodes
 from redis_locks.drivers.slots import slot_of
-from redis_locks.protocol.lease import Lease, Renewer
+from redis_locks.protocol.lease import Lease, Renewer, Runner
 
 
 class NodeRenewer:
     """Renews leases apart by the node that had their slot when they were granted.
 
-    When the slot moves, they are renewed where it is then, by the same thread or task.
+    When the slot moves, they are renewed where it is then, by the same thread.
     """
+
+    pulse = None
 
     def __init__(self, nodes: Nodes, make: Callable[[], Renewer]) -> None:
         self._nodes = nodes
@@ -35,7 +37,7 @@ class NodeRenewer:
         for renewer in list(self._renewers.values()):
             renewer.discard(lease)
 
-    def listening(self) -> AbstractContextManager[None]:
+    async def listening(self, run: Runner | None = None) -> AbstractContextManager[object]:  # noqa: ARG002 - as `Renewer`
         """Refuse: which process listens, only the node that it listens on knows."""
         msg = "crash_release=True needs a single server, not a cluster; use a short lease instead"
         raise ValueError(msg)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from enum import Enum
@@ -67,6 +67,10 @@ class State(Enum):
         """Whether the lease was released or handed over, or that was tried."""
 
 
+Runner = Callable[[Callable[[], None]], Awaitable[None]]
+"""Runs what blocks where it does not matter."""
+
+
 class Renewer(Protocol):
     """What extends leases in the background, or at least watches them end."""
 
@@ -77,8 +81,29 @@ class Renewer(Protocol):
     def discard(self) -> Callable[[Lease], object]:
         """Stops renewing a lease."""
 
-    def listening(self) -> AbstractContextManager[None]:
-        """Listen until everything that was added in this block has ended."""
+    @property
+    def pulse(self) -> Pulse | None:
+        """Whether the event loop that has the leases still turns; None: threads have them."""
+
+    async def listening(self, run: Runner | None = None) -> AbstractContextManager[object]:
+        """Listen from now on, and until everything that was added in the block that is returned has ended.
+
+        Connects by `run`, if given.
+
+        Raises:
+            LockBackendError: The server cannot be reached.
+            ValueError: It is a cluster.
+        """
+
+
+class Pulse(Protocol):
+    """Whether an event loop still turns; see `renewal`."""
+
+    def has_stopped(self, lease: Lease) -> bool:
+        """Whether the loop has stood still for too long for this hold of its to be renewed."""
+
+    def tell_lost(self, lease: Lease) -> bool:
+        """Tell in the loop that a hold is lost; False if the loop is closed."""
 
 
 class Line(Protocol):
@@ -136,6 +161,8 @@ class Lease:
     """Where its locks are."""
     guarded: frozenset[str] | None = None
     """The databases before whose COMMIT it is verified; None: all. See `Scope`."""
+    max_hold: float | None = None
+    """Seconds for which it is renewed while its event loop stands still; None: as its renewer says."""
     _held = _NOBODY
     """Where acquires of its thread or task find it."""
     _is_found = True
@@ -156,6 +183,7 @@ class Lease:
         renews: bool = True,
         since: float | None = None,
         line: Line | None = None,
+        max_hold: float | None = None,
     ) -> None:
         self.request = request
         """What it was granted to."""
@@ -171,6 +199,8 @@ class Lease:
             self.script = script or scripts.CONFIRM
         if line is not None:
             self.line = line
+        if max_hold is not None:
+            self.max_hold = max_hold
         began = deadline - lease_ms / 1000
         self.since = began if since is None else since
         self.renews = renews

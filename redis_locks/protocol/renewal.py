@@ -1,9 +1,10 @@
-"""Renewal: one background thread per process and server, or one task per event loop, extends leases.
+"""Renewal: one background thread per process and server extends the leases of all its threads and tasks.
 
 A lease is renewed a third of its length after the last time. A failed try is repeated every
 tenth until the lease's own deadline on the monotonic clock; then the hold is lost, and so it
 is when Redis says that the token holds nothing. A renewer keeps only weak references: the lease of
-a hold that was dropped without release runs out.
+a hold that was dropped without release runs out. So does the lease of a task whose event loop has stood
+still for `max_hold` seconds, or is closed: see `Pulse`.
 """
 
 from __future__ import annotations
@@ -14,21 +15,31 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import chain, repeat
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from math import inf
 from time import monotonic
 from typing import Any, ClassVar, Final, Protocol
 
 from redis_locks.drivers.base import Call, Driver, LinkBroken, run_blocking
-from redis_locks.drivers.ears import PAUSES, Ear, HearingLink
+from redis_locks.drivers.ears import Ear, HearingLink
 from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import lock_events, replication, store
-from redis_locks.protocol.lease import FORCE_RELEASED, NOT_KNOWN, YOUNG, Lease, tell_end
+from redis_locks.protocol.lease import (
+    FORCE_RELEASED,
+    NOT_KNOWN,
+    YOUNG,
+    Lease,
+    Renewer,
+    Runner,
+    tell_end,
+)
 from redis_locks.scripts import Script
 
 logger = logging.getLogger("redis_locks")
+
+LEASES_HELD: Final = 30
+"""How many leases long the holds of an event loop that stands still are renewed, if `max_hold` does not say."""
 
 ERROR_PAUSE: Final = 0.1
 """Seconds to pause after an unforeseen error: the other holds still need their renewal."""
@@ -38,7 +49,7 @@ class Registry:
     """The leases to renew, and which of them are due. `on_lost` is called when one is found lost."""
 
     IDLE: ClassVar = 5.0
-    """Seconds the renewal thread or task stays when there is nothing to renew."""
+    """Seconds the renewal thread stays when there is nothing to renew."""
 
     def __init__(self, on_lost: Callable[[Lease], object]) -> None:
         self.leases: dict[str, weakref.ref[Lease]] = {}
@@ -87,6 +98,10 @@ class Registry:
 
     def _renews(self, lease: Lease, reference: weakref.ref[Lease]) -> bool:
         """Whether to renew a lease now. One that passed to us gets our token by that."""
+        pulse = lease.renewer.pulse
+        if pulse is not None and lease.renews and pulse.has_stopped(lease):
+            lease.postpone()  # it may turn again before the lease ends
+            return False
         own = lease.own
         if own is None:
             return True
@@ -116,7 +131,7 @@ class Registry:
             if on_lost is not None:
                 try:
                     on_lost()
-                except Exception:  # this thread or task serves all other holds, too
+                except Exception:  # this thread serves all other holds, too
                     logger.exception("The block of lock %r was not told of its loss", lease.name)
             self._on_lost(lease)
 
@@ -187,6 +202,49 @@ def note(lease: Lease, reply: object, sent: float, token: str | None = None) -> 
         lease.renew(sent + left / 1000)
 
 
+class Pulse:
+    """Whether an event loop still turns: when one of its holds is to be renewed, the loop is asked for a sign of life.
+
+    A loop that computes for longer than a lease keeps its locks by that, and one that hangs for good does not.
+    """
+
+    def __init__(self, driver: Driver, max_hold: float | None) -> None:
+        self._driver = driver
+        self._loop = asyncio.get_running_loop()
+        self._max_hold = max_hold
+        self._asked_at = inf
+        """Since when it owes an answer; inf: it owes none."""
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def has_stopped(self, lease: Lease) -> bool:
+        """Whether the loop has stood still for too long for this hold of its to be renewed. Called by any thread."""
+        if self._asked_at == inf:
+            self._asked_at = monotonic()
+            if not self._call(self._answer):
+                self._asked_at = -inf
+        most = lease.max_hold or self._max_hold or LEASES_HELD * lease.lease_ms / 1000
+        return monotonic() - self._asked_at >= most
+
+    def _answer(self) -> None:
+        self._asked_at = inf
+
+    def tell_lost(self, lease: Lease) -> bool:
+        """Tell in the loop that a hold is lost; False if the loop is closed. Whoever listens may take long."""
+        return self._call(self._begin_to_tell, lease)
+
+    def _begin_to_tell(self, lease: Lease) -> None:
+        task = self._loop.create_task(tell_end(self._driver, lease), name="redis_locks-lost")
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    def _call(self, callback: Callable[..., object], *arguments: object) -> bool:
+        try:
+            self._loop.call_soon_threadsafe(callback, *arguments)
+        except RuntimeError:  # it is closed
+            return False
+        return True
+
+
 class EarDriver(Driver, Protocol):
     """A driver with connections that one thread uses at a time."""
 
@@ -195,8 +253,9 @@ class EarDriver(Driver, Protocol):
 
 
 class ThreadRenewer:
-    """Renews the holds of all threads of this process from one daemon thread."""
+    """Renews the holds of all threads and tasks of this process from one daemon thread."""
 
+    pulse = None
     discard: Callable[[Lease], object]
     """Stops renewing a lease."""
 
@@ -236,25 +295,35 @@ class ThreadRenewer:
                     self._wakes_at = by
                     self._changed.notify()
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Listen from now on, and until everything that was added in this block has ended.
+    async def listening(self, run: Runner | None = None) -> AbstractContextManager[object]:
+        """Listen until everything that was added in the block has ended; see `Renewer`.
 
-        Raises:
-            LockBackendError: The server cannot be reached.
+        Blocks for two round trips, or has them made by `run`.
         """
+        block = ExitStack()
         with self._changed:
             self._ear.pins += 1
+        block.callback(self._unpin)
         try:
-            with self._changed:
-                try:
-                    self._ear.open()
-                except LinkBroken as error:
-                    raise LockBackendError(str(error)) from error
-            yield
-        finally:
-            with self._changed:
-                self._ear.pins -= 1
+            if run is None:
+                self._listen()
+            else:
+                await run(self._listen)
+        except BaseException:
+            block.close()
+            raise
+        return block
+
+    def _listen(self) -> None:
+        with self._changed:
+            try:
+                self._ear.open()
+            except LinkBroken as error:
+                raise LockBackendError(str(error)) from error
+
+    def _unpin(self) -> None:
+        with self._changed:
+            self._ear.pins -= 1
 
     def _run(self) -> None:
         while True:
@@ -316,6 +385,9 @@ class ThreadRenewer:
         # Whoever listens may take long, and other holds need their renewal meanwhile.
         if not lock_events.observer.listens("lost"):
             return
+        pulse = lease.renewer.pulse
+        if pulse is not None and pulse.tell_lost(lease):
+            return
         try:
             threading.Thread(
                 target=lambda: run_blocking(tell_end(self._driver, lease)),
@@ -326,104 +398,25 @@ class ThreadRenewer:
             logger.exception("Cannot tell that lock %r is lost", lease.name)
 
 
-class HearingDriver(Driver, Protocol):
-    """A driver whose connection hears everything."""
+class LoopRenewer:
+    """Has the holds of one event loop renewed by the thread that renews those of all threads.
 
-    heard: Callable[[str], None]
-    """Called with each token of this process whose hold an operator has ended."""
-    lost: Callable[[], None]
-    """Is called when the connection breaks."""
+    Args:
+        renewer: That of the threads.
+        driver: That of the loop.
+        max_hold: Seconds for which its holds are renewed while the loop stands still; None: 30 leases.
+    """
 
+    def __init__(self, renewer: Renewer, driver: Driver, max_hold: float | None) -> None:
+        self.add, self.discard = renewer.add, renewer.discard
+        self.pulse = Pulse(driver, max_hold)
+        self._renewer = renewer
 
-class TaskRenewer:
-    """Renews the holds of one event loop from one task."""
-
-    discard: Callable[[Lease], object]
-    """Stops renewing a lease."""
-
-    def __init__(self, driver: HearingDriver) -> None:
-        self._driver = driver
-        self._registry = Registry(self._tell_lost)
-        self.discard = self._registry.discard
-        driver.heard = self._registry.revoke
-        driver.lost = self._open_again
-        self._opening: asyncio.Task[None] | None = None
-        self._opened_at = -inf
-        self._telling: set[asyncio.Task[None]] = set()
-        self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._wakes_at = inf
-
-    def add(self, lease: Lease) -> None:
-        """Renew `lease` until it is discarded, lost or garbage."""
-        self._registry.leases[lease.token] = weakref.ref(lease)
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(
-                self._run(), name="redis_locks-renewal"
-            )
-        elif lease.due < self._wakes_at:
-            self._wakes_at = lease.due
-            self._changed.set()
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Do nothing: the connection of the loop listens, and is opened again while anything is held."""
-        yield
-
-    def _open_again(self) -> None:
-        if len(self._registry) and (self._opening is None or self._opening.done()):
-            self._opening = asyncio.get_running_loop().create_task(
-                self._listen_again(), name="redis_locks-ear"
-            )
-
-    async def _listen_again(self) -> None:
-        """Open the connection again, and renew all: an operator may have ended a hold meanwhile."""
-        # At once, unless it broke just now as well.
-        first = int(monotonic() - self._opened_at < PAUSES[-1])
-        for pause in chain(PAUSES[first:], repeat(PAUSES[-1])):
-            await asyncio.sleep(pause)
-            if not len(self._registry):
-                return
-            try:
-                self._driver.checkin(await self._driver.checkout())
-            except (LinkBroken, LockBackendError):
-                continue
-            break
-        self._opened_at = monotonic()
-        self._registry.renew_all()
-        self._changed.set()
-
-    async def _run(self) -> None:
-        while True:
-            due, pause = self._registry.take_due()
-            if due:
-                try:
-                    await renew(self._driver, due)
-                except Exception:
-                    logger.exception("Renewal failed; trying again")
-                    await asyncio.sleep(ERROR_PAUSE)
-                del due
-                continue
-            # Woken early, for a lease that may be gone already, it keeps that time: the next lease
-            # would only wake it again.
-            now = monotonic()
-            self._wakes_at = min(self._wakes_at, now + pause)
-            self._changed.clear()
-            try:
-                async with asyncio.timeout(self._wakes_at - now):
-                    await self._changed.wait()
-            except TimeoutError:
-                self._wakes_at = inf
-                if pause >= self._registry.IDLE and not len(self._registry):
-                    return
-
-    def _tell_lost(self, lease: Lease) -> None:
-        # Whoever listens may take long, and other holds need their renewal meanwhile.
-        task = asyncio.get_running_loop().create_task(
-            tell_end(self._driver, lease), name="redis_locks-lost"
-        )
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+    async def listening(
+        self, run: Runner | None = asyncio.to_thread
+    ) -> AbstractContextManager[object]:
+        """Listen until everything that was added in the block has ended; see `Renewer`."""
+        return await self._renewer.listening(run)
 
 
 _THREAD_RENEWERS: weakref.WeakSet[ThreadRenewer] = weakref.WeakSet()

@@ -333,6 +333,8 @@ class _BlockingMemory(_Memory, BlockingDriver):
 class _Renewed:
     """A renewer that renews each hold at once for as long as any test lasts, if it is to be renewed."""
 
+    pulse = None
+
     def __init__(self, memory: _Memory) -> None:
         self._memory = memory
 

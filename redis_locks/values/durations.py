@@ -32,6 +32,15 @@ def seconds(value: object, *, argument: str) -> float:
     return number
 
 
+def span_seconds(value: object, *, argument: str) -> float:
+    """Return a time that does not end at once; raises TypeError and ValueError as `lease_ms` does."""
+    number = seconds(value, argument=argument)
+    if not MIN_LEASE <= number <= MAX_SECONDS:
+        msg = f"{argument} must be between {MIN_LEASE} seconds and one year, not {value!r}"
+        raise ValueError(msg)
+    return number
+
+
 def lease_ms(value: object, *, argument: str = "lease") -> int:
     """Return a lease given in seconds as whole milliseconds, rounded up.
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import redis
 
-from redis_locks import Lock, LockLost
+from redis_locks import Lock, LockLost, Semaphore
 from tests.support import calls, leases, stored
 from tests.support.timings import YOUNG
-from tests.support.world import PATIENCE, Observer, World, held, keys_of, let_go, until
+from tests.support.world import PATIENCE, Observer, Threads, World, held, keys_of, let_go, until
 
 
 def test_a_lease_that_ended_is_known_without_asking(
@@ -168,3 +168,26 @@ def test_an_extend_whose_answer_comes_after_the_lease_ended_is_told_as_a_loss(
     hold = held(world, Lock(name, lease=0.2, renew=False))
     with pytest.raises(LockLost):
         world.extend(hold, 5)
+
+
+@pytest.mark.parametrize("kind", ["shared", "permit"])
+def test_a_lease_that_has_ended_stands_in_nobody_s_way(name: str, kind: str) -> None:
+    if kind == "shared":
+        short = Lock(name, mode="shared", lease=0.3, renew=False)
+        long, next_one = Lock(name, mode="shared"), Lock(name, wait=0)
+    else:
+        short = Semaphore(name, 2, lease=0.3, renew=False)
+        long = next_one = Semaphore(name, 2, wait=0)
+    world = Threads()  # in one thread, the second hold would be nested in the first
+    ended = world.acquire(short)
+    beside = world.acquire(long)
+    assert ended is not None
+    assert beside is not None
+    time.sleep(max(0.0, ended.remaining) + 0.05)
+    if kind == "shared":
+        beside.release()
+    taken = world.acquire(next_one)
+    assert taken is not None
+    taken.release()
+    if kind == "permit":
+        beside.release()

@@ -53,6 +53,8 @@ def test_the_settings_are_built_once_and_again_after_a_change() -> None:
         ("LEASE", float("inf")),
         ("LEASE", None),
         ("RENEW", 1),
+        ("MAX_HOLD", 0),
+        ("MAX_HOLD", "60"),
         ("PARTITIONS", 0),
         ("REPLICAS", -1),
         ("REPLICAS", True),

@@ -57,7 +57,7 @@ def shorten(hold: Any, seconds: float) -> None:
 
 def stop_renewal(hold: Any) -> bool:
     """Nobody renews `hold` from now on; return whether anybody did."""
-    return bool(hold.lease.renewer._registry.discard(hold.lease))
+    return bool(hold.lease.renewer.discard(hold.lease))
 
 
 def hear_of_its_end(hold: Any) -> None:
@@ -77,7 +77,7 @@ def is_renewed(hold: Any) -> bool:
 
 def renewed_beside(hold: Any) -> int:
     """How many leases the renewer of `hold` renews in this process."""
-    return len(hold.lease.renewer._registry)
+    return len(hold.lease.renewer.add.__self__._registry)
 
 
 def replace_renewal(

@@ -24,7 +24,9 @@ class NobodyRenews:
 
     def discard(self, lease: Lease) -> None: ...
 
-    def listening(self) -> Any: ...
+    async def listening(self, run: Any = None) -> Any: ...
+
+    pulse = None
 
 
 class NextInLine:

@@ -39,7 +39,9 @@ class NobodyRenews:
 
     def discard(self, lease: Lease) -> None: ...
 
-    def listening(self) -> Any: ...
+    async def listening(self, run: Any = None) -> Any: ...
+
+    pulse = None
 
 
 def add(registry: Registry, lease: Lease) -> None:
