@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import warnings
 import weakref
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -244,12 +246,25 @@ class Lock:
     async def aacquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:
         """Return a hold, or None; like `acquire`, but suspends instead of blocking.
 
-        Cancellation leaves neither hold nor place in the queue behind.
+        Cancellation leaves neither hold nor place in the queue behind. Await it in the task that is to hold the
+        lock. A task of its own (``asyncio.create_task``; on Python 3.11 ``asyncio.wait_for``, too) ends at once,
+        and a RuntimeWarning says that no task can take the lock again. Use `wait`, or ``asyncio.timeout``.
         """
         try:
-            return await self.aenter(wait)
+            hold = await self.aenter(wait)
         except LockNotAvailable:
             return None
+        task = asyncio.current_task()
+        if task is not None and getattr(task.get_coro(), "cr_code", None) is _AACQUIRE:
+            warnings.warn(
+                # Without its name: warnings are remembered by their text, and there may be any number of names.
+                "A lock was acquired by a task that ends now, so a task that takes it again waits for "
+                "itself: await aacquire() directly. asyncio.wait_for() makes such a task on Python 3.11; use "
+                "aacquire(wait=...) or asyncio.timeout()",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return hold
 
     def hold(self, *, wait: float | Unset | None = UNSET) -> HoldContext:
         """Return a context manager for one `with` or `async with`; see `__enter__`."""
@@ -509,6 +524,9 @@ class Lock:
     def mode(self) -> str:
         """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
         return self._shown_mode or self._mode
+
+
+_AACQUIRE: Final = Lock.aacquire.__code__
 
 
 async def _take_back(

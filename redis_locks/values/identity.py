@@ -22,6 +22,7 @@ from asgiref.sync import SyncToAsync
 
 from redis_locks.values.claims import Claim, Who, write_who
 from redis_locks.values.local_locks import Held
+from redis_locks.values.text import encodable
 
 LISTENER = 11
 """Letters and digits that name a connection: 65 random bits."""
@@ -225,7 +226,7 @@ def caller() -> str:
         if not _is_machinery(frame.f_globals.get("__name__", "")):
             break
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "unknown"
+    return encodable(f"{frame.f_code.co_filename}:{frame.f_lineno}") if frame else "unknown"
 
 
 def _is_machinery(module: str) -> bool:

@@ -19,6 +19,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def encodable(text: str) -> str:
+    """Return `text` with escapes for what is not UTF-8: bytes of a file's name or a thread's, say."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
 def width(text: str) -> int:
     """Return how many columns of a terminal `text` takes."""
     return len(text) if text.isascii() else sum(map(_columns, text))
