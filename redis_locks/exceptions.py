@@ -17,6 +17,10 @@
 
 `LockNotAvailable`, `LockTimeout`, `DeadlockDetected` and `TooMuchContention` are `django.db.OperationalError`s with
 PostgreSQL's SQLSTATE in `.sqlstate`, so code that handles the database's handles them.
+
+The text of an error may reach clients, so it names no host, process or thread of a holder or waiter. Those are in
+attributes, in the log, and in notes, which a traceback shows. Only the text is in `args`; the rest travels
+with a pickled error as its attributes.
 """
 
 from __future__ import annotations
@@ -49,15 +53,13 @@ class LockNotAvailable(LockError, OperationalError):
         holder: str | None = None,
         retry_after: float | None = None,
     ) -> None:
-        # All arguments go to Exception so that the error pickles as it is.
-        super().__init__(message, name, holder, retry_after)
+        super().__init__(message)
         self.name = name
         self.holder = holder
         self.retry_after = retry_after
         self.waiting: int | None = None
-
-    def __str__(self) -> str:
-        return str(self.args[0])
+        if holder is not None:
+            self.add_note(f"It is held by {holder}.")
 
 
 class LockTimeout(LockNotAvailable):
@@ -95,11 +97,10 @@ class DeadlockDetected(LockError, OperationalError):
     sqlstate = "40P01"
 
     def __init__(self, message: str, circle: tuple[Wait, ...] = ()) -> None:
-        super().__init__(message, circle)
+        super().__init__(message)
         self.circle = circle
-
-    def __str__(self) -> str:
-        return str(self.args[0])
+        for wait in circle:
+            self.add_note(str(wait))
 
 
 class TooMuchContention(LockError, OperationalError):
@@ -113,12 +114,9 @@ class TooMuchContention(LockError, OperationalError):
     sqlstate = "40001"
 
     def __init__(self, message: str, keys: tuple[str, ...] = (), attempts: int = 0) -> None:
-        super().__init__(message, keys, attempts)
+        super().__init__(message)
         self.keys = keys
         self.attempts = attempts
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class LockLost(LockError):
@@ -145,13 +143,10 @@ class AlreadyDone(LockError):
     def __init__(
         self, message: str, name: str = "", attempt: int = 0, result: object = None
     ) -> None:
-        super().__init__(message, name, attempt, result)
+        super().__init__(message)
         self.name = name
         self.attempt = attempt
         self.result = result
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class AttemptsExhausted(LockError):
@@ -166,13 +161,10 @@ class AttemptsExhausted(LockError):
     def __init__(
         self, message: str, name: str = "", attempts: int = 0, last_error: str | None = None
     ) -> None:
-        super().__init__(message, name, attempts, last_error)
+        super().__init__(message)
         self.name = name
         self.attempts = attempts
         self.last_error = last_error
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class ResultNotStored(LockError):
@@ -208,13 +200,10 @@ class ProtocolMismatch(LockBackendError):
     def __init__(
         self, message: str, theirs: str = "", ours: str = "", retry_after: float = 0.0
     ) -> None:
-        super().__init__(message, theirs, ours, retry_after)
+        super().__init__(message)
         self.theirs = theirs
         self.ours = ours
         self.retry_after = retry_after
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class NotReplicated(LockBackendError):
@@ -231,10 +220,7 @@ class NotReplicated(LockBackendError):
     def __init__(
         self, message: str, name: str = "", acknowledged: int = 0, wanted: int = 0
     ) -> None:
-        super().__init__(message, name, acknowledged, wanted)
+        super().__init__(message)
         self.name = name
         self.acknowledged = acknowledged
         self.wanted = wanted
-
-    def __str__(self) -> str:
-        return str(self.args[0])

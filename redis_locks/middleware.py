@@ -1,7 +1,8 @@
-"""Middleware: a deadline for all that a request waits for."""
+"""Middleware: a deadline for all that a request waits for, and answers where it gets no lock."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,9 +10,15 @@ from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
+from django.utils.deprecation import MiddlewareMixin
 
 from redis_locks.conf.settings import get_settings
+from redis_locks.decorators.answers import ANSWERED
+from redis_locks.decorators.responses import respond
+from redis_locks.exceptions import LockBackendError
 from redis_locks.locks.timeouts import lock_deadline
+
+logger = logging.getLogger("redis_locks")
 
 
 @sync_and_async_middleware
@@ -38,3 +45,28 @@ def request_deadline(
             return response
 
     return in_sync
+
+
+class lock_responses(MiddlewareMixin):  # noqa: N801 - written in settings, beside `request_deadline`
+    """Middleware, sync or async: what locks raise anywhere under a view is answered, not a status of 500.
+
+    Contention, a deadlock and an optimistic transaction that met too many others are answered with
+    CONFLICT_STATUS, a server that cannot be asked with 503. Both answers have Retry-After and are HTML, plain text
+    or JSON, as the client asks; views of Django REST framework use its renderers. The templates are
+    ``redis_locks/locked.html`` and ``unavailable.html``, and the same with ``.txt`` and ``.json``.
+
+    A view's error rolls its transaction back before it is answered. What it did outside of one stays done.
+    """
+
+    def process_exception(
+        self, request: HttpRequest, exception: Exception
+    ) -> HttpResponseBase | None:
+        """Answer one of the errors of locks, and leave others to Django."""
+        if not isinstance(exception, ANSWERED):
+            return None
+        if isinstance(exception, LockBackendError):
+            logger.error("%s %s is answered with 503: %s", request.method, request.path, exception)
+        match = request.resolver_match
+        if match is None:
+            return respond(exception, request)
+        return respond(exception, request, view=match.func, args=match.args, kwargs=match.kwargs)

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, ExitStack
 from inspect import isawaitable
 from typing import Any, ClassVar, Final
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.core.exceptions import ImproperlyConfigured, SynchronousOnlyOperation
 from django.db.transaction import TransactionManagementError
 from django.http import HttpRequest
@@ -15,16 +15,21 @@ from django.http.response import HttpResponseBase
 from django.views import View
 
 from redis_locks.conf.settings import UNSET, Unset
+from redis_locks.conf.validation import OnUnavailable
 from redis_locks.decorators.atomic_requests import RequestTransaction, leave_to
-from redis_locks.decorators.responses import anote_queue, conflict_response, label_of, note_queue
+from redis_locks.decorators.responses import anote_queue, note_queue, respond
 from redis_locks.decorators.semaphore import Semaphore
-from redis_locks.exceptions import LockNotAvailable
+from redis_locks.decorators.view_calls import label_of
+from redis_locks.exceptions import LockBackendError, LockNotAvailable
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock, Mode
 from redis_locks.locks.scope import ScopeName
 from redis_locks.values.name_templates import NameTemplate, parse
 
-_OPTIONS: Final = ("wait", "lease", "using", "replicas", "scope", "database", "commit_guard")
+_OPTIONS: Final = (
+    *("wait", "lease", "using", "replicas", "scope", "database", "commit_guard"),
+    "on_unavailable",
+)
 """Arguments of `Lock` that are attributes of the view, with ``lock_`` before them."""
 
 
@@ -66,8 +71,11 @@ class RedisLockMixin(View):
     lock_commit_guard: bool = True
     """Whether the hold is verified just before COMMIT."""
 
+    lock_on_unavailable: OnUnavailable | Unset = UNSET
+    """"respond", "raise" or "proceed": what happens when Redis cannot be asked; see `redis_lock`."""
+
     lock_methods: ClassVar[Collection[str]] = ("POST", "PUT", "PATCH", "DELETE")
-    """The HTTP methods that take the lock."""
+    """The HTTP methods that take the lock. One that the view lacks takes none, and gets 405."""
 
     hold: Hold | None = None
     """The hold while a request is handled under the lock; None for other methods."""
@@ -131,9 +139,22 @@ class RedisLockMixin(View):
     ) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         """Return the response if somebody else holds the lock: 423 with Retry-After.
 
-        In an async view, an override may be a coroutine function.
+        It is HTML, plain text or JSON, as the client asks. In an async view, an override may be a
+        coroutine function.
         """
-        return conflict_response(error)
+        return self._respond(error)
+
+    def lock_unavailable(
+        self, error: LockBackendError
+    ) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        """Return the response if Redis cannot be asked: 503 with Retry-After; as `lock_conflict`.
+
+        With `lock_on_unavailable` "raise" or "proceed" it is not called.
+        """
+        return self._respond(error)
+
+    def _respond(self, error: LockNotAvailable | LockBackendError) -> HttpResponseBase:
+        return respond(error, self.request, view=self, args=self.args, kwargs=self.kwargs)
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Handle the request, under the lock if its method is one of `lock_methods`."""
@@ -145,13 +166,17 @@ class RedisLockMixin(View):
 
     def _enter(self, held: ExitStack, request: HttpRequest) -> HttpResponseBase | None:
         """Acquire the lock and open the transaction inside it, or return the response to contention."""
-        if request.method in self.lock_methods:
+        if self._takes_lock(request):
             lock = self._lock_of(self.get_lock_name())
             try:
                 self.hold = held.enter_context(lock.hold())
             except LockNotAvailable as error:
                 note_queue(error, lock.names, self.lock_using)
                 return self.lock_conflict(error)  # type: ignore[return-value]
+            except LockBackendError as error:
+                if lock.on_unavailable == "raise":
+                    raise
+                return self.lock_unavailable(error)  # type: ignore[return-value]
         held.enter_context(RequestTransaction(request, type(self)))
         return None
 
@@ -159,17 +184,27 @@ class RedisLockMixin(View):
         self, request: HttpRequest, *args: Any, **kwargs: Any
     ) -> HttpResponseBase:
         async with AsyncExitStack() as held:
-            if request.method in self.lock_methods:
+            if self._takes_lock(request):
                 lock = self._lock_of(await self._aget_lock_name())
                 try:
                     self.hold = await held.enter_async_context(lock.hold())
                 except LockNotAvailable as error:
                     await anote_queue(error, lock.names, self.lock_using)
-                    answer = self.lock_conflict(error)
-                    return await answer if isawaitable(answer) else answer
+                    return await _called(self.lock_conflict, error)
+                except LockBackendError as error:
+                    if lock.on_unavailable == "raise":
+                        raise
+                    return await _called(self.lock_unavailable, error)
             response: Any = super().dispatch(request, *args, **kwargs)
             answered: HttpResponseBase = await response if isawaitable(response) else response
             return answered
+
+    def _takes_lock(self, request: HttpRequest) -> bool:
+        method = request.method or ""
+        if method not in self.lock_methods:
+            return False
+        handler = method.lower()
+        return handler in self.http_method_names and hasattr(self, handler)
 
     async def _aget_lock_name(self) -> str:
         try:
@@ -185,6 +220,13 @@ class RedisLockMixin(View):
         view = type(self)
         template = self.lock_name or f"{view.__module__}.{view.__qualname__}"
         return lock.renamed(lock.names, options["label"], template)
+
+
+async def _called(hook: Callable[..., Any], error: Exception) -> HttpResponseBase:
+    """Return what a hook of an async view returns. Where it is no coroutine function, it may ask the database."""
+    answer = hook(error) if iscoroutinefunction(hook) else await sync_to_async(hook)(error)
+    answered: HttpResponseBase = await answer if isawaitable(answer) else answer
+    return answered
 
 
 def _described(name: str, mode: Mode, capacity: int | None, **options: Any) -> Lock:

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
 from redis_locks import Lock, inspection, redis_lock
-from redis_locks.decorators.responses import MAX_LABEL
+from redis_locks.decorators.view_calls import MAX_LABEL
 from redis_locks.drivers.server_link import pack_call
 from redis_locks.scripts import COMMIT
 from redis_locks.values.keys import set_keys

@@ -13,7 +13,7 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
-from redis_locks.conf.validation import ENTRIES
+from redis_locks.conf.validation import ENTRIES, OnUnavailable
 
 
 class Unset(enum.Enum):
@@ -63,6 +63,7 @@ class Settings(NamedTuple):
     replicas: int = 0
     local_batch: int = 0
     conflict_status: int = 423
+    on_unavailable: OnUnavailable = "respond"
     telemetry: tuple[str, ...] = ()
 
     def server(self, using: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from redis_locks.values.durations import MAX_SECONDS, lease_ms, seconds, span_seconds, wait_seconds
 
@@ -22,6 +22,10 @@ _SERVER_NAME: Final = re.compile(r"[\w-]{1,100}")
 
 ERROR_STATUSES = range(400, 600)
 """The HTTP statuses that a view may answer contention with."""
+
+
+OnUnavailable = Literal["raise", "respond", "proceed"]
+"""What happens when the server of a lock cannot be asked: see `Lock`."""
 
 
 def _connection(value: object, entry: str) -> str:
@@ -102,6 +106,18 @@ def whole_number(lowest: int, highest: int) -> Callable[[object, str], int]:
         if not lowest <= value <= highest:
             msg = f"{entry} must be from {lowest} to {highest}, not {value!r}"
             raise ValueError(msg)
+        return value
+
+    return read
+
+
+def one_of(*choices: str) -> Callable[[object, str], str]:
+    """Return what reads one of some words, of an entry or argument of a given name."""
+
+    def read(value: object, entry: str) -> str:
+        if not isinstance(value, str) or value not in choices:
+            msg = f"{entry} must be {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {value!r}"
+            raise (ValueError if isinstance(value, str) else TypeError)(msg)
         return value
 
     return read
@@ -212,6 +228,11 @@ ENTRIES: Mapping[str, Entry] = {
         "conflict_status",
         whole_number(ERROR_STATUSES[0], ERROR_STATUSES[-1]),
         "Give the HTTP status of a view whose lock is held, such as 423 or 409.",
+    ),
+    "ON_UNAVAILABLE": Entry(
+        "on_unavailable",
+        one_of(*get_args(OnUnavailable)),
+        "Say what happens when Redis cannot be asked: 'respond' has views answer 503, 'proceed' runs unlocked.",
     ),
     "TELEMETRY": Entry(
         "telemetry",

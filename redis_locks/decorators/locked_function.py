@@ -15,7 +15,6 @@ from asgiref.sync import sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.views import View
 
 from redis_locks.decorators.atomic_requests import (
     RequestTransaction,
@@ -23,8 +22,17 @@ from redis_locks.decorators.atomic_requests import (
     refuse_async_transaction,
 )
 from redis_locks.decorators.calls import Names, NamesRenderer, signature_of
-from redis_locks.decorators.responses import anote_queue, label_of, note_queue, request_of
-from redis_locks.exceptions import LockNotAvailable
+from redis_locks.decorators.responses import anote_queue, note_queue, respond
+from redis_locks.decorators.view_calls import (
+    after_request,
+    is_of_api,
+    label_of,
+    needs_lock,
+    request_of,
+    view_of,
+)
+from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
+from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 
 Args = tuple[Any, ...]
@@ -42,7 +50,12 @@ class LockedFunction:
     names_of: NamesRenderer
     lock_named: Callable[[Names, str | None], Lock]
     """Makes the lock of one call from its names and a default label."""
-    on_conflict: Callable[[LockNotAvailable, HttpRequest | None, Args, Kwargs], Any]
+    on_conflict: Callable[[LockNotAvailable, Args, Kwargs], Any] | None
+    """What a call does on contention; None: a view answers, anything else raises."""
+    conflict_status: int | None
+    """The HTTP status of that answer; None is that of the settings."""
+    is_view: bool
+    """Whether a call with a request is taken for that of a view."""
     owner: object
     """The decorator, which takes over the transaction of a view."""
     using: str | None
@@ -56,9 +69,10 @@ class LockedFunction:
 
         @functools.wraps(self.function)
         def locked(*args: Any, **kwargs: Any) -> Any:
-            if may_dispatch and self._dispatches_async(args):
-                return self._await_locked(args, kwargs)
-            return self._call_locked(args, kwargs)
+            view = view_of(self.function, args) if may_dispatch else self.function
+            if may_dispatch and getattr(view, "view_is_async", False):
+                return self._await_locked(args, kwargs, view)
+            return self._call_locked(args, kwargs, view)
 
         leave_to(self._owner(), locked, self.function)
         return _with_signature(locked, self.function)
@@ -68,7 +82,7 @@ class LockedFunction:
 
         @functools.wraps(self.function)
         async def locked(*args: Any, **kwargs: Any) -> Any:
-            return await self._await_locked(args, kwargs)
+            return await self._await_locked(args, kwargs, self.function)
 
         return _with_signature(locked, self.function)
 
@@ -79,24 +93,28 @@ class LockedFunction:
         inner = getattr(self.function, "_non_atomic_requests", None)
         return getattr(inner, "owner", self.owner)
 
-    def _dispatches_async(self, args: Args) -> bool:
-        """Whether this `dispatch` is that of an async class-based view: a sync function."""
-        bound = self.function
-        if isinstance(bound, functools.partial):  # made by method_decorator
-            bound = bound.func
-        view = getattr(bound, "__self__", args[0] if args else None)
-        return isinstance(view, View) and bool(view.view_is_async)
-
-    def _call_locked(self, args: Args, kwargs: Kwargs) -> Any:
+    def _call_locked(self, args: Args, kwargs: Kwargs, view: object) -> Any:
         request = request_of(args)
+        if request is not None and self.is_view and not needs_lock(view, request.method):
+            with RequestTransaction(request, self.owner):
+                return self.function(*args, **kwargs)
         lock = self._lock(self.names_of(args, kwargs), request)
         try:
             hold = lock.enter()
         except LockNotAvailable as error:  # ours: the function has not been called yet
             if request is not None:
                 note_queue(error, lock.names, self.using)
-            outcome = self.on_conflict(error, request, args, kwargs)
-            return _not_awaitable(outcome)
+            if self.on_conflict is not None:
+                return _not_awaitable(self.on_conflict(error, args, kwargs))
+            return self._answer(error, request, view, args, kwargs)
+        except LockBackendError as error:
+            return self._answer(
+                error, request if self._responds(lock) else None, view, args, kwargs
+            )
+        return self._call(hold, request, args, kwargs)
+
+    def _call(self, hold: Hold, request: HttpRequest | None, args: Args, kwargs: Kwargs) -> Any:
+        """Call the function, and release the lock when it, or the awaitable that it returned, has ended."""
         # Not a stack of contexts, which would take as long as all else here.
         try:
             if request is None:
@@ -114,20 +132,55 @@ class LockedFunction:
         hold.__exit__(None, None, None)
         return result
 
-    async def _await_locked(self, args: Args, kwargs: Kwargs) -> Any:
+    async def _await_locked(self, args: Args, kwargs: Kwargs, view: object) -> Any:
         request = request_of(args)
         refuse_async_transaction(request, self.owner)
+        if request is not None and self.is_view and not needs_lock(view, request.method):
+            return await _awaited(self.function(*args, **kwargs))
         lock = self._lock(await self._anames_of(args, kwargs), request)
+        answer = sync_to_async(self._answer)  # a template may well ask the database
         async with AsyncExitStack() as held:
             try:
                 await held.enter_async_context(lock.hold())
             except LockNotAvailable as error:
                 if request is not None:
                     await anote_queue(error, lock.names, self.using)
-                outcome = self.on_conflict(error, request, args, kwargs)
-                return await outcome if isawaitable(outcome) else outcome
-            result = self.function(*args, **kwargs)
-            return await result if isawaitable(result) else result
+                if self.on_conflict is not None:
+                    return await _awaited(self.on_conflict(error, args, kwargs))
+                return await answer(error, request, view, args, kwargs)
+            except LockBackendError as error:
+                answered = request if self._responds(lock) else None
+                return await answer(error, answered, view, args, kwargs)
+            return await _awaited(self.function(*args, **kwargs))
+
+    def _responds(self, lock: Lock) -> bool:
+        """Whether a call with a request is answered if the server of the lock cannot be asked."""
+        return lock.on_unavailable == "respond" and (self.is_view or lock.says_on_unavailable)
+
+    def _answer(
+        self,
+        error: LockError,
+        request: HttpRequest | None,
+        view: object,
+        args: Args,
+        kwargs: Kwargs,
+    ) -> HttpResponseBase:
+        """Return the answer to a request that did not get its lock; without a request raise `error`."""
+        if request is None:
+            raise error
+        if is_of_api(args):
+            # Only a process with such a request has Django REST framework.
+            from redis_locks.decorators.api_errors import api_error
+
+            raise api_error(error, self.conflict_status) from error
+        return respond(
+            error,
+            request,
+            conflict_status=self.conflict_status,
+            view=view,
+            args=after_request(args),
+            kwargs=kwargs,
+        )
 
     async def _anames_of(self, args: Args, kwargs: Kwargs) -> Names:
         try:
@@ -144,6 +197,10 @@ def _with_signature(locked: Callable[..., Any], function: Callable[..., Any]) ->
     # Celery and others read the attribute; they do not follow __wrapped__.
     locked.__signature__ = signature_of(function)  # type: ignore[attr-defined]
     return locked
+
+
+async def _awaited(outcome: Any) -> Any:
+    return await outcome if isawaitable(outcome) else outcome
 
 
 def _not_awaitable(outcome: Any) -> Any:

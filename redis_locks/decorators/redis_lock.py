@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, overload
 
 from asgiref.sync import iscoroutinefunction
-from django.http import HttpRequest
 
 from redis_locks.conf.settings import UNSET, Unset
-from redis_locks.conf.validation import ERROR_STATUSES
+from redis_locks.conf.validation import ERROR_STATUSES, OnUnavailable
 from redis_locks.decorators.calls import for_calls_of
 from redis_locks.decorators.locked_function import LockedFunction
-from redis_locks.decorators.responses import conflict_response
 from redis_locks.decorators.task_queues import (
     DjangoTaskT,
     is_django_task,
@@ -69,17 +67,21 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         crash_release: Whether the lock is free half a second after the holder's process has ended; see `Lock`.
         replicas: How many replicas have to acknowledge a grant before it counts; see `Lock`.
         max_hold: Seconds for which a hold is renewed while its event loop stands still; see `Lock`.
+        on_unavailable: What a call does when Redis cannot be asked. "raise": raise LockBackendError.
+            "respond": a view answers 503 with Retry-After, anything else raises. "proceed": run
+            without the lock; see `Lock`. Not given: REDIS_LOCKS["ON_UNAVAILABLE"], which is "respond".
         on_conflict: What a call does when somebody else holds the lock. "raise": raise
             LockNotAvailable or LockTimeout. "skip": return None without calling the
             function. "retry": in a Celery task, queue the task again with a growing, jittered
             pause, as often as its ``max_retries`` allows; elsewhere raise. A callable: return
             what ``on_conflict(error, *args, **kwargs)`` returns (awaited, for an async
-            function). None: answer with `conflict_status` and Retry-After when the first or
-            second positional argument is a request, else raise. A helper that gets a request
-            but is no view wants "raise".
+            function). None: a view answers with `conflict_status` and Retry-After, anything else
+            raises. A function is taken for a view if its first or second positional argument is a
+            request. A helper that gets a request but is no view wants "raise".
         conflict_status: HTTP status of that answer; None is REDIS_LOCKS["CONFLICT_STATUS"].
-
         read: In a block: Redis commands that only read, answered in `Hold.read`; see `Lock`.
+
+    A view takes the lock for all methods but HEAD and OPTIONS, and those that a class-based view lacks.
 
     Raises:
         TypeError: An argument, or what is decorated, has the wrong type.
@@ -103,6 +105,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         crash_release: bool = False,
         replicas: int | Unset = UNSET,
         max_hold: float | Unset = UNSET,
+        on_unavailable: OnUnavailable | Unset = UNSET,
         on_conflict: OnConflict | None = None,
         conflict_status: int | None = None,
         read: Iterable[Command] = (),
@@ -119,7 +122,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         hold = (wait, lease, renew, using, label)
         self._set_options(
             *(*hold, mode, scope, database, commit_guard),
-            *(reentrant, crash_release, replicas, max_hold),
+            *(reentrant, crash_release, replicas, max_hold, on_unavailable),
         )
         if self._named_by_call:
             _check_name_callable(name)
@@ -164,7 +167,9 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             function=function,
             names_of=for_calls_of(function, *self._sources),
             lock_named=lock_named,
-            on_conflict=self._conflict,
+            on_conflict=None if self._on_conflict is None else self._conflict,
+            conflict_status=self._conflict_status,
+            is_view=self._on_conflict is None or callable(self._on_conflict),
             owner=self,
             using=self._using,
             needs_transaction=self.scope.name == "transaction",
@@ -201,7 +206,6 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
     def _conflict(
         self,
         error: LockNotAvailable,
-        request: HttpRequest | None,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Any:
@@ -211,9 +215,7 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
             requeue(error)
         if callable(self._on_conflict):
             return self._on_conflict(error, *args, **kwargs)
-        if self._on_conflict == "raise" or request is None:
-            raise error
-        return conflict_response(error, self._conflict_status)
+        raise error
 
 
 def _check_name_callable(name: object) -> None:

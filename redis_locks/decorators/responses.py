@@ -1,27 +1,95 @@
-"""What a view answers while another holder has its lock."""
+"""What a client gets instead of a view's response: the lock is held, or its server cannot be asked."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.template import TemplateDoesNotExist, loader
+from django.template.backends.django import DjangoTemplates
+from django.utils.cache import patch_vary_headers
 
-from redis_locks.conf.settings import get_settings
-from redis_locks.exceptions import LockBackendError, LockNotAvailable
+from redis_locks.decorators.answers import answer_to
+from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 
 if TYPE_CHECKING:
     from redis_locks.inspection import LockInfo
 
-MESSAGE = "Somebody else is changing this at the moment. Please try again."
+_SUFFIXES: Final = {"text/plain": "txt", "text/html": "html", "application/json": "json"}
+"""The templates by media type; a client that takes any gets the first."""
 
-MAX_RETRY_AFTER = 60
-"""Longest Retry-After, in seconds; most holds end long before their lease does."""
 
-MAX_LABEL = 200
-"""Characters of a request that its hold or wait keeps in Redis."""
+def respond(
+    error: LockError,
+    request: HttpRequest,
+    *,
+    conflict_status: int | None = None,
+    view: object = None,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+) -> HttpResponseBase:
+    """Return the answer to a request that did not get its lock, with Retry-After.
+
+    It is HTML, plain text or JSON, as the client asks, or what Django REST framework makes of an error.
+
+    Args:
+        error: One of `answers.ANSWERED`.
+        request: Django's request.
+        conflict_status: As for `answer_to`.
+        view: The view: an instance of its class, or the function that the URLconf has.
+        args: The positional arguments from the URL.
+        kwargs: The named ones.
+    """
+    if is_api_view(view):
+        # Not above: only a process with such a view has the framework.
+        from redis_locks.decorators.api_errors import api_error, api_response
+
+        failure = api_error(error, conflict_status)
+        return api_response(failure, error, view, request, args, kwargs or {})
+    answer = answer_to(error, conflict_status)
+    asked_with = "application/json" if request.content_type == "application/json" else "text/plain"
+    preferred = sorted(_SUFFIXES, key=lambda media_type: media_type != asked_with)
+    media_type = request.get_preferred_type(preferred) or "text/plain"
+    response = HttpResponse(
+        _render(f"redis_locks/{answer.code}.{_SUFFIXES[media_type]}", answer._asdict(), request),
+        status=answer.status,
+        content_type=f"{media_type}; charset=utf-8",
+    )
+    response["Retry-After"] = str(answer.retry_after)
+    patch_vary_headers(response, ["Accept", "Accept-Language"])
+    return response
+
+
+def _render(template: str, context: dict[str, Any], request: HttpRequest) -> str:
+    try:
+        return loader.render_to_string(template, context, request)
+    except TemplateDoesNotExist as error:
+        if str(error) != template:
+            raise  # one that the project's own template extends or includes
+        # A project that renders no templates, or not those of apps.
+        return str(_own_templates().get_template(template).render(context, request))
+
+
+@cache
+def _own_templates() -> DjangoTemplates:
+    folder = Path(__file__).parents[1] / "templates"
+    return DjangoTemplates(
+        {"NAME": "redis_locks", "DIRS": [folder], "APP_DIRS": False, "OPTIONS": {}}
+    )
+
+
+def is_api_view(view: object) -> bool:
+    """Whether a view, as `respond` takes it, is one of Django REST framework."""
+    # Not imported here: a process that has such a view has imported the framework.
+    framework = sys.modules.get("rest_framework.views")
+    kind = getattr(view, "cls", type(view))
+    return framework is not None and isinstance(kind, type) and issubclass(kind, framework.APIView)
 
 
 def note_queue(error: LockNotAvailable, names: Sequence[str], using: str | None) -> None:
@@ -46,46 +114,3 @@ async def anote_queue(error: LockNotAvailable, names: Sequence[str], using: str 
 
 def _note(error: LockNotAvailable, infos: Iterable[LockInfo]) -> None:
     error.waiting = max((info.waiting for info in infos), default=0)
-
-
-def retry_after(error: LockNotAvailable) -> int:
-    """In how many seconds to try again, from 1 to `MAX_RETRY_AFTER`.
-
-    The holder may keep the lock until its lease ends, and each waiter after it as long again.
-    """
-    seconds = (error.retry_after or 0) * (1 + (error.waiting or 0))
-    return min(max(1, math.ceil(seconds)), MAX_RETRY_AFTER)
-
-
-def conflict_response(error: LockNotAvailable, status: int | None = None) -> HttpResponse:
-    """The answer to a request that did not get its lock, with Retry-After.
-
-    Args:
-        error: Why it did not. Neither the lock's name nor its holder is told to the client.
-        status: The HTTP status; None is REDIS_LOCKS["CONFLICT_STATUS"].
-    """
-    response = HttpResponse(
-        f"{MESSAGE}\n",
-        status=get_settings().conflict_status if status is None else status,
-        content_type="text/plain; charset=utf-8",
-    )
-    response["Retry-After"] = str(retry_after(error))
-    return response
-
-
-def request_of(args: tuple[object, ...]) -> HttpRequest | None:
-    """The request, if these are the arguments of a view: the first one, or after ``self``."""
-    for value in args[:2]:
-        # By type(): isinstance() would make a lazy object (a user) fetch what it stands for.
-        if issubclass(type(value), HttpRequest):
-            return value  # type: ignore[return-value]
-        # Django REST framework passes a request of its own around Django's.
-        inner = getattr(value, "__dict__", {}).get("_request")
-        if isinstance(inner, HttpRequest):
-            return inner
-    return None
-
-
-def label_of(request: HttpRequest) -> str:
-    """What a holder that serves this request does, for people; the client may have written a lot."""
-    return f"{request.method} {request.path}"[:MAX_LABEL]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from redis_locks.conf.settings import UNSET, Unset
+from redis_locks.conf.validation import OnUnavailable
 from redis_locks.decorators.redis_lock import OnConflict, redis_lock
 from redis_locks.locks.scope import ScopeName
 
@@ -35,6 +36,7 @@ class Semaphore(redis_lock):
         commit_guard: As for `redis_lock`.
         replicas: As for `redis_lock`.
         max_hold: As for `redis_lock`.
+        on_unavailable: As for `redis_lock`.
         on_conflict: As for `redis_lock`.
         conflict_status: As for `redis_lock`.
 
@@ -58,6 +60,7 @@ class Semaphore(redis_lock):
         commit_guard: bool = True,
         replicas: int | Unset = UNSET,
         max_hold: float | Unset = UNSET,
+        on_unavailable: OnUnavailable | Unset = UNSET,
         on_conflict: OnConflict | None = None,
         conflict_status: int | None = None,
     ) -> None:
@@ -79,6 +82,7 @@ class Semaphore(redis_lock):
             commit_guard=commit_guard,
             replicas=replicas,
             max_hold=max_hold,
+            on_unavailable=on_unavailable,
             on_conflict=on_conflict,
             conflict_status=conflict_status,
         )

@@ -60,9 +60,11 @@ class Teller:
         return (its is not None and its.listens(kind)) or self._told(kind)
 
     def _told(self, kind: Kind) -> bool:
-        if kind == "waiting":  # for the log only
-            return get_settings().log_lock_waits and logger.isEnabledFor(LEVELS[kind])
-        return bool(LOCK_SIGNALS[kind].receivers) or logger.isEnabledFor(LEVELS[kind])
+        logs = logger.isEnabledFor(LEVELS[kind])
+        if kind == "waiting":
+            return logs and get_settings().log_lock_waits
+        signal = LOCK_SIGNALS.get(kind)  # some are for the log only
+        return logs or (signal is not None and bool(signal.receivers))
 
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
         """Count it, and return whether a receiver wants the whole event."""

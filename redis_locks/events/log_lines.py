@@ -21,6 +21,7 @@ LEVELS: Final[Mapping[Kind, int]] = {
     "timed_out": logging.WARNING,
     "deadlock": logging.WARNING,
     "lost": logging.ERROR,
+    "unguarded": logging.ERROR,
 }
 
 _LINES: Mapping[Kind, str] = {
@@ -32,6 +33,7 @@ _LINES: Mapping[Kind, str] = {
     "waiting": "%(who)s has been waiting for %(waited).1f s for lock %(name)s (%(mode)s), held by %(holder)s when last asked",
     "timed_out": "Lock %(name)s (%(mode)s) did not become free within %(wait)g s; it is held by %(holder)s",
     "deadlock": "Deadlock: the wait for lock %(name)s was ended so that the others can go on.%(circle)s",
+    "unguarded": "Lock %(name)s (%(mode)s) could not be asked for, so its block runs without it: %(reason)s",
     "lost": "Lock %(name)s is lost after %(held).3f s: %(reason)s; fencing token %(token)s",
 }
 

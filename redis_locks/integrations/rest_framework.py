@@ -8,48 +8,33 @@ from typing import Any
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from rest_framework import views
-from rest_framework.exceptions import APIException
 from rest_framework.response import Response
 
-from redis_locks.conf.settings import get_settings
-from redis_locks.decorators.responses import MESSAGE, retry_after
-from redis_locks.exceptions import LockNotAvailable
+from redis_locks.decorators.answers import ANSWERED
+from redis_locks.decorators.api_errors import (
+    LockedAPIException,
+    LockUnavailableAPIException,
+    api_error,
+)
+from redis_locks.exceptions import LockBackendError, LockNotAvailable
 from redis_locks.views import RedisLockMixin
 
-
-class LockedAPIException(APIException):  # type: ignore[misc]  # has no types
-    """Answers with REDIS_LOCKS["CONFLICT_STATUS"] (423) and, for an `error`, with Retry-After.
-
-    Args:
-        error: Why the lock was not available; None if that is not known. Its text, which names the
-            lock and the holder, does not reach the client.
-        detail: The text for the client; None is a general one.
-        code: The framework's error code; None is "locked".
-    """
-
-    default_detail = MESSAGE
-    default_code = "locked"
-
-    def __init__(
-        self,
-        error: LockNotAvailable | None = None,
-        detail: object = None,
-        code: str | None = None,
-    ) -> None:
-        super().__init__(detail, code)
-        self.status_code = get_settings().conflict_status
-        # The framework turns it into Retry-After.
-        self.wait = None if error is None else retry_after(error)
+__all__ = [
+    "LockUnavailableAPIException",
+    "LockedAPIException",
+    "RedisLockAPIMixin",
+    "exception_handler",
+]
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
-    """The framework's exception handler, which also answers contention anywhere in an API view.
+    """The framework's exception handler, which also answers what locks raise anywhere in an API view.
 
-    Set it as ``REST_FRAMEWORK["EXCEPTION_HANDLER"]``. Retry-After depends on the queue only if `error`
-    knows the queue.
+    Set it as ``REST_FRAMEWORK["EXCEPTION_HANDLER"]``. Contention is answered with CONFLICT_STATUS, a
+    server that cannot be asked with 503. Retry-After depends on the queue only if `error` knows the queue.
     """
-    if isinstance(error, LockNotAvailable):
-        error = LockedAPIException(error)
+    if isinstance(error, ANSWERED):
+        error = api_error(error)
     return views.exception_handler(error, context)
 
 
@@ -64,6 +49,10 @@ class RedisLockAPIMixin(RedisLockMixin):
     def lock_conflict(self, error: LockNotAvailable) -> HttpResponseBase:
         """Raise LockedAPIException. Override it to raise something else or to return a Response."""
         raise LockedAPIException(error) from error
+
+    def lock_unavailable(self, error: LockBackendError) -> HttpResponseBase:
+        """Raise LockUnavailableAPIException. Override it to raise something else or to return a Response."""
+        raise LockUnavailableAPIException(error) from error
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Handle the request; release the lock, if it was taken, after COMMIT."""

@@ -32,7 +32,8 @@ def verify(leases: Sequence[Lease]) -> None:
     for lease in leases:
         if lease.is_over():
             raise _lost(lease)
-        by_backend.setdefault(lease.server, []).append(lease)  # type: ignore[arg-type]  # that of all our leases
+        if not lease.is_unguarded:
+            by_backend.setdefault(lease.server, []).append(lease)  # type: ignore[arg-type]  # that of all our leases
     for backend, of_backend in by_backend.items():
         run_blocking(_verify(backend, of_backend))
 

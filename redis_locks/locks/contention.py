@@ -10,10 +10,9 @@ from redis_locks.values.identity import describe_holder
 def not_available(name: str, refused: Refused, wait: float | None) -> LockNotAvailable:
     """Return the error for a lock that another holder still had after `wait` seconds."""
     holder = describe_holder(refused.claim)
-    by = f" by {holder}" if holder else ""
     left = max(0.0, (refused.ends_ms - refused.at_ms) / 1000) if refused.ends_ms else None
     lease = f"; its lease ends in {left:.1f} s unless renewed" if left is not None else ""
     if wait == 0:
-        return LockNotAvailable(f"Lock {name!r} is held{by}{lease}", name, holder, left)
-    msg = f"Lock {name!r} did not become free within {wait:g} s; it is held{by}{lease}"
+        return LockNotAvailable(f"Lock {name!r} is held{lease}", name, holder, left)
+    msg = f"Lock {name!r} did not become free within {wait:g} s; it is held{lease}"
     return LockTimeout(msg, name, holder, left)

@@ -162,6 +162,15 @@ class Hold:
         )
 
     @property
+    def is_unguarded(self) -> bool:
+        """Whether the block runs without the lock, as Redis could not be asked; see `on_unavailable` of `Lock`.
+
+        Its `fencing_token` is 0, below that of any real hold. It cannot be lost. To extend it does nothing,
+        and it has neither `commit` nor `detach`.
+        """
+        return self.lease.is_unguarded
+
+    @property
     def remaining(self) -> float:
         """Seconds until the lease ends unless renewed; 0 when released or lost."""
         if self.released or self.is_lost:
@@ -174,6 +183,8 @@ class Hold:
             if self.released
             else "lost"
             if self.is_lost
+            else "unguarded"
+            if self.is_unguarded
             else f"{self.remaining:.1f} s left"
         )
         return f"<Hold of {self.name!r}, {state}, fencing token {self.fencing_token}>"
@@ -436,6 +447,8 @@ class Hold:
     async def extend_on(self, driver: Driver, milliseconds: int) -> None:
         """Make the lease last so long from now at least; see `extend`."""
         self.check()
+        if self.is_unguarded:
+            return
         await self.restate(driver)
         lease = self.lease
         if lease.request.replicas:
@@ -584,7 +597,7 @@ class Hold:
         if self.mode not in {"exclusive", "shared"}:
             msg = "a permit of a semaphore is neither shared nor exclusive; acquire a Lock instead"
             raise TypeError(msg)
-        return self.mode == mode
+        return self.mode == mode or self.is_unguarded
 
     async def commit_on(self, driver: Driver, pipe: Any) -> None:
         """See `commit`."""
@@ -637,6 +650,7 @@ class Hold:
 
     def _require_committable(self) -> None:
         self._require_held()
+        self._require_guarded("commit(pipe)")
         if self.kept:
             msg = (
                 f"Lock {self.name!r} is kept until its transaction ends; commit(pipe) would release "
@@ -681,6 +695,7 @@ class Hold:
 
     def _require_movable(self) -> None:
         self._require_held()
+        self._require_guarded("detach()")
         self._require_no_rows()
         self._require_alone("detach()")
         if self.kept:
@@ -791,6 +806,11 @@ class Hold:
             msg = f"This hold of lock {self.name!r} was released already; acquire the lock again"
             raise LockNotHeld(msg)
 
+    def _require_guarded(self, verb: str) -> None:
+        if self.is_unguarded:
+            msg = f"Lock {self.name!r} is not held, as Redis could not be asked: this hold has no {verb}"
+            raise LockBackendError(msg)
+
     def _require_alone(self, verb: str) -> None:
         if self.lease.is_shared:
             msg = (
@@ -813,7 +833,7 @@ class Hold:
 
     def _of_another_process(self) -> LockNotHeld:
         return LockNotHeld(
-            f"The hold of lock {self.name!r} belongs to process {self._pid}, from which this one was forked"
+            f"The hold of lock {self.name!r} belongs to the process from which this one was forked"
         )
 
     def _lost(self) -> LockLost:

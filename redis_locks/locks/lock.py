@@ -12,11 +12,12 @@ from types import TracebackType
 from typing import Any, Final, Literal
 
 from redis_locks.conf.settings import UNSET, Settings, Unset, get_settings
+from redis_locks.conf.validation import OnUnavailable
 from redis_locks.connections import backends
 from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.drivers.base import Driver, run_blocking
-from redis_locks.exceptions import LockError, LockNotAvailable
-from redis_locks.locks import partitions
+from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
+from redis_locks.locks import partitions, unguarded
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.data_commands import Command
 from redis_locks.locks.hold import Hold, OpenBlocks
@@ -127,6 +128,11 @@ class Lock:
         max_hold: Seconds for which a hold of async code is renewed while its event loop stands still; not given:
             REDIS_LOCKS["MAX_HOLD"]. A loop that computes for longer than the lease keeps its locks, and one that
             hangs for good loses them. In blocking code it has no effect.
+        on_unavailable: What an acquire does when Redis cannot be asked. "raise" and "respond": raise
+            LockBackendError, which a view that has the lock as its decorator answers with 503 if it is "respond".
+            "proceed": return a hold that guards nothing. It says so in `Hold.is_unguarded` and in the log. What
+            another version of this package holds, or too few `replicas` acknowledged, and what needs an answer
+            for `read`, raises nevertheless. Not given: REDIS_LOCKS["ON_UNAVAILABLE"].
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -149,6 +155,7 @@ class Lock:
     _replicas: int | Unset
     _max_hold: float | None
     """None: as the settings say."""
+    _on_unavailable: OnUnavailable | Unset
     _blocks: OpenBlocks
     _plan: Plan | None
     """How it was asked for last; None before, and after a change of its names."""
@@ -178,13 +185,14 @@ class Lock:
         crash_release: bool = False,
         replicas: int | Unset = UNSET,
         max_hold: float | Unset = UNSET,
+        on_unavailable: OnUnavailable | Unset = UNSET,
     ) -> None:
         self._set_names((name, *more))
         self._reads = packed_reads(read)
         hold = (wait, lease, renew, using, label)
         self._set_options(
             *(*hold, mode, scope, database, commit_guard),
-            *(reentrant, crash_release, replicas, max_hold),
+            *(reentrant, crash_release, replicas, max_hold, on_unavailable),
         )
 
     def _set_names(self, names: Iterable[object]) -> None:
@@ -349,12 +357,17 @@ class Lock:
             or plan.backend() is not side.backend
         ):
             groups = side.backend.groups(self._names)
-        if len(groups) > 1:
-            outcome = await self._acquire_spread(side, groups, seconds)
-        else:
-            if groups or plan is None:
-                plan = self._plan = self._plan_for(side.backend, groups[0])
-            outcome = await self._acquire_group(side, plan, seconds, renew=plan.renews)
+        try:
+            if len(groups) > 1:
+                outcome = await self._acquire_spread(side, groups, seconds)
+            else:
+                if groups or plan is None:
+                    plan = self._plan = self._plan_for(side.backend, groups[0])
+                outcome = await self._acquire_group(side, plan, seconds, renew=plan.renews)
+        except LockBackendError as error:
+            if self._reads or self.on_unavailable != "proceed" or not unguarded.may_proceed(error):
+                raise
+            outcome = await self._proceed(side, error)
         if isinstance(outcome, Refused):
             raise not_available(self._name, outcome, seconds)
         return outcome
@@ -486,6 +499,17 @@ class Lock:
             raise
         return hold
 
+    async def _proceed(self, side: Side, error: LockBackendError) -> Hold:
+        """Return a hold that guards nothing, as the server could not be asked."""
+        group = side.backend.groups(self._names)[0]
+        request = self._request(side, self._plan_for(side.backend, group))
+        whole = replace(request, names=self._names, replicas=0)
+        lease = unguarded.lease_of(whole, self._name, self._shown_mode)
+        hold = self._hold_type(side.backend, lease)
+        lease.begin(hold, session(task=side.task).held, side.backend)
+        await unguarded.tell(side.driver, lease, error)
+        return hold
+
     def _request(self, side: Side, plan: Plan) -> Request:
         unit = task_unit() if side.task else f"thread {side.session.thread.name}"
         ear = side.backend.own_channel if self._crash_release else None
@@ -501,6 +525,17 @@ class Lock:
             self._template,
             plan.replicas,
         )
+
+    @property
+    def on_unavailable(self) -> OnUnavailable:
+        """What an acquire does when Redis cannot be asked, by its own argument or the setting."""
+        own = self._on_unavailable
+        return get_settings().on_unavailable if own is UNSET else own
+
+    @property
+    def says_on_unavailable(self) -> bool:
+        """Whether that is by its own argument."""
+        return self._on_unavailable is not UNSET
 
     @property
     def _may_pass(self) -> bool:

@@ -43,6 +43,8 @@ async def reenter(
         refuse_waiting_for_itself(found, wanted)
         return None
     its = next(iter(found))
+    if its.is_unguarded and reads:
+        return None
     has = taken_by(its, wanted.backend)
     upgrades = (
         has.mode == "shared"
@@ -61,16 +63,19 @@ async def reenter(
             await hold.end(driver)
             return refused
         if reads:
-
-            async def read(link: Link) -> list[Any]:
-                return await (await link.bulk()).read(reads, its.keys)
-
-            replies, _ = await persist(driver, read, its.deadline, lock=its.name)
-            hold.read = checked(replies)
+            hold.read = await _read(driver, its, reads)
     except BaseException:
         await hold.end(driver)
         raise
     return hold
+
+
+async def _read(driver: Driver, its: Lease, reads: Sequence[bytes]) -> list[Any]:
+    async def read(link: Link) -> list[Any]:
+        return await (await link.bulk()).read(reads, its.keys)
+
+    replies, _ = await persist(driver, read, its.deadline, lock=its.name)
+    return checked(replies)
 
 
 def taken_by(its: Lease, backend: Backend) -> Taken:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 
 from redis_locks.conf.settings import UNSET, Unset
-from redis_locks.conf.validation import MAX_REPLICAS, whole_number
+from redis_locks.conf.validation import MAX_REPLICAS, OnUnavailable, one_of, whole_number
 from redis_locks.locks.scope import Scope
 from redis_locks.values.durations import lease_ms, span_seconds, wait_seconds
 
@@ -25,6 +25,7 @@ def _checked(
     crash_release: object,
     replicas: object,
     max_hold: object,
+    on_unavailable: object,
 ) -> dict[str, Any]:
     """Return the attributes of a lock with these options, some shared by all that have them. Raises TypeError, ValueError."""
     for argument, value in (("using", using), ("label", label)):
@@ -47,6 +48,7 @@ def _checked(
         "_crash_release": checked_crash_release(crash_release, known),
         "_replicas": checked_replicas(replicas),
         "_max_hold": None if max_hold is UNSET else span_seconds(max_hold, argument="max_hold"),
+        "_on_unavailable": checked_on_unavailable(on_unavailable),
         "_plan": None,
     }
 
@@ -90,6 +92,13 @@ def checked_crash_release(value: object, mode: str) -> bool:
 def checked_replicas(value: object) -> int | Unset:
     """Return `value` if it is a number of replicas, or not given; raises TypeError, ValueError."""
     return UNSET if value is UNSET else whole_number(0, MAX_REPLICAS)(value, "replicas")
+
+
+def checked_on_unavailable(value: object) -> object:
+    """Return `value` if it is one of `OnUnavailable`, or not given; raises TypeError, ValueError."""
+    if value is UNSET:
+        return UNSET
+    return one_of(*get_args(OnUnavailable))(value, "on_unavailable")
 
 
 def validate_mode(mode: object) -> str:

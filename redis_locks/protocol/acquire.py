@@ -487,8 +487,7 @@ class Attempt:
         if found is None:
             return reply
         circle = tuple(_wait(**member) for member in found)
-        waits = "".join(f"\n  {wait}" for wait in circle)
-        msg = f"Deadlock: this wait was ended so that the others can go on.{waits}"
+        msg = f"Deadlock: this wait for lock {self.request.name!r} was ended so that the others can go on"
         raise DeadlockDetected(msg, circle)
 
     async def abandon(self) -> Refused:

@@ -143,6 +143,8 @@ class Lease:
     """The commands that were sent with its end, if it ends by a commit."""
     on_lost: Callable[[], None] | None = None
     """Called once, by the thread or task that renews or hears, when that finds it lost."""
+    is_unguarded = False
+    """Whether it stands for a lock that could not be asked for."""
     line: Line | None = None
     """Where it may pass on, if it may."""
     heir: Heir | None = None

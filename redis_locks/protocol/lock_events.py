@@ -26,6 +26,7 @@ Kind = Literal[
     "timed_out",
     "deadlock",
     "waiting",
+    "unguarded",
 ]
 
 
@@ -40,7 +41,7 @@ class LockEvent:
     Attributes:
         kind: "acquired", "detached", "adopted", "released", "contended", "lost", "timed_out" or
             "deadlock"; the log also gets "waiting", of a wait that is still going on after
-            DEADLOCK_TIMEOUT.
+            DEADLOCK_TIMEOUT, and "unguarded", of a block that runs without its lock.
         names: The locks; one, but for sets.
         template: The name before its fields were filled in, such as "account:{account_id}", or
             the function's name where a callable names the lock; for metrics, which must not
@@ -58,7 +59,7 @@ class LockEvent:
         held: Seconds from then to the end of the hold, or until it was detached or adopted.
         holder: Who is in the way, as text for people: of "contended", "timed_out", "waiting".
         circle: The waits of a deadlock, this one first.
-        reason: How a hold was lost.
+        reason: How a hold was lost, or why a block runs without its lock.
     """
 
     kind: Kind

@@ -68,6 +68,7 @@ class lock_model(Lock):  # noqa: N801 - used as a block, so it reads like a func
             scope=scope,
             database=alias,
             commit_guard=commit_guard,
+            on_unavailable="raise",  # as rows do
         )
         self._mode = row_mode(mode)
 

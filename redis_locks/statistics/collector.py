@@ -34,7 +34,7 @@ INTERVAL = 5.0
 BATCH = 256
 """How many events are counted at a time, which takes half as long as counting each at once."""
 
-_NOT_COUNTED = frozenset({"waiting", "detached", "adopted"})
+_NOT_COUNTED = frozenset({"waiting", "unguarded", "detached", "adopted"})
 
 LAST_CHANCE = 1.0
 """Seconds for which the end of a process waits for the last figures to be sent, at most."""

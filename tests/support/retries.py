@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from redis_locks.decorators import task_queues
-from redis_locks.decorators.responses import retry_after
+from redis_locks.decorators.answers import retry_after
 
 __all__ = ["retry_after"]
 

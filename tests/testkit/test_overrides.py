@@ -226,9 +226,10 @@ def test_the_listing_and_the_force_release_know_granted_holds() -> None:
 
 @override_locks("busy")
 def test_busy_locks_refuse_at_once_with_the_error_of_their_wait() -> None:
-    with pytest.raises(LockNotAvailable, match=r"held by .*override_locks\('busy'\)") as refused:
+    with pytest.raises(LockNotAvailable, match="Lock 'a' is held") as refused:
         Lock("a", wait=0).__enter__()
     assert not isinstance(refused.value, LockTimeout)
+    assert "(override_locks('busy'))" in str(refused.value.holder)
     with pytest.raises(LockTimeout, match="within 3600 s") as timeout:
         Lock("a", wait=3600).__enter__()
     assert timeout.value.retry_after == pytest.approx(10, abs=0.1)

@@ -55,6 +55,8 @@ def test_contention_keeps_its_details_when_pickled_or_copied(kind: type[LockNotA
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):  # noqa: S301 - our own
         assert ("orders", "host pid 5", 2.5) == (again.name, again.holder, again.retry_after)
         assert "busy" == str(again)
+        assert ("busy",) == again.args
+        assert ["It is held by host pid 5."] == again.__notes__
 
 
 def test_contention_is_what_a_database_reports_for_nowait() -> None:
@@ -70,6 +72,7 @@ def test_a_deadlock_keeps_its_circle_when_pickled_or_copied() -> None:
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):  # noqa: S301 - our own
         assert circle == again.circle
         assert "circle" == str(again)
+        assert [str(circle[0])] == again.__notes__
     assert "host pid 5 waits at bank.py:7 for 'a', 'b' (exclusive)" == str(circle[0])
 
 

@@ -53,6 +53,7 @@ REFUSED: dict[str, list[Any]] = {
     "of": ["owner", 5, [5]],
     "on_conflict": ["never", 5],
     "on_duplicate": ["raise", None],
+    "on_unavailable": ["never", 5, None],
     "operation_id": FUNCTION_OR_TEXT,
     "period": ["week", None],
     "pipe": [None, "GET", object()],

@@ -95,7 +95,8 @@ def begin(
         return beginning()
     except LockNotAvailable as error:
         if not skip:
-            fail(printable(str(error)), BUSY)
+            by = f". It is held by {error.holder}" if error.holder else ""
+            fail(printable(f"{error}{by}"), BUSY)
     except AlreadyDone as error:
         # Usual for all but one of those who try, so cron is not to send mail of it.
         if console.is_terminal:

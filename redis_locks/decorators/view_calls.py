@@ -1,0 +1,80 @@
+"""Whether a call is that of a view, what it asks for, and whether the view can do that at all."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any, Final
+
+from django.http import HttpRequest
+from django.views import View
+
+MAX_LABEL = 200
+"""Characters of a request that its hold or wait keeps in Redis."""
+
+_SAFE: Final = frozenset({"HEAD", "OPTIONS"})
+"""Methods that may change nothing, and that clients send to find out about a view."""
+
+
+def request_of(args: tuple[object, ...]) -> HttpRequest | None:
+    """The request, if these are the arguments of a view: the first one, or after ``self``."""
+    for value in args[:2]:
+        # By type(): isinstance() would make a lazy object (a user) fetch what it stands for.
+        if issubclass(type(value), HttpRequest):
+            return value  # type: ignore[return-value]
+        # Django REST framework passes a request of its own around Django's.
+        inner = getattr(value, "__dict__", {}).get("_request")
+        if isinstance(inner, HttpRequest):
+            return inner
+    return None
+
+
+def is_of_api(args: tuple[object, ...]) -> bool:
+    """Whether the request in the arguments of a view is Django REST framework's."""
+    # Not imported here: a process that has such a request has imported the framework.
+    framework = sys.modules.get("rest_framework.request")
+    return framework is not None and any(
+        issubclass(type(each), framework.Request) for each in args[:2]
+    )
+
+
+def after_request(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the positional arguments of a view after its request."""
+    return args[1:] if request_of(args[:1]) is not None else args[2:]
+
+
+def label_of(request: HttpRequest) -> str:
+    """What a holder that serves this request does, for people; the client may have written a lot."""
+    return f"{request.method} {request.path}"[:MAX_LABEL]
+
+
+def view_of(function: Any, args: tuple[object, ...]) -> View | None:
+    """The class-based view of which `function` is a method, called with `args`; None if it is no method."""
+    bound = function
+    if isinstance(bound, functools.partial):  # made by method_decorator
+        bound = bound.func
+    view = getattr(bound, "__self__", args[0] if args else None)
+    return view if isinstance(view, View) else None
+
+
+def needs_lock(view: object, method: str | None) -> bool:
+    """Whether a request with `method` may change what the lock of `view` guards.
+
+    HEAD and OPTIONS do not. Nor does a method that a class-based view lacks: the view answers 405.
+
+    Args:
+        view: An instance of a view's class, or the function that the URLconf has.
+        method: The method of the request.
+    """
+    if method is None:
+        return True
+    if method in _SAFE:
+        return False
+    handler = method.lower()
+    actions = getattr(view, "actions", None)  # of a viewset of Django REST framework
+    if isinstance(actions, dict):
+        return handler in actions
+    kind = getattr(view, "view_class", None) or getattr(view, "cls", None) or view
+    if isinstance(kind, View) or (isinstance(kind, type) and issubclass(kind, View)):
+        return handler in kind.http_method_names and hasattr(kind, handler)
+    return True

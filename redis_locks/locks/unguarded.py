@@ -1,0 +1,79 @@
+"""A hold that guards nothing: of a lock whose server could not be asked, where the work goes on without it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+from math import inf
+from time import monotonic
+
+from redis_locks.drivers.base import Driver
+from redis_locks.exceptions import LockBackendError, NotReplicated, ProtocolMismatch
+from redis_locks.protocol import lock_events
+from redis_locks.protocol.lease import Lease
+from redis_locks.protocol.store import Request
+
+
+class _Unguarded(Lease):
+    """A lease that nobody gave: it never ends by itself, and its end is told to nobody."""
+
+    is_unguarded = True
+
+
+class _Nobody:
+    """In place of a renewer and of a line: nothing is renewed, and Redis is not told of a release."""
+
+    pulse = None
+
+    def add(self, lease: Lease) -> None:
+        """Do nothing."""
+
+    def discard(self, lease: Lease) -> None:
+        """Do nothing."""
+
+    async def listening(
+        self,
+        run: Callable[[Callable[[], None]], Awaitable[None]] | None = None,  # noqa: ARG002 - as `Renewer`
+    ) -> AbstractContextManager[None]:
+        """Do nothing."""
+        return nullcontext()
+
+    def leave(self, lease: Lease, *, lost: bool = False) -> bool:  # noqa: ARG002 - as `Line`
+        """Return True: Redis is not to be told."""
+        return True
+
+    def end(self, asker: str) -> None:
+        """Do nothing."""
+
+
+_NOBODY = _Nobody()
+
+
+def may_proceed(error: LockBackendError) -> bool:
+    """Whether `error` says that the server could not be asked. Some say what it answered."""
+    return not isinstance(error, (NotReplicated, ProtocolMismatch))
+
+
+def lease_of(request: Request, name: str, mode: str | None) -> Lease:
+    """Return the lease of a hold of what `request` asked for in vain."""
+    lease = _Unguarded(
+        request,
+        inf,
+        0,
+        _NOBODY,
+        name=name,
+        mode=mode,
+        renews=False,
+        since=monotonic(),
+        line=_NOBODY,
+    )
+    lease.tells_its_end(tells=False)
+    return lease
+
+
+async def tell(driver: Driver, lease: Lease, error: LockBackendError) -> None:
+    """Tell that a block runs without its lock."""
+    request = lease.request
+    if lock_events.observer.count("unguarded", request.names, driver.description, 0.0):
+        why = str(error)
+        await lock_events.tell(driver, "unguarded", request, mode=lease.mode, reason=why)
