@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, cast
+from urllib.parse import urlsplit
 
 import redis
 import redis.asyncio as aioredis
@@ -165,6 +166,8 @@ def _from_url(url: str) -> _Found:
         raise ImproperlyConfigured(msg)
     form = _FORMS.get(scheme)
     try:
+        if scheme in {"redis", "rediss"}:
+            _check_database(url)
         if scheme in cluster_endpoint.SCHEMES:
             return _Found(None, ClusterEndpoint.from_url(url))
         through_sentinel = scheme in sentinel_url.SCHEMES
@@ -182,6 +185,14 @@ def _from_url(url: str) -> _Found:
             msg += f" It looks like {form}."
         raise ImproperlyConfigured(msg) from None
     return _found_server(client)
+
+
+def _check_database(url: str) -> None:
+    """Raise ValueError unless the path is a database's number; redis-py takes 0 for any other."""
+    path = urlsplit(url).path.strip("/")
+    if path and not path.isdecimal():
+        msg = "the database must be a whole number"
+        raise ValueError(msg)
 
 
 _FORMS = {

@@ -14,6 +14,7 @@ from django.test import override_settings
 from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.sentinel import Sentinel
 
+from redis_locks.apps import run_checks
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.connections import Endpoint, resolve
 
@@ -263,3 +264,10 @@ def sentinel_client() -> redis.Redis:
 
 def replica_client() -> redis.Redis:
     return Sentinel([("127.0.0.1", 1)]).slave_for("bank")
+
+
+@pytest.mark.parametrize("path", ["one", "-1", "1x", "1/2"])
+def test_a_database_that_is_no_number_is_refused(path: str) -> None:
+    with override_settings(REDIS_LOCKS={"CONNECTION": f"redis://localhost:6379/{path}"}):
+        (error,) = [each for each in run_checks() if each.id == "redis_locks.E004"]
+    assert "Check host, port, database" in error.msg
