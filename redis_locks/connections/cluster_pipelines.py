@@ -6,7 +6,7 @@ with a number of keys, or ``STORE``) it asks the server for.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from inspect import isawaitable
 from typing import Any, Final
 
@@ -43,7 +43,6 @@ class QueuedOnCluster:
         self.watches = bool(getattr(strategy, "_watching", False))
         self.encode: Any = None
         """Turns a word into bytes, as the client would; known once `require` has passed."""
-        self.in_bytes: Mapping[type, Any] = {}
 
     async def require(self, driver: Driver, keys: Keys) -> None:
         """Raise unless the cluster of `driver` has the commands' keys in one slot with a lock's `keys`.

@@ -28,9 +28,9 @@ from redis_locks.drivers.resp import (
     ProtocolError,
     Push,
     new_reader,
+    pack,
 )
 from redis_locks.drivers.server_link import ServerLink
-from redis_locks.drivers.wire import pack_command
 from redis_locks.values.identity import LISTENER, random_text
 from redis_locks.values.keys import grant_channel
 
@@ -92,7 +92,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
                 await connection.disconnect(nowait=True)  # nothing left to close after take-over
 
     async def _subscribe(self) -> None:
-        subscribe = pack_command(b"SUBSCRIBE", self.channel.encode())
+        subscribe = pack((b"SUBSCRIBE", self.channel.encode()))
         (subscribed,) = await self.round_trip(subscribe, 1)
         if isinstance(subscribed, ErrorReply):
             raise reply_error(subscribed, self.endpoint)

@@ -35,9 +35,9 @@ from redis_locks.drivers.resp import (
     ProtocolError,
     Push,
     new_reader,
+    pack,
 )
 from redis_locks.drivers.server_link import ServerLink
-from redis_locks.drivers.wire import pack_command
 from redis_locks.values.identity import LISTENER, process_name, random_text
 from redis_locks.values.keys import grant_channel, holder_channel
 
@@ -56,7 +56,7 @@ _READ_SIZE = 65536
 _LARGE = 1 << 20
 _KEPT = 16
 """Most messages to keep for `receive`. A link gets late ones for a few earlier tokens, too."""
-_PING = pack_command(b"PING")
+_PING = pack((b"PING",))
 
 
 class BlockingLink(ServerLink):
@@ -116,7 +116,7 @@ class BlockingLink(ServerLink):
         self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
         not_inherited(self)
         if channel:
-            subscribe = pack_command(b"SUBSCRIBE", channel.encode())
+            subscribe = pack((b"SUBSCRIBE", channel.encode()))
             (subscribed,) = run_blocking(self.round_trip(subscribe, 1))
             if isinstance(subscribed, ErrorReply):
                 self.close()
@@ -235,7 +235,7 @@ class BlockingLink(ServerLink):
     async def listens_parked(self) -> bool:
         """Whether it listens, from now on, where it is told of its turn; see `Link`."""
         if not self._parks:
-            subscribe = pack_command("SUBSCRIBE", f"{self.channel}{PARKED}")
+            subscribe = pack(("SUBSCRIBE", f"{self.channel}{PARKED}"))
             (reply,) = await self.round_trip(subscribe, 1)
             self._parks = isinstance(reply, Push)
         return self._parks

@@ -15,10 +15,9 @@ from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import Call, Link, LinkBroken, Unreachable
 from redis_locks.drivers.nodes import Nodes
 from redis_locks.drivers.refusals import NotNow, Redirected
-from redis_locks.drivers.resp import ErrorReply
+from redis_locks.drivers.resp import ErrorReply, pack
 from redis_locks.drivers.server_link import CallingLink, pack_call
 from redis_locks.drivers.slots import slot_of
-from redis_locks.drivers.wire import pack_command
 from redis_locks.exceptions import LockBackendError
 from redis_locks.scripts import Script, on_cluster
 from redis_locks.values.keys import partition_channel
@@ -29,7 +28,7 @@ PATIENCE: Final = 1.0
 """Seconds to wait for a slot to finish moving. After that the core tries again some times."""
 
 _PAUSE = 0.05
-_ASKING = pack_command(b"ASKING")
+_ASKING = pack((b"ASKING",))
 
 _NOWHERE = "-"
 """The channel and the listener's name in a claim of a holder that does not listen."""
@@ -131,7 +130,7 @@ class ClusterLink(CallingLink):
         """Return the channel of a partition on which the link listens now."""
         channel = partition_channel(index, link.listener)
         if channel not in link.channels:
-            subscribe = pack_command(b"SSUBSCRIBE", channel.encode())
+            subscribe = pack((b"SSUBSCRIBE", channel.encode()))
             (reply,) = await link.read((subscribe,), (index,))
             if isinstance(reply, ErrorReply):
                 raise self._nodes.refusal(reply)

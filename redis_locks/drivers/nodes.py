@@ -14,13 +14,12 @@ from redis_locks.drivers.base import Driver, LinkBroken, Unreachable
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.refusals import reply_error
-from redis_locks.drivers.resp import ErrorReply
+from redis_locks.drivers.resp import ErrorReply, pack
 from redis_locks.drivers.slots import SlotMap
-from redis_locks.drivers.wire import pack_command
 
 T = TypeVar("T")
 
-_CLUSTER_SLOTS = pack_command(b"CLUSTER", b"SLOTS")
+_CLUSTER_SLOTS = pack((b"CLUSTER", b"SLOTS"))
 _ASKED_LATELY = 0.1
 """Seconds for which nobody asks again who has which slots."""
 

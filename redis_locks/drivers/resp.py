@@ -1,13 +1,16 @@
-"""RESP3 replies, parsed by hiredis; the links feed what they receive.
+"""RESP3, packed and parsed by hiredis: the commands that links send, and the replies that they receive.
 
 The format: https://redis.io/docs/latest/develop/reference/protocol-spec/
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, cast
 
-from hiredis import ProtocolError, PushNotification, Reader
+from hiredis import ProtocolError, PushNotification, Reader, pack_command
+
+from redis_locks.drivers.base import Arg
 
 __all__ = [
     "CONFIRMATIONS",
@@ -18,7 +21,11 @@ __all__ = [
     "Push",
     "as_lists",
     "new_reader",
+    "pack",
 ]
+
+pack: Final = cast("Callable[[tuple[Arg, ...]], bytes]", pack_command)
+"""Return a command in RESP, from its words."""
 
 Push = PushNotification
 """A list that the server sent without being asked, such as a message."""

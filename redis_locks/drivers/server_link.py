@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from redis_locks.drivers.base import Call, LinkBroken
 from redis_locks.drivers.refusals import Demoted, reply_error
-from redis_locks.drivers.resp import ErrorReply
-from redis_locks.drivers.wire import pack_arguments
+from redis_locks.drivers.resp import ErrorReply, pack
 from redis_locks.scripts import Script
-from redis_locks.values.keys import MOST_KEPT
 
 if TYPE_CHECKING:
     from redis_locks.drivers.endpoint import Endpoint
@@ -23,34 +20,8 @@ if TYPE_CHECKING:
 def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
     """Return EVALSHA of the script in RESP, or EVAL with its text if `whole`."""
     keys, argv = call
-    start = pack_start if whole or len(keys) > MOST_KEPT else _packed_start
-    if not script.repeats:
-        return start(script, keys, len(argv), whole) + pack_arguments(argv)
-    # The first argument is the token, new each time.
-    token = str(argv[0]).encode()
-    return b"%b$%d\r\n%b\r\n%b" % (
-        start(script, keys, len(argv), whole),
-        len(token),
-        token,
-        _packed_again(argv[1:]),
-    )
-
-
-_packed_again = lru_cache(maxsize=256)(pack_arguments)
-
-
-def pack_start(
-    script: Script,
-    keys: Sequence[bytes],
-    arguments: int,
-    whole: bool = False,  # noqa: FBT001, FBT002 - see `pack_call`
-) -> bytes:
-    """Return all of a call that comes before its arguments, of which there are so many; `whole` as in `pack_call`."""
-    call = (b"EVAL", script.text) if whole else (b"EVALSHA", script.sha)
-    return b"*%d\r\n%b" % (3 + len(keys) + arguments, pack_arguments((*call, len(keys), *keys)))
-
-
-_packed_start = lru_cache(maxsize=8192)(pack_start)
+    runs = (b"EVAL", script.text) if whole else (b"EVALSHA", script.sha)
+    return pack((*runs, len(keys), *keys, *argv))
 
 
 class CallingLink:

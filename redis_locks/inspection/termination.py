@@ -9,7 +9,7 @@ from functools import partial
 
 from redis_locks.connections.backends import Backend, Question, async_answer, blocking_answer
 from redis_locks.drivers.base import Driver
-from redis_locks.drivers.wire import pack_command
+from redis_locks.drivers.resp import pack
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection import replies
 from redis_locks.inspection.parameters import validate_host, validate_tokens, validate_waiter
@@ -150,7 +150,7 @@ async def _force_release(
 async def _tell(backend: Backend, driver: Driver, keys: Keys, tokens: Sequence[str]) -> None:
     """Tell the holders. A holder that cannot be told learns of it from its next renewal."""
     told = [
-        pack_command(b"PUBLISH", backend.holder_channel(token).encode(), token.encode())
+        pack((b"PUBLISH", backend.holder_channel(token).encode(), token.encode()))
         for token in tokens
     ]
     with suppress(LockBackendError):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from operator import methodcaller
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from redis_locks.connections.colocation import require_beside
 from redis_locks.drivers.base import Driver
-from redis_locks.drivers.wire import IN_BYTES, pack_command, to_bytes
-from redis_locks.locks.data_commands import checked_commands, text_of
+from redis_locks.drivers.resp import pack
+from redis_locks.locks.data_commands import checked_commands, text_of, to_bytes
 from redis_locks.protocol.retry import persist
 from redis_locks.values.keys import Keys
 
@@ -47,18 +45,11 @@ def commands_of(queued: Queued) -> Commands:
 
     Raises ValueError if one cannot be part of a script, or TypeError if a word of it can't be sent.
     """
-    in_bytes = queued.in_bytes.get
-
-    def encode(word: object) -> bytes:
-        return to_bytes(queued.encode(word))  # redis-py leaves a memoryview as it is
-
     commands: Commands = []
     for name, *words in queued.arguments:
         try:
-            command = [
-                *(_named if type(name) is str else _spelled)(name),
-                *[in_bytes(type(word), encode)(word) for word in words],
-            ]
+            # redis-py leaves a memoryview as it is.
+            command = [*_spelled(name), *(to_bytes(queued.encode(word)) for word in words)]
         except UnicodeEncodeError:
             msg = f"a command of a commit must be text that its encoding has, or bytes, not {[name, *words]!r}"
             raise ValueError(msg) from None
@@ -87,9 +78,6 @@ def _spelled(name: Any) -> list[bytes]:
     return words
 
 
-_named = lru_cache(maxsize=256)(_spelled)
-
-
 def queue_of(pipe: Any, *, in_cluster: bool) -> Queued:
     """Return the commands: plain ones, or those that are queued in a pipeline of redis-py or redis.asyncio.
 
@@ -114,7 +102,6 @@ class PlainCommands:
     """Commands that are given as lists or tuples of words, for the server of the lock."""
 
     watches = False
-    in_bytes = IN_BYTES
 
     def __init__(self, commands: object, *, in_cluster: bool) -> None:
         self.arguments = checked_commands(commands, "commit")
@@ -140,7 +127,7 @@ class PlainCommands:
             return
         commands = commands_of(self)
         asked = [command for command in commands if command[0].upper() not in ONE_KEY]
-        questions = [pack_command(b"COMMAND", b"GETKEYS", *command) for command in asked]
+        questions = [pack((b"COMMAND", b"GETKEYS", *command)) for command in asked]
         replies, _ = await persist(driver, lambda link: link.read(questions, keys), 0.0)
         found = [command[1:2] for command in commands if command[0].upper() in ONE_KEY]
         for command, reply in zip(asked, replies, strict=True):
@@ -161,7 +148,7 @@ class QueuedOnServer:
 
     def __init__(self, pipe: Any, stack: Any, pool: Any) -> None:
         self._pipe = pipe
-        self.server, self.encode, self.in_bytes = _pools.get(pool) or _known(pool)
+        self.server, self.encode = _pools.get(pool) or _known(pool)
         self.arguments = [arguments for arguments, _ in stack]
         self.watches = bool(getattr(pipe, "watching", False))
 
@@ -179,29 +166,16 @@ class QueuedOnServer:
 
 Encode = Callable[[Any], bytes]
 
-_Known = tuple[str, Encode, Mapping[type, Encode]]
+_Known = tuple[str, Encode]
 
 _pools: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
-"""The server of each connection pool, as text for people; what turns a word into bytes as its clients do; and
-what does the same for words of some types in less time."""
+"""The server of each connection pool, as text for people, and what turns a word into bytes as its clients do."""
 
 
 def _known(pool: Any) -> _Known:
-    from redis._parsers import Encoder
-
     from redis_locks.drivers.endpoint import Endpoint
 
-    encoder = pool.get_encoder()
-    in_bytes: Mapping[type, Encode] = {}
-    if type(encoder) is Encoder:
-        codec = encoder.encoding, encoder.encoding_errors
-        # `str.encode` does the same for the usual one, in a third of the time.
-        in_bytes = (
-            IN_BYTES
-            if codec == ("utf-8", "strict")
-            else {**IN_BYTES, str: methodcaller("encode", *codec)}
-        )
-    known = _pools[pool] = Endpoint.from_pool(pool).description, encoder.encode, in_bytes
+    known = _pools[pool] = Endpoint.from_pool(pool).description, pool.get_encoder().encode
     return known
 
 

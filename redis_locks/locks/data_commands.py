@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 Word = str | bytes | int | float
 Command = Sequence[Word]
-
-TEXT: Final = frozenset((str, bytes))
-"""The types of words that are sent as they are."""
 
 
 def checked_commands(commands: object, argument: str) -> list[Sequence[Any]]:
@@ -39,3 +36,8 @@ def text_of(word: object, argument: str) -> bytes | str:
         msg = f"a word of a command in {argument} must be a string, bytes or a number, not {word!r}"
         raise TypeError(msg)
     return str(word)
+
+
+def to_bytes(text: bytes | str) -> bytes:
+    """Return text as it is sent."""
+    return text.encode() if isinstance(text, str) else bytes(text)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from redis_locks.connections.colocation import require_beside
-from redis_locks.drivers.resp import UNFINISHED, ErrorReply, as_lists, new_reader
-from redis_locks.drivers.wire import pack_command
-from redis_locks.locks.data_commands import TEXT, Command, checked_commands, text_of
+from redis_locks.drivers.resp import UNFINISHED, ErrorReply, as_lists, new_reader, pack
+from redis_locks.locks.data_commands import Command, checked_commands, text_of
 from redis_locks.values.keys import Keys
 
 # They may run before the lock is held, so they must change nothing.
@@ -77,10 +75,8 @@ def packed_reads(commands: Iterable[Command]) -> tuple[bytes, ...]:
         return ()
     packed = []
     for command in checked_commands(commands, "read"):
-        # Most need no change, and no check but that of the name.
-        plain = TEXT.issuperset(map(type, command)) and command[0] in READ_ONLY
         try:
-            packed.append(_packed(*(command if plain else _words(command))))
+            packed.append(pack(tuple(_words(command))))
         except UnicodeError:
             msg = f"read must be a list of commands of UTF-8 text, or bytes, not of {command!r}"
             raise ValueError(msg) from None
@@ -90,10 +86,6 @@ def packed_reads(commands: Iterable[Command]) -> tuple[bytes, ...]:
 def plain_reads(commands: Iterable[Command]) -> tuple[tuple[bytes | str, ...], ...]:
     """Return the commands as words, for another client to send. Raises as `packed_reads` does."""
     return tuple(tuple(_words(command)) for command in checked_commands(commands, "read"))
-
-
-_packed: Final = lru_cache(maxsize=256)(pack_command)
-"""For hot data the same is read again and again."""
 
 
 def _words(command: Sequence[Any]) -> list[bytes | str]:

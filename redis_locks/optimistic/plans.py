@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from redis_locks.conf.settings import UNSET, Unset
-from redis_locks.drivers.wire import to_bytes
+from redis_locks.locks.data_commands import to_bytes
 from redis_locks.locks.reads import keys_of_read
 from redis_locks.values.durations import MAX_SECONDS, seconds, wait_seconds
 from redis_locks.values.keys import validate_name

@@ -28,9 +28,8 @@ from redis_locks.drivers.base import (
     LinkBroken,
     Unreachable,
 )
-from redis_locks.drivers.resp import ErrorReply
+from redis_locks.drivers.resp import ErrorReply, pack
 from redis_locks.drivers.server_link import pack_call
-from redis_locks.drivers.wire import pack_command
 from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockLost, Wait
 from redis_locks.protocol import lock_events, store
 from redis_locks.protocol.store import Granted, Refused, Request
@@ -70,7 +69,7 @@ BRIEF: Final = SILENCE / 2
 LEAST_LEASE_MS: Final = 1000
 """Shortest lease, in ms, of a lock that is asked for without a reply: the silence is part of the lease."""
 
-SKIP_REPLY: Final = pack_command("CLIENT", "REPLY", "SKIP")
+SKIP_REPLY: Final = pack(("CLIENT", "REPLY", "SKIP"))
 
 _DEAD: Final = 0.01
 """Seconds within which a link breaks that was dead before it was used."""
@@ -362,7 +361,7 @@ class Attempt:
         """
         request = self.request
         key = turn_key(request.keys[0], token)
-        turn = pack_command(b"BLPOP", key, b"%.3f" % SILENCE)
+        turn = pack((b"BLPOP", key, b"%.3f" % SILENCE))
         packet = b"".join((question, turn, *request.reads))
         came, *reads = await link.round_trip(packet, 1 + len(request.reads))
         if came is not None and not (isinstance(came, list) and came[0] == key):

@@ -19,9 +19,8 @@ from typing import Any, Final
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Driver, Link
-from redis_locks.drivers.resp import ErrorReply
+from redis_locks.drivers.resp import ErrorReply, pack
 from redis_locks.drivers.server_link import pack_call
-from redis_locks.drivers.wire import pack_command
 from redis_locks.exceptions import LockBackendError, LockError, NotReplicated
 from redis_locks.protocol import store
 from redis_locks.protocol.lease import NOT_KNOWN, Lease
@@ -145,7 +144,7 @@ def require(lease: Lease, replicas: int) -> None:
 
 def _wait(replicas: int, seconds: float) -> bytes:
     # 0 would be for ever.
-    return pack_command(b"WAIT", b"%d" % replicas, b"%d" % max(1, int(seconds * 1000)))
+    return pack((b"WAIT", b"%d" % replicas, b"%d" % max(1, int(seconds * 1000))))
 
 
 def _require(driver: Driver, lease: Lease, count: object, seconds: float) -> None:

@@ -39,11 +39,6 @@ class Script:
         # Nothing here depends on the strength of SHA-1.
         return hashlib.sha1(self.text, usedforsecurity=False).hexdigest().encode()
 
-    @cached_property
-    def repeats(self) -> bool:
-        """Whether its arguments, but for the first, mostly come again: so they are kept packed, the latest few."""
-        return self.name in {"acquire", "extend", "release"}
-
     @property
     def is_extension(self) -> bool:
         """Whether it does nothing but let a lease last longer."""

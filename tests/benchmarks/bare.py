@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from redis_locks.benchmark import worker
 from redis_locks.benchmark.conditions import LEASE, Take, one_server
 from redis_locks.benchmark.subjects import SUBJECTS, Subject
-from redis_locks.drivers.wire import pack_command
+from redis_locks.drivers.resp import pack
 
 KEY: Final = "bare"
 
@@ -62,13 +62,13 @@ def _bare(using: str | None, name: str) -> Take:
     for each in (asking, hearing):
         each.connect(path)
     channel, keys = f"bare:{os.getpid()}", _keys(name)
-    hearing.sendall(pack_command("SUBSCRIBE", channel))
+    hearing.sendall(pack(("SUBSCRIBE", channel)))
     hearing.recv(4096)
     acquire, release = (
-        pack_command("EVALSHA", client.script_load(text), b"%d" % len(keys), *keys)[4:]
+        pack(("EVALSHA", client.script_load(text), b"%d" % len(keys), *keys))[4:]
         for text in (_ACQUIRE, _RELEASE)
     )
-    numbers, lease = count(), pack_command(str(LEASE * 1000))[4:]
+    numbers, lease = count(), pack((str(LEASE * 1000),))[4:]
 
     @contextmanager
     def take() -> Iterator[None]:

@@ -88,7 +88,7 @@ def forget_lines() -> None:
 
 def verify(hold: Hold) -> None:
     """Have the server confirm `hold`, as before the end of a transaction."""
-    commit_guard.verify([hold])
+    commit_guard.verify([hold.lease])
 
 
 def state(hold: Any) -> bool:

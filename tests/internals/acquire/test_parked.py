@@ -10,7 +10,7 @@ import pytest
 
 from redis_locks import Lock
 from redis_locks.drivers.blocking import BlockingLink
-from redis_locks.drivers.wire import pack_command
+from redis_locks.drivers.resp import pack
 from redis_locks.protocol import acquire
 from tests.internals.acquire.stage import nothing, once
 from tests.internals.acquire.turns import Turns
@@ -137,7 +137,7 @@ def test_an_answer_that_was_not_to_come_ends_the_connection(
 ) -> None:
     (link,) = turns.driver._idle
     with monkeypatch.context() as patched:
-        patched.setattr(acquire, "SKIP_REPLY", pack_command("ECHO", "no silence"))
+        patched.setattr(acquire, "SKIP_REPLY", pack(("ECHO", "no silence")))
         turns.take()
     assert link.broken
     assert not turns.driver.skips_replies
@@ -171,7 +171,7 @@ def test_a_refusal_ends_the_connection_and_this_way(
             patched.setattr(acquire, "turn_key", lambda *_: turns.lock.name.encode())
             turns.client.set(turns.lock.name, "of another type", px=60_000)
         else:
-            wrong = pack_command("CLIENT", "REPLY", "SKIPPED")
+            wrong = pack(("CLIENT", "REPLY", "SKIPPED"))
             patched.setattr(acquire, "SKIP_REPLY", wrong)
         assert turns.take() >= (refused == "turn")
     assert link.broken

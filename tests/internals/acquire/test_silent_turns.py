@@ -9,7 +9,7 @@ import pytest
 from redis_locks import Lock, LockBackendError, Semaphore
 from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.blocking import BlockingDriver
-from redis_locks.drivers.wire import pack_command
+from redis_locks.drivers.resp import pack
 from redis_locks.events.dispatch import Teller
 from redis_locks.protocol import acquire
 from redis_locks.protocol.acquire import SKIP_REPLY
@@ -99,7 +99,7 @@ def test_a_server_that_answers_all_the_same_is_asked_again_and_never_silently_an
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns.wait()
-    monkeypatch.setattr(acquire, "SKIP_REPLY", pack_command("CLIENT", "REPLY", "SKIPPED"))
+    monkeypatch.setattr(acquire, "SKIP_REPLY", pack(("CLIENT", "REPLY", "SKIPPED")))
     assert [1, 0] == [turns.take() for _ in range(2)]
     assert not turns.driver.skips_replies
     monkeypatch.setattr(acquire, "SKIP_REPLY", SKIP_REPLY)
