@@ -5,8 +5,8 @@ The format: https://redis.io/docs/latest/develop/reference/protocol-spec/
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, cast
+from collections.abc import Iterable
+from typing import Any, Final
 
 from hiredis import ProtocolError, PushNotification, Reader, pack_command
 
@@ -23,9 +23,6 @@ __all__ = [
     "new_reader",
     "pack",
 ]
-
-pack: Final = cast("Callable[[tuple[Arg, ...]], bytes]", pack_command)
-"""Return a command in RESP, from its words."""
 
 Push = PushNotification
 """A list that the server sent without being asked, such as a message."""
@@ -50,6 +47,13 @@ class ErrorReply:
 
     def __repr__(self) -> str:
         return f"<ErrorReply {self.text}>"
+
+
+def pack(words: Iterable[Arg]) -> bytes:
+    """Return a command in RESP, from its words."""
+    # hiredis 3.5 crashes if a signal arrives while it turns a number into text.
+    text = [b"%d" % word if isinstance(word, int) else word for word in words]
+    return pack_command(tuple(text))  # type: ignore[no-any-return, arg-type]  # its stub knows commands of one word only
 
 
 def new_reader() -> Reader:

@@ -264,14 +264,18 @@ class Lock:
             return None
         task = asyncio.current_task()
         if task is not None and getattr(task.get_coro(), "cr_code", None) is _AACQUIRE:
-            warnings.warn(
-                # Without its name: warnings are remembered by their text, and there may be any number of names.
-                "A lock was acquired by a task that ends now, so a task that takes it again waits for "
-                "itself: await aacquire() directly. asyncio.wait_for() makes such a task on Python 3.11; use "
-                "aacquire(wait=...) or asyncio.timeout()",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            try:
+                warnings.warn(
+                    # Without its name: warnings are remembered by their text, and there may be any number of names.
+                    "A lock was acquired by a task that ends now, so a task that takes it again waits for "
+                    "itself: await aacquire() directly. asyncio.wait_for() makes such a task on Python 3.11; use "
+                    "aacquire(wait=...) or asyncio.timeout()",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            except RuntimeWarning:  # as an error, so that nobody gets the hold
+                await hold.arelease()
+                raise
         return hold
 
     def hold(self, *, wait: float | Unset | None = UNSET) -> HoldContext:

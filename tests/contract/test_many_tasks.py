@@ -48,15 +48,15 @@ async def crowded(server: EmbeddedServer, name: str, count: int, then: Waiting) 
     first = await lock.aacquire()
     assert first is not None
     with server.client() as client:
-        # It takes a connection, once for all, that this process listens for the end of its holds.
-        await asyncio.to_thread(until, lambda: client.pubsub_channels("redis_locks:holders:*"))
+        # Once for all: the loop's connection, two of the thread that renews, and ours.
+        await asyncio.to_thread(until, lambda: len(client.client_list()) == 4)
         here, there = bytes_taken(client)
         tasks = [asyncio.create_task(work()) for _ in range(count)]
         await asyncio.to_thread(Observer(client).until_waiters, name, count)
         here_now, there_now = bytes_taken(client)
         assert (here_now - here) / count < KEPT_HERE
         assert (there_now - there) / count < KEPT_THERE
-        assert len(client.client_list()) <= 4  # the loop's, two of the thread that renews, ours
+        assert len(client.client_list()) <= 4
         await then(first, tasks, stored.line(client, keys_of(name).lock), served)
         assert set() == Observer(client).left_of(name)
         left = set(client.scan_iter(count=1000))

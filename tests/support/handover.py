@@ -49,7 +49,11 @@ def one_behind(world: World, lock: Lock) -> tuple[Hold, Future[Any]]:
 
 async def tasks_behind(lock: Lock, count: int) -> list[asyncio.Task[Hold | None]]:
     """Have so many tasks of this loop stand in line behind whoever holds."""
-    waiting = [asyncio.create_task(lock.aacquire()) for _ in range(count)]
+
+    async def stand() -> Hold | None:
+        return await lock.aacquire()
+
+    waiting = [asyncio.create_task(stand()) for _ in range(count)]
     for _ in range(10):
         await asyncio.sleep(0)
     assert count == len(in_line(lock))
