@@ -5,12 +5,10 @@ The format: https://redis.io/docs/latest/develop/reference/protocol-spec/
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 from hiredis import ProtocolError, PushNotification, Reader, pack_command
-
-from redis_locks.drivers.base import Arg
 
 __all__ = [
     "CONFIRMATIONS",
@@ -23,6 +21,12 @@ __all__ = [
     "new_reader",
     "pack",
 ]
+
+pack: Final = cast("Callable[[tuple[bytes | str, ...]], bytes]", pack_command)
+"""Return a command in RESP, from its words.
+
+They are never numbers: hiredis 3.5 crashes if a signal arrives while it turns one into text.
+"""
 
 Push = PushNotification
 """A list that the server sent without being asked, such as a message."""
@@ -47,13 +51,6 @@ class ErrorReply:
 
     def __repr__(self) -> str:
         return f"<ErrorReply {self.text}>"
-
-
-def pack(words: Iterable[Arg]) -> bytes:
-    """Return a command in RESP, from its words."""
-    # hiredis 3.5 crashes if a signal arrives while it turns a number into text.
-    text = [b"%d" % word if isinstance(word, int) else word for word in words]
-    return pack_command(tuple(text))  # type: ignore[no-any-return, arg-type]  # its stub knows commands of one word only
 
 
 def new_reader() -> Reader:

@@ -21,7 +21,8 @@ def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
     """Return EVALSHA of the script in RESP, or EVAL with its text if `whole`."""
     keys, argv = call
     runs = (b"EVAL", script.text) if whole else (b"EVALSHA", script.sha)
-    return pack((*runs, len(keys), *keys, *argv))
+    words = [b"%d" % word if isinstance(word, int) else word for word in argv]
+    return pack((*runs, b"%d" % len(keys), *keys, *words))
 
 
 class CallingLink:

@@ -76,7 +76,7 @@ def packed_reads(commands: Iterable[Command]) -> tuple[bytes, ...]:
     packed = []
     for command in checked_commands(commands, "read"):
         try:
-            packed.append(pack(_words(command)))
+            packed.append(pack(tuple(_words(command))))
         except UnicodeError:
             msg = f"read must be a list of commands of UTF-8 text, or bytes, not of {command!r}"
             raise ValueError(msg) from None
