@@ -15,7 +15,7 @@ from redis_locks import LockBackendError
 
 from .compare.export import as_json, write_csv
 from .compare.progress import progress_of
-from .compare.recording import (
+from .compare.runner import (
     AlreadyRunning,
     cancel_comparison,
     settle_interrupted,

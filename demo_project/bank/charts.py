@@ -7,25 +7,28 @@ from typing import Any
 from .compare.findings import crossovers_of, is_main, topic_of
 from .compare.plan import ACCOUNTS
 from .compare.summaries import METRICS, THROUGHPUT, Metric, Summaries, Summary
-from .strategies import STRATEGIES, Kind, label_of
+from .strategies import STRATEGIES, Kind, durability_of, label_of
 
 ACCOUNTS_LABELS = {
     "hot": f"Hot: all workers on {ACCOUNTS['hot']} accounts",
     "spread": f"Spread: workers on {ACCOUNTS['spread']} accounts",
 }
 
+FRONT = ("redis_lock", "optimistic", "watch_packed", "watch", "redis_lock_client", "script")
+"""The strategies whose lines are drawn unless the viewer asks for others."""
+MOST_LINES = 6
+
 EXPLANATIONS = {
-    "transfers_per_second": "A line joins the medians of the rounds; whiskers reach from the lowest "
-    "round to the highest. Dashed: one Lua script, which needs no lock, as the limit. A click on a name hides its line.",
-    "p50_ms": "What half of the callers wait at most for a transfer.",
-    "p99_ms": "What the unlucky ones wait: here it shows who stands in a queue, and who has bad luck "
-    "again and again.",
-    "retries_per_transfer": "How often a transfer was started, or a lock was asked for, again. Whoever "
-    "waits in a queue does not retry.",
-    "round_trips": "How often a transfer went to the Redis server and back, counted by the server. "
-    "Where the network is slower than here, this decides.",
-    "fairness": "1 when all workers made as many transfers as each other, down to 1/n when one of n "
-    "made them all. No order is stated: so close to their bound, such differences come and go.",
+    "transfers_per_second": "Each line joins the medians of the rounds. Whiskers show the slowest and the "
+    "fastest round.",
+    "p50_ms": "Half of the transfers take at most this long.",
+    "p99_ms": "99 of 100 transfers take at most this long. Waiters in a queue wait alike; a caller that "
+    "retries may have bad luck again and again.",
+    "retries_per_transfer": "How often a transfer started again, or asked for a lock again. A waiter in a "
+    "queue does not retry.",
+    "round_trips": "How often a transfer went to the Redis server and back, counted by the server. On a "
+    "slow network this decides.",
+    "fairness": "1 if all workers made the same number of transfers, 1/n if one of n made them all.",
 }
 
 
@@ -46,11 +49,7 @@ def charts_of(summaries: Summaries) -> list[dict[str, Any]]:
 
 
 def _explain(metric: Metric) -> str:
-    scale = (
-        " The scale is logarithmic: from 10 to 100 it is as far as from 100 to 1,000."
-        if metric.logarithmic
-        else ""
-    )
+    scale = " Logarithmic scale." if metric.logarithmic else ""
     return f"{metric.direction.capitalize()}. {EXPLANATIONS[metric.field]}{scale}"
 
 
@@ -70,11 +69,13 @@ def _panel(metric: Metric, accounts: str, summaries: Summaries) -> dict[str, Any
         if kind == accounts and summary.median(metric) is not None
     }
     workers = sorted({count for _, count in found})
-    names = list(dict.fromkeys(name for name, _ in found))
+    names = sorted(dict.fromkeys(name for name, _ in found), key=_position)
+    lines = sorted(names, key=lambda name: name not in FRONT)[:MOST_LINES]
     title = ACCOUNTS_LABELS[accounts]
     rows = [
         {
-            "label": label_of(name),
+            "label": _label(name),
+            "durability": durability_of(name).value,
             "cells": [_cell(metric, found.get((name, count))) for count in workers],
         }
         for name in names
@@ -85,7 +86,9 @@ def _panel(metric: Metric, accounts: str, summaries: Summaries) -> dict[str, Any
         "unit": metric.unit,
         "logarithmic": metric.logarithmic,
         "workers": workers,
-        "series": [_series(metric, name, found, workers) for name in names],
+        "series": [
+            {**_series(metric, name, found, workers), "hidden": name not in lines} for name in names
+        ],
         "marks": _marks(accounts, summaries) if metric is THROUGHPUT else [],
         "rows": rows,
         "description": _describe(metric, title, rows, workers),
@@ -97,13 +100,25 @@ def _series(
 ) -> dict[str, Any]:
     summaries = [found.get((name, count)) for count in workers]
     return {
-        "label": label_of(name),
+        "label": _label(name),
         # A strategy keeps its colour whichever others are drawn with it.
-        "color": list(STRATEGIES).index(name) if name in STRATEGIES else len(STRATEGIES),
+        "color": _position(name),
         "limit": name in STRATEGIES and STRATEGIES[name].kind is Kind.LIMIT,
         "data": [summary and summary.median(metric) for summary in summaries],
         "ranges": [summary and summary.range(metric) for summary in summaries],
     }
+
+
+def _position(name: str) -> int:
+    """Its place in the table of strategies, ours first; those that are gone come last."""
+    return list(STRATEGIES).index(name) if name in STRATEGIES else len(STRATEGIES)
+
+
+def _label(name: str) -> str:
+    """The strategy, and how many round trips it takes."""
+    trips = STRATEGIES[name].round_trips if name in STRATEGIES else None
+    words = {None: "", 1: " (1 trip)"}.get(trips, f" ({trips} trips)")
+    return f"{label_of(name)}{words}"
 
 
 def _cell(metric: Metric, summary: Summary | None) -> str:

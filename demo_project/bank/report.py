@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from textwrap import fill
 from typing import TextIO
 
@@ -19,78 +18,87 @@ from rich.progress import (
 from rich.table import Table
 
 from .compare.book import TableTurn, rows_of
-from .compare.findings import findings_of
-from .compare.plan import Cell, Plan
+from .compare.plan import ACCOUNTS, Cell, Plan
 from .compare.summaries import (
-    FAIRNESS,
-    OK,
-    P50,
     P99,
-    RETRIES,
     ROUND_TRIPS,
     THROUGHPUT,
+    Metric,
     Summaries,
     Summary,
+    money_of,
     summarise_rounds,
 )
+from .compare.verdict import verdict_of
 from .models import Comparison
-from .strategies import ROWS_NOTE, STRATEGIES, Kind
+from .strategies import ROWS_NOTE, STRATEGIES, Kind, durability_of
 
-COLUMNS = ("strategy", "per s", "±%", "retries", "trips", "p50 ms", "p99 ms", "Jain", "money")
 BOOK_COLUMNS = ("lock", "clients", "tries", "acquires", "+/-", "book: tries", "acquires", "+/-")
 BOOK_TITLE = 'Table 11.2 of "Redis in Action", scaled to 10 s, beside the book'
 _WORDS = {"strategy", "money", "lock"}
 LINE = 80
+MOST_COLUMNS = 4
+"""Columns of transfers per second that fit a line of 80 characters."""
 _PLAIN_BAR_COLUMNS = 34
-
-
-def cells_of(summary: Summary) -> tuple[str, ...]:
-    """One row of the table, as text."""
-    spread = summary.spread(THROUGHPUT)
-    figures = (
-        metric.show(summary.median(metric)) for metric in (RETRIES, ROUND_TRIPS, P50, P99, FAIRNESS)
-    )
-    return (
-        summary.strategy,
-        THROUGHPUT.show(summary.median(THROUGHPUT)),
-        "-" if spread is None else f"{spread:.0f}",
-        *figures,
-        str(summary.money),
-    )
-
-
-def print_report(stream: TextIO, comparison: Comparison, *, color: bool) -> None:
-    """Medians of the rounds, a table for each number of workers, and the main findings in words."""
-    summaries = summarise_rounds(comparison.measurements.all())
-    book = [row.cells for row in rows_of(comparison.book_table)]
-    if book:
-        widths = _widths(BOOK_COLUMNS, book)
-        _print_table(stream, BOOK_TITLE, BOOK_COLUMNS, book, widths, color=color)
-    widths = _widths(COLUMNS, map(cells_of, summaries.values()))
-    by_workers = groupby(summaries.values(), key=lambda found: (found.accounts, found.workers))
-    for (accounts, workers), group in by_workers:
-        title = f"{accounts} accounts, {workers} worker{'s' * (workers != 1)}"
-        rows = [cells_of(found) for found in group]
-        wrong = [row for row in rows if row[-1] != OK]
-        _print_table(stream, title, COLUMNS, rows, widths, wrong, color=color)
-    stream.writelines(fill(note, LINE) + "\n\n" for note in _notes(summaries))
-    for finding in findings_of(summaries, comparison.busy_percent):
-        if finding.main:
-            stream.write(fill(f"- {finding.text}", LINE, subsequent_indent="  ") + "\n")
-
-
-def _notes(summaries: Summaries) -> Iterator[str]:
-    """The small print of the tables."""
-    kinds = {STRATEGIES[name].kind for _, _, name in summaries if name in STRATEGIES}
-    if Kind.ROWS in kinds:
-        yield f"trips: to Redis and back, for a transfer; - where none is made. {ROWS_NOTE}"
-
 
 Cells = tuple[str, ...]
 
 
-def _widths(columns: Cells, rows: Iterable[Cells]) -> list[int]:
-    return [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+def print_report(stream: TextIO, comparison: Comparison, *, color: bool) -> None:
+    """A table for each kind of accounts, the verdict, and Table 11.2 if it was measured."""
+    summaries = summarise_rounds(comparison.measurements.all())
+    book = [row.cells for row in rows_of(comparison.book_table)]
+    if book:
+        _print_table(stream, BOOK_TITLE, BOOK_COLUMNS, book, color=color)
+    for accounts in dict.fromkeys(kind for kind, _, _ in summaries):
+        table = {key[1:]: found for key, found in summaries.items() if key[0] == accounts}
+        _print_accounts(stream, accounts, table, color=color)
+    stream.writelines(fill(note, LINE) + "\n\n" for note in _notes(summaries))
+    stream.writelines(f"{line.short}\n" for line in verdict_of(summaries))
+
+
+def _print_accounts(
+    stream: TextIO, accounts: str, table: dict[tuple[int, str], Summary], *, color: bool
+) -> None:
+    workers = sorted({count for count, _ in table})
+    shown = [*workers[: MOST_COLUMNS - 1], *workers[MOST_COLUMNS - 1 :][-1:]]
+    most = shown[-1]
+    columns = ("strategy", "trips", *map(str, shown), "p99 ms", "money")
+    rows, wrong = [], []
+    for name in dict.fromkeys(name for _, name in table):
+        found = [table.get((count, name)) for count in shown]
+        last = table.get((most, name))
+        money = money_of(
+            row for (_, each), one in table.items() if each == name for row in one.rows
+        )
+        cells = (
+            name,
+            _median(last, ROUND_TRIPS),
+            *(_median(one, THROUGHPUT) for one in found),
+            _median(last, P99),
+            "ok" if money.conserved else "WRONG",
+        )
+        rows.append(cells)
+        wrong += [] if money.conserved else [cells]
+    title = f"{accounts}: {ACCOUNTS[accounts]:,} accounts, transfers/s by workers; trips and p99 with {most}"
+    groups = [durability_of(row[0]).value for row in rows]
+    _print_table(stream, title, columns, rows, wrong, groups, color=color)
+
+
+def _median(summary: Summary | None, metric: Metric) -> str:
+    return metric.show(summary.median(metric) if summary else None)
+
+
+def _notes(summaries: Summaries) -> Iterator[str]:
+    """The small print of the tables."""
+    if summaries:
+        yield (
+            "trips: round trips to Redis for a transfer; - where none is made. Compare rates only within a "
+            "group: the groups differ in what survives a crash."
+        )
+    kinds = {STRATEGIES[name].kind for _, _, name in summaries if name in STRATEGIES}
+    if Kind.ROWS in kinds:
+        yield ROWS_NOTE
 
 
 def _print_table(
@@ -98,23 +106,33 @@ def _print_table(
     title: str,
     columns: Cells,
     rows: Sequence[Cells],
-    widths: Sequence[int],
     wrong: Collection[Cells] = (),
+    groups: Sequence[str] = (),
     *,
     color: bool,
 ) -> None:
-    """A drawn table on a terminal, with the wrong rows in red; aligned plain columns anywhere else."""
+    """A drawn table on a terminal, with the wrong rows in red; aligned plain columns anywhere else.
+
+    ``groups`` names the group of each row, whose name stands above its first row.
+    """
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    first_of = {name: index for index, name in reversed(list(enumerate(groups)))}
+    heading = {index: name for name, index in first_of.items()}
     if stream.isatty():
         table = Table(title=title, title_justify="left", padding=0)
         for name, width in zip(columns, widths, strict=True):
             justify = "left" if name in _WORDS else "right"
             table.add_column(name, justify=justify, min_width=width)  # type: ignore[arg-type]
-        for row in rows:
+        for index, row in enumerate(rows):
+            if index in heading and len(first_of) > 1:
+                table.add_section()
             table.add_row(*row, style="red" if row in wrong else None)
         Console(file=stream, no_color=not color).print(table)
         return
     stream.write(title + "\n")
-    for row in (columns, *rows):
+    for index, row in enumerate((columns, *rows), -1):
+        if index in heading:
+            stream.write(f" {heading[index]}\n")
         first, *middle = (
             cell.ljust(width) if name in _WORDS else cell.rjust(width)
             for name, cell, width in zip(columns, row, widths, strict=True)

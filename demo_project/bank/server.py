@@ -26,6 +26,7 @@ def bank_server() -> Iterator[None]:
         except ServerError as error:
             raise CommandError(str(error)) from error
         _point_everything_at(server.url)
+        settings.BANK_OWNS_SERVER = server.pid is not None
         call_command("migrate", verbosity=0, interactive=False)
         yield
 

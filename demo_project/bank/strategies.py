@@ -7,26 +7,31 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 
 import redis
 
 from demo_project.rows.books import ROWS, unavailable
-from demo_project.rows.moving import database_locks, fenced_writes, move, row_locks
+from demo_project.rows.row_transfers import database_locks, fenced_writes, move, row_locks
 from redis_locks.benchmark import book_locks
 
 from .accounts import REDIS_BOOKS, Books, check_request
-from .scripted import TRANSFER, one_script, run_transfer
+from .lua_transfer import TRANSFER, one_script, run_transfer
+from .payment import MARKER_SECONDS, Order, Receipt, moves, questions
+from .persistence import no_own_server
 from .transfers import (
     book_lock,
+    exchange,
     explicit_lock,
     optimistic_transaction,
+    plain_lock,
+    redis_py_lock,
     unprotected,
     watch_by_hand,
+    watch_packed,
 )
-from .writing import MARKER_SECONDS, Order, Receipt
 
 
 class Kind(Enum):
@@ -37,6 +42,14 @@ class Kind(Enum):
     LOCK = "lock"
     LIMIT = "limit"
     ROWS = "rows"
+
+
+class Durability(Enum):
+    """What survives a crash of the machine. Only strategies of the same durability are ranked with each other."""
+
+    MEMORY = "Redis, in memory"
+    AOF = "Redis, AOF always"
+    ROWS = "Database rows"
 
 
 def _available() -> str:
@@ -52,9 +65,11 @@ class Strategy:
         label: Its name on the page.
         sentence: What it does, in one sentence.
         kind: What it is compared for.
+        round_trips: How often a transfer without a conflict goes to the Redis server; None if it depends.
         transfer: Moves the money of one order.
         shown: The code to read on the page: functions, whose source is shown, and texts of Lua.
         books: Where its accounts are kept.
+        durability: What survives a crash.
         unavailable: Says why it cannot run here, or "" if it can.
     """
 
@@ -62,9 +77,11 @@ class Strategy:
     label: str
     sentence: str
     kind: Kind
+    round_trips: int | None
     transfer: Callable[[redis.Redis, Order], Receipt]
     shown: tuple[Callable[..., object] | str, ...]
     books: Books = REDIS_BOOKS
+    durability: Durability = Durability.MEMORY
     unavailable: Callable[[], str] = _available
 
     @property
@@ -72,118 +89,194 @@ class Strategy:
         """Whether it promises to conserve the money."""
         return self.kind is not Kind.WARNING
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether it packs a read and a write in as few round trips as WATCH or a lock can."""
+        return self.round_trips == PACKED_TRIPS
 
-_TABLE = (
+
+PACKED_TRIPS = 2
+
+_IN_MEMORY = (
     Strategy(
-        name="unprotected",
-        label="No locking (unsafe)",
-        sentence="Reads both balances and writes new ones as if nobody else were there: of two transfers "
-        "at once, one overwrites the other, and money is lost or made up.",
-        kind=Kind.WARNING,
-        transfer=unprotected,
-        shown=(unprotected,),
+        name="redis_lock",
+        label="redis_lock packed",
+        sentence="Locks both accounts in one step, waits in a queue until they are handed over, reads with the "
+        "acquire, and writes with the release.",
+        kind=Kind.LOCK,
+        round_trips=2,
+        transfer=explicit_lock,
+        shown=(explicit_lock, questions, moves),
     ),
     Strategy(
         name="optimistic",
-        label="Optimistic",
-        sentence="Says what to read and what to write; the library watches the accounts, starts again if anybody "
-        "wrote to them meanwhile, and applies the transfer once even if the server's answer is lost.",
+        label="optimistic",
+        sentence="The library watches the accounts and reads them in one packet, starts again if anybody changed "
+        "them, and applies the transfer once even if a reply is lost.",
         kind=Kind.OPTIMISTIC,
+        round_trips=2,
         transfer=optimistic_transaction,
         shown=(optimistic_transaction,),
     ),
     Strategy(
+        name="watch_packed",
+        label="WATCH packed",
+        sentence="WATCH and the reads travel in one packet and MULTI to EXEC in another, on redis-py's own "
+        "connection: the least that an optimistic transaction can cost in Python.",
+        kind=Kind.OPTIMISTIC,
+        round_trips=2,
+        transfer=watch_packed,
+        shown=(watch_packed, exchange, questions, moves),
+    ),
+    Strategy(
         name="watch",
         label="WATCH by hand",
-        sentence="The same as the book writes it, with WATCH, MULTI and EXEC: as many round trips, but less work in "
-        "Python than the library's, which makes it the fair measure of what optimistic transactions can do.",
+        sentence="WATCH, the reads, then MULTI and EXEC on a pipeline of redis-py, as the book writes it: one "
+        "round trip for each step.",
         kind=Kind.OPTIMISTIC,
+        round_trips=5,
         transfer=watch_by_hand,
         shown=(watch_by_hand,),
     ),
     Strategy(
-        name="book_setnx",
-        label="Book: SETNX lock",
-        sentence="Acquires a lock for each account with SETNX and EXPIRE, the first lock of “Redis in Action”; "
-        "whoever does not get it asks again every millisecond.",
+        name="redis_lock_client",
+        label="redis_lock, redis-py client",
+        sentence="Locks both accounts in one step, and reads and writes with a redis-py client meanwhile, as "
+        "code does that talks to anything else inside the lock.",
         kind=Kind.LOCK,
-        transfer=partial(book_lock, book_locks.setnx_lock),
-        shown=(book_lock, book_locks.try_setnx, book_locks.release_setnx),
+        round_trips=4,
+        transfer=plain_lock,
+        shown=(plain_lock,),
+    ),
+    Strategy(
+        name="redis_py",
+        label="redis-py's Lock",
+        sentence="Acquires redis-py's lock for each account, and asks again every 100 ms, its default, while "
+        "somebody else holds one.",
+        kind=Kind.LOCK,
+        round_trips=6,
+        transfer=redis_py_lock,
+        shown=(redis_py_lock,),
     ),
     Strategy(
         name="book_lua",
         label="Book: Lua lock",
-        sentence="The second lock of the book: one script acquires and one releases, which saves round trips; "
-        "whoever does not get it still asks again every millisecond.",
+        sentence="Acquires the second lock of “Redis in Action” for each account: one script acquires, one "
+        "releases, and a waiter asks again every millisecond.",
         kind=Kind.LOCK,
+        round_trips=6,
         transfer=partial(book_lock, book_locks.lua_lock),
         shown=(book_lock, book_locks.ACQUIRE, book_locks.RELEASE),
     ),
     Strategy(
-        name="redis_lock",
-        label="redis_lock",
-        sentence="Acquires the locks of both accounts in one step, waits in a queue until they are handed over, "
-        "reads with the acquire, and writes with the release.",
+        name="book_setnx",
+        label="Book: SETNX lock",
+        sentence="Acquires the first lock of “Redis in Action” for each account, with SETNX and EXPIRE; a waiter "
+        "asks again every millisecond.",
         kind=Kind.LOCK,
-        transfer=explicit_lock,
-        shown=(explicit_lock,),
+        round_trips=12,
+        transfer=partial(book_lock, book_locks.setnx_lock),
+        shown=(book_lock, book_locks.try_setnx, book_locks.release_setnx),
     ),
     Strategy(
         name="script",
         label="One Lua script",
-        sentence="Checks and moves inside the server, where nothing comes between, in one round trip: the limit, "
-        "for work that needs nothing but data of one server.",
+        sentence="Checks and moves inside the server, where nothing comes between: the limit, for work that "
+        "needs nothing but data of one server.",
         kind=Kind.LIMIT,
+        round_trips=1,
         transfer=one_script,
         shown=(one_script, run_transfer, TRANSFER),
     ),
     Strategy(
+        name="unprotected",
+        label="No locking (unsafe)",
+        sentence="Reads both balances and writes new ones without a lock: of two transfers at once, one "
+        "overwrites the other, and money is lost or made up.",
+        kind=Kind.WARNING,
+        round_trips=4,
+        transfer=unprotected,
+        shown=(unprotected,),
+    ),
+)
+
+
+def _on_disk(strategy: Strategy) -> Strategy:
+    return replace(
+        strategy,
+        name=f"{strategy.name}_aof",
+        label=f"{strategy.label}, AOF",
+        sentence=f"The same as {strategy.label}, on a server that writes each change to its disk before it answers.",
+        durability=Durability.AOF,
+        unavailable=no_own_server,
+    )
+
+
+_ON_DISK = tuple(
+    _on_disk(strategy)
+    for strategy in _IN_MEMORY
+    if strategy.name in {"redis_lock", "optimistic", "watch_packed", "script"}
+)
+
+_IN_ROWS = (
+    Strategy(
         name="rows_db",
         label="Rows: database locks",
-        sentence="Accounts are rows: SELECT FOR UPDATE locks both until COMMIT; SQLite, which has no row locks, "
+        sentence="SELECT FOR UPDATE locks the rows of both accounts until COMMIT; SQLite, which has no row locks, "
         "locks the whole database with BEGIN IMMEDIATE.",
         kind=Kind.ROWS,
+        round_trips=None,
         transfer=database_locks,
         shown=(database_locks, move),
         books=ROWS,
+        durability=Durability.ROWS,
         unavailable=unavailable,
     ),
     Strategy(
         name="rows_redis",
         label="Rows: lock_rows",
-        sentence="Accounts are rows: lock_rows locks them on Redis as SELECT FOR UPDATE would, on any database, verifies "
-        "that just before COMMIT, and releases them after it.",
+        sentence="Locks the rows of both accounts on Redis, as SELECT FOR UPDATE would on any database, "
+        "verifies that just before COMMIT, and releases them after it.",
         kind=Kind.ROWS,
+        round_trips=None,
         transfer=row_locks,
         shown=(row_locks, move),
         books=ROWS,
+        durability=Durability.ROWS,
         unavailable=unavailable,
     ),
     Strategy(
         name="rows_fenced",
         label="Rows: fenced writes",
-        sentence="Accounts are rows that keep the fencing token of the last hold: locks on Redis stand around the "
-        "transaction, and a holder that lost them unnoticed cannot write any more.",
+        sentence="Locks on Redis stand around the transaction, and the rows keep the fencing token of the last "
+        "hold, so a holder that lost its locks unnoticed cannot write.",
         kind=Kind.ROWS,
+        round_trips=None,
         transfer=fenced_writes,
         shown=(fenced_writes, move),
         books=ROWS,
+        durability=Durability.ROWS,
         unavailable=unavailable,
     ),
 )
 
 ROWS_NOTE = (
-    "On SQLite, each transaction over rows begins with BEGIN IMMEDIATE, so one runs at a time in the whole "
-    "database, whatever it locks on Redis besides."
+    "On SQLite, each transaction over rows begins with BEGIN IMMEDIATE. The database runs one at a time, whatever "
+    "else is locked on Redis."
 )
 """What to know of all strategies over rows, wherever their figures are shown."""
 
-STRATEGIES = {strategy.name: strategy for strategy in _TABLE}
+STRATEGIES = {strategy.name: strategy for strategy in (*_IN_MEMORY, *_ON_DISK, *_IN_ROWS)}
 
 
 def label_of(name: str) -> str:
     """A strategy's label; the name itself if the strategy is no longer in the table."""
     return STRATEGIES[name].label if name in STRATEGIES else name
+
+
+def durability_of(name: str) -> Durability:
+    """What survives a crash with a strategy; in memory if the strategy is no longer in the table."""
+    return STRATEGIES[name].durability if name in STRATEGIES else Durability.MEMORY
 
 
 def available() -> list[str]:

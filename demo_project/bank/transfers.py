@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import redis
-from redis.client import Pipeline
+import redis.lock
 
 from redis_locks import LockTimeout, optimistic, redis_lock
 from redis_locks import TooMuchContention as KeptChanging
@@ -22,7 +23,7 @@ from .accounts import (
     check_funds,
     parse_balance,
 )
-from .writing import (
+from .payment import (
     APPLIED,
     REPEATED,
     Order,
@@ -30,12 +31,16 @@ from .writing import (
     is_due,
     is_still_due,
     move_money,
+    moves,
     questions,
-    queue_move,
 )
+
+if TYPE_CHECKING:
+    from redis_locks.optimistic.pipelines import WatchingPipeline
 
 MAX_ATTEMPTS = 200
 WAIT_SECONDS = 10.0
+LEASE_SECONDS = 10.0
 _FIRST_PAUSE = 0.0005
 # About as long as a few transfers take: longer pauses starve those who pause, shorter ones collide again.
 _LONGEST_PAUSE = 0.002
@@ -46,12 +51,12 @@ def optimistic_transaction(conn: redis.Redis, order: Order) -> Receipt:
     sender, recipient = account_key(order.sender), account_key(order.recipient)
     this_call, attempts = uuid.uuid4().hex, 0
 
-    def move(pipe: Pipeline) -> str:
+    def move(pipe: WatchingPipeline) -> str:
         nonlocal attempts
         attempts += 1
-        balance = parse_balance(order.sender, pipe.hget(sender, FIELD))
-        parse_balance(order.recipient, pipe.hget(recipient, FIELD))
-        check_funds(order.sender, balance, order.cents)
+        sender_cents, recipient_cents = pipe.read
+        parse_balance(order.recipient, recipient_cents)
+        check_funds(order.sender, parse_balance(order.sender, sender_cents), order.cents)
         pipe.multi()
         pipe.hincrby(sender, FIELD, -order.cents)
         pipe.hincrby(recipient, FIELD, order.cents)
@@ -62,6 +67,7 @@ def optimistic_transaction(conn: redis.Redis, order: Order) -> Receipt:
             move,
             sender,
             recipient,
+            read=[("HGET", sender, FIELD), ("HGET", recipient, FIELD)],
             operation_id=order.operation_id,
             remember=order.marker_seconds,
             attempts=MAX_ATTEMPTS,
@@ -86,27 +92,70 @@ def watch_by_hand(conn: redis.Redis, order: Order) -> Receipt:
                 parse_balance(order.recipient, pipe.hget(recipient, FIELD))
                 check_funds(order.sender, balance, order.cents)
                 pipe.multi()
-                queue_move(pipe, order)
+                for command in moves(order):
+                    pipe.execute_command(*command)  # type: ignore[no-untyped-call]
                 pipe.execute()
             except redis.WatchError:
                 _pause(attempt)
             else:
                 return Receipt(order.operation_id, attempt, moved=True)
-    raise TooMuchContention(
-        f"Accounts {order.sender!r} and {order.recipient!r} kept changing: gave up after {MAX_ATTEMPTS} attempts."
-    )
+    raise _kept_changing(order)
 
 
-def explicit_lock(conn: redis.Redis, order: Order) -> Receipt:
-    """Hold the locks of both accounts, acquired in one step: no two transfers can wait in a circle."""
+def watch_packed(conn: redis.Redis, order: Order) -> Receipt:
+    """The same in two packets, on a connection of redis-py's pool: WATCH and the reads, then MULTI to EXEC."""
+    watched = ("WATCH", account_key(order.sender), account_key(order.recipient), order.marker)
+    link = conn.connection_pool.get_connection()
+    try:
+        for attempt in range(MAX_ATTEMPTS):
+            _, *answers = exchange(link, [watched, *questions(order)])
+            due = False
+            try:
+                due = is_due(order, answers)
+            finally:
+                if not due:
+                    exchange(link, [("UNWATCH",)])
+            if not due:
+                return Receipt(order.operation_id, attempt, moved=False)
+            *_, done = exchange(link, [("MULTI",), *moves(order), ("EXEC",)])
+            if done is not None:
+                return Receipt(order.operation_id, attempt, moved=True)
+            _pause(attempt)
+    finally:
+        conn.connection_pool.release(link)
+    raise _kept_changing(order)
+
+
+def exchange(link: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Send the commands in one packet and return all replies."""
+    link.send_packed_command(link.pack_commands(commands))
+    try:
+        return [link.read_response() for _ in commands]
+    except redis.RedisError:
+        # What the server still answers must not reach the next user of the connection.
+        link.disconnect()
+        raise
+
+
+def plain_lock(conn: redis.Redis, order: Order) -> Receipt:
+    """Hold the locks of both accounts, and read and write with a redis-py client meanwhile."""
+    accounts = (account_key(order.sender), account_key(order.recipient))
+    try:
+        with redis_lock(*accounts, wait=WAIT_SECONDS):
+            outcome = move_money(conn, order) if is_still_due(conn, order) else REPEATED
+    except LockTimeout as error:
+        raise _contended(order) from error
+    return Receipt(order.operation_id, 0, moved=outcome == APPLIED)
+
+
+def explicit_lock(_conn: redis.Redis, order: Order) -> Receipt:
+    """Hold the locks of both accounts; the reads travel with the acquire, the writes with the release."""
     accounts = (account_key(order.sender), account_key(order.recipient))
     try:
         with redis_lock(*accounts, wait=WAIT_SECONDS, read=questions(order)) as hold:
             if not is_due(order, hold.read):
                 return Receipt(order.operation_id, 0, moved=False)
-            with conn.pipeline() as pipe:
-                queue_move(pipe, order)
-                hold.commit(pipe)
+            hold.commit(moves(order))
     except LockTimeout as error:
         raise _contended(order) from error
     return Receipt(order.operation_id, 0, moved=True)
@@ -127,7 +176,7 @@ BookLock = Callable[..., AbstractContextManager[BookHold]]
 
 
 def book_lock(lock: BookLock, conn: redis.Redis, order: Order) -> Receipt:
-    """The same as ``explicit_lock`` with a lock of the book, whose waiters ask every millisecond."""
+    """The same as ``plain_lock`` with a lock of the book, whose waiters ask every millisecond."""
     first, second = (account_key(account) for account in sorted((order.sender, order.recipient)))
     try:
         with (
@@ -139,6 +188,40 @@ def book_lock(lock: BookLock, conn: redis.Redis, order: Order) -> Receipt:
         raise _contended(order) from error
     retries = first_hold.tries + second_hold.tries - 2
     return Receipt(order.operation_id, retries, moved=outcome == APPLIED)
+
+
+def redis_py_lock(conn: redis.Redis, order: Order) -> Receipt:
+    """The same with redis-py's own lock, whose waiters ask every 100 ms unless they are told otherwise."""
+    first, second = (f"lock:{account_key(one)}" for one in sorted((order.sender, order.recipient)))
+    locks = [
+        CountingLock(conn, name, timeout=LEASE_SECONDS, blocking_timeout=WAIT_SECONDS)
+        for name in (first, second)
+    ]
+    try:
+        with locks[0], locks[1]:
+            outcome = move_money(conn, order) if is_still_due(conn, order) else REPEATED
+    except redis.exceptions.LockError as error:
+        raise _contended(order) from error
+    return Receipt(
+        order.operation_id, sum(lock.tries - 1 for lock in locks), moved=outcome == APPLIED
+    )
+
+
+class CountingLock(redis.lock.Lock):
+    """redis-py's lock, and how often it asked."""
+
+    tries = 0
+
+    def do_acquire(self, token: str) -> bool:
+        """Ask once."""
+        self.tries += 1
+        return super().do_acquire(token)
+
+
+def _kept_changing(order: Order) -> TooMuchContention:
+    return TooMuchContention(
+        f"Accounts {order.sender!r} and {order.recipient!r} kept changing: gave up after {MAX_ATTEMPTS} attempts."
+    )
 
 
 def _pause(attempt: int) -> None:

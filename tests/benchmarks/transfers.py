@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 
-from demo_project.bank.compare import measuring
+from demo_project.bank.compare import cells
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.strategies import STRATEGIES
 from tests.benchmarks.sections import CLIENTS, Figures, Measure, Place, Section, Wanted, ratio
 
-KEYS = {STRATEGIES[key].label: key for key in ("redis_lock", "watch", "optimistic", "script")}
+KEYS = {
+    STRATEGIES[key].label: key
+    for key in ("redis_lock", "watch_packed", "optimistic", "watch", "script")
+}
 """Strategies by label, ours first."""
 
 WHERE = f"{CLIENTS} processes, transfers between 2 accounts"
@@ -23,10 +26,10 @@ def opened(place: Place) -> Iterator[Measure]:
     with place.server.client() as client:
         # More rounds than are asked for: whoever measures ends it.
         plan = Plan(min(place.seconds, 10.0), (CLIENTS,), tuple(KEYS.values()), ("hot",), rounds=20)
-        with closing(measuring.measure(client, plan, "benchmark", lambda: None)) as cells:
+        with closing(cells.measure(client, plan, "benchmark", lambda: None)) as measured:
 
             def measure(subject: str) -> Figures:
-                cell, found = next(cells)
+                cell, found = next(measured)
                 if cell.strategy != KEYS[subject]:
                     raise RuntimeError(f"{cell} was measured instead of {subject}.")
                 if found.missing_cents or found.overdrawn:

@@ -15,7 +15,7 @@ from unittest import mock
 
 import redis
 
-from demo_project.bank.compare.measuring import RoundTrips
+from demo_project.bank.compare.cells import RoundTrips
 from redis_locks import Lock
 from redis_locks.benchmark import measurement
 from redis_locks.benchmark.pool import WorkerPool

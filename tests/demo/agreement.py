@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from demo_project.bank.compare.orders import Verdict
+    from demo_project.bank.compare.rankings import Verdict
     from demo_project.bank.compare.summaries import Metric, Summaries
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +40,7 @@ class Claim:
 
     def verdict_of(self, summaries: Summaries) -> Verdict:
         """What another run says of the same two."""
-        from demo_project.bank.compare.orders import compare
+        from demo_project.bank.compare.rankings import compare
 
         one, other = (
             summaries[self.accounts, self.workers, name] for name in (self.ahead, self.behind)
@@ -51,7 +51,7 @@ class Claim:
 def claims_of(summaries: Summaries) -> Iterator[Claim]:
     """Everything that the page says of who is ahead of whom."""
     from demo_project.bank.compare.findings import crossovers_of, orders_of
-    from demo_project.bank.compare.orders import Verdict
+    from demo_project.bank.compare.rankings import Verdict
     from demo_project.bank.compare.summaries import THROUGHPUT
 
     for order in orders_of(summaries):
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str]) -> int:
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "demo_project.settings")
     django.setup()
-    from demo_project.bank.compare.orders import Verdict
+    from demo_project.bank.compare.rankings import Verdict
 
     parser = argparse.ArgumentParser(prog="python -m tests.demo.agreement")
     parser.add_argument("--runs", type=int, default=3)

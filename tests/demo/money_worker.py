@@ -24,8 +24,8 @@ LEASE = 2.0
 MOVED = 1
 REFUSED = 2
 _ENTRY = struct.Struct("<IB")
-# Rows are slow, and a lock of the book whose holder was killed, or did not hear that it got it, blocks for its lease.
-SLOW = ("rows_", "book_")
+# Rows are slow, and a lock of the book whose holder was killed, or did not hear that it got it, blocks for its lease; so does redis-py's.
+SLOW = ("rows_", "book_", "redis_py")
 _SHARE_OF_THE_SLOW = 0.1
 
 
@@ -134,10 +134,11 @@ def _set_up(orders: dict[str, Any]) -> None:
     django.setup()
     from demo_project.bank import transfers
     from demo_project.bank.strategies import STRATEGIES
-    from demo_project.rows import moving
+    from demo_project.rows import row_transfers
     from tests.support.benchmark import book_locks
 
-    transfers.WAIT_SECONDS = moving.WAIT_SECONDS = WAIT
+    transfers.WAIT_SECONDS = row_transfers.WAIT_SECONDS = WAIT
+    transfers.LEASE_SECONDS = LEASE
     for name, lock in (("book_setnx", book_locks.setnx_lock), ("book_lua", book_locks.lua_lock)):
         shorter = partial(transfers.book_lock, partial(lock, lease=LEASE))
         STRATEGIES[name] = replace(STRATEGIES[name], transfer=shorter)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from demo_project.bank.compare import recording
+from demo_project.bank.compare import runner
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.models import Comparison, Measurement
 from redis_locks import Lock
@@ -76,7 +76,7 @@ def wait_until_finished(pk: int) -> Comparison:
         found = Comparison.objects.get(pk=pk)
         if found.status != Comparison.Status.RUNNING:
             # The row is written while the lock is held; the run is over when that is free.
-            Lock(recording.LOCK_NAME).acquire(wait=10).release()  # type: ignore[union-attr]
+            Lock(runner.LOCK_NAME).acquire(wait=10).release()  # type: ignore[union-attr]
             return found
         time.sleep(0.05)
     pytest.fail("the comparison did not finish")

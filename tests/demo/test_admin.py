@@ -17,10 +17,10 @@ from django.test import Client
 from django.urls import reverse
 
 from demo_project.bank.accounts import account_key, seed_accounts
-from demo_project.bank.compare import recording
-from demo_project.bank.compare.measuring import account_ids
+from demo_project.bank.compare import runner
+from demo_project.bank.compare.cells import account_ids
 from demo_project.bank.compare.plan import MIN_SECONDS, Plan
-from demo_project.bank.compare.recording import start_comparison
+from demo_project.bank.compare.runner import start_comparison
 from demo_project.bank.forms import ComparisonForm, link_to_repeat
 from demo_project.bank.management.commands.compare import add_plan_arguments, plan_from
 from demo_project.bank.models import Comparison
@@ -58,7 +58,7 @@ def staff(request: pytest.FixtureRequest) -> Client:
 
 @pytest.fixture
 def other_run() -> Iterator[None]:
-    with held(Lock(recording.LOCK_NAME, wait=0, label="somebody's run")):
+    with held(Lock(runner.LOCK_NAME, wait=0, label="somebody's run")):
         yield
 
 
@@ -270,7 +270,7 @@ def test_a_run_whose_row_is_deleted_ends(staff: Client, client: redis.Redis) -> 
     pk = start_comparison(plan)
     wait_until_money_moves(client, pk)
     Comparison.objects.get(pk=pk).delete()
-    free = Lock(recording.LOCK_NAME).acquire(wait=8)
+    free = Lock(runner.LOCK_NAME).acquire(wait=8)
     assert free is not None
     free.release()
     assert not Comparison.objects.exists()

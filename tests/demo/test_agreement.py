@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from demo_project.bank.compare.orders import Verdict
+from demo_project.bank.compare.rankings import Verdict
 from demo_project.bank.compare.summaries import Summaries, summarise_rounds
 from tests.demo.agreement import ROOT, claims_of, held_against_each_other, share_of
 from tests.demo.runs import rounds_of

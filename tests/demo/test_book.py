@@ -16,7 +16,7 @@ from demo_project.bank.compare import book
 from demo_project.bank.compare.book import CannotMeasure
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.progress import progress_of
-from demo_project.bank.compare.recording import Cancelled, cancel_comparison, run_comparison
+from demo_project.bank.compare.runner import Cancelled, cancel_comparison, run_comparison
 from demo_project.bank.models import Comparison
 from demo_project.bank.report import print_report
 from redis_locks import Lock
@@ -145,7 +145,7 @@ def test_the_terminal_has_the_small_print_of_rows_where_there_are_any() -> None:
     out = io.StringIO()
     print_report(out, finished_run({("hot", 2, "rows_db"): [100]}), color=False)
     said = " ".join(out.getvalue().split())
-    assert "trips: to Redis and back" in said
+    assert "trips: round trips to Redis" in said
     assert "On SQLite, each transaction over rows begins with BEGIN IMMEDIATE" in said
 
 

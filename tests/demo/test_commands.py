@@ -22,7 +22,7 @@ from django.core.management import CommandError, call_command
 from django.test import override_settings
 
 from demo_project.bank.accounts import account_key
-from demo_project.bank.compare.measuring import account_ids
+from demo_project.bank.compare.cells import account_ids
 from demo_project.bank.strategies import available
 from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
@@ -77,7 +77,7 @@ def migrated(
 def test_demo_once_prints_table_and_login_and_ends_well(environment: dict[str, str]) -> None:
     result = manage(environment, "demo", "--once", *SHORT)
     assert result.returncode == 0, result.stderr
-    assert "hot accounts, 2 workers\n" in result.stdout
+    assert "hot: 2 accounts" in result.stdout
     for strategy in available():
         assert re.search(rf"^  {strategy} +[0-9]", result.stdout, re.MULTILINE)
     assert max(map(len, result.stdout.splitlines())) <= 80
@@ -167,7 +167,7 @@ def test_a_full_comparison_takes_less_than_three_minutes(migrated: dict[str, str
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     print(f"manage.py compare: {lasted:.0f} s, {len(report['measurements'])} measurements")  # noqa: T201
-    assert len(report["measurements"]) == 5 * 4 * 2 * len(available())
+    assert len(report["measurements"]) == 4 * 4 * 2 * len(available())
     assert lasted < 180
 
 
@@ -219,7 +219,7 @@ def test_a_run_whose_process_was_killed_is_marked_and_cleared_away(
             time.sleep(0.01)
         run.kill()
     look = (
-        "from demo_project.bank.compare.recording import settle_interrupted as settle;"
+        "from demo_project.bank.compare.runner import settle_interrupted as settle;"
         "from demo_project.bank.models import Comparison; settle();"
         "run = Comparison.objects.get(); print(run.status, run.error)"
     )

@@ -15,14 +15,18 @@ import redis
 from django.db import connection
 
 from demo_project.bank.accounts import REDIS_BOOKS
-from demo_project.bank.strategies import STRATEGIES
+from demo_project.bank.strategies import STRATEGIES, Durability
 from redis_locks.testing.server import EmbeddedServer
 from tests.demo import money_worker
 from tests.demo.money_worker import MOVED, SLOW, Transfer, account_names, count_entries, entries
 from tests.faults.proxy import Pipe, Proxy
 from tests.forking import processes
 
-SAFE = [name for name, strategy in STRATEGIES.items() if strategy.is_safe]
+SAFE = [
+    name
+    for name, strategy in STRATEGIES.items()
+    if strategy.is_safe and strategy.durability is not Durability.AOF
+]
 SHARES = 4
 ACCOUNTS = 8
 START_CENTS = 1_000

@@ -23,7 +23,7 @@ from django.db.transaction import atomic
 from demo_project.bank.accounts import InsufficientFunds, TooMuchContention, UnknownAccount
 from demo_project.bank.strategies import STRATEGIES, transfer_funds
 from demo_project.databases import LOCK_SECONDS, database
-from demo_project.rows import books, moving
+from demo_project.rows import books, row_transfers
 from demo_project.rows.books import ROWS
 from demo_project.rows.models import Operation
 from redis_locks import Lock, LockLost, StaleHold, inspection
@@ -121,7 +121,7 @@ def test_both_rows_are_locked_on_redis_while_money_moves_and_not_after(
             assert_locked(ON_REDIS[strategy].format(account))
         looked.set()
 
-    monkeypatch.setattr(moving, "check_funds", look)
+    monkeypatch.setattr(row_transfers, "check_funds", look)
     assert transfer_funds(client, *pair, 1, strategy=strategy).moved
     assert looked.is_set()
     for account in pair:
@@ -132,7 +132,7 @@ def test_both_rows_are_locked_on_redis_while_money_moves_and_not_after(
 def test_a_lock_of_rows_held_for_too_long_is_reported_as_contention(
     client: redis.Redis, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch, strategy: str
 ) -> None:
-    monkeypatch.setattr(moving, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(row_transfers, "WAIT_SECONDS", 0.05)
     with (
         held(Lock(ON_REDIS[strategy].format(pair[1]))),
         pytest.raises(TooMuchContention, match="stayed"),
@@ -162,7 +162,7 @@ def test_another_failure_of_the_database_is_not_called_contention(
     def fail(*_: object) -> None:
         raise OperationalError("disk I/O error")
 
-    monkeypatch.setattr(moving, "check_funds", fail)
+    monkeypatch.setattr(row_transfers, "check_funds", fail)
     with pytest.raises(OperationalError, match="disk I/O error"):
         transfer_funds(client, *pair, 1, strategy="rows_db")
 
@@ -173,7 +173,7 @@ def test_a_transfer_whose_row_locks_were_lost_is_rolled_back(
     def revoke(*_: object) -> None:
         inspection.force_release(ON_REDIS["rows_redis"].format(pair[0]))
 
-    monkeypatch.setattr(moving, "check_funds", revoke)
+    monkeypatch.setattr(row_transfers, "check_funds", revoke)
     with pytest.raises(LockLost):
         transfer_funds(client, *pair, 1, strategy="rows_redis")
     assert [1000, 500] == balances(client, pair)
@@ -197,7 +197,7 @@ def test_a_holder_that_lost_its_locks_unnoticed_is_refused_by_the_rows(
             pool.submit(pay_in_the_meantime).result()
         return atomic()
 
-    monkeypatch.setattr(moving, "atomic", begin_too_late)
+    monkeypatch.setattr(row_transfers, "atomic", begin_too_late)
     with pytest.raises(StaleHold, match="fencing token"):
         transfer_funds(client, *pair, 1, strategy="rows_fenced")
     assert [900, 600] == balances(client, pair)

@@ -103,7 +103,7 @@ def test_a_plan_out_of_bounds_is_refused(arguments: dict[str, Any], message: str
 def test_the_full_plan_covers_every_combination_once() -> None:
     plan = Plan()
     cells = list(plan.cells())
-    assert len(plan) == len(set(cells)) == len(cells) == 5 * 8 * len(plan.strategies)
+    assert len(plan) == len(set(cells)) == len(cells) == 4 * 8 * len(plan.strategies)
 
 
 def test_each_round_measures_all_combinations_in_turn() -> None:

@@ -15,6 +15,7 @@ import redis
 from django.db import connection
 
 import redis_locks
+from demo_project.bank.persistence import describe_persistence
 
 CPU_INFO = Path("/proc/cpuinfo")
 PINGS = 50
@@ -27,6 +28,7 @@ def describe_versions(conn: redis.Redis) -> dict[str, Any]:
     valkey = info.get("valkey_version")
     return {
         "server": f"Valkey {valkey}" if valkey else f"Redis {info.get('redis_version', 'unknown')}",
+        "persistence": describe_persistence(conn),
         "connection": _describe_connection(conn),
         "django-redis-locks": redis_locks.__version__,
         "python": platform.python_version(),

@@ -18,8 +18,8 @@ MAX_WORKERS = 20
 MIN_SECONDS = 0.05
 MAX_SECONDS = 10.0
 # Many short rounds, each strategy in turn in each: so a change of the machine's load meets all alike.
-DEFAULT_SECONDS = 0.2
-DEFAULT_ROUNDS = 5
+DEFAULT_SECONDS = 0.15
+DEFAULT_ROUNDS = 4
 MAX_ROUNDS = 20
 DEFAULT_TABLE_SECONDS = 0.5
 # Besides its own time, each measurement creates accounts, warms up and counts the money.

@@ -14,7 +14,7 @@ from demo_project.bank.accounts import TransferError, account_key, read_balances
 from demo_project.bank.strategies import transfer_funds
 from redis_locks import LockError
 
-from .watching import Moment, Watcher
+from .watcher import Moment, Watcher
 
 EACH_WAY = 50
 START_SECONDS = 10.0

@@ -10,7 +10,7 @@ from typing import Any
 import redis
 
 from .race import Result, Runner
-from .watching import Moment
+from .watcher import Moment
 
 MEMORY_SECONDS = 3600
 

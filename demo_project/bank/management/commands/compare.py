@@ -12,7 +12,6 @@ from django.core.management.base import BaseCommand, CommandError
 
 from demo_project.bank.compare.book import CannotMeasure
 from demo_project.bank.compare.export import as_json, write_csv
-from demo_project.bank.compare.orders import LEAST_ROUNDS
 from demo_project.bank.compare.plan import (
     ACCOUNTS,
     DEFAULT_ROUNDS,
@@ -25,7 +24,8 @@ from demo_project.bank.compare.plan import (
     WORKERS,
     Plan,
 )
-from demo_project.bank.compare.recording import AlreadyRunning, Cancelled, run_comparison
+from demo_project.bank.compare.rankings import LEAST_ROUNDS
+from demo_project.bank.compare.runner import AlreadyRunning, Cancelled, run_comparison
 from demo_project.bank.models import Comparison
 from demo_project.bank.report import print_report, progress_bar
 from demo_project.bank.server import bank_server
@@ -72,7 +72,13 @@ def add_plan_arguments(
         help='for how long each lock of Table 11.2 of "Redis in Action" is measured; 0 leaves the '
         "table out (default: %(default)s)",
     )
-    parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=available())
+    parser.add_argument(
+        "--strategies",
+        nargs="+",
+        choices=STRATEGIES,
+        metavar="NAME",
+        help=f"from {', '.join(STRATEGIES)} (default: all that can run here)",
+    )
     parser.add_argument("--accounts", nargs="+", choices=ACCOUNTS, default=list(ACCOUNTS))
 
 
@@ -86,7 +92,7 @@ def plan_from(options: dict[str, Any]) -> Plan:
         return Plan(
             seconds=options["seconds"],
             workers=tuple(options["workers"]),
-            strategies=tuple(options["strategies"]),
+            strategies=tuple(options["strategies"] or available()),
             accounts=tuple(options["accounts"]),
             rounds=options["rounds"],
             table_seconds=options["table_seconds"],
@@ -133,9 +139,10 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run and print."""
         color = not options["no_color"]
-        plan = plan_from(options)
+        # Also before there is a server, so that a mistake is told at once.
+        plan_from(options)
         with bank_server():
-            comparison = run_in_terminal(plan, color=color)
+            comparison = run_in_terminal(plan_from(options), color=color)
         # Past Django's wrapper, which hides whether this is a terminal's width.
         out = getattr(self.stdout, "_out", sys.stdout)
         if options["json"]:

@@ -16,7 +16,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django_redis import get_redis_connection
 
-from demo_project.bank.compare.orders import LEAST_ROUNDS
+from demo_project.bank.compare.rankings import LEAST_ROUNDS
 from demo_project.bank.live.customers import open_accounts
 from demo_project.bank.report import print_report
 from demo_project.bank.server import bank_server

@@ -90,6 +90,8 @@ function styled(series) {
     pointRadius: 5,
     borderWidth: 2,
     spanGaps: true,
+    // Ours in front: a lower order is drawn later.
+    order: series.color,
   };
 }
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import asdict
 
 import redis
 
-from demo_project.bank.strategies import STRATEGIES
+from demo_project.bank.persistence import Persistence
+from demo_project.bank.strategies import STRATEGIES, Durability
 from redis_locks.benchmark.pool import WorkerPool
 
 from .plan import ACCOUNTS, Cell, Plan
@@ -37,9 +39,16 @@ def measure(
     Raises:
         WorkerError: A worker failed or did not answer in time.
     """
-    with WorkerPool(WORKER, max(plan.workers), grace=GRACE_SECONDS, check=check) as pool:
-        for cell in plan.cells():
-            yield cell, _measure_cell(conn, pool, cell, plan.seconds, run)
+    persistence = Persistence(conn)
+    try:
+        with WorkerPool(WORKER, max(plan.workers), grace=GRACE_SECONDS, check=check) as pool:
+            for cell in plan.cells():
+                durability = STRATEGIES[cell.strategy].durability
+                persistence.switch(on_disk=durability is Durability.AOF)
+                yield cell, _measure_cell(conn, pool, cell, plan.seconds, run)
+    finally:
+        with suppress(redis.RedisError):  # it may be what has ended the run
+            persistence.switch(on_disk=False)
 
 
 def clear(conn: redis.Redis, run: str) -> None:

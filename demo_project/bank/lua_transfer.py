@@ -5,7 +5,7 @@ from __future__ import annotations
 import redis
 
 from .accounts import InsufficientFunds, UnknownAccount, account_key
-from .writing import Order, Receipt
+from .payment import Order, Receipt
 
 # KEYS  1 sender  2 recipient  3 marker of the operation
 # ARGV  1 amount in cents  2 lifetime of the marker in seconds

@@ -1,7 +1,7 @@
-"""Read both balances and move the money, for strategies that hold a lock meanwhile.
+"""One payment: the order, the commands that read and move the money, and the receipt.
 
-Redis does not know about the locks of the book, so their write is one script that nothing can interrupt and that
-checks whether this operation was applied before.
+A lock that Redis does not know of cannot stop a write. Under such a lock the write is one script, which also checks
+whether this operation was applied before.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import redis
-from redis.client import Pipeline
 
 from .accounts import FIELD, account_key, check_funds, parse_balance
 
@@ -100,12 +99,13 @@ def is_still_due(conn: redis.Redis, order: Order) -> bool:
         return is_due(order, pipe.execute())
 
 
-def queue_move(pipe: Pipeline, order: Order) -> None:
-    """Queue the commands of the transfer: the money, and the marker that says that it was moved."""
-    pipe.hincrby(account_key(order.sender), FIELD, -order.cents)
-    pipe.hincrby(account_key(order.recipient), FIELD, order.cents)
-    # Not `set`, which redis-py checks in more Python than all else here takes.
-    pipe.psetex(order.marker, order.marker_seconds * 1000, 1)
+def moves(order: Order) -> list[tuple[str | int, ...]]:
+    """Return the commands of the transfer: the money, and the marker that says that it was moved."""
+    return [
+        ("HINCRBY", account_key(order.sender), FIELD, -order.cents),
+        ("HINCRBY", account_key(order.recipient), FIELD, order.cents),
+        ("PSETEX", order.marker, order.marker_seconds * 1000, 1),
+    ]
 
 
 def move_money(conn: redis.Redis, order: Order) -> int:

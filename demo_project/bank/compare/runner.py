@@ -18,8 +18,8 @@ from demo_project.bank.models import Comparison, Measurement
 from redis_locks import LockNotAvailable, inspection, redis_lock
 
 from .book import measure_table
+from .cells import clear, measure
 from .machine import describe_versions
-from .measuring import clear, measure
 from .plan import Plan
 
 LOCK_NAME = "bank:comparison"

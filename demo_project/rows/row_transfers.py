@@ -11,7 +11,7 @@ from django.db import OperationalError
 from django.db.transaction import atomic
 
 from demo_project.bank.accounts import TooMuchContention, UnknownAccount, check_funds
-from demo_project.bank.writing import Order, Receipt
+from demo_project.bank.payment import Order, Receipt
 from redis_locks import Hold, redis_lock
 from redis_locks.rows import lock_rows
 

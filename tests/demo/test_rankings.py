@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from demo_project.bank.compare.findings import findings_of, orders_of
-from demo_project.bank.compare.orders import Verdict, compare, cross, rank
+from demo_project.bank.compare.rankings import Verdict, compare, cross, rank
 from demo_project.bank.compare.summaries import (
     P99,
     RETRIES,
@@ -16,7 +16,8 @@ from demo_project.bank.compare.summaries import (
     money_of,
     summarise_rounds,
 )
-from demo_project.bank.strategies import label_of
+from demo_project.bank.compare.verdict import verdict_of
+from demo_project.bank.strategies import Durability, label_of
 from tests.demo.runs import Rates, measurement, rounds_of
 
 OPTIMISTIC = label_of("optimistic")
@@ -120,7 +121,7 @@ def test_there_is_no_crossover_for_one_that_always_or_never_wins() -> None:
 
 def test_a_finding_tells_the_crossover_and_where_noise_hides_it() -> None:
     assert (
-        f"In this run, on hot accounts, {OPTIMISTIC} stops winning against redis_lock between 2 and 10 workers: "
+        f"In this run, on hot accounts, {OPTIMISTIC} stops winning against redis_lock packed between 2 and 10 workers: "
         "ahead with 2, within noise with 1 and 5, behind with 10."
     ) in texts(HOT_OPTIMISTIC)
 
@@ -128,21 +129,21 @@ def test_a_finding_tells_the_crossover_and_where_noise_hides_it() -> None:
 @pytest.mark.parametrize(
     ("optimistic", "words"),
     [
-        ({1: 900, 2: 900}, "always wins against redis_lock: ahead with 1 and 2."),
-        ({1: 100, 2: 100}, "never wins against redis_lock: behind with 1 and 2."),
+        ({1: 900, 2: 900}, "always wins against redis_lock packed: ahead with 1 and 2."),
+        ({1: 100, 2: 100}, "never wins against redis_lock packed: behind with 1 and 2."),
         (
             {1: 100, 2: 900},
-            "wins and loses in turn against redis_lock: ahead with 2, behind with 1.",
+            "wins and loses in turn against redis_lock packed: ahead with 2, behind with 1.",
         ),
         (
             {1: 500, 2: 900},
-            "wins with some numbers of workers against redis_lock: ahead with 2, within noise with 1.",
+            "wins with some numbers of workers against redis_lock packed: ahead with 2, within noise with 1.",
         ),
         (
             {1: 500, 2: 100},
-            "loses with some numbers of workers against redis_lock: within noise with 1, behind with 2.",
+            "loses with some numbers of workers against redis_lock packed: within noise with 1, behind with 2.",
         ),
-        ({1: 500}, "is nowhere clearly ahead of or behind redis_lock: within noise with 1."),
+        ({1: 500}, "is nowhere clearly ahead of or behind redis_lock packed: within noise with 1."),
     ],
 )
 def test_a_finding_without_crossover_says_who_wins(
@@ -159,20 +160,20 @@ def test_a_finding_without_crossover_says_who_wins(
 def test_an_order_in_words_claims_no_more_than_the_rounds_show() -> None:
     order = next(text for text in texts(HOT_OPTIMISTIC) if "1 worker," in text)
     assert order == (
-        "In this run, on hot accounts, with 1 worker, by throughput (transfers per second, more is better): "
-        f"{OPTIMISTIC} (1,000) is within noise of redis_lock (1,000)."
+        "Redis, in memory, hot accounts, 1 worker, by throughput (transfers per second, more is better): "
+        f"{OPTIMISTIC} (1,000, 2.0 trips) is within noise of redis_lock packed (1,000, 2.0 trips)."
     )
     order = next(
         text for text in texts(HOT_OPTIMISTIC) if "by throughput" in text and "10 w" in text
     )
-    assert order.endswith(f"redis_lock (1,400) is ahead of {OPTIMISTIC} (500).")
+    assert order.endswith(
+        f"redis_lock packed (1,400, 2.0 trips) is ahead of {OPTIMISTIC} (500, 2.0 trips)."
+    )
 
 
 def test_too_few_rounds_make_no_order_and_the_page_says_so() -> None:
     found = texts({key: rates[:2] for key, rates in HOT_OPTIMISTIC.items()})
-    assert any(
-        "made 2 times, which is too few to tell an order from noise" in text for text in found
-    )
+    assert any("made 2 times. To tell an order from noise, make 3 rounds" in text for text in found)
     assert not any("ahead" in text or "behind" in text for text in found)
 
 
@@ -198,10 +199,42 @@ def test_money_is_told_apart_by_safe_and_unsafe_strategies() -> None:
         "No locking (unsafe) ended with the wrong amount of money in 1 of 2 measurements, by up to 2.50. "
         "It let accounts pay out more than they had, 2 times."
     ) in found
-    assert (
-        "Of 6 transfers that asked for all that an account had held a moment before, "
-        "the safe strategies refused 4, as others had been quicker."
-    ) in found
+    assert "The safe strategies correctly refused 4 of 6 overdrafts." in found
+
+
+def test_strategies_of_another_durability_take_no_place_in_an_order() -> None:
+    rates: Rates = {
+        **HOT_OPTIMISTIC,
+        ("hot", 10, "rows_db"): [9000, 9000, 9000],
+        ("hot", 10, "script_aof"): [9000, 9000, 9000],
+    }
+    assert {Durability.MEMORY} == {order.durability for order in orders_of(summaries(rates))}
+    assert not any("Rows" in text or "AOF" in text for text in texts(rates))
+
+
+def test_the_verdict_ranks_the_packed_ways_and_fits_three_lines() -> None:
+    rates: Rates = {
+        ("hot", 10, "redis_lock"): [2000, 2100, 1900],
+        ("hot", 10, "watch_packed"): [1000, 1050, 950],
+        ("hot", 10, "optimistic"): [1900, 2000, 1950],
+        ("hot", 10, "watch"): [9000, 9000, 9000],
+        ("hot", 10, "watch_packed_aof"): [9000, 9000, 9000],
+        ("hot", 10, "unprotected"): [9000, 9000, 9000],
+        ("spread", 10, "redis_lock"): [1000, 1000, 1000],
+        ("spread", 10, "watch_packed"): [3000, 3000, 3000],
+    }
+    money, hot, spread = verdict_of(summaries(rates))
+    assert money.short.startswith("Money: safe ways right in 21 of 21 measurements")
+    assert hot.short == "Hot, 10 workers: redis_lock 2,000/s: like optimistic, 2.0x watch_packed."
+    assert spread.short == "Spread, 10 workers: watch_packed 3,000/s: 3.0x redis_lock."
+    assert all(len(line.short) <= 80 for line in (money, hot, spread))
+    assert [] == verdict_of({})
+
+
+def test_the_verdict_accuses_a_safe_way_that_lost_money() -> None:
+    rows = [measurement("hot", 2, "optimistic", missing_cents=1), measurement("hot", 2, "script")]
+    money = verdict_of(summarise_rounds(rows))[0]
+    assert (False, "Money: WRONG with optimistic") == (money.is_good, money.short)
 
 
 def test_no_order_is_made_of_fairness() -> None:

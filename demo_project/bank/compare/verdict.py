@@ -1,0 +1,112 @@
+"""The verdict of a run, in three lines: the money, and which fair way is fastest on each kind of accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from demo_project.bank.strategies import STRATEGIES, Durability, label_of
+
+from .plan import ACCOUNTS
+from .rankings import Verdict, compare, rank
+from .summaries import THROUGHPUT, Summaries, Summary, money_of
+
+LINE = 80
+
+
+@dataclass(frozen=True)
+class VerdictLine:
+    """One line: `short` is at most 80 characters for a terminal, `text` is for people who read the page."""
+
+    topic: str
+    short: str
+    text: str
+    is_good: bool = True
+
+
+def verdict_of(summaries: Summaries) -> list[VerdictLine]:
+    """The verdict of a run; empty when nothing was measured."""
+    return [*_money(summaries), *(line for kind in ACCOUNTS for line in _fastest(summaries, kind))]
+
+
+def fair_rivals(summaries: Summaries, accounts: str, workers: int) -> list[Summary]:
+    """The safe strategies in memory that pack their work into as few round trips as they can; the fastest first."""
+    found = [
+        summary
+        for (kind, count, name), summary in summaries.items()
+        if (kind, count) == (accounts, workers) and _is_fair(name)
+    ]
+    return [place.summary for place in rank(found, THROUGHPUT)]
+
+
+def _is_fair(name: str) -> bool:
+    strategy = STRATEGIES.get(name)
+    return (
+        strategy is not None
+        and strategy.is_safe
+        and strategy.is_packed
+        and strategy.durability is Durability.MEMORY
+    )
+
+
+def _money(summaries: Summaries) -> Iterator[VerdictLine]:
+    names = {name for _, _, name in summaries}
+    safe = sorted(name for name in names if name not in STRATEGIES or STRATEGIES[name].is_safe)
+    careful = money_of(
+        row for key, found in summaries.items() if key[2] in safe for row in found.rows
+    )
+    careless = money_of(
+        row for key, found in summaries.items() if key[2] not in safe for row in found.rows
+    )
+    if not careful.measurements and not careless.measurements:
+        return
+    wrong = [
+        name
+        for name in safe
+        if any(not found.money.conserved for key, found in summaries.items() if key[2] == name)
+    ]
+    if wrong:
+        short = f"Money: WRONG with {', '.join(wrong)}"
+        told = f"Money was lost, made up or overdrawn, which must not happen, by {', '.join(map(label_of, wrong))}."
+        yield VerdictLine("money", short[:LINE], told, is_good=False)
+        return
+    count, lost = f"{careful.measurements:,}", ""
+    short = f"Money: safe ways right in {count} of {count} measurements"
+    told = f"The safe ways conserved the money to the cent in {count} of {count} measurements."
+    if careless.measurements:
+        lost = f"{careless.wrong:,} of {careless.measurements:,}"
+        short += f"; no locking wrong in {lost}"
+        told += f" Without locking it was wrong in {lost}."
+    yield VerdictLine("money", f"{short}.", told)
+
+
+def _fastest(summaries: Summaries, accounts: str) -> Iterator[VerdictLine]:
+    most = max((count for kind, count, _ in summaries if kind == accounts), default=0)
+    rivals = fair_rivals(summaries, accounts, most)
+    if not rivals:
+        return
+    first, *others = rivals
+    rate = THROUGHPUT.show(first.median(THROUGHPUT))
+    workers = "1 worker" if most == 1 else f"{most} workers"
+    brief = [_against(first, other, other.strategy) for other in others]
+    full = [
+        f"{_against(first, other, other.label)} ({THROUGHPUT.show(other.median(THROUGHPUT))})"
+        for other in others
+    ]
+    short = f"{accounts.capitalize()}, {workers}: {first.strategy} {rate}/s"
+    told = (
+        f"On {ACCOUNTS[accounts]:,} accounts with {workers}, {first.label} made {rate} transfers/s"
+    )
+    if others:
+        short += f": {', '.join(brief)}"
+        told += f": {', '.join(full)}. Each takes 2 round trips without a conflict"
+    yield VerdictLine(accounts, f"{short}.", f"{told}.")
+
+
+def _against(first: Summary, other: Summary, name: str) -> str:
+    verdict = compare(first, other, THROUGHPUT)
+    mine, theirs = first.median(THROUGHPUT), other.median(THROUGHPUT)
+    if verdict is Verdict.ALIKE or not mine or not theirs:
+        return f"like {name}"
+    doubt = "?" if verdict is Verdict.UNKNOWN else ""
+    return f"{mine / theirs:.1f}x{doubt} {name}"
