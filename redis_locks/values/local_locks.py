@@ -31,15 +31,21 @@ class Held(dict[Place, Any]):
                 return
 
     def has_any(self) -> bool:
-        """Whether anything is open. Forgets what has ended elsewhere: see `_Process.session_of`."""
-        while self.open:
+        """Whether anything is held still. Forgets what has ended elsewhere: see `_Process.session_of`."""
+        over: list[Any] = []
+        while True:
             try:
-                latest = next(reversed(self.open))
-            except (StopIteration, RuntimeError):
-                continue  # another thread has just left one
-            if latest.is_open:
-                return True
-            latest.forget(self)
+                # The latest first, which most likely is held.
+                for lease in reversed(self.open):
+                    if lease.is_held:
+                        return True
+                    if not lease.is_open:
+                        over.append(lease)
+                break
+            except RuntimeError:  # another thread has just left one
+                continue
+        for lease in over:
+            lease.forget(self)
         return False
 
     def copy_to(self, other: Held) -> None:

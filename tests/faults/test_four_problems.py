@@ -38,7 +38,7 @@ def test_waiters_see_who_holds_and_the_lock_of_a_dead_holder_passes_on_when_its_
     asking.tell("enter", name=name, wait=0)
     refused = asking.answer()
     assert "LockNotAvailable" == refused["error"]
-    assert "the import" in refused["message"]
+    assert "the import" in refused["holder"]
     waiting.tell("acquire", name=name)
     crew.server_side.until_waiters(name, 1)
     dying.kill()

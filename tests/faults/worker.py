@@ -127,7 +127,11 @@ def main(url: str) -> None:
         try:
             getattr(commands, do)(**options)
         except LockError as error:
-            say(error=type(error).__name__, message=str(error))
+            say(
+                error=type(error).__name__,
+                message=str(error),
+                holder=str(getattr(error, "holder", None)),
+            )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ def test_a_waiter_that_holds_much_is_not_asked_about_all_of_it() -> None:
 
     class Lease:
         @property
-        def is_open(self) -> bool:
+        def is_held(self) -> bool:
             asked.append(self)
             return True
 

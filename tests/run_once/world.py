@@ -37,6 +37,10 @@ class BlockingWorkers(Threads):
         return job.status()
 
 
+async def _acquire(job: Any, **options: Any) -> Any:
+    return await job.aacquire(**options)
+
+
 class AsyncWorkers(Tasks):
     """Workers are tasks of one event loop."""
 
@@ -54,7 +58,7 @@ class AsyncWorkers(Tasks):
         return await function(*args, **kwargs)
 
     def acquire(self, job: Any, **options: Any) -> Any:
-        return self.run(job.aacquire(**options))
+        return self.run(_acquire(job, **options))
 
     def done(self, attempt: Attempt, *result: Any) -> None:
         self.run(attempt.adone(*result))
