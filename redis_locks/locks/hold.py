@@ -275,10 +275,13 @@ class Hold:
     ) -> None:
         """Release; see `__exit__`. A cancellation for the loss of the hold becomes LockLost."""
         cancelled, self._cancelled = self._cancelled, None
-        if cancelled is not None:
-            exc = await cancelled.end(exc)
+        error = exc if cancelled is None else await cancelled.end(exc)
         driver, _ = await self.backend.of_loop()
-        await self.end(driver, exc)
+        await self.end(driver, error)
+        if (
+            error is not exc
+        ):  # the block has ended the hold itself, and was cancelled for its loss as it did
+            raise self._lost() from None
 
     def upgrade(self, *, wait: float | Unset | None = UNSET) -> None:
         """Turn a shared hold into an exclusive one, without letting go of it in between.

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -109,6 +110,22 @@ def test_it_listens_on_while_something_is_held_now_and_then(
 
 
 # The task in the block is cancelled
+
+
+def test_a_block_that_ends_its_own_hold_when_it_is_cancelled_for_the_loss_says_lost(
+    tasks: Tasks, name: str
+) -> None:
+    async def block() -> None:
+        async with Lock(name, lease=60) as hold:
+            try:
+                await asyncio.to_thread(inspection.force_release, name)
+                await asyncio.sleep(PATIENCE)
+            finally:
+                with suppress(LockLost):
+                    await hold.arelease()
+
+    with pytest.raises(LockLost):
+        tasks.run(block())
 
 
 async def wait_in(lock: Any, entered: asyncio.Event, seen: list[BaseException]) -> None:
