@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from demo_project.bank.strategies import available
+from demo_project.bank.strategies import STRATEGIES, available
 from tests.browsing import MARKS, log_in, new_page, serious
 from tests.demo.driving import Site
 
@@ -62,16 +62,16 @@ def test_a_comparison_is_started_followed_cancelled_and_drawn(browser: Browser, 
     page.wait_for_selector("#findings-title >> text=Comparison 2", timeout=60_000)
     page.wait_for_selector("html[data-charts-drawn='12']")
     assert page.locator("#running").count() == 0
-    assert figures(page) == 4 * len(available())
+    assert figures(page) == 4 * len(STRATEGIES)
     assert page.locator("#result_list tbody tr").count() == 2
     shape = "[Chart.getChart('chart-hot-p99_ms').data.labels, Chart.getChart('chart-hot-p99_ms').data.datasets.length]"
-    assert page.evaluate(shape) == [[1, 2], len(available())]
+    assert page.evaluate(shape) == [[1, 2], len(STRATEGIES)]
     label = page.locator("#chart-spread-p99_ms").get_attribute("aria-label") or ""
     assert "redis_lock" in label
 
     page.click("#findings-title a")
     page.wait_for_selector("html[data-charts-drawn='12']")
-    assert figures(page) == 4 * len(available())
+    assert figures(page) == 4 * len(STRATEGIES)
     with page.expect_download() as download:
         page.click("text=Export as CSV")
     assert download.value.suggested_filename == "comparison-2.csv"
