@@ -111,6 +111,6 @@ def take_the_figures_along(page: Page) -> None:
     assert 12 == len(report["table_11_2"])
     page.click("#repeat")
     page.wait_for_url(re.compile("/start/"))
-    assert ["optimistic", "redis_lock"] == page.locator(
+    assert ["redis_lock", "optimistic"] == page.locator(
         "#start-form input[name=strategies]:checked"
     ).evaluate_all("(found) => found.map((input) => input.value)")
