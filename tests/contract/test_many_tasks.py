@@ -47,6 +47,7 @@ async def crowded(server: EmbeddedServer, name: str, count: int, then: Waiting) 
     served.clear()
     first = await lock.aacquire()
     assert first is not None
+    await first.aextend(60)  # so that the server knows the script by which it will be renewed
     with server.client() as client:
         # Once for all: the loop's connection, two of the thread that renews, and ours.
         await asyncio.to_thread(until, lambda: len(client.client_list()) == 4)

@@ -55,6 +55,8 @@ def test_many_tasks_wait_on_one_connection_and_are_served_in_order_without_a_her
     changed = {**settings.REDIS_LOCKS, "DEADLOCK_TIMEOUT": None}
     with private_server.client() as client, override_settings(REDIS_LOCKS=changed):
         hold = held(tasks, lock)
+        # Once for all: the loop's connection, two of the thread that renews, and ours.
+        until(lambda: len(client.client_list()) == 4)
         scripts_known(tasks, name, private_server)
         connections = len(client.client_list())
         before = scripts_run(client)
