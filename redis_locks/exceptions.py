@@ -185,7 +185,14 @@ class ResultNotStored(LockError):
 
 
 class LockBackendError(LockError):
-    """Redis could not be reached or gave an unusable answer; what was held ends with its lease."""
+    """Redis could not be reached or gave an unusable answer; what was held ends with its lease.
+
+    Attributes:
+        may_be_done: True if only the end of a hold, a release or a commit, could not be confirmed. The
+            work of its block may be done, and a caller that tries again may do it twice.
+    """
+
+    may_be_done = False
 
 
 class ProtocolMismatch(LockBackendError):

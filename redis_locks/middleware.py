@@ -13,7 +13,7 @@ from django.utils.decorators import sync_and_async_middleware
 from django.utils.deprecation import MiddlewareMixin
 
 from redis_locks.conf.settings import get_settings
-from redis_locks.decorators.answers import ANSWERED
+from redis_locks.decorators.answers import is_answered
 from redis_locks.decorators.responses import respond
 from redis_locks.exceptions import LockBackendError
 from redis_locks.locks.timeouts import lock_deadline
@@ -56,13 +56,14 @@ class lock_responses(MiddlewareMixin):  # noqa: N801 - written in settings, besi
     ``redis_locks/locked.html`` and ``unavailable.html``, and the same with ``.txt`` and ``.json``.
 
     A view's error rolls its transaction back before it is answered. What it did outside of one stays done.
+    An error with `may_be_done`, of a release or a commit, is left to Django: a client that came back would repeat the work.
     """
 
     def process_exception(
         self, request: HttpRequest, exception: Exception
     ) -> HttpResponseBase | None:
         """Answer one of the errors of locks, and leave others to Django."""
-        if not isinstance(exception, ANSWERED):
+        if not is_answered(exception):
             return None
         if isinstance(exception, LockBackendError):
             logger.error("%s %s is answered with 503: %s", request.method, request.path, exception)

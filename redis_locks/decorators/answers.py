@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeGuard
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -27,7 +27,7 @@ UNAVAILABLE_RETRY_AFTER = 5
 """Retry-After if the server of the locks cannot be asked: about what a fail-over takes."""
 
 ANSWERED: Final = (LockNotAvailable, DeadlockDetected, TooMuchContention, LockBackendError)
-"""The errors that a later request may well not meet."""
+"""The errors that a later request may well not meet; but see `is_answered`."""
 
 
 class Answer(NamedTuple):
@@ -39,6 +39,11 @@ class Answer(NamedTuple):
     message: str | Promise
     retry_after: int
     """In seconds."""
+
+
+def is_answered(error: BaseException) -> TypeGuard[LockError]:
+    """Whether to answer `error` with Retry-After. Not if the work may be done: the client would do it twice."""
+    return isinstance(error, ANSWERED) and not getattr(error, "may_be_done", False)
 
 
 def answer_to(error: LockError, conflict_status: int | None = None) -> Answer:

@@ -10,7 +10,7 @@ from django.http.response import HttpResponseBase
 from rest_framework import views
 from rest_framework.response import Response
 
-from redis_locks.decorators.answers import ANSWERED
+from redis_locks.decorators.answers import is_answered
 from redis_locks.decorators.api_errors import (
     LockedAPIException,
     LockUnavailableAPIException,
@@ -33,7 +33,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
     Set it as ``REST_FRAMEWORK["EXCEPTION_HANDLER"]``. Contention is answered with CONFLICT_STATUS, a
     server that cannot be asked with 503. Retry-After depends on the queue only if `error` knows the queue.
     """
-    if isinstance(error, ANSWERED):
+    if is_answered(error):
         error = api_error(error)
     return views.exception_handler(error, context)
 

@@ -278,9 +278,8 @@ class Hold:
         error = exc if cancelled is None else await cancelled.end(exc)
         driver, _ = await self.backend.of_loop()
         await self.end(driver, error)
-        if (
-            error is not exc
-        ):  # the block has ended the hold itself, and was cancelled for its loss as it did
+        if error is not exc:
+            # The block has ended the hold itself, and was cancelled for its loss as it did.
             raise self._lost() from None
 
     def upgrade(self, *, wait: float | Unset | None = UNSET) -> None:
@@ -486,9 +485,10 @@ class Hold:
         if not (lasts or (lease.line and lease.line.leave(lease, lost=was_lost))):
             try:
                 held, again = await persist(driver, self.end_on, lease.deadline, lock=lease.name)
-            except LockBackendError:
+            except LockBackendError as error:
                 note_unconfirmed(lease.token)
                 if not was_lost:
+                    error.may_be_done = True
                     raise
                 held = again = False
             if self.released:
@@ -618,12 +618,16 @@ class Hold:
         self._require_held()  # another thread may have released it meanwhile
         self._begin_commit(commands)
         # It goes on for as long as the lease lasts.
-        failure, _ = await persist(
-            driver,
-            lambda link: store.commit(link, lease.keys, lease.token, commands),
-            lease.deadline,
-            lock=lease.name,
-        )
+        try:
+            failure, _ = await persist(
+                driver,
+                lambda link: store.commit(link, lease.keys, lease.token, commands),
+                lease.deadline,
+                lock=lease.name,
+            )
+        except LockBackendError as error:
+            error.may_be_done = True
+            raise
         if failure is None:
             lease.lose(NOT_KNOWN)
             raise await self._told_lost(driver)
@@ -811,7 +815,10 @@ class Hold:
 
     def _require_guarded(self, verb: str) -> None:
         if self.is_unguarded:
-            msg = f"Lock {self.name!r} is not held, as Redis could not be asked: this hold has no {verb}"
+            msg = (
+                f"Lock {self.name!r} is not held, as Redis could not be asked, so this hold has no {verb}: "
+                "look at hold.is_unguarded first, or use on_unavailable='raise'"
+            )
             raise LockBackendError(msg)
 
     def _require_alone(self, verb: str) -> None:

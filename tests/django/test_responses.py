@@ -34,6 +34,7 @@ from redis_locks import (
 )
 from redis_locks.integrations.rest_framework import RedisLockAPIMixin, exception_handler
 from redis_locks.testing import override_locks
+from redis_locks.testing.server import EmbeddedServer
 from tests import elsewhere
 
 pytestmark = pytest.mark.urls(__name__)
@@ -122,6 +123,25 @@ def api_locked(request: Request) -> Response:
     return Response("done")
 
 
+def unreleased(request: HttpRequest) -> HttpResponse:
+    """Do the work, and lose the server before the release."""
+    with EmbeddedServer(use_environment=False) as server, Lock("x", using=server.url, wait=0):
+        server.kill()
+    return HttpResponse("done")
+
+
+def uncommitted(request: HttpRequest) -> HttpResponse:
+    with EmbeddedServer(use_environment=False) as server:
+        hold = Lock("x", using=server.url, wait=0).acquire()
+        assert hold is not None
+        server.kill()
+        try:
+            hold.commit([("SET", "x", "done")])
+        finally:
+            hold.drop()
+    return HttpResponse("done")
+
+
 @api_view(["GET"])
 @renderer_classes(RENDERERS)
 def api_block(request: Request) -> Response:
@@ -202,8 +222,9 @@ API_VIEWS: dict[str, Any] = {
     "mixin-api": LockedAPI.as_view(),
     "handled-api": HandledAPI.as_view(),
 }
+UNCONFIRMED: dict[str, Any] = {"unreleased": unreleased, "uncommitted": uncommitted}
 urlpatterns = [
-    *(path(f"{kind}/", view) for kind, view in (LOCKED_VIEWS | API_VIEWS).items()),
+    *(path(f"{kind}/", view) for kind, view in (LOCKED_VIEWS | API_VIEWS | UNCONFIRMED).items()),
     path("failing/<str:kind>/", failing),
     path("", include(router.urls)),
 ]
@@ -274,6 +295,17 @@ def test_locked_views_answer_without_the_middleware(kind: str) -> None:
     assert 503 == get(f"/{kind}/").status_code
     with override_locks("busy"):
         assert 423 == get(f"/{kind}/").status_code
+
+
+@pytest.mark.parametrize("ask", ASK)
+@pytest.mark.parametrize("kind", UNCONFIRMED)
+@with_middleware
+def test_a_client_is_not_asked_back_if_the_work_may_be_done(ask: Any, kind: str) -> None:
+    response = ask(f"/{kind}/")
+    assert 500 == response.status_code
+    assert "Retry-After" not in response
+    assert isinstance(response.exc_info[1], LockBackendError)
+    assert exception_handler(response.exc_info[1], {}) is None
 
 
 @at_nowhere
