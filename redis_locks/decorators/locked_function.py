@@ -138,7 +138,6 @@ class LockedFunction:
         if request is not None and self.is_view and not needs_lock(view, request.method):
             return await _awaited(self.function(*args, **kwargs))
         lock = self._lock(await self._anames_of(args, kwargs), request)
-        answer = sync_to_async(self._answer)  # a template may well ask the database
         async with AsyncExitStack() as held:
             try:
                 await held.enter_async_context(lock.hold())
@@ -147,15 +146,23 @@ class LockedFunction:
                     await anote_queue(error, lock.names, self.using)
                 if self.on_conflict is not None:
                     return await _awaited(self.on_conflict(error, args, kwargs))
-                return await answer(error, request, view, args, kwargs)
+                return await self._aanswer(error, request, view, args, kwargs)
             except LockBackendError as error:
                 answered = request if self._responds(lock) else None
-                return await answer(error, answered, view, args, kwargs)
+                return await self._aanswer(error, answered, view, args, kwargs)
             return await _awaited(self.function(*args, **kwargs))
 
     def _responds(self, lock: Lock) -> bool:
         """Whether a call with a request is answered if the server of the lock cannot be asked."""
         return lock.on_unavailable == "respond" and (self.is_view or lock.says_on_unavailable)
+
+    async def _aanswer(
+        self, error: LockError, request: HttpRequest | None, *call: Any
+    ) -> HttpResponseBase:
+        """Do as `_answer`, in a thread: a template may well ask the database."""
+        if request is None:
+            raise error
+        return await sync_to_async(self._answer)(error, request, *call)
 
     def _answer(
         self,
