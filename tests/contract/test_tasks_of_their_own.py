@@ -64,6 +64,20 @@ def test_a_task_that_only_acquires_warns(tasks: Tasks, name: str) -> None:
     tasks.run(run())
 
 
+def test_a_task_that_only_acquires_holds_nothing_where_warnings_are_errors(
+    tasks: Tasks, name: str
+) -> None:
+    async def run() -> None:
+        with pytest.raises(RuntimeWarning):
+            await asyncio.create_task(Lock(name).aacquire())
+        async with Lock(name, wait=0):
+            pass
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tasks.run(run())
+
+
 def test_a_wait_that_a_limit_ends_leaves_nothing(tasks: Tasks, name: str) -> None:
     async def run() -> None:
         async with Lock(name):
