@@ -27,7 +27,13 @@ from redis_locks.locks.scope import ScopeName
 from redis_locks.values.name_templates import NameTemplate, parse
 
 _OPTIONS: Final = (
-    *("wait", "lease", "using", "replicas", "scope", "database", "commit_guard"),
+    "wait",
+    "lease",
+    "using",
+    "replicas",
+    "scope",
+    "database",
+    "commit_guard",
     "on_unavailable",
 )
 """Arguments of `Lock` that are attributes of the view, with ``lock_`` before them."""

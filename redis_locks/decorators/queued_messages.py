@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 
+from redis_locks import scripts
 from redis_locks.decorators.calls import for_calls_of
 from redis_locks.exceptions import LockError
 from redis_locks.locks.lock import Side
@@ -145,7 +146,7 @@ class Message(NamedTuple):
         left = await side.backend.ask(
             side.driver,
             lambda link: store.extend(
-                link, Lease.script, request.keys, request.token, request.lease_ms
+                link, scripts.EXTEND, request.keys, request.token, request.lease_ms
             ),
         )
         return left is not None

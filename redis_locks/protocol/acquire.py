@@ -221,8 +221,7 @@ class Attempt:
         if link.tunes_in:
             await link.tune_in(request.keys)
         sent = monotonic()
-        # One link for all questions of this attempt: only on one connection do they keep their order.
-        asked = await link.bulk() if self.in_bulk and not self._silent else link
+        asked = await self._asking(link)
         first, self.sent = not self.sent, True
         wait_ms = self.wait_ms if first else self._wait_ms_left(sent)
         if sent >= self.suspicious_at and self.wait != 0:
@@ -242,6 +241,10 @@ class Attempt:
             return reply
         self._failures = 0
         return await self._stand(link, reply, sent)
+
+    async def _asking(self, link: Link) -> Link:
+        """Return the link for all questions of this attempt: only on one connection do they keep their order."""
+        return await link.bulk() if self.in_bulk and not self._silent else link
 
     async def _stand(self, link: Link, reply: Refused, sent: float) -> Won | Refused | None:
         """Stand in the queue until granted, out of time, or (None) until it is time to ask again."""
@@ -495,8 +498,7 @@ class Attempt:
         for _ in range(2 * _TRIES):
             try:
                 link = self.link = self.link or await self.driver.checkout(self.token)
-                asked = await link.bulk() if self.in_bulk and not self._silent else link
-                return await store.abandon(asked, request)
+                return await store.abandon(await self._asking(link), request)
             except LinkBroken as error:
                 last = error
                 self.close(broken=True)

@@ -63,12 +63,12 @@ class Earlier:
             self._keepers.keep(hold, self._taken(rows))
 
     def _has(self, row: Row) -> bool:
-        keepers = self._keepers
-        for name in row if keepers is not None else ():
-            kept = keepers and keepers.find(Taken(self._backend, frozenset({name}), self._mode))
-            if kept is not None:
-                self._kept[kept] = None
-                return True
+        if self._keepers is not None:
+            for name in row:
+                kept = self._keepers.find(Taken(self._backend, frozenset({name}), self._mode))
+                if kept is not None:
+                    self._kept[kept] = None
+                    return True
         found = leases.find(self._held, self._backend, row)
         return any(
             self._covers(taken_by(its, self._backend), row) and self._join(its) for its in found

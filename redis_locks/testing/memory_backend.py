@@ -63,7 +63,7 @@ class _Job:
     outcome: str = ""
 
 
-class StandIn(Backend):
+class MemoryBackend(Backend):
     """A backend without a server, on which each acquire has the same `outcome`."""
 
     def __init__(self, outcome: Outcome) -> None:

@@ -20,7 +20,7 @@ from redis_locks.protocol import acquire, local_handover, lock_events
 from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.local_handover import Got
 from redis_locks.protocol.store import Refused, Request
-from redis_locks.testing.memory_backend import Outcome, StandIn
+from redis_locks.testing.memory_backend import MemoryBackend, Outcome
 
 
 class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's override_settings
@@ -61,8 +61,8 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
 
     def enable(self) -> None:
         """Replace the servers."""
-        stand_in = StandIn(self._outcome)
-        everywhere: dict[str | None, StandIn] = defaultdict(lambda: stand_in)
+        backend = MemoryBackend(self._outcome)
+        everywhere: dict[str | None, MemoryBackend] = defaultdict(lambda: backend)
         with ExitStack() as patches:
             patches.enter_context(patch.object(backends, "known", everywhere))
             # Higher than the driver, because a wait must not take its time here.

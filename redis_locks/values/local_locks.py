@@ -11,8 +11,8 @@ Place = tuple[object, str]
 class Held(dict[Place, Any]):
     """The leases of one thread or task by place; of several at one place the latest.
 
-    Each operation takes the same time however many there are, so that the last of ten thousand
-    locks costs as much as the first.
+    To take and release a lock costs the same however many there are, so that the ten thousandth costs as much
+    as the first. Only the end of a lease that covered another one looks through what is open.
     """
 
     __slots__ = ("open",)
@@ -32,21 +32,18 @@ class Held(dict[Place, Any]):
 
     def has_any(self) -> bool:
         """Whether anything is held still. Forgets what has ended elsewhere: see `_Process.session_of`."""
-        over: list[Any] = []
         while True:
             try:
                 # The latest first, which most likely is held.
-                for lease in reversed(self.open):
-                    if lease.is_held:
-                        return True
-                    if not lease.is_open:
-                        over.append(lease)
+                held = any(lease.is_held for lease in reversed(self.open))
                 break
-            except RuntimeError:  # another thread has just left one
-                continue
-        for lease in over:
-            lease.forget(self)
-        return False
+            except RuntimeError:
+                continue  # another thread has just left one
+        if not held:
+            for lease in list(self.open):
+                if not lease.is_open:
+                    lease.forget(self)
+        return held
 
     def copy_to(self, other: Held) -> None:
         """Let `other` have what is open still, too."""

@@ -26,7 +26,7 @@ from redis_locks import (
     redis_lock,
 )
 from redis_locks.testing import assert_locked, assert_released, override_locks
-from redis_locks.testing.memory_backend import Outcome, StandIn
+from redis_locks.testing.memory_backend import MemoryBackend, Outcome
 from tests.support import leases
 from tests.support.connections import run_blocking
 from tests.support.scripts import Script
@@ -351,6 +351,6 @@ def test_another_outcome_is_refused(outcome: object) -> None:
 
 
 def test_a_script_without_an_answer_says_so() -> None:
-    link = run_blocking(StandIn("granted").driver.checkout())
+    link = run_blocking(MemoryBackend("granted").driver.checkout())
     with pytest.raises(NotImplementedError, match="to the script dance; use a real server"):
         run_blocking(link.call(Script("dance", ()), ((), ())))
