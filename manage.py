@@ -24,7 +24,10 @@ def main() -> None:
             raise
         sys.stderr.write(HOW_TO_INSTALL)
         sys.exit(1)
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except KeyboardInterrupt:
+        sys.exit("Stopped by Ctrl-C.")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -11,7 +13,10 @@ import nox
 from nox.command import CommandFailed
 
 nox.needs_version = ">=2025.5.1"
-nox.options.sessions = ["lint", "types", "layers", "tests", "demo", "browser", "wheel"]
+nox.options.sessions = [
+    *("lint", "types", "examples", "layers", "docs"),
+    *("tests", "demo", "browser", "wheel"),
+]
 nox.options.reuse_venv = "yes"
 
 # Each supported Django on the oldest and the newest Python that we support with it.
@@ -55,10 +60,39 @@ def types(session: nox.Session) -> None:
 
 
 @nox.session(python=PYTHON)
+def examples(session: nox.Session) -> None:
+    """Check the types of README's and docs' examples, by mypy and by pyright."""
+    session.install("-e", ".[test]", *dependency_group("examples"))
+    session.run("python", "-m", "tests.typing.examples")
+
+
+@nox.session(python=PYTHON)
 def layers(session: nox.Session) -> None:
     """Check that modules import only from the layers below them."""
     session.install("-e", ".", *dependency_group("layers"))
     session.run("lint-imports")
+
+
+@nox.session(python=PYTHON)
+def docs(session: nox.Session) -> None:
+    """Build the docs into docs/_build; a warning fails. `-- --online` links to other projects and checks all links."""
+    session.install("-e", ".[test]", *dependency_group("docs"))
+    build = [
+        "python",
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-d",
+        session.create_tmp(),
+        "docs",
+    ]
+    session.run(*build, "docs/_build")
+    if "--online" in session.posargs:
+        online = {"DOCS_ONLINE": "1"}
+        session.run(*build, "docs/_build", env=online)
+        session.run(*build, "-b", "linkcheck", "docs/_build/links", env=online)
 
 
 @nox.session
@@ -92,13 +126,14 @@ def coverage(session: nox.Session) -> None:
     session.install("-e", ".[test]", f"django=={NEWEST_DJANGO}.*")
     session.log("Python %s, Django %s", PYTHON, NEWEST_DJANGO)
     session.run("coverage", "erase")
-    marks = "not benchmark and not long and not browser"
+    marks = "not benchmark and not long and not browser and not timed"
     session.run("coverage", "run", "-m", "pytest", "-m", marks, *session.posargs)
     session.run("coverage", "combine", "-q")
     session.run("coverage", "report")
-    # In CPU time, so that it needs no quiet machine; but not while lines are counted.
+    # Not while lines are counted. The decorator's cost is in CPU time, so that it needs no quiet machine.
     cost = "tests/django/test_decorator_cost.py"
     session.run("python", "-m", "pytest", "-n0", "-s", "-m", "benchmark", cost)
+    session.run("python", "-m", "pytest", "-n0", "-m", "timed and not long", "tests")
 
 
 @nox.session(python=PYTHON)
@@ -140,6 +175,7 @@ def benchmarks(session: nox.Session) -> None:
     session.run("python", "-m", "tests.benchmarks.statistics")
     session.run("python", "-m", "pytest", "-n0", "-s", "-m", "benchmark")
     session.run("python", "-m", "tests.benchmarks.listeners")
+    session.run("python", "-m", "tests.benchmarks.crowds")
 
 
 @nox.session(python=PYTHON)
@@ -170,10 +206,24 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session(python=PYTHON)
+def longevity(session: nox.Session) -> None:
+    """Use locks in all ways by 8 processes for an hour, and fail if anything grows; `-- --minutes 10` for less."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "tests.longevity", *session.posargs)
+
+
+@nox.session(python=PYTHON)
 def traffic(session: nox.Session) -> None:
     """Acquire a million times in one order while all look for deadlocks; takes a quarter of an hour. `-- N`: N times."""
     session.install("-e", ".[test]")
     session.run("python", "-m", "tests.faults", "--traffic", *(session.posargs or ["1000000"]))
+
+
+@nox.session(python=PYTHON)
+def history(session: nox.Session) -> None:
+    """Check random histories for a minute and a half; `-- --minutes 60` for longer, `-- --seed N` for one again."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "tests.history", *session.posargs)
 
 
 @nox.session(python=PYTHON)
@@ -199,7 +249,60 @@ def wheel(session: nox.Session) -> None:
     session.log("the wheel has all %d files of the package and no other", len(packed))
     session.install("-e", ".[test]")
     versions = "tests/servers/test_protocol_versions.py"
-    session.run("python", "-m", "pytest", "-n0", versions, env={"REDIS_LOCKS_WHEEL": str(built)})
+    session.run(
+        *("python", "-m", "pytest", "-n0", "-m", "not long", versions),
+        env={"REDIS_LOCKS_WHEEL": str(built)},
+    )
     session.install("--force-reinstall", str(built))
     with session.chdir(folder):
         session.run("python", "-c", "import redis_locks; print(redis_locks.__version__)")
+
+
+TRY_WHEEL = """
+import django
+from django.conf import settings
+settings.configure(
+    INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", "redis_locks"],
+    REDIS_LOCKS={"CONNECTION": "redis://localhost:6379/1"},
+)
+django.setup()
+from django.core.management import call_command
+import re
+from importlib.metadata import metadata
+import redis_locks
+call_command("check")
+about = metadata("django-redis-locks")
+assert about["Version"] == redis_locks.__version__
+links = re.findall(r"\\]\\(([^)]+)\\)", str(about.get_payload() or about["Description"]))
+assert len(links) > 20 and all(link.startswith("https://") for link in links), links
+for name in redis_locks.__all__:
+    getattr(redis_locks, name)
+print(redis_locks.__version__, "gives all its names, from", redis_locks.__file__)
+"""
+
+
+@nox.session(python=PYTHON)
+def release(session: nox.Session) -> None:
+    """Rehearse a release: build, check, install in a clean environment, and run the demo from the sdist."""
+    session.install(*dependency_group("release"))
+    dist = Path("dist").resolve()
+    shutil.rmtree(dist, ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", str(dist))
+    session.run("twine", "check", "--strict", *map(str, dist.iterdir()))
+    (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    clean = Path(session.create_tmp()).resolve() / "clean"
+    shutil.rmtree(clean, ignore_errors=True)
+    clean.mkdir()
+    with session.chdir(clean):
+        session.run("python", "-m", "venv", "user")
+        python = str(clean / "user" / "bin" / "python")
+        session.run(python, "-m", "pip", "install", "-q", str(wheel), external=True)
+        session.run(python, "-c", TRY_WHEEL, external=True)
+        with tarfile.open(sdist) as archive:
+            archive.extractall(clean, filter="data")
+    with session.chdir(clean / sdist.name.removesuffix(".tar.gz")):
+        demo = ".venv/bin/python"
+        session.run("python", "-m", "venv", ".venv")
+        session.run(demo, "-m", "pip", "install", "-q", "-e", ".[demo]", external=True)
+        session.run(demo, "manage.py", "demo", "--once", external=True)
+    session.log("rehearsed: %s and %s are in dist/", wheel.name, sdist.name)

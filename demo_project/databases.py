@@ -1,4 +1,4 @@
-"""The database of the demo: SQLite in a file, or what ``DATABASE_URL`` names."""
+"""The database of the demo, and the Redis server of a demo that runs on it."""
 
 from __future__ import annotations
 
@@ -50,3 +50,20 @@ def database(environment: Mapping[str, str], directory: Path) -> dict[str, Any]:
         entry = {"ENGINE": "django.db.backends.sqlite3", "NAME": path}
     entry["OPTIONS"] = _OPTIONS.get(entry["ENGINE"], {}) | entry.get("OPTIONS", {})
     return entry
+
+
+def server_file(entry: Mapping[str, Any], directory: Path) -> Path:
+    """Return where a demo that uses this entry of ``DATABASES`` leaves the address of its own Redis server."""
+    name = Path(str(entry["NAME"]))
+    beside = name if name.is_absolute() else directory / name
+    return beside.with_name(f"{beside.name}.server")
+
+
+def running_server(entry: Mapping[str, Any], directory: Path) -> str | None:
+    """Return the address of the Redis server that a running demo has started, or None if there is none."""
+    try:
+        url = server_file(entry, directory).read_text().strip()
+    except OSError:
+        return None
+    # A demo that was killed leaves the file; its server takes the socket along.
+    return url if Path(url.removeprefix("unix://")).is_socket() else None

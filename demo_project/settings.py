@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
-from demo_project.databases import database
+from demo_project.databases import database, running_server
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 SECRET_KEY = "the demo has no secrets"  # noqa: S105
@@ -18,15 +19,22 @@ TIME_ZONE = "UTC"
 STATIC_URL = "static/"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# The outermost process, such as `manage.py demo`, starts a server and names it here for all the others.
-REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
+DATABASES = {"default": database(os.environ, BASE_DIR)}
+# `manage.py demo` starts a server, which other commands on the same database find by themselves.
+REDIS_URL = (
+    os.environ.get("REDIS_URL")
+    or running_server(DATABASES["default"], BASE_DIR)
+    or "redis://127.0.0.1:6379/0"
+)
+# True where a command of the bank has started the server itself.
+BANK_OWNS_SERVER = False
 CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": REDIS_URL}}
 # What the comparison measures should not depend on DEBUG.
 REDIS_LOCKS = {"CONNECTION": "default", "WARN_ORDER": False}
 # The accounts are in the database of the locks, so that one step can reach both; no cache is.
 SILENCED_SYSTEM_CHECKS = ["redis_locks.W006"]
 
-DATABASES = {"default": database(os.environ, BASE_DIR)}
+PASSWORD_HASHERS = ["demo_project.passwords.QuickHasher"]
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -64,3 +72,21 @@ TEMPLATES = [
         },
     }
 ]
+
+if find_spec("debug_toolbar"):
+    # Seen by a browser that has opened a page with ?toolbar=on. Its panel "Locks" comes first.
+    INSTALLED_APPS += ["debug_toolbar"]
+    MIDDLEWARE[2:2] = [
+        "demo_project.toolbar_switch.toolbar_switch",
+        "debug_toolbar.middleware.DebugToolbarMiddleware",
+    ]
+    DEBUG_TOOLBAR_CONFIG = {
+        "SHOW_TOOLBAR_CALLBACK": "demo_project.toolbar_switch.is_on",
+        "SHOW_COLLAPSED": True,
+    }
+    DEBUG_TOOLBAR_PANELS = [
+        "redis_locks.integrations.debug_toolbar.LocksPanel",
+        "debug_toolbar.panels.history.HistoryPanel",
+        "debug_toolbar.panels.sql.SQLPanel",
+        "debug_toolbar.panels.timer.TimerPanel",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.apps import apps
 from django.contrib import admin
 from django.urls import include, path
 
@@ -10,5 +11,11 @@ admin.site.index_template = "bank/admin_index.html"
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("failover/", include("demo_project.bank.failover.urls")),
+    path("ledger/", include("demo_project.bank.ledger.urls")),
+    path("map/", include("demo_project.bank.map.urls")),
+    path("problems/", include("demo_project.bank.problems.urls")),
     path("", include("demo_project.bank.live.urls")),
 ]
+if apps.is_installed("debug_toolbar"):
+    urlpatterns += [path("__debug__/", include("debug_toolbar.urls"))]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         ResultNotStored,
         StaleHold,
         TooMuchContention,
+        UnfencedWrite,
     )
     from redis_locks.locks.hold import Hold
     from redis_locks.locks.lock import Lock
@@ -38,9 +39,10 @@ if TYPE_CHECKING:
     from redis_locks.optimistic.decorator import optimistic
     from redis_locks.protocol.lock_events import LockEvent
     from redis_locks.run_once import Attempt, RunEvent, RunStatus, run_once
+    from redis_locks.values.lock_alert import LockAlert
     from redis_locks.views import RedisLockMixin
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 __all__ = [
     "AlreadyDone",
@@ -49,6 +51,7 @@ __all__ = [
     "DeadlockDetected",
     "Hold",
     "Lock",
+    "LockAlert",
     "LockBackendError",
     "LockError",
     "LockEvent",
@@ -65,6 +68,7 @@ __all__ = [
     "Semaphore",
     "StaleHold",
     "TooMuchContention",
+    "UnfencedWrite",
     "key_beside",
     "lock_deadline",
     "lock_timeout",
@@ -93,6 +97,7 @@ _HOMES: Final = {
         "ResultNotStored",
         "StaleHold",
         "TooMuchContention",
+        "UnfencedWrite",
     ),
     "locks.hold": ("Hold",),
     "locks.lock": ("Lock",),
@@ -101,12 +106,14 @@ _HOMES: Final = {
     "run_once": ("Attempt", "RunEvent", "RunStatus", "run_once"),
     "decorators.semaphore": ("Semaphore",),
     "decorators.unique_tasks": ("unique_task",),
+    "values.lock_alert": ("LockAlert",),
     "views": ("RedisLockMixin",),
 }
 """The modules that have the public names; `tests/architecture` compares them with `__all__`."""
 
 _MODULES: Final = (
     "compat",
+    "diagnosis",
     "exceptions",
     "fencing",
     "inspection",

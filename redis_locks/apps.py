@@ -14,11 +14,13 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
+from django.utils.translation import gettext_lazy as _
 
 
 def run_checks(**options: Any) -> list[checks.CheckMessage]:
     """Run all system checks of the app."""
     from redis_locks.checks import (
+        check_lock_names,
         check_rows,
         check_servers,
         check_settings,
@@ -26,11 +28,12 @@ def run_checks(**options: Any) -> list[checks.CheckMessage]:
         check_views,
     )
 
-    every = (check_settings, check_servers, check_views, check_rows, check_task_order)
-    return [message for check in every for message in check(**options)]
+    of_settings = (check_settings, check_servers)
+    of_code = (check_views, check_lock_names, check_rows, check_task_order)
+    return [message for check in (*of_settings, *of_code) for message in check(**options)]
 
 
-def watch_transactions(connection: BaseDatabaseWrapper, **_: object) -> None:
+def watch_transactions(connection: BaseDatabaseWrapper, **_signal: object) -> None:
     """Have the transactions of a new connection verify holds before COMMIT, and release those they keep."""
     from redis_locks.locks.transactions import transactions_of
 
@@ -41,7 +44,7 @@ class RedisLocksConfig(AppConfig):
     """Puts the system checks in place, the signals, the log, the watch of orders, and the commit guard."""
 
     name = "redis_locks"
-    verbose_name = "Redis locks"
+    verbose_name = _("Redis locks")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

@@ -1,5 +1,7 @@
 """The errors, one tree.
 
+::
+
     LockError
     ├── LockNotAvailable     contention, and the caller did not want to wait  (55P03)
     │   └── LockTimeout      contention for longer than the caller would wait (55P03)
@@ -18,9 +20,9 @@
 `LockNotAvailable`, `LockTimeout`, `DeadlockDetected` and `TooMuchContention` are `django.db.OperationalError`s with
 PostgreSQL's SQLSTATE in `.sqlstate`, so code that handles the database's handles them.
 
-The text of an error may reach clients, so it names no host, process or thread of a holder or waiter. Those are in
-attributes, in the log, and in notes, which a traceback shows. Only the text is in `args`; the rest travels
-with a pickled error as its attributes.
+The text of an error may reach clients, so it names no host, process or thread of a holder or waiter. Attributes,
+the log and notes, which a traceback shows, name them. Only the text is in `args`; the rest travels with a pickled
+error as its attributes.
 """
 
 from __future__ import annotations
@@ -125,6 +127,10 @@ class LockLost(LockError):
 
 class StaleHold(LockLost):
     """A fenced read or write was refused: the hold is lost, or a later one, with a greater fencing token, touched the row."""
+
+
+class UnfencedWrite(LockError):
+    """A row whose model has ``fenced = "required"`` was to be changed without a hold. Nothing was written."""
 
 
 class LockNotHeld(LockError):

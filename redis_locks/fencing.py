@@ -1,14 +1,15 @@
 """`FencedModel`: rows that refuse a write under a hold older than the last one that touched them.
 
 A hold can end without its holder noticing in time: a process that was stopped past its lease
-goes on where it was. Redis cannot stop its late write, but the row can: it keeps the fencing
-token of the last hold that touched it, and a write with a smaller one matches no row. To read
-under a hold is to touch: a late write between its read and its write would be overwritten.
+goes on where it was. Redis cannot stop its late write, but the row can. It keeps the fencing token
+of the last hold that touched it. A write with a smaller one matches no row. To read under a hold is
+to touch: a late write between its read and its write would be overwritten.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from asgiref.sync import sync_to_async
 from django.db import models, router, transaction
@@ -20,30 +21,52 @@ from redis_locks.rows.fenced_rows import (
     FencedRows,
     fencing_token_of,
     owner_of,
+    require_hold,
     stale_hold,
 )
+from redis_locks.rows.managers import FencedManager
 
-__all__ = ["FencedManager", "FencedModel", "FencedQuerySet", "FencedRows"]
+__all__ = ["FenceField", "FencedManager", "FencedModel", "FencedQuerySet", "FencedRows"]
 
-FencedManager = models.Manager.from_queryset(FencedQuerySet)
+
+if TYPE_CHECKING:
+    _Column = models.BigIntegerField[int, int]
+else:
+    _Column = models.BigIntegerField
+
+
+class FenceField(_Column):
+    """The column that keeps a fencing token. Forms and serializers leave it out, and migrations see a plain one."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"default": 0, **options, "editable": False, "serialize": False})
+
+    def deconstruct(self) -> tuple[str, str, Sequence[Any], dict[str, Any]]:
+        """Return how a migration writes the column, which needs none of this package."""
+        name, _, args, options = super().deconstruct()
+        del options["serialize"]
+        return name, "django.db.models.BigIntegerField", args, options
 
 
 class FencedModel(models.Model):
     """A row that keeps the fencing token of the last hold that touched it.
 
-    Read with ``Model.objects.fenced(hold).get(...)``: that gives the row the fencing token first.
-    It, ``save(hold=hold)``, ``delete(hold=hold)`` and ``Model.objects.fenced(hold).update(...)`` raise `StaleHold` if the
-    hold is lost or a later hold of the lock has touched the row in one of these ways. After any
-    other read, the late write of an older hold is accepted until the first write, which then
-    overwrites it. All writes of a row must be under the same lock, for the fencing tokens of
-    different locks are not in one order. A write without a hold is not checked and leaves the
-    fence as it is.
+    Read with ``Model.objects.fenced(hold).get(...)``: that gives the row the fencing token first. Write with
+    ``save(hold=hold)``, ``delete(hold=hold)`` or ``Model.objects.fenced(hold).update(...)``. All four raise
+    `StaleHold` if the hold is lost, or a later hold of the lock has touched the row in one of these ways. After any
+    other read, the late write of an older hold is accepted until the first write, which then overwrites it. All writes
+    of a row must be under the same lock, for the fencing tokens of different locks are not in one order. A write
+    without a hold is not checked and leaves the fence as it is. With ``fenced = "required"`` in the class body, it
+    raises `UnfencedWrite`, unless it only inserts new rows. Raw SQL, cascades, and Django's deserializer are not seen.
     """
+
+    fenced: ClassVar[Literal["optional", "required"]] = "optional"
+    """"required": rows are changed and deleted under a hold only. "optional": without one as well."""
 
     _fencing_token: int | None = None
     """That of the hold under which it is being saved."""
 
-    fence = models.BigIntegerField(default=0, editable=False)
+    fence = FenceField()
     """The greatest fencing token of a hold that touched this row."""
 
     objects = FencedManager()
@@ -51,16 +74,32 @@ class FencedModel(models.Model):
     class Meta:
         abstract = True
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Check `fenced`. Raises ValueError."""
+        super().__init_subclass__(**options)
+        if cls.fenced not in ("optional", "required"):
+            msg = f'{cls.__qualname__}.fenced must be "optional" or "required", not {cls.fenced!r}'
+            raise ValueError(msg)
+
     def save(self, *args: Any, hold: Hold | int | None = None, **kwargs: Any) -> None:
         """Save, under `hold` if one is given (or its fencing token).
 
         Raises:
             StaleHold: The hold is lost (found without asking anybody), or a later hold read, wrote or
                 deleted the row. Nothing is saved.
+            UnfencedWrite: There is no hold, the model requires one, and the row is not new.
+            IntegrityError: There is no hold, the model requires one, and a new instance has the primary key of a
+                row that is there.
+            TypeError: There is a hold, and another argument has no name.
         """
         if hold is None:
+            if self.fenced == "required":
+                self._only_insert(args, kwargs)
             super().save(*args, **kwargs)
             return
+        if args:
+            msg = f"with hold=, save() takes its other arguments by name, not {args!r}"
+            raise TypeError(msg)
         token = fencing_token_of(hold)
         before, outer = self.fence, self._fencing_token  # a handler of post_save may save again
         self.fence = self._fencing_token = token
@@ -68,12 +107,18 @@ class FencedModel(models.Model):
         if fields:
             kwargs["update_fields"] = {*fields, FENCE}
         try:
-            super().save(*args, **kwargs)
+            super().save(**kwargs)
         except BaseException:
             self.fence = before
             raise
         finally:
             self._fencing_token = outer
+
+    def _only_insert(self, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        if not self._state.adding or args or options.get("force_update"):
+            require_hold(type(self), "save()", "save(hold=hold)")
+        # An instance with the primary key of a row would overwrite it.
+        options["force_insert"] = (models.Model,)
 
     async def asave(self, *args: Any, hold: Hold | int | None = None, **kwargs: Any) -> None:
         """Save; see `save`."""
@@ -90,8 +135,10 @@ class FencedModel(models.Model):
 
         Raises:
             StaleHold: The hold is lost, or a later hold read or wrote the row. Nothing is deleted.
+            UnfencedWrite: There is no hold, and the model requires one.
         """
         if hold is None:
+            require_hold(type(self), "delete()", "delete(hold=hold)")
             return super().delete(using, keep_parents)
         alias = using or router.db_for_write(type(self), instance=self)
         rows = type(self)._base_manager.using(alias).filter(pk=self.pk)

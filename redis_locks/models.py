@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from django.db import models
+from django.utils.translation import pgettext_lazy
 
 from redis_locks.values.keys import MAX_NAME_BYTES
 from redis_locks.values.text import printable
@@ -13,7 +14,7 @@ M = TypeVar("M", bound=models.Model)
 
 
 class NoRows(models.Manager[M]):
-    """Finds nothing without asking the database, so that `dumpdata` and the like just work."""
+    """Finds nothing without asking the database, so that `dumpdata` and the like work."""
 
     def get_queryset(self) -> models.QuerySet[M]:
         """Return the empty queryset."""
@@ -23,13 +24,17 @@ class NoRows(models.Manager[M]):
 class Lock(models.Model):
     """A lock by its name; who holds it is known to `redis_locks.inspection`."""
 
-    name = models.CharField(max_length=MAX_NAME_BYTES, primary_key=True)
+    name = models.CharField(
+        pgettext_lazy("locks", "name"), max_length=MAX_NAME_BYTES, primary_key=True
+    )
 
     objects = NoRows["Lock"]()
 
     class Meta:
         managed = False
         base_manager_name = "objects"
+        verbose_name = pgettext_lazy("locks", "lock")
+        verbose_name_plural = pgettext_lazy("locks", "locks")
         default_permissions = ("view",)
         permissions = [("release_lock", "Can force-release lock")]
 
@@ -40,13 +45,15 @@ class Lock(models.Model):
 class Waiter(models.Model):
     """A place in a lock's queue."""
 
-    token = models.CharField(max_length=100, primary_key=True)
+    token = models.CharField(pgettext_lazy("locks", "token"), max_length=100, primary_key=True)
 
     objects = NoRows["Waiter"]()
 
     class Meta:
         managed = False
         base_manager_name = "objects"
+        verbose_name = pgettext_lazy("locks", "waiter")
+        verbose_name_plural = pgettext_lazy("locks", "waiters")
         default_permissions = ()
         permissions = [("cancel_waiter", "Can cancel waiter")]
 

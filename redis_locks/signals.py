@@ -1,7 +1,8 @@
 """The signals, sent robustly: an error in a receiver is logged and changes nothing.
 
-Those of locks are sent with `LockEvent` as ``sender`` and one frozen payload, ``event``, which is
-only made if a receiver is connected, in the process where it happens and after the fact.
+Signals of locks are sent with `LockEvent` as ``sender`` and one frozen payload, ``event``, which is
+only made if a receiver is connected. They are sent in the process where it happens, and after the
+fact.
 
 | signal | sent when |
 |---|---|
@@ -14,16 +15,16 @@ only made if a receiver is connected, in the process where it happens and after 
 | ``lock_timed_out`` | it was still held at the end of a wait |
 | ``deadlock_detected`` | a wait was ended for the others in ``event.circle`` to go on |
 
-A hold that moves is acquired once and released, or lost, once: there for ``event.held`` seconds since
-it was acquired, with its way and all that hold it in between. So statistics and metrics count it as one
-acquire, where that was, and as one hold, where it ends.
+A hold that moves is acquired once and released, or lost, once. Its last process tells ``event.held``
+seconds since the acquire, with its way and all holders in between. So statistics and metrics count it
+as one acquire, where that was, and as one hold, where it ends.
 
 A hold that is dropped without release, or whose release could not be told to Redis, ends with its
 lease and without a signal; so does a wait that is cancelled. One signal is for all locks of a set, or,
 of a set in several partitions, for those of one partition.
 
-The signals of jobs are sent with the class of the description as ``sender`` (`run_once`, or a class
-derived from it) and one frozen payload, ``event``.
+The signals of jobs are sent with one frozen payload, ``event``. Their ``sender`` is the class of
+the description: `run_once`, or a class derived from it.
 
 | signal | event | sent when |
 |---|---|---|
@@ -34,10 +35,15 @@ derived from it) and one frozen payload, ``event``.
 | ``run_exhausted`` | `RunEvent` | no attempt is left: to whose attempt was the last, and to all who ask later |
 | ``run_error`` | `RunEvent` | this process's attempt failed, or Redis could not be asked |
 
-A receiver, of locks or of jobs, runs where the lock is used and delays that, so it should be quick; of
-``lock_acquired`` and ``run_acquired`` it runs while the lock is held. In async code a plain receiver
-runs in the event loop, not in a thread as with Django's own signals, so it must not block there; one
-that does I/O should be ``async def``. ``lock_lost`` may come in a thread or task of its own.
+``lock_alert`` is sent with `LockAlert` as ``sender`` and one frozen payload, ``event``, an `AlertEvent`.
+One of all processes that call `diagnosis.check_alerts` sends it. It does so when a rule of
+``REDIS_LOCKS["ALERTS"]`` begins to fire, once an hour while it does, and when it is over.
+
+A receiver, of locks or of jobs, runs where the lock is used and delays that, so it should be quick.
+Receivers of ``lock_acquired`` and ``run_acquired`` run while the lock is held. In async code a plain
+receiver runs in the event loop, not in a thread as with Django's own signals. So it must not block
+there: a receiver that does I/O should be ``async def``. ``lock_lost`` may come in a thread or task of
+its own.
 """
 
 from __future__ import annotations
@@ -57,6 +63,7 @@ __all__ = [
     "deadlock_detected",
     "lock_acquired",
     "lock_adopted",
+    "lock_alert",
     "lock_contended",
     "lock_detached",
     "lock_lost",
@@ -117,6 +124,8 @@ LOCK_SIGNALS: Final[Mapping[Kind, LockSignal]] = {
     "timed_out": lock_timed_out,
     "deadlock": deadlock_detected,
 }
+
+lock_alert = LockSignal()
 
 run_acquired = LockSignal()
 run_reacquired = LockSignal()

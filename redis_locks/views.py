@@ -81,7 +81,7 @@ class RedisLockMixin(View):
     """"respond", "raise" or "proceed": what happens when Redis cannot be asked; see `redis_lock`."""
 
     lock_methods: ClassVar[Collection[str]] = ("POST", "PUT", "PATCH", "DELETE")
-    """The HTTP methods that take the lock. One that the view lacks takes none, and gets 405."""
+    """The HTTP methods that take the lock. A method that the view lacks takes none, and gets 405."""
 
     hold: Hold | None = None
     """The hold while a request is handled under the lock; None for other methods."""
@@ -225,7 +225,8 @@ class RedisLockMixin(View):
         lock = _described(name, self.lock_mode, self.lock_capacity, **options)
         view = type(self)
         template = self.lock_name or f"{view.__module__}.{view.__qualname__}"
-        return lock.renamed(lock.names, options["label"], template)
+        # Its name is as the request gives it, with braces perhaps, also where `lock` is a semaphore.
+        return lock.renamed((name,), options["label"], template)
 
 
 async def _called(hook: Callable[..., Any], error: Exception) -> HttpResponseBase:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import uuid
@@ -36,6 +37,7 @@ pytest_plugins = ["redis_locks.testing.pytest_plugin"]
 TESTS = Path(__file__).parent
 VERDICTS = (
     "faults",
+    "history",
     "machines",
     "model",
     "run_once/test_chaos.py",
@@ -54,9 +56,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if len(set(asked)) == 1 and asked[0].is_file() else WORKERS
 
 
+@functools.cache
+def counts_violations(path: Path) -> bool:
+    return any(path.is_relative_to(TESTS / verdict) for verdict in VERDICTS)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if any(item.path.is_relative_to(TESTS / verdict) for verdict in VERDICTS):
+        if counts_violations(item.path):
             item.add_marker(pytest.mark.flaky(reruns=0))
 
 
@@ -108,14 +115,21 @@ def postgres_server(django_db_blocker: Any) -> Iterator[dict[str, Any]]:
         if os.environ.get("CI"):
             pytest.fail(f"{missing}; CI must run these tests")
         pytest.skip(missing)
-    from tests.ledger.models import Counter, Entry, NotedCounter, Titled, TitledCounter
+    from tests.ledger.models import (
+        Counter,
+        Entry,
+        Guarded,
+        NotedCounter,
+        Titled,
+        TitledCounter,
+    )
 
     with django_db_blocker.unblock(), postgresql.server() as entry:
         with (
             postgresql.configured(entry) as alias,
             connections[alias].schema_editor() as editor,
         ):
-            for model in (Counter, NotedCounter, Entry, Titled, TitledCounter):
+            for model in (Counter, NotedCounter, Entry, Titled, TitledCounter, Guarded):
                 editor.create_model(model)
         yield entry
 
@@ -125,12 +139,12 @@ def postgres(
     postgres_server: dict[str, Any], transactional_db: None, django_db_blocker: Any
 ) -> Iterator[str]:
     """The alias of a database on PostgreSQL; its tables are empty."""
-    from tests.ledger.models import Counter, Entry, NotedCounter, TitledCounter
+    from tests.ledger.models import Counter, Entry, Guarded, NotedCounter, TitledCounter
 
     with django_db_blocker.unblock(), postgresql.configured(postgres_server) as alias:
         yield alias
-        for model in (TitledCounter, Entry, NotedCounter, Counter):
-            model.objects.using(alias).all().delete()
+        for model in (Guarded, TitledCounter, Entry, NotedCounter, Counter):
+            model._base_manager.using(alias).all().delete()
 
 
 @pytest.fixture(params=["default", pytest.param("postgres", marks=pytest.mark.postgres)])

@@ -1,8 +1,8 @@
 """Take the pictures in README: `nox -s screenshots`, or `python -m tests.screenshots`.
 
 They show the demo's site in headless Chromium, with money that is really moved, and locks that are really held and
-waited for. Only the figures of the hour before are made up, as nobody wants to wait for that hour. The picture of the
-comparison, which wants a quiet machine for some minutes, is taken with --comparison only.
+waited for. Only the figures of the hour before are made up, as nobody wants to wait for that hour. The pictures of the
+comparison and of the map, which want a quiet machine for some minutes, are taken with --comparison only.
 """
 
 from __future__ import annotations
@@ -104,12 +104,28 @@ def take_bank(site: str, page: Page) -> None:
     take(page, "bank")
 
 
+def take_ledger(site: str, page: Page) -> None:
+    """Take the picture of both ledgers after a run with faults."""
+    page.goto(f"{site}/ledger/")
+    page.click("text=Lose replies and kill workers")
+    page.wait_for_selector("#run", timeout=120_000)
+    page.locator("#run").screenshot(path=FOLDER / "ledger.png")
+    shrink("ledger")
+
+
+def take_map(site: str, page: Page) -> None:
+    """Take the picture of the map that was measured last."""
+    page.goto(f"{site}/map/")
+    page.locator("#run").screenshot(path=FOLDER / "map.png")
+    shrink("map")
+
+
 def take_locks(page: Page) -> None:
     """Take the pictures of the admin's pages of locks, of which the list is open."""
     page.wait_for_selector("text=3 waiting")
     take(page, "locks")
     page.click("text=account:17")
-    page.wait_for_selector("text=Who blocks whom")
+    page.wait_for_selector("text=Held by 1")
     take(page, "lock")
     page.goto(page.url.split(LOCKS)[0] + f"{LOCKS}stats/")
     page.wait_for_selector(".locks-chart svg")
@@ -161,6 +177,7 @@ def main(*, comparison: bool) -> None:
         browser = stack.enter_context(launched())
         page = browser.new_context(viewport=SCREEN, reduced_motion="reduce").new_page()
         take_bank(site, page)
+        take_ledger(site, page)
         with locks():
             page.goto(f"{site}/admin/login/?next={LOCKS}")
             log_in(page, "password")
@@ -170,6 +187,9 @@ def main(*, comparison: bool) -> None:
             compare = [sys.executable, "manage.py", "compare", "--csv"]
             subprocess.run(compare, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
             take_comparison(site, page)
+            measure = [sys.executable, "manage.py", "map"]
+            subprocess.run(measure, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+            take_map(site, page)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
@@ -68,3 +69,22 @@ def test_the_ci_script_runs_readme_s_commands_as_printed(command: str) -> None:
 def test_the_changelog_names_only_what_the_package_exports() -> None:
     named = re.findall(r"`redis_locks\.(\w+)`", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     assert set() == set(named) - set(redis_locks.__all__)
+
+
+def test_the_changelog_has_an_entry_for_this_version() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{redis_locks.__version__}]" in changes
+
+
+def test_the_supported_versions_are_those_that_are_tested() -> None:
+    """The classifiers, README and the sessions of nox name the same ones."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        classifiers = "\n".join(tomllib.load(file)["project"]["classifiers"])
+    pythons = re.findall(r"Python :: (3\.\d+)$", classifiers, re.MULTILINE)
+    djangos = re.findall(r"Django :: (\d+\.\d+)$", classifiers, re.MULTILINE)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"Python {pythons[0]} to {pythons[-1]}, Django {djangos[0]} to {djangos[-1]}" in readme
+    sessions = (ROOT / "noxfile.py").read_text(encoding="utf-8")
+    tested = re.findall(r'^    \("([\d.]+)", "([\d.]+)"\),$', sessions, re.MULTILINE)
+    assert {*pythons} == {python for python, _ in tested}
+    assert {*djangos} == {django for _, django in tested}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
@@ -15,14 +14,10 @@ from redis_locks import LockBackendError
 
 from .compare.export import as_json, write_csv
 from .compare.progress import progress_of
-from .compare.runner import (
-    AlreadyRunning,
-    cancel_comparison,
-    settle_interrupted,
-    start_comparison,
-)
+from .compare.runner import COMPARISONS
 from .forms import ComparisonForm
 from .models import Comparison
+from .recorder import AlreadyRunning
 from .story import story_of
 
 if TYPE_CHECKING:
@@ -31,6 +26,7 @@ if TYPE_CHECKING:
 else:
     _ModelAdmin = admin.ModelAdmin
 
+LATEST_RUNS = 3
 LIST_PAGE = "admin:bank_comparison_changelist"
 
 
@@ -94,7 +90,7 @@ class ComparisonAdmin(_ModelAdmin):
 
     def _start(self, request: HttpRequest, form: ComparisonForm) -> HttpResponse:
         try:
-            start_comparison(form.plan(), request.user)  # type: ignore[arg-type]
+            COMPARISONS.start(form.plan(), request.user)  # type: ignore[arg-type]
         except (AlreadyRunning, LockBackendError) as error:
             messages.error(request, str(error))
         else:
@@ -107,7 +103,7 @@ class ComparisonAdmin(_ModelAdmin):
             raise PermissionDenied
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        if cancel_comparison(pk, request.user.get_username()):
+        if COMPARISONS.cancel(pk, request.user.get_username()):
             messages.success(request, "The comparison is being cancelled.")
         else:
             messages.warning(request, "That comparison is not running any more.")
@@ -135,9 +131,7 @@ class ComparisonAdmin(_ModelAdmin):
     def _find(self, request: HttpRequest, pk: int) -> Comparison:
         if not self.has_view_permission(request):
             raise PermissionDenied
-        # No message here: these answers are not pages, and the script of one asks every two seconds.
-        with suppress(LockBackendError):
-            settle_interrupted()
+        COMPARISONS.settle_interrupted()
         return get_object_or_404(Comparison, pk=pk)
 
     def changelist_view(
@@ -146,7 +140,7 @@ class ComparisonAdmin(_ModelAdmin):
         """The run under way, the story of the latest one, the form, and the list of all runs."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
-        _settle(request)
+        COMPARISONS.settle_interrupted()
         newest = Comparison.objects.first()
         running = Comparison.objects.filter(status=Comparison.Status.RUNNING).first()
         latest = Comparison.objects.filter(status=Comparison.Status.FINISHED).first()
@@ -155,6 +149,7 @@ class ComparisonAdmin(_ModelAdmin):
             "form": ComparisonForm() if self.has_add_permission(request) else None,
             "running": running,
             "progress": progress_of(running) if running else None,
+            "runs": Comparison.objects.all()[:LATEST_RUNS],
             "ended": newest if newest not in (running, latest) else None,
             **story_of(latest),
         }
@@ -168,7 +163,7 @@ class ComparisonAdmin(_ModelAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """One run with all its figures."""
-        _settle(request)
+        COMPARISONS.settle_interrupted()
         found = Comparison.objects.filter(pk=object_id).first() if object_id.isdecimal() else None
         context = {"subtitle": None, **story_of(found)}
         if found:
@@ -180,11 +175,3 @@ def _as_file(comparison: Comparison, kind: str) -> dict[str, str]:
     """The header that has a browser save the answer."""
     name = f"comparison-{comparison.pk}.{kind}"
     return {"Content-Disposition": f'attachment; filename="{name}"'}
-
-
-def _settle(request: HttpRequest) -> None:
-    """Mark dead runs; a server that cannot be asked is reported, and the page still shows what it has."""
-    try:
-        settle_interrupted()
-    except LockBackendError as error:
-        messages.warning(request, str(error))

@@ -11,7 +11,7 @@ from .strategies import STRATEGIES, Kind, durability_of, label_of
 
 ACCOUNTS_LABELS = {
     "hot": f"Hot: all workers on {ACCOUNTS['hot']} accounts",
-    "spread": f"Spread: workers on {ACCOUNTS['spread']} accounts",
+    "spread": f"Spread: workers on {ACCOUNTS['spread']:,} accounts",
 }
 
 FRONT = ("redis_lock", "optimistic", "watch_packed", "watch", "redis_lock_client", "script")
@@ -39,6 +39,7 @@ def charts_of(summaries: Summaries) -> list[dict[str, Any]]:
         panels = [_panel(metric, accounts, summaries) for accounts in ACCOUNTS_LABELS]
         charts.append(
             {
+                "id": f"by-{metric.field}",
                 "title": metric.title,
                 "topic": topic_of(metric),
                 "explanation": _explain(metric),

@@ -30,6 +30,7 @@ class ComparisonForm(forms.Form):
     """What to measure, within bounds."""
 
     strategies = forms.MultipleChoiceField(
+        label="Methods",
         choices=lambda: [(name, STRATEGIES[name].label) for name in available()],
         initial=available,
         widget=forms.CheckboxSelectMultiple,

@@ -36,6 +36,7 @@ return {"moved"}
 
 def one_script(conn: redis.Redis, order: Order) -> Receipt:
     """Let the server check and move in one step, and say which it was."""
+    order.work()
     outcome, *details = run_transfer(conn, order)
     if outcome == b"unknown":
         missing = (order.sender, order.recipient)[int(details[0]) - 1]

@@ -1,15 +1,25 @@
-"""Comparisons of the transfer strategies, and what each of their measurements found."""
+"""Comparisons of the transfer strategies, what each of their measurements found, and the demo that runs."""
 
 from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
 
+from .liveness import LivingRow
 from .strategies import label_of
 
 
-class Comparison(models.Model):
-    """One run of the comparison, over all its combinations of strategy, workers and accounts."""
+class Demo(LivingRow):
+    """The one demo that runs on this database: the row has the key 1."""
+
+    site = models.CharField(max_length=200, blank=True)
+
+    def __str__(self) -> str:
+        return self.site
+
+
+class Run(LivingRow):
+    """One run of something that measures for a while."""
 
     class Status(models.TextChoices):
         """How far the run has come."""
@@ -28,8 +38,6 @@ class Comparison(models.Model):
     started_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
-    # The rows of Table 11.2, as the library's benchmark compares them; empty if it was left out.
-    book_table = models.JSONField(default=list)
     measured = models.PositiveIntegerField(default=0)
     planned = models.PositiveIntegerField()
     error = models.TextField(blank=True)
@@ -37,10 +45,13 @@ class Comparison(models.Model):
     cancelled_by = models.CharField(max_length=150, blank=True)
 
     class Meta:
+        abstract = True
         ordering = ("-started", "-pk")
 
-    def __str__(self) -> str:
-        return f"Comparison {self.pk}"
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return bool(self.status == self.Status.RUNNING)
 
     @property
     def busy_percent(self) -> float:
@@ -48,23 +59,49 @@ class Comparison(models.Model):
         return float(self.versions.get("busy_percent", 0))
 
 
-class Measurement(models.Model):
-    """What one strategy did in one round with one number of workers on one kind of accounts."""
+class Comparison(Run):
+    """One run of the comparison, over all its combinations of strategy, workers and accounts."""
 
-    class Accounts(models.TextChoices):
-        """How likely it is that two workers meet."""
+    # The rows of Table 11.2, as the library's benchmark compares them; empty if it was left out.
+    book_table = models.JSONField(default=list)
 
-        HOT = "hot"
-        SPREAD = "spread"
+    class Meta(Run.Meta):
+        constraints = (
+            # Whatever servers the runs measure: those that share a database run one at a time.
+            models.UniqueConstraint(
+                fields=("status",),
+                condition=models.Q(status="running"),
+                name="bank_one_run_at_a_time",
+            ),
+        )
 
-    comparison = models.ForeignKey(
-        Comparison, on_delete=models.CASCADE, related_name="measurements"
-    )
+    def __str__(self) -> str:
+        return f"Comparison {self.pk}"
+
+
+class Map(Run):
+    """One run over a grid of circumstances: which way is best where."""
+
+    class Meta(Run.Meta):
+        constraints = (
+            models.UniqueConstraint(
+                fields=("status",),
+                condition=models.Q(status="running"),
+                name="bank_one_map_at_a_time",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"Map {self.pk}"
+
+
+class Measured(models.Model):
+    """What one strategy did in one round with one number of workers."""
+
     strategy = models.CharField(
         max_length=20,
     )
     workers = models.PositiveSmallIntegerField()
-    accounts = models.CharField(max_length=6, choices=Accounts)
     round = models.PositiveSmallIntegerField(default=1)
     seconds = models.FloatField()
     transfers = models.PositiveIntegerField()
@@ -86,16 +123,8 @@ class Measurement(models.Model):
     round_trips = models.FloatField(null=True)
 
     class Meta:
+        abstract = True
         ordering = ("pk",)
-        constraints = (
-            models.UniqueConstraint(
-                fields=("comparison", "strategy", "workers", "accounts", "round"),
-                name="bank_one_measurement_per_combination",
-            ),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.strategy_label}, {self.workers} workers, {self.accounts} accounts"
 
     @property
     def strategy_label(self) -> str:
@@ -106,3 +135,49 @@ class Measurement(models.Model):
     def conserved(self) -> bool:
         """Whether exactly as much money was there afterwards as before."""
         return self.missing_cents == 0
+
+
+class Measurement(Measured):
+    """What one strategy did in one round with one number of workers on one kind of accounts."""
+
+    class Accounts(models.TextChoices):
+        """How likely it is that two workers meet."""
+
+        HOT = "hot"
+        SPREAD = "spread"
+
+    comparison = models.ForeignKey(
+        Comparison, on_delete=models.CASCADE, related_name="measurements"
+    )
+    accounts = models.CharField(max_length=6, choices=Accounts)
+
+    class Meta(Measured.Meta):
+        constraints = (
+            models.UniqueConstraint(
+                fields=("comparison", "strategy", "workers", "accounts", "round"),
+                name="bank_one_measurement_per_combination",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.strategy_label}, {self.workers} workers, {self.accounts} accounts"
+
+
+class MapMeasurement(Measured):
+    """What one strategy did in one round in one cell of the grid."""
+
+    map = models.ForeignKey(Map, on_delete=models.CASCADE, related_name="measurements")
+    accounts = models.PositiveIntegerField()
+    latency_ms = models.FloatField()
+    work_ms = models.FloatField()
+
+    class Meta(Measured.Meta):
+        constraints = (
+            models.UniqueConstraint(
+                fields=("map", "strategy", "accounts", "latency_ms", "work_ms", "round"),
+                name="bank_one_measurement_per_cell",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.strategy_label}, {self.accounts} accounts, {self.latency_ms} ms, {self.work_ms} ms"

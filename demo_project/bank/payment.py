@@ -6,6 +6,7 @@ whether this operation was applied before.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ import redis
 from .accounts import FIELD, account_key, check_funds, parse_balance
 
 MARKER_SECONDS = 3600
+WAIT_SECONDS = 10.0
+_MOST_BEFORE_US = 20
 APPLIED = 1
 REPEATED = 0
 
@@ -37,13 +40,27 @@ return 1
 
 @dataclass(frozen=True)
 class Order:
-    """One transfer: who pays whom how many cents, under which operation id."""
+    """One transfer: who pays whom how many cents, under which operation id.
+
+    ``work_seconds`` is what an application would need between reading and writing.
+    """
 
     sender: str
     recipient: str
     cents: int
     operation_id: str
     marker_seconds: int = MARKER_SECONDS
+    work_seconds: float = 0.0
+
+    def work(self) -> None:
+        """Do what the application does between reading and writing: let time pass."""
+        if self.work_seconds:
+            time.sleep(self.work_seconds)
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long to wait for the accounts' locks: longer if those before us work for long."""
+        return WAIT_SECONDS + _MOST_BEFORE_US * self.work_seconds
 
     @property
     def marker(self) -> str:
@@ -76,7 +93,7 @@ def questions(order: Order) -> list[tuple[str, ...]]:
 
 
 def is_due(order: Order, answers: Sequence[Any]) -> bool:
-    """Check both accounts; False when this operation has moved its money already.
+    """Check both accounts and do the order's work; False when this operation has moved its money already.
 
     Raises:
         UnknownAccount: One of the accounts does not exist.
@@ -87,6 +104,7 @@ def is_due(order: Order, answers: Sequence[Any]) -> bool:
         return False
     parse_balance(order.recipient, recipient)
     check_funds(order.sender, parse_balance(order.sender, sender), order.cents)
+    order.work()
     return True
 
 

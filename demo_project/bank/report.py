@@ -7,16 +7,6 @@ from contextlib import contextmanager
 from textwrap import fill
 from typing import TextIO
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
-
 from .compare.book import TableTurn, rows_of
 from .compare.plan import ACCOUNTS, Cell, Plan
 from .compare.summaries import (
@@ -119,6 +109,10 @@ def _print_table(
     first_of = {name: index for index, name in reversed(list(enumerate(groups)))}
     heading = {index: name for name, index in first_of.items()}
     if stream.isatty():
+        # Not needed before the site is served.
+        from rich.console import Console
+        from rich.table import Table
+
         table = Table(title=title, title_justify="left", padding=0)
         for name, width in zip(columns, widths, strict=True):
             justify = "left" if name in _WORDS else "right"
@@ -142,11 +136,25 @@ def _print_table(
 
 
 @contextmanager
-def progress_bar(stream: TextIO, plan: Plan, *, color: bool) -> Iterator[Callable[[], None]]:
-    """Yield what to call after each measurement: it moves a bar on a terminal and does nothing elsewhere."""
+def counting_bar(
+    stream: TextIO, total: int, first: str, *, color: bool
+) -> Iterator[Callable[..., None]]:
+    """Yield what to call after each step, if need be with the ``description`` of the next one.
+
+    It moves a bar on a terminal and does nothing elsewhere.
+    """
     if not stream.isatty():
-        yield lambda: None
+        yield lambda **_: None
         return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(None),
@@ -154,16 +162,27 @@ def progress_bar(stream: TextIO, plan: Plan, *, color: bool) -> Iterator[Callabl
         TimeRemainingColumn(elapsed_when_finished=True),
     )
     console = Console(file=stream, no_color=not color)
-    steps = plan.steps()
     with Progress(*columns, console=console, transient=True, expand=True) as progress:
-        task = progress.add_task(_describe(next(steps), plan), total=len(plan))
+        task = progress.add_task(first, total=total)
 
-        def advance() -> None:
-            upcoming = next(steps, None)
-            description = _describe(upcoming, plan) if upcoming else "Done"
+        def advance(description: str | None = None) -> None:
             progress.update(task, advance=1, description=description)
 
         yield advance
+
+
+@contextmanager
+def progress_bar(stream: TextIO, plan: Plan, *, color: bool) -> Iterator[Callable[[], None]]:
+    """Yield what to call after each measurement of a plan; the bar says what is measured."""
+    steps = plan.steps()
+    first = _describe(next(steps), plan)
+    with counting_bar(stream, len(plan), first, color=color) as advance:
+
+        def measured() -> None:
+            upcoming = next(steps, None)
+            advance(description=_describe(upcoming, plan) if upcoming else "Done")
+
+        yield measured
 
 
 def _describe(step: TableTurn | Cell, plan: Plan) -> str:

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from demo_project.databases import server_file
 from redis_locks.testing.server import EmbeddedServer, ServerError
 
 
@@ -25,14 +26,28 @@ def bank_server() -> Iterator[None]:
             server = stack.enter_context(EmbeddedServer())
         except ServerError as error:
             raise CommandError(str(error)) from error
-        _point_everything_at(server.url)
+        point_everything_at(server.url)
         settings.BANK_OWNS_SERVER = server.pid is not None
         call_command("migrate", verbosity=0, interactive=False)
         yield
 
 
-def _point_everything_at(url: str) -> None:
-    """Let this process, and the worker processes it starts, use the server."""
+@contextmanager
+def announced() -> Iterator[None]:
+    """Let other commands on our database find our own server while the block runs."""
+    if not settings.BANK_OWNS_SERVER:
+        yield
+        return
+    path = server_file(settings.DATABASES["default"], settings.BASE_DIR)
+    path.write_text(settings.REDIS_URL)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def point_everything_at(url: str) -> None:
+    """Let this process, and the worker processes it starts, use the server; before their first connection."""
     os.environ["REDIS_URL"] = url
     settings.REDIS_URL = url
     # In place, before the first use, so that Django's cache handler sees it as well.

@@ -39,7 +39,7 @@ def _shown(strategy: Strategy) -> dict[str, object]:
     return {
         "name": strategy.name,
         "label": strategy.label,
-        "sentence": strategy.sentence,
+        "text": strategy.text,
         "kind": strategy.kind.value,
         "unavailable": strategy.unavailable(),
         "code": code_of(strategy.name),

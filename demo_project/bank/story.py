@@ -8,16 +8,19 @@ from django.utils.formats import date_format
 from django.utils.timezone import localtime
 
 from .charts import ACCOUNTS_LABELS, charts_of, drawings_of
-from .compare.book import rows_of
+from .compare.book import factors_of, rows_of
 from .compare.findings import findings_of
 from .compare.plan import ACCOUNTS
 from .compare.summaries import METRICS, Summaries, money_of, summarise_rounds
+from .compare.verdict import verdict_of
 from .compare.worker import OVERDRAFT_EVERY
 from .forms import command_to_repeat, link_to_repeat
 from .models import Comparison
 from .sources import strategies_shown
 from .strategies import ROWS_NOTE, STRATEGIES, label_of
 
+DOUBTS = {"machine", "noise"}
+"""Topics of findings that anybody should know who reads a figure."""
 LABELS = {
     "server": "Server",
     "connection": "Connection",
@@ -36,28 +39,41 @@ def story_of(comparison: Comparison | None) -> dict[str, Any]:
     summaries = summarise_rounds(rows)
     charts = charts_of(summaries)
     findings = findings_of(summaries, comparison.busy_percent if comparison else 0)
-    main = [found for found in findings if found.main]
     for chart in charts:
-        chart["findings"] = [found for found in main if found.topic == chart["topic"]]
-    beside = {found for chart in charts for found in chart["findings"]}
+        chart["findings"] = [
+            found for found in findings if found.main and found.topic == chart["topic"]
+        ]
     return {
         "comparison": comparison,
+        "verdict": verdict_of(summaries),
+        "doubts": [found for found in findings if found.topic in DOUBTS],
+        "tabs": _tabs(comparison, charts),
         "strategies": strategies_shown(),
         "accounts": ACCOUNTS,
         "rows_note": ROWS_NOTE,
-        "findings": [found for found in main if found not in beside],
-        "details": [found for found in findings if not found.main],
+        "findings": findings,
         "charts": charts,
         "drawings": drawings_of(charts),
         "money": _money_rows(summaries),
         "overdraft_every": OVERDRAFT_EVERY,
         "book_table": rows_of(comparison.book_table) if comparison else [],
+        "book_factors": factors_of(comparison.book_table) if comparison else [],
         "metrics": METRICS,
         "figures": _figures(summaries),
         "repeat_link": link_to_repeat(comparison.parameters) if comparison else None,
         "repeat_command": command_to_repeat(comparison.parameters) if comparison else None,
         "facts": _facts(comparison) if comparison else [],
     }
+
+
+def _tabs(comparison: Comparison | None, charts: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """What the page shows one at a time, the first one at once: an id and a label each."""
+    tabs = [(chart["id"], chart["title"]) for chart in charts]
+    tabs += [("money", "Money")] if charts else []
+    tabs += [("book", "Table 11.2")] if comparison and comparison.book_table else []
+    tabs += [("methods", "Methods and code")]
+    tabs += [("how", "How it was measured")] if comparison else []
+    return [{"id": name, "label": label} for name, label in tabs]
 
 
 def _money_rows(summaries: Summaries) -> list[dict[str, Any]]:
@@ -95,7 +111,7 @@ def _facts(comparison: Comparison) -> list[tuple[str, object]]:
     """Parameters, versions and machine, by name."""
     parameters = comparison.parameters
     measured = [
-        ("Strategies", ", ".join(map(label_of, parameters.get("strategies", [])))),
+        ("Methods", ", ".join(map(label_of, parameters.get("strategies", [])))),
         ("Accounts", "; ".join(ACCOUNTS_LABELS[kind] for kind in parameters.get("accounts", []))),
         ("Worker processes", ", ".join(map(str, parameters.get("workers", [])))),
         ("Rounds", parameters.get("rounds")),

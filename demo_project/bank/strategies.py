@@ -63,7 +63,7 @@ class Strategy:
     Attributes:
         name: Its key in commands and records; at most 20 characters.
         label: Its name on the page.
-        sentence: What it does, in one sentence.
+        text: What it does, in a sentence or two.
         kind: What it is compared for.
         round_trips: How often a transfer without a conflict goes to the Redis server; None if it depends.
         transfer: Moves the money of one order.
@@ -75,7 +75,7 @@ class Strategy:
 
     name: str
     label: str
-    sentence: str
+    text: str
     kind: Kind
     round_trips: int | None
     transfer: Callable[[redis.Redis, Order], Receipt]
@@ -101,7 +101,7 @@ _IN_MEMORY = (
     Strategy(
         name="redis_lock",
         label="redis_lock packed",
-        sentence="Locks both accounts in one step, waits in a queue until they are handed over, reads with the "
+        text="Locks both accounts in one step, waits in a queue until they are handed over, reads with the "
         "acquire, and writes with the release.",
         kind=Kind.LOCK,
         round_trips=2,
@@ -111,8 +111,8 @@ _IN_MEMORY = (
     Strategy(
         name="optimistic",
         label="optimistic",
-        sentence="The library watches the accounts and reads them in one packet, starts again if anybody changed "
-        "them, and applies the transfer once even if a reply is lost.",
+        text="The library watches the accounts and reads them in one packet, and starts again if anybody changed "
+        "them. It applies the transfer once even if a reply is lost.",
         kind=Kind.OPTIMISTIC,
         round_trips=2,
         transfer=optimistic_transaction,
@@ -121,8 +121,8 @@ _IN_MEMORY = (
     Strategy(
         name="watch_packed",
         label="WATCH packed",
-        sentence="WATCH and the reads travel in one packet and MULTI to EXEC in another, on redis-py's own "
-        "connection: the least that an optimistic transaction can cost in Python.",
+        text="WATCH and the reads travel in one packet and MULTI to EXEC in another, on redis-py's own "
+        "connection. An optimistic transaction cannot cost less in Python.",
         kind=Kind.OPTIMISTIC,
         round_trips=2,
         transfer=watch_packed,
@@ -131,7 +131,7 @@ _IN_MEMORY = (
     Strategy(
         name="watch",
         label="WATCH by hand",
-        sentence="WATCH, the reads, then MULTI and EXEC on a pipeline of redis-py, as the book writes it: one "
+        text="WATCH, the reads, then MULTI and EXEC on a pipeline of redis-py, as the book writes it: one "
         "round trip for each step.",
         kind=Kind.OPTIMISTIC,
         round_trips=5,
@@ -141,8 +141,8 @@ _IN_MEMORY = (
     Strategy(
         name="redis_lock_client",
         label="redis_lock, redis-py client",
-        sentence="Locks both accounts in one step, and reads and writes with a redis-py client meanwhile, as "
-        "code does that talks to anything else inside the lock.",
+        text="Locks both accounts in one step, and reads and writes with a redis-py client meanwhile. Code that "
+        "talks to anything else inside the lock does the same.",
         kind=Kind.LOCK,
         round_trips=4,
         transfer=plain_lock,
@@ -151,7 +151,7 @@ _IN_MEMORY = (
     Strategy(
         name="redis_py",
         label="redis-py's Lock",
-        sentence="Acquires redis-py's lock for each account, and asks again every 100 ms, its default, while "
+        text="Acquires redis-py's lock for each account, and asks again every 100 ms, its default, while "
         "somebody else holds one.",
         kind=Kind.LOCK,
         round_trips=6,
@@ -161,7 +161,7 @@ _IN_MEMORY = (
     Strategy(
         name="book_lua",
         label="Book: Lua lock",
-        sentence="Acquires the second lock of “Redis in Action” for each account: one script acquires, one "
+        text="Acquires the second lock of “Redis in Action” for each account: one script acquires, one "
         "releases, and a waiter asks again every millisecond.",
         kind=Kind.LOCK,
         round_trips=6,
@@ -171,7 +171,7 @@ _IN_MEMORY = (
     Strategy(
         name="book_setnx",
         label="Book: SETNX lock",
-        sentence="Acquires the first lock of “Redis in Action” for each account, with SETNX and EXPIRE; a waiter "
+        text="Acquires the first lock of “Redis in Action” for each account, with SETNX and EXPIRE; a waiter "
         "asks again every millisecond.",
         kind=Kind.LOCK,
         round_trips=12,
@@ -181,7 +181,7 @@ _IN_MEMORY = (
     Strategy(
         name="script",
         label="One Lua script",
-        sentence="Checks and moves inside the server, where nothing comes between: the limit, for work that "
+        text="Checks and moves inside the server, where nothing comes between: the limit, for work that "
         "needs nothing but data of one server.",
         kind=Kind.LIMIT,
         round_trips=1,
@@ -191,7 +191,7 @@ _IN_MEMORY = (
     Strategy(
         name="unprotected",
         label="No locking (unsafe)",
-        sentence="Reads both balances and writes new ones without a lock: of two transfers at once, one "
+        text="Reads both balances and writes new ones without a lock. Of two transfers at once, one "
         "overwrites the other, and money is lost or made up.",
         kind=Kind.WARNING,
         round_trips=4,
@@ -206,7 +206,7 @@ def _on_disk(strategy: Strategy) -> Strategy:
         strategy,
         name=f"{strategy.name}_aof",
         label=f"{strategy.label}, AOF",
-        sentence=f"The same as {strategy.label}, on a server that writes each change to its disk before it answers.",
+        text=f"The same as {strategy.label}, on a server that writes each change to its disk before it answers.",
         durability=Durability.AOF,
         unavailable=no_own_server,
     )
@@ -222,7 +222,7 @@ _IN_ROWS = (
     Strategy(
         name="rows_db",
         label="Rows: database locks",
-        sentence="SELECT FOR UPDATE locks the rows of both accounts until COMMIT; SQLite, which has no row locks, "
+        text="SELECT FOR UPDATE locks the rows of both accounts until COMMIT; SQLite, which has no row locks, "
         "locks the whole database with BEGIN IMMEDIATE.",
         kind=Kind.ROWS,
         round_trips=None,
@@ -235,8 +235,8 @@ _IN_ROWS = (
     Strategy(
         name="rows_redis",
         label="Rows: lock_rows",
-        sentence="Locks the rows of both accounts on Redis, as SELECT FOR UPDATE would on any database, "
-        "verifies that just before COMMIT, and releases them after it.",
+        text="Locks the rows of both accounts on Redis, as SELECT FOR UPDATE would on any database. It verifies "
+        "the locks before COMMIT, and releases them after it.",
         kind=Kind.ROWS,
         round_trips=None,
         transfer=row_locks,
@@ -248,8 +248,8 @@ _IN_ROWS = (
     Strategy(
         name="rows_fenced",
         label="Rows: fenced writes",
-        sentence="Locks on Redis stand around the transaction, and the rows keep the fencing token of the last "
-        "hold, so a holder that lost its locks unnoticed cannot write.",
+        text="Locks on Redis stand around the transaction, and the rows keep the fencing token of the last "
+        "hold. So a holder that lost its locks unnoticed cannot write.",
         kind=Kind.ROWS,
         round_trips=None,
         transfer=fenced_writes,
@@ -293,6 +293,7 @@ def transfer_funds(
     strategy: str = "redis_lock",
     operation_id: str | None = None,
     marker_seconds: int = MARKER_SECONDS,
+    work_seconds: float = 0.0,
 ) -> Receipt:
     """Move ``cents`` from one account to the other, by one of ``STRATEGIES``.
 
@@ -304,6 +305,7 @@ def transfer_funds(
         strategy: A key of ``STRATEGIES``.
         operation_id: Names this transfer; a second call with the same one moves nothing. None: a new one.
         marker_seconds: How long the bank remembers the operation id.
+        work_seconds: How long to work between reading and writing.
 
     Raises:
         InvalidTransfer: Amount or accounts make no sense.
@@ -316,5 +318,7 @@ def transfer_funds(
     check_request(sender, recipient, cents)
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, not {strategy!r}.")
-    order = Order(sender, recipient, cents, operation_id or uuid.uuid4().hex, marker_seconds)
+    order = Order(
+        sender, recipient, cents, operation_id or uuid.uuid4().hex, marker_seconds, work_seconds
+    )
     return STRATEGIES[strategy].transfer(conn, order)

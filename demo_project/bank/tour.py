@@ -22,17 +22,34 @@ class Step:
 STEPS = (
     Step(
         "bank:live",
-        "The bank: send money, then let a hundred transfers race, with locks, optimistically, and without: look at "
-        "the balances, and at who waited for whom.",
+        'The bank. Press "Race all three" and see what becomes of the money with locks, optimistically, and '
+        "without locking. A race in slow motion leaves a queue to look at.",
+    ),
+    Step(
+        "problems:all",
+        "What goes wrong with locks, live: freeze or kill a holder, cut its connection, lose a reply. The book's lock "
+        "and redis_lock stand side by side.",
+    ),
+    Step(
+        "ledger:start_page",
+        "Exactly once: replies are lost and workers are killed, and the ledger has each transfer once.",
+    ),
+    Step(
+        "failover:start_page",
+        "Three workers, one job: kill one, and another takes over.",
     ),
     Step(
         "admin:bank_comparison_changelist",
-        'The comparison that has just run. Read "What came out", open the code of a strategy, see whether the '
-        "optimistic line falls below the locked one, and where, and how the book's locks do here (Table 11.2).",
+        "The first comparison: the verdict, which method is fastest with how many workers, and how the "
+        "book's locks do here (Table 11.2).",
+    ),
+    Step(
+        "map:latest",
+        "The map: which way is best with how many accounts, how much work inside, and how far the server is away.",
     ),
     Step(
         "admin:bank_comparison_start",
-        "Start a run of your own, with more workers: it goes on if you leave or reload the page.",
+        "Start a run of your own, with more workers. It goes on if you leave or reload the page.",
     ),
     Step(
         "admin:redis_locks_lock_changelist",

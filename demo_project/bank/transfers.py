@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from redis_locks.optimistic.pipelines import WatchingPipeline
 
 MAX_ATTEMPTS = 200
-WAIT_SECONDS = 10.0
 LEASE_SECONDS = 10.0
 _FIRST_PAUSE = 0.0005
 # About as long as a few transfers take: longer pauses starve those who pause, shorter ones collide again.
@@ -57,6 +56,7 @@ def optimistic_transaction(conn: redis.Redis, order: Order) -> Receipt:
         sender_cents, recipient_cents = pipe.read
         parse_balance(order.recipient, recipient_cents)
         check_funds(order.sender, parse_balance(order.sender, sender_cents), order.cents)
+        order.work()
         pipe.multi()
         pipe.hincrby(sender, FIELD, -order.cents)
         pipe.hincrby(recipient, FIELD, order.cents)
@@ -91,6 +91,7 @@ def watch_by_hand(conn: redis.Redis, order: Order) -> Receipt:
                 balance = parse_balance(order.sender, pipe.hget(sender, FIELD))
                 parse_balance(order.recipient, pipe.hget(recipient, FIELD))
                 check_funds(order.sender, balance, order.cents)
+                order.work()
                 pipe.multi()
                 for command in moves(order):
                     pipe.execute_command(*command)  # type: ignore[no-untyped-call]
@@ -141,7 +142,7 @@ def plain_lock(conn: redis.Redis, order: Order) -> Receipt:
     """Hold the locks of both accounts, and read and write with a redis-py client meanwhile."""
     accounts = (account_key(order.sender), account_key(order.recipient))
     try:
-        with redis_lock(*accounts, wait=WAIT_SECONDS):
+        with redis_lock(*accounts, wait=order.wait_seconds):
             outcome = move_money(conn, order) if is_still_due(conn, order) else REPEATED
     except LockTimeout as error:
         raise _contended(order) from error
@@ -152,7 +153,7 @@ def explicit_lock(_conn: redis.Redis, order: Order) -> Receipt:
     """Hold the locks of both accounts; the reads travel with the acquire, the writes with the release."""
     accounts = (account_key(order.sender), account_key(order.recipient))
     try:
-        with redis_lock(*accounts, wait=WAIT_SECONDS, read=questions(order)) as hold:
+        with redis_lock(*accounts, wait=order.wait_seconds, read=questions(order)) as hold:
             if not is_due(order, hold.read):
                 return Receipt(order.operation_id, 0, moved=False)
             hold.commit(moves(order))
@@ -167,6 +168,7 @@ def unprotected(conn: redis.Redis, order: Order) -> Receipt:
     sender_cents = parse_balance(order.sender, conn.hget(sender, FIELD))
     recipient_cents = parse_balance(order.recipient, conn.hget(recipient, FIELD))
     check_funds(order.sender, sender_cents, order.cents)
+    order.work()
     conn.hset(sender, FIELD, sender_cents - order.cents)
     conn.hset(recipient, FIELD, recipient_cents + order.cents)
     return Receipt(order.operation_id, 0, moved=True)
@@ -180,8 +182,8 @@ def book_lock(lock: BookLock, conn: redis.Redis, order: Order) -> Receipt:
     first, second = (account_key(account) for account in sorted((order.sender, order.recipient)))
     try:
         with (
-            lock(conn, first, WAIT_SECONDS) as first_hold,
-            lock(conn, second, WAIT_SECONDS) as second_hold,
+            lock(conn, first, order.wait_seconds) as first_hold,
+            lock(conn, second, order.wait_seconds) as second_hold,
         ):
             outcome = move_money(conn, order) if is_still_due(conn, order) else REPEATED
     except LockTimeout as error:
@@ -194,7 +196,7 @@ def redis_py_lock(conn: redis.Redis, order: Order) -> Receipt:
     """The same with redis-py's own lock, whose waiters ask every 100 ms unless they are told otherwise."""
     first, second = (f"lock:{account_key(one)}" for one in sorted((order.sender, order.recipient)))
     locks = [
-        CountingLock(conn, name, timeout=LEASE_SECONDS, blocking_timeout=WAIT_SECONDS)
+        CountingLock(conn, name, timeout=LEASE_SECONDS, blocking_timeout=order.wait_seconds)
         for name in (first, second)
     ]
     try:
@@ -232,5 +234,5 @@ def _pause(attempt: int) -> None:
 
 def _contended(order: Order) -> TooMuchContention:
     return TooMuchContention(
-        f"Accounts {order.sender!r} and {order.recipient!r} stayed locked for {WAIT_SECONDS:.0f} s."
+        f"Accounts {order.sender!r} and {order.recipient!r} stayed locked for {order.wait_seconds:.0f} s."
     )

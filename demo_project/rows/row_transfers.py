@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from .models import Account
 
-WAIT_SECONDS = 10.0
 # PostgreSQL's codes for a lock that is not to be had, a deadlock, and a transaction to be repeated.
 _CONTENTION = {"55P03", "40P01", "40001"}
 
@@ -35,13 +34,13 @@ def database_locks(_conn: redis.Redis, order: Order) -> Receipt:
 
 def row_locks(_conn: redis.Redis, order: Order) -> Receipt:
     """Lock both rows on Redis until COMMIT, as SELECT FOR UPDATE would; just before it, see that they still are."""
-    with contention_of(order), atomic(), lock_rows(both(order), wait=WAIT_SECONDS) as rows:
+    with contention_of(order), atomic(), lock_rows(both(order), wait=order.wait_seconds) as rows:
         return move(order, rows)
 
 
 def fenced_writes(_conn: redis.Redis, order: Order) -> Receipt:
     """Hold locks on Redis around the transaction, in which the rows refuse whoever lost these locks."""
-    locks = redis_lock(*lock_names(order), wait=WAIT_SECONDS)
+    locks = redis_lock(*lock_names(order), wait=order.wait_seconds)
     with contention_of(order), locks as hold, atomic():
         # Before they are read: from here on, no older hold can write them.
         both(order).fenced(hold).update()
@@ -58,6 +57,7 @@ def move(order: Order, rows: Iterable[Account], hold: Hold | None = None) -> Rec
         return Receipt(order.operation_id, 0, moved=False)
     sender, recipient = found[order.sender], found[order.recipient]
     check_funds(order.sender, sender.cents, order.cents)
+    order.work()
     sender.cents -= order.cents
     recipient.cents += order.cents
     for row in (sender, recipient):
@@ -78,7 +78,7 @@ def lock_names(order: Order) -> tuple[str, str]:
 
 @contextmanager
 def contention_of(order: Order) -> Iterator[None]:
-    """Report a lock that was not to be had, of the database or on Redis, as the bank does."""
+    """Report that a lock, of the database or on Redis, was not available, as the bank does."""
     try:
         yield
     except OperationalError as error:

@@ -6,13 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.http import Http404, HttpRequest
+from django.template.defaultfilters import floatformat
+from django.utils import translation
+from django.utils.functional import Promise
+from django.utils.text import get_text_list
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from redis_locks import inspection
-from redis_locks.admin.table_rows import HolderRow, PartyRow
+from redis_locks.admin.table_rows import HolderRow, PartyRow, mark_of
 from redis_locks.exceptions import LockBackendError
-from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
+from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, audit
 from redis_locks.models import Lock
 from redis_locks.values.text import printable
 
@@ -27,22 +34,31 @@ Party = TypeVar("Party", HolderInfo, WaiterInfo)
 
 
 class Ending(ABC, Generic[Party]):
-    """What a user may end, how that is done, and how it is called."""
+    """What a user may end, how that is done, and what is said of it.
+
+    The texts beginning with `log_` are for the admin's log, with `parties` and `reason` to fill in.
+    """
 
     view: ClassVar[str]
     """The name of its page and of its template."""
     permission: ClassVar[str]
-    noun: ClassVar[str]
-    verb: ClassVar[str]
     done: ClassVar[str]
-    who: ClassVar[str]
-    """What the log says before the parties."""
-    nothing: ClassVar[str]
+    """What was done, for the log of the process, which is English."""
+    nothing: ClassVar[str | Promise]
     """What the user is told if there is none to be shown."""
+    had_ended: ClassVar[str | Promise]
+    """What the user is told if all that were shown had ended before."""
+    ended_itself: ClassVar[str | Promise]
+    """What the user is told if they ended in the same moment."""
+    success: ClassVar[str | Promise]
+    """What the user is told of the `parties`, before the `outcome`."""
+    log_done: ClassVar[str | Promise]
+    log_unknown: ClassVar[str | Promise]
+    log_in_vain: ClassVar[str | Promise]
 
     @abstractmethod
-    def choose(self, lock: LockInfo, tokens: Collection[str]) -> Sequence[Party]:
-        """Return the parties to ask about, of whom the user has chosen some by their tokens."""
+    def choose(self, lock: LockInfo, marks: Collection[str]) -> Sequence[Party]:
+        """Return the parties to ask about, of whom the user has chosen some by their marks."""
 
     @abstractmethod
     def row(self, party: Party, at: float) -> HolderRow | PartyRow:
@@ -60,18 +76,34 @@ class Ending(ABC, Generic[Party]):
     def outcome(self, parties: Sequence[Party]) -> str:
         """Return what happens now, for the user."""
 
+    @abstractmethod
+    def counted(self, count: int) -> str:
+        """Return how many were ended, as a sentence for the user."""
+
 
 class Release(Ending[HolderInfo]):
-    """Holds, by force-release: all of a lock."""
+    """Holds, by force-release: all of a lock, or those that the user chooses."""
 
     view = "release"
     permission = "redis_locks.release_lock"
-    noun, verb, done, who = "hold", "force-release", "Force-released", "held by"
-    nothing = "Nobody holds this lock: there is nothing to release."
+    done = "force-released"
+    nothing = gettext_lazy("Nobody holds this lock: there is nothing to release.")
+    had_ended = gettext_lazy("The hold that you were shown has ended; nothing was force-released.")
+    ended_itself = gettext_lazy("The hold had just ended by itself; nothing was force-released.")
+    success = gettext_lazy("Force-released; it was held by %(parties)s.")
+    log_done = gettext_lazy("Force-released; held by %(parties)s. Reason: %(reason)s")
+    log_unknown = gettext_lazy(
+        "Tried to force-release, but Redis did not answer: it may have been done or not; "
+        "held by %(parties)s. Reason: %(reason)s"
+    )
+    log_in_vain = gettext_lazy(
+        "Tried to force-release, but the hold ended by itself; held by %(parties)s. "
+        "Reason: %(reason)s"
+    )
 
-    def choose(self, lock: LockInfo, tokens: Collection[str]) -> Sequence[HolderInfo]:
-        """Return all holds."""
-        return lock.holders
+    def choose(self, lock: LockInfo, marks: Collection[str]) -> Sequence[HolderInfo]:
+        """Return the chosen holds; all of them if none is chosen."""
+        return [hold for hold in lock.holders if not marks or mark_of(hold.token) in marks]
 
     def row(self, party: HolderInfo, at: float) -> HolderRow:
         """Return the hold with its lease."""
@@ -83,15 +115,21 @@ class Release(Ending[HolderInfo]):
 
     def describe(self, party: HolderInfo) -> str:
         """Return the holder, and the fencing token that tells its writes."""
-        return f"{printable(str(party))} with fencing token {party.fencing_token}"
+        named = {"who": printable(str(party)), "token": party.fencing_token}
+        return _("%(who)s with fencing token %(token)s") % named
 
     def outcome(self, parties: Sequence[HolderInfo]) -> str:
         """Return when the holders learn of it."""
         learns = max(hold.lease for hold in parties) / 3
-        return (
-            "The holder learns of it at once; one that cannot be told, at its next renewal, "
-            f"within {learns:.1f} s, and until then it goes on working."
-        )
+        return _(
+            "The holder is told at once. If it cannot be reached, it learns of it at its next renewal, "
+            "within %(seconds)s s, and goes on working until then."
+        ) % {"seconds": floatformat(learns, 1)}
+
+    def counted(self, count: int) -> str:
+        """Return how many holds were ended."""
+        text = ngettext("Force-released %(count)s hold.", "Force-released %(count)s holds.", count)
+        return text % {"count": count}
 
 
 class Cancel(Ending[WaiterInfo]):
@@ -99,12 +137,24 @@ class Cancel(Ending[WaiterInfo]):
 
     view = "cancel"
     permission = "redis_locks.cancel_waiter"
-    noun, verb, done, who = "wait", "cancel", "Cancelled", "waited for by"
-    nothing = "The wait that you were shown has ended: there is nothing to cancel."
+    done = "cancelled"
+    nothing = gettext_lazy("The wait that you were shown has ended: there is nothing to cancel.")
+    had_ended = gettext_lazy("The wait that you were shown has ended; nothing was cancelled.")
+    ended_itself = gettext_lazy("The wait had just ended by itself; nothing was cancelled.")
+    success = gettext_lazy("Cancelled; it was waited for by %(parties)s.")
+    log_done = gettext_lazy("Cancelled; waited for by %(parties)s. Reason: %(reason)s")
+    log_unknown = gettext_lazy(
+        "Tried to cancel, but Redis did not answer: it may have been done or not; "
+        "waited for by %(parties)s. Reason: %(reason)s"
+    )
+    log_in_vain = gettext_lazy(
+        "Tried to cancel, but the wait ended by itself; waited for by %(parties)s. "
+        "Reason: %(reason)s"
+    )
 
-    def choose(self, lock: LockInfo, tokens: Collection[str]) -> Sequence[WaiterInfo]:
+    def choose(self, lock: LockInfo, marks: Collection[str]) -> Sequence[WaiterInfo]:
         """Return the chosen waits."""
-        return [waiter for waiter in lock.waiters if waiter.token in tokens]
+        return [waiter for waiter in lock.waiters if mark_of(waiter.token) in marks]
 
     def row(self, party: WaiterInfo, at: float) -> PartyRow:
         """Return the wait."""
@@ -120,7 +170,12 @@ class Cancel(Ending[WaiterInfo]):
 
     def outcome(self, parties: Sequence[WaiterInfo]) -> str:
         """Return when the waiters learn of it."""
-        return "The waiter gets an error that says so, at once."
+        return _("The waiter gets an error that says so, at once.")
+
+    def counted(self, count: int) -> str:
+        """Return how many waits were ended."""
+        text = ngettext("Cancelled %(count)s wait.", "Cancelled %(count)s waits.", count)
+        return text % {"count": count}
 
 
 def existing(name: str) -> LockInfo | None:
@@ -144,48 +199,69 @@ def end_shown(
     reason: str,
     shown: Collection[str],
 ) -> None:
-    """End what the user was shown, tell the user, and write who and why to the log.
+    """End what the user was shown of a lock, and tell the user; see `end_logged`."""
+    parties, ended = end_logged(ending, model_admin, request, name, reason, shown)
+    if not parties:
+        messages.warning(request, str(ending.had_ended))
+    elif not ended:
+        messages.warning(request, str(ending.ended_itself))
+    else:
+        text = str(ending.success) % {"parties": _listed(ending, parties)}
+        messages.success(request, f"{text} {ending.outcome(parties)}")
 
-    Whoever holds the lock since then, or waits for it, is left alone.
+
+def _listed(ending: Ending[Party], parties: Sequence[Party]) -> str:
+    return get_text_list([ending.describe(party) for party in parties], pgettext("locks", "and"))
+
+
+def end_logged(
+    ending: Ending[Party],
+    model_admin: _ModelAdmin,
+    request: HttpRequest,
+    name: str,
+    reason: str,
+    shown: Collection[str],
+) -> tuple[Sequence[Party], int]:
+    """End what the user was shown of a lock, and write who and why to the log.
+
+    Later holders and waiters are left alone. Returns the parties that were still there, and how many
+    of them were ended.
 
     Args:
         ending: What to end, and how.
         model_admin: The admin of locks, which writes the log.
-        request: The user's request; messages go with it.
+        request: The user's request.
         name: The lock.
         reason: Why, as the user gave it.
-        shown: The tokens of the holds or waits that the user was shown.
+        shown: The marks of the holds or waits that the user was shown.
 
     Raises:
         Http404: The name cannot name a lock.
         LockBackendError: Redis could not be asked; the log says that the outcome is not known.
     """
-    lock, past = existing(name), ending.done.lower()
+    lock = existing(name)
     there = ending.choose(lock, shown) if lock else []
-    parties = [party for party in there if party.token in shown]
+    parties = [party for party in there if mark_of(party.token) in shown]
     if not parties:
-        messages.warning(
-            request, f"The {ending.noun} that you were shown has ended; nothing was {past}."
-        )
-        return
-    by = " and ".join(map(ending.describe, parties))
-    why = f"{ending.who} {by}. Reason: {reason}"
+        return parties, 0
+    # Everybody reads the log, whatever the language of the user who is at work.
+    with translation.override(settings.LANGUAGE_CODE):
+        why = {"parties": _listed(ending, parties), "reason": reason}
+        done = str(ending.log_done) % why
+        unknown = str(ending.log_unknown) % why
+        in_vain = str(ending.log_in_vain) % why
     # Before it is done: there may be an entry without an end, but never the reverse.
-    entry = model_admin.log_change(request, Lock(name=name), f"{ending.done}; {why}")
-    tried = f"Tried to {ending.verb}"
+    entry = model_admin.log_change(request, Lock(name=name), done)
     try:
         ended = ending.end(name, parties)
     except LockBackendError:
-        entry.change_message = (
-            f"{tried}, but Redis did not answer: it may have been done or not; {why}"
-        )
+        entry.change_message = unknown
         entry.save(update_fields=["change_message"])
         raise
-    if not ended:
-        entry.change_message = f"{tried}, but the {ending.noun} ended by itself; {why}"
+    if ended:
+        user = request.user.get_username()
+        audit.note(ending.done, name, parties, by=user, reason=reason)
+    else:
+        entry.change_message = in_vain
         entry.save(update_fields=["change_message"])
-        messages.warning(
-            request, f"The {ending.noun} had just ended by itself; nothing was {past}."
-        )
-        return
-    messages.success(request, f"{ending.done}; it was {ending.who} {by}. {ending.outcome(parties)}")
+    return parties, ended

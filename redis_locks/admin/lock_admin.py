@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
@@ -11,15 +14,25 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, npgettext, pgettext
 
-from redis_locks.admin.actions import Cancel, Ending, Release, end_shown, existing
+from redis_locks.admin.actions import Cancel, Ending, Release, end_logged, end_shown, existing
+from redis_locks.admin.bulk import chosen, select
 from redis_locks.admin.forms import EndForm, FilterForm
 from redis_locks.admin.page_content import Screen, list_screen, lock_screen
 from redis_locks.admin.paths import from_path, lock_url
-from redis_locks.admin.statistics import stats_context
+from redis_locks.admin.script_texts import script_texts
+from redis_locks.admin.server_strip import Strip, shared_survey, waiting_now
+from redis_locks.admin.statistics import exported, stats_context
+from redis_locks.admin.table_rows import GroupRow, mark_of
 from redis_locks.exceptions import LockBackendError
-from redis_locks.inspection.filters import ORDERS, Filter, page
+from redis_locks.inspection.filters import ORDERS, TROUBLE, Filter, Page, groups, page, search
+from redis_locks.inspection.localized_times import duration
+from redis_locks.inspection.story import runs
 from redis_locks.models import Lock
+from redis_locks.statistics import LockStatistics
 from redis_locks.values.text import printable
 
 if TYPE_CHECKING:
@@ -29,11 +42,20 @@ else:
     _ModelAdmin = admin.ModelAdmin
 
 TEMPLATES = "admin/redis_locks/lock"
+INDEX_TEMPLATE = "admin/redis_locks/index.html"
+MOST_GROUPS = 200
+_EXPORTS = ("csv", "json")
 _ENDINGS: tuple[Ending[Any], ...] = (Release(), Cancel())
 
 
 class LockAdmin(_ModelAdmin):
     """Locks come and go by themselves: nothing is added, changed or deleted here."""
+
+    def __init__(self, model: type[Lock], admin_site: admin.AdminSite) -> None:
+        super().__init__(model, admin_site)
+        # A template of the project's own goes first. It may extend this one.
+        if admin_site.index_template is None:
+            admin_site.index_template = INDEX_TEMPLATE
 
     def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
         """No lock is made by hand."""
@@ -61,7 +83,9 @@ class LockAdmin(_ModelAdmin):
         """Add the addresses of the live data, of force-release and of cancel."""
         view = self.admin_site.admin_view
         own = [
+            path("badge/", view(self.badge), name="redis_locks_lock_badge"),
             path("data/", view(self.list_data), name="redis_locks_lock_data"),
+            path("bulk/", view(self.bulk), name="redis_locks_lock_bulk"),
             path("stats/", view(self.stats), name="redis_locks_lock_stats"),
             path("<path:object_id>/live/", view(self.lock_data), name="redis_locks_lock_live"),
             path("<path:object_id>/release/", view(self.release), name="redis_locks_lock_release"),
@@ -73,10 +97,11 @@ class LockAdmin(_ModelAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """The list, with its filters."""
-        form = FilterForm(request.GET, label_suffix="")
+        form = FilterForm(request.GET)
         context = {
-            "title": "Locks",
-            "form": form,
+            "title": pgettext("locks", "Locks"),
+            "filter": form.filter(),
+            "order": _order(request),
             "live_url": self._url("data"),
             "stats_url": self._url("stats"),
             # The admin's own template looks for these around the content.
@@ -89,12 +114,27 @@ class LockAdmin(_ModelAdmin):
         """The news of the list, as JSON."""
         return self._news(request, self._list)
 
+    def badge(self, request: HttpRequest) -> HttpResponse:
+        """How many wait, for the admin's index, as JSON; 204 if the server does not say so at once."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        waiting = waiting_now()
+        if waiting is None:
+            return HttpResponse(status=204)
+        text = npgettext("locks", "%(count)s waiting", "%(count)s waiting", waiting)
+        return JsonResponse({"waiting": waiting, "text": text % {"count": number_format(waiting)}})
+
     def stats(self, request: HttpRequest) -> HttpResponse:
         """How often locks were acquired and contended, and how long waits and holds were."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        context: dict[str, Any] = {"title": "Lock statistics", "list_url": self._url("changelist")}
+        context: dict[str, Any] = {
+            "title": _("Lock statistics"),
+            "original": pgettext("locks", "Statistics"),
+        }
         try:
+            if request.GET.get("format") in _EXPORTS:
+                return _figures(request.GET["format"], exported(request.GET))
             context |= stats_context(request.GET, self.admin_site)
         except LockBackendError as error:
             context["unreachable"] = str(error)
@@ -122,7 +162,7 @@ class LockAdmin(_ModelAdmin):
         return self._end(request, from_path(object_id), Release())
 
     def cancel(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Ask for a reason by GET; end the wait with that token by POST."""
+        """Ask for a reason by GET; end the waits that were shown by POST."""
         return self._end(request, from_path(object_id), Cancel())
 
     def _end(self, request: HttpRequest, name: str, ending: Ending[Any]) -> HttpResponse:
@@ -130,46 +170,125 @@ class LockAdmin(_ModelAdmin):
             raise PermissionDenied
         form = EndForm(request.POST or None)
         asked = request.POST if request.method == "POST" else request.GET
-        tokens = asked.getlist("token")
+        marks = asked.getlist("party")
         try:
             if request.method == "POST" and form.is_valid():
-                end_shown(ending, self, request, name, form.cleaned_data["reason"], tokens)
+                end_shown(ending, self, request, name, form.cleaned_data["reason"], marks)
                 return redirect(lock_url(self.admin_site, "change", name))
             lock = existing(name)
         except LockBackendError as error:
-            messages.error(request, f"Redis cannot be reached: {error}")
+            messages.error(request, _("Redis cannot be reached: %(error)s") % {"error": error})
             return redirect(lock_url(self.admin_site, "change", name))
-        parties = ending.choose(lock, tokens) if lock else []
+        parties = ending.choose(lock, marks) if lock else []
         if lock is None or not parties:
-            messages.warning(request, ending.nothing)
+            messages.warning(request, str(ending.nothing))
             return redirect(lock_url(self.admin_site, "change", name))
         context = self._lock_context(name) | {
             "form": form,
-            "tokens": [party.token for party in parties],
+            "marked": [mark_of(party.token) for party in parties],
             "parties": [ending.row(party, lock.at) for party in parties],
             "waiting": lock.waiting,
+            "others": len(lock.holders) - len(parties),
+            "next": runs(lock.waiters[0]) if lock.waiters else "",
+            "next_waited": duration(lock.waiters[0].waited) if lock.waiters else "",
         }
         return self._respond(request, ending.view, context)
+
+    def bulk(self, request: HttpRequest) -> HttpResponse:
+        """Show what a filter finds, and ask for a reason, by GET; end what was ticked by POST."""
+        endings = {each.view: each for each in _ENDINGS if self.may_end(request, each)}
+        if not endings:
+            raise PermissionDenied
+        form, matching = EndForm(request.POST or None), FilterForm(request.GET).filter()
+        back = f"{self._url('changelist')}?{request.GET.urlencode()}"
+        if matching == Filter():
+            messages.warning(request, _("Filter the list first, by host or by name."))
+            return redirect(back)
+        ticked = request.POST.getlist("end")
+        try:
+            if request.method == "POST" and form.is_valid() and ticked:
+                self._end_many(request, form.cleaned_data["reason"], ticked, endings)
+                return redirect(back)
+            selection = select(matching, tuple(endings.values()))
+        except LockBackendError as error:
+            messages.error(request, _("Redis cannot be reached: %(error)s") % {"error": error})
+            return redirect(back)
+        if not selection.choices:
+            messages.warning(request, _("Nobody holds these locks or waits for them any more."))
+            return redirect(back)
+        context = {
+            "title": _("End holds and waits"),
+            "original": _("End holds and waits"),
+            "filter": matching,
+            "selection": selection,
+            "holds": selection.counted("release"),
+            "waits": selection.counted("cancel"),
+            "form": form,
+            "ticked": ticked,
+            "first": request.method == "GET",
+            "list_url": back,
+        }
+        return self._respond(request, "bulk", context)
+
+    def _end_many(
+        self,
+        request: HttpRequest,
+        reason: str,
+        ticked: Sequence[str],
+        endings: Mapping[str, Ending[Any]],
+    ) -> None:
+        done = dict.fromkeys(endings, 0)
+        marks = chosen(ticked)
+        try:
+            # Waits first, as nobody is to get a lock whose wait is to end, too.
+            for role, name in sorted(marks):
+                if role in endings:
+                    shown = marks[role, name]
+                    done[role] += end_logged(endings[role], self, request, name, reason, shown)[1]
+        finally:
+            ended = sum(done.values())
+            told = [endings[role].counted(count) for role, count in done.items()]
+            if left := sum(map(len, marks.values())) - ended:
+                text = ngettext(
+                    "%(count)s of those ticked had ended by itself.",
+                    "%(count)s of those ticked had ended by themselves.",
+                    left,
+                )
+                told.append(text % {"count": left})
+            (messages.success if ended else messages.warning)(request, " ".join(told))
 
     def _url(self, view: str) -> str:
         return reverse(f"admin:redis_locks_lock_{view}", current_app=self.admin_site.name)
 
     def _list(self, request: HttpRequest) -> Screen:
-        matching, order = FilterForm(request.GET).filter(), _order(request)
-        found = page(_number(request), matching=matching, order=order)
-        filtered = matching != Filter()
-        return list_screen(found, self.admin_site, filtered=filtered, order=order)
+        form, order = FilterForm(request.GET), _order(request)
+        matching, site = form.filter(), self.admin_site
+        bulk_url = (
+            self._url("bulk") if any(self.may_end(request, each) for each in _ENDINGS) else ""
+        )
+        found = search(matching, order=order, read=shared_survey)
+        strip = Strip.of(found, site)
+        if form.grouped:
+            rows = [GroupRow.of(group, found.survey.at) for group in groups(found.found)]
+            # The groups are few, and no lock's details are shown.
+            shown = Page((), 1, 1, found)
+            return list_screen(
+                shown, strip, site, matching, order, bulk_url, group=rows[:MOST_GROUPS]
+            )
+        shown = page(_number(request), found)
+        return list_screen(shown, strip, site, matching, order, bulk_url)
 
     def _lock(self, request: HttpRequest, name: str) -> Screen:
         may = {f"may_{ending.view}": self.may_end(request, ending) for ending in _ENDINGS}
-        return lock_screen(name, existing(name), self.admin_site, may)
+        return lock_screen(name, existing(name), self.admin_site, may, _number(request))
 
     def _lock_context(self, name: str) -> dict[str, Any]:
         return {
-            "title": f"Lock {printable(name)}",
+            "title": _("Lock %(name)s") % {"name": printable(name)},
             "original": Lock(name=name),
             "live_url": lock_url(self.admin_site, "live", name),
             "change_url": lock_url(self.admin_site, "change", name),
+            "list_url": self._url("changelist"),
         }
 
     def _page(
@@ -187,7 +306,9 @@ class LockAdmin(_ModelAdmin):
         except LockBackendError as error:
             context = context | {"unreachable": str(error)}
         else:
-            context = context | {**shown.context, "screen": shown}
+            context = context | shown.context
+        context["texts"] = texts = script_texts()
+        context["texts_json"] = json.dumps(texts)
         return self._respond(request, template, context)
 
     def _news(self, request: HttpRequest, screen: Callable[[HttpRequest], Screen]) -> HttpResponse:
@@ -218,4 +339,21 @@ def _number(request: HttpRequest) -> int:
 
 def _order(request: HttpRequest) -> str:
     order = request.GET.get("o", "")
-    return order if order in ORDERS else "name"
+    return order if order in ORDERS else TROUBLE
+
+
+def _figures(wanted: str, rows: Sequence[Mapping[str, Any]]) -> HttpResponse:
+    name = {"Content-Disposition": f'attachment; filename="locks.{wanted}"'}
+    if wanted == "json":
+        return JsonResponse(rows, safe=False, headers=name)
+    answer = HttpResponse(content_type="text/csv; charset=utf-8", headers=name)
+    columns = [field.name for field in fields(LockStatistics)]
+    writer = csv.DictWriter(answer, columns)
+    writer.writeheader()
+    writer.writerows({**row, "name": _as_text(str(row["name"]))} for row in rows)
+    return answer
+
+
+def _as_text(name: str) -> str:
+    """A spreadsheet takes a text that begins so for a formula, which may do harm."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name

@@ -2,84 +2,178 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from django.contrib.admin.sites import AdminSite
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.utils.cache import get_conditional_response
+from django.utils.translation import get_language
 
-from redis_locks import inspection, statistics
+from redis_locks import statistics
 from redis_locks.admin.paths import lock_url
-from redis_locks.admin.table_rows import EventRow, LockRow, PartyRow, SessionRow, fingerprint
+from redis_locks.admin.server_strip import Strip
+from redis_locks.admin.table_rows import (
+    EventRow,
+    GroupRow,
+    HolderRow,
+    LockRow,
+    PartyRow,
+    SessionRow,
+    StoryPart,
+    case_text,
+    fingerprint,
+)
+from redis_locks.admin.timeline import timeline
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import backend_for
 from redis_locks.inspection import LockInfo
-from redis_locks.inspection.blockers import Node, blocked, trees
-from redis_locks.inspection.filters import Page
+from redis_locks.inspection.blockers import around
+from redis_locks.inspection.filters import Filter, Page
+from redis_locks.inspection.story import connected, longest, tell
+from redis_locks.statistics.usual import recent
 
-MOST_WAITERS_SHOWN = 100
-"""How much of a queue a lock's page shows; how many more there are it says."""
+PARTIES_A_PAGE = 25
+"""How many holders and waiters a page of a lock shows."""
 
-MOST_LOCKS_SEARCHED = 1000
-"""With more locks than this, who blocks whom is shown for one lock's own queue only."""
+MOST_EVENTS = 10
+"""How many events a lock's page shows before it is asked for more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """What to show, the templates of its parts, and text that changes when it does."""
+KNOWN = "X-Locks-Known"
+"""The header in which a page's script says which pieces it has, by their states."""
 
-    now: float
-    state: str
+_FOLDER = "admin/redis_locks/lock"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a page, or a row of its table. It is rendered only for who does not have it.
+
+    Attributes:
+        name: The name of its template; of a part, also its place in the page.
+        facts: What it shows. Times are points in time, so that they do not change by themselves.
+        context: What the template needs.
+    """
+
+    name: str
+    facts: object
     context: Mapping[str, Any]
-    parts: tuple[str, ...]
+
+    @cached_property
+    def state(self) -> str:
+        """Text that changes when the piece does, or the language in which it is told."""
+        return fingerprint(self.name, self.facts, get_language())
 
     @property
+    def template(self) -> str:
+        """The path of its template."""
+        return f"{_FOLDER}/{self.name}.html"
+
+
+@dataclass(frozen=True)
+class Screen:
+    """What to show; `rows` are those of the one table of the page."""
+
+    now: float
+    parts: Sequence[Piece]
+    rows: Sequence[Piece]
+
+    @cached_property
     def etag(self) -> str:
-        """The state as an ETag; weak, as the page counts on its times by itself."""
-        return f'W/"{self.state}"'
+        """The states as an ETag; weak, as the page counts on its times by itself."""
+        return f'W/"{fingerprint([piece.state for piece in (*self.parts, *self.rows)])}"'
 
     @property
     def now_text(self) -> str:
         """Seconds since 1970 for the page's script, whatever the reader's separators."""
         return f"{self.now:.3f}"
 
+    @property
+    def context(self) -> dict[str, Any]:
+        """What the page's own templates need: each part by its name, and what all of them need."""
+        common: dict[str, Any] = {}
+        for part in self.parts:
+            common |= part.context
+        return common | {"screen": self, "pieces": {part.name: part for part in self.parts}}
+
     def answer(self, request: HttpRequest) -> HttpResponse:
-        """Return the parts as JSON, or 304 if the asker has them; `now` alone is no news."""
+        """Return the states as JSON, and the HTML of those pieces that the asker does not have.
+
+        304 if it has all of them: `now` alone is no news.
+        """
         if known := get_conditional_response(request, etag=self.etag):
             return known
-        context = dict(self.context)
-        parts = {
-            part: render_to_string(f"admin/redis_locks/lock/{part}.html", context, request)
-            for part in self.parts
+        has = set(request.headers.get(KNOWN, "").split(","))
+        html = {
+            piece.state: render_to_string(
+                piece.template, {**piece.context, "piece": piece, "alone": True}, request
+            )
+            for piece in (*self.parts, *self.rows)
+            if piece.state not in has
         }
-        return JsonResponse({"now": self.now, "parts": parts}, headers={"ETag": self.etag})
+        news = {
+            "now": self.now,
+            "parts": {part.name: part.state for part in self.parts},
+            "rows": [row.state for row in self.rows],
+            "html": html,
+        }
+        return JsonResponse(news, headers={"ETag": self.etag})
 
 
-def list_screen(page: Page, site: AdminSite, *, filtered: bool, order: str) -> Screen:
-    """Return the screen of one page of locks."""
-    rows = [LockRow.of(lock, site) for lock in page.locks]
-    ends = [holder.lease.ends for row in rows for holder in row.holders]
-    counts = (page.number, page.pages, page.found, page.left_out)
+def list_screen(
+    page: Page,
+    strip: Strip,
+    site: AdminSite,
+    matching: Filter,
+    order: str,
+    bulk_url: str,
+    *,
+    group: Sequence[GroupRow] | None = None,
+) -> Screen:
+    """Return the screen of one page of locks, or of groups of locks."""
+    found = page.search
+    rows = [LockRow.of(lock, found.recent.usual(lock.name), site) for lock in page.locks]
+    pieces = (
+        [Piece("row", row.state, {"row": row}) for row in rows]
+        if group is None
+        else [Piece("group_row", row.state, {"row": row}) for row in group]
+    )
+    common = {
+        "page": page,
+        "filter": matching,
+        "filtered": matching != Filter(),
+        "order": order,
+        "grouped": group is not None,
+        "bulk_url": bulk_url,
+        "server": backend_for(None).description,
+    }
+    there = len(found.survey.locks)
+    frame = (bool(pieces), bool(there), matching, order, group is not None)
     return Screen(
-        now=max((lock.at for lock in page.locks), default=time.time()),
-        state=fingerprint(counts, filtered, ends, [(row.url, row.state) for row in rows]),
-        context={
-            "page": page,
-            "rows": rows,
-            "filtered": filtered,
-            "order": order,
-            "server": backend_for(None).description,
-        },
-        parts=("summary", "results", "pages"),
+        now=found.survey.at or time.time(),
+        parts=(
+            Piece("strip", strip.facts, {"strip": strip}),
+            Piece(
+                "filters",
+                (matching, page.found, there, order, group is not None, bulk_url),
+                common | {"there": there},
+            ),
+            Piece("results", frame, common | {"filled": bool(pieces), "there": there}),
+            Piece("pages", (page.number, page.pages, matching, order), {"page": page}),
+        ),
+        rows=pieces,
     )
 
 
 def lock_screen(
-    name: str, lock: LockInfo | None, site: AdminSite, may: Mapping[str, bool]
+    name: str, lock: LockInfo | None, site: AdminSite, may: Mapping[str, bool], number: int
 ) -> Screen:
     """Return the screen of one lock; blocks for some round trips if somebody waits for it.
 
@@ -88,54 +182,116 @@ def lock_screen(
         lock: What is known of it; None: nobody holds it or waits for it.
         site: Where its pages are.
         may: What the user may end, as "may_release" and "may_cancel".
+        number: Which page of its holders and waiters.
 
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    row = LockRow.of(lock, site) if lock else None
-    queue = lock.waiters[:MOST_WAITERS_SHOWN] if lock else ()
-    events = statistics.events(name)
-    tree, whole = _tree(lock, site) if lock and lock.waiting else ((), True)
+    at = lock.at if lock else time.time()
+    tree, whole, deadlocked = _tree(lock, site) if lock and lock.waiting else ((), True, False)
+    holder = longest(lock) if lock and lock.holders else None
+    story = tell(
+        lock,
+        usual=recent().usual(name),
+        is_connected=connected(holder) if holder else None,
+        deadlocked=deadlocked,
+    )
+    spans = [StoryPart.of(span, at) for span in story.facts]
+    urls = {view: lock_url(site, view, name) for view in ("cancel", "release", "history")}
+    mode = ", ".join(map(str, lock.modes)) if lock else ""
+    head = {
+        # As JSON, which has escapes for all that could mislead a reader.
+        "copy_name": json.dumps(name),
+        "copy_command": json.dumps(f"manage.py locks show {shlex.quote(name)}"),
+        "story": story,
+        "case": case_text(story.case),
+        "spans": spans,
+        "held": holder is not None,
+        "fencing_token": str(holder.fencing_token) if holder else "",
+        "release_url": urls["release"],
+        "history_url": urls["history"],
+        **may,
+    }
+    parties = _parties(lock, may, urls)
+    pages = max(1, -(-len(parties) // PARTIES_A_PAGE))
+    number = min(max(1, number), pages)
+    shown = parties[(number - 1) * PARTIES_A_PAGE : number * PARTIES_A_PAGE]
+    listed = {
+        "filled": bool(shown),
+        "holding": len(lock.holders) if lock else 0,
+        "waiting": lock.waiting if lock else 0,
+        "left_out": lock.waiting - len(lock.waiters) if lock else 0,
+        "acts": any(may.values()),
+        "number": number,
+        "before": number - 1,
+        "after": number + 1,
+        "pages": pages,
+    }
     facts = [fact for root in tree for fact in root.facts()]
+    branches = any(root.branches for root in tree) or len(tree) > 1
+    noted = statistics.events(name)
+    events = [EventRow.of(event) for event in noted]
+    holding = [holder.token for holder in lock.holders] if lock else []
+    keeping = get_settings().statistics and get_settings().history > 0
+    past = statistics.holds(name) if keeping else []
     return Screen(
-        now=lock.at if lock else time.time(),
-        state=fingerprint(
-            name,
-            sorted(may.items()),
-            row and (row.state, [holder.lease.ends for holder in row.holders]),
-            [waiter.token for waiter in queue],
-            facts,
-            whole,
-            [event.at for event in events],
+        now=at,
+        parts=(
+            Piece(
+                "story",
+                (story.case, mode, sorted(may.items()), head["fencing_token"], spans),
+                head,
+            ),
+            Piece(
+                "timeline",
+                ([hold.ended for hold in past], noted, sorted(holding), keeping),
+                {"timeline": timeline(at, lock, past, noted), "keeping": keeping},
+            ),
+            Piece("parties", (*listed.values(),), listed),
+            Piece(
+                "blocking",
+                (facts, whole, branches),
+                {"tree": tree if branches else (), "whole": whole, "waits": bool(tree)},
+            ),
+            Piece(
+                "events",
+                [(event.at, event.kind) for event in events],
+                {
+                    "events": events[:MOST_EVENTS],
+                    "more_events": events[MOST_EVENTS:],
+                    "counting": get_settings().statistics,
+                },
+            ),
         ),
-        context={
-            "lock": row,
-            "queue": [PartyRow.of(waiter, lock.at) for waiter in queue] if lock else [],
-            "more": lock.waiting - len(queue) if lock else 0,
-            "tree": tree,
-            "whole": whole,
-            "events": [EventRow.of(event) for event in events],
-            "counting": get_settings().statistics,
-            **may,
-            "cancel_url": lock_url(site, "cancel", name),
-            "release_url": lock_url(site, "release", name),
-            "history_url": lock_url(site, "history", name),
-        },
-        parts=("tools", "holders", "queue", "blocking", "events"),
+        rows=shown,
     )
 
 
-def _tree(lock: LockInfo, site: AdminSite) -> tuple[tuple[SessionRow, ...], bool]:
-    """Return who blocks whom around a lock, and whether all locks were looked at for it."""
-    names = inspection.names()
-    whole = len(names) <= MOST_LOCKS_SEARCHED
-    others = inspection.locks(names=[name for name in names if name != lock.name]) if whole else []
-    shown = replace(lock, waiters=lock.waiters[:MOST_WAITERS_SHOWN])
-    roots = trees(blocked([shown, *others]))
-    rows = (SessionRow.of(root, lock.at, site) for root in roots if _concerns(root, lock.name))
-    return tuple(rows), whole
+def _parties(
+    lock: LockInfo | None, may: Mapping[str, bool], urls: Mapping[str, str]
+) -> list[Piece]:
+    """Return the holders, longest first, and then the waiters in their order, as rows of one table."""
+    if lock is None:
+        return []
+    may_release, may_cancel = may["may_release"], may["may_cancel"]
+    acts = may_release or may_cancel
+    rows = []
+    for holder in sorted(lock.holders, key=lambda holder: -holder.held_for):
+        held = HolderRow.of(holder, lock.at)
+        url = f"{urls['release']}?party={held.party.mark}" if may_release else ""
+        rows.append(
+            Piece("holder_row", (held.state, url, acts), {"holder": held, "url": url, "acts": acts})
+        )
+    for place, waiter in enumerate(lock.waiters, 1):
+        party = PartyRow.of(waiter, lock.at)
+        url = f"{urls['cancel']}?party={party.mark}" if may_cancel else ""
+        context = {"waiter": party, "place": place, "url": url, "acts": acts}
+        rows.append(Piece("waiter_row", (party.mark, place, party.mode, url, acts), context))
+    return rows
 
 
-def _concerns(node: Node, name: str) -> bool:
-    """Whether somebody in the tree waits for the lock."""
-    return node.lock == name or any(_concerns(below, name) for below in node.blocks)
+def _tree(lock: LockInfo, site: AdminSite) -> tuple[tuple[SessionRow, ...], bool, bool]:
+    """Return who blocks whom around a lock, whether all locks were looked at for it, and whether it is a deadlock."""
+    roots, whole = around(replace(lock, waiters=lock.waiters[:PARTIES_A_PAGE]))
+    rows = tuple(SessionRow.of(root, lock.at, site) for root in roots)
+    return rows, whole, any(root.has_deadlock for root in roots)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
 from django.contrib.admin.sites import AdminSite
+from django.utils.formats import date_format, number_format
+from django.utils.timezone import localtime
+from django.utils.translation import gettext as _
 
 from redis_locks import statistics
 from redis_locks.admin.paths import lock_url
 from redis_locks.admin.table_rows import short_name
 from redis_locks.conf.settings import get_settings
-from redis_locks.inspection.filters import Filter
+from redis_locks.inspection.localized_times import latency
 from redis_locks.statistics import LockStatistics, Moment
 from redis_locks.statistics.history import ORDERS, ordered
-from redis_locks.values.text import latency
+from redis_locks.values.name_patterns import WILDCARD
 
 MOST_SHOWN = 100
 """How many locks the page shows; how many more there are it says."""
@@ -77,22 +80,28 @@ def stats_context(asked: Mapping[str, str], site: AdminSite) -> dict[str, Any]:
     period = cast("statistics.Period", period if period in {"hour", "day"} else "hour")
     order, query = asked.get("o", ""), asked.get("q", "")
     order = order if order in ORDERS else "contended"
-    found = statistics.read(period)
-    matching = Filter(name=query)
-    rows = [row for row in found.locks if matching.keeps_name(row.name)]
+    found = statistics.read(period, pattern=pattern_of_query(query))
+    rows = found.locks
     shown = ordered(rows, order)[:MOST_SHOWN]
-    if found.others and not query and len(shown) == len(rows):
+    if found.others and len(shown) == len(rows):
         shown.append(found.others)
+    highest = _rounded(max(max(each.acquired, each.contended) for each in found.moments))
+    longest = max(max(each.wait_p99 or 0, each.hold_p99 or 0) for each in found.moments)
     return {
         "period": period,
         "order": order,
         "query": query,
         "rows": [FigureRow.of(row, site) for row in shown],
         "more": max(0, len(rows) - MOST_SHOWN),
-        "counted": bool(found.locks or found.others),
+        "counted": bool(found.locks or found.others or query),
         "counting": get_settings().statistics,
-        "bars": bars(found.moments),
-        "highest": max((moment.acquired for moment in found.moments), default=0),
+        "bars": bars(found.moments, highest),
+        "highest": highest,
+        "half": number_format(highest / 2 if highest % 2 else highest // 2),
+        "wait_path": path([each.wait_p99 for each in found.moments], longest),
+        "hold_path": path([each.hold_p99 for each in found.moments], longest),
+        "longest": latency(longest),
+        "half_longest": latency(longest / 2),
         "acquired": sum(moment.acquired for moment in found.moments),
         "contended": sum(moment.contended for moment in found.moments),
         "began": datetime.fromtimestamp(found.moments[0].at, UTC),
@@ -100,9 +109,52 @@ def stats_context(asked: Mapping[str, str], site: AdminSite) -> dict[str, Any]:
     }
 
 
-def bars(moments: Sequence[Moment]) -> list[Bar]:
-    """Return a bar for each moment, as high as its acquires are of those of the busiest one."""
-    highest = max((max(moment.acquired, moment.contended) for moment in moments), default=0) or 1
+def exported(asked: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return all figures that the page's filter and order ask for, as `manage.py locks stats` does.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    period: statistics.Period = "day" if asked.get("period") == "day" else "hour"
+    order = asked.get("o", "")
+    found = statistics.read(period, pattern=pattern_of_query(asked.get("q", "")))
+    rows = ordered(found.locks, order if order in ORDERS else "contended")
+    return [asdict(row) for row in (*rows, *([found.others] if found.others else []))]
+
+
+def pattern_of_query(query: str) -> str | None:
+    """Return what `statistics.read` takes for what a user typed: a part of the name, or a pattern."""
+    if not query:
+        return None
+    return query if WILDCARD in query else f"{WILDCARD}{query}{WILDCARD}"
+
+
+def path(times: Sequence[float | None], longest: float) -> str:
+    """Return the line of a time over the moments, as an SVG path; without figures it breaks off."""
+    step, drawn, pen_down = _WIDTH / len(times), [], False
+    for place, seconds in enumerate(times):
+        if seconds is None:
+            pen_down = False
+            continue
+        y = _HEIGHT * (1 - seconds / longest) if longest else _HEIGHT
+        # A point alone is a line of no length, of which the round ends show.
+        drawn.append(f"{'L' if pen_down else 'M'}{(place + 0.5) * step:.1f} {y:.1f}h0")
+        pen_down = True
+    return "".join(drawn)
+
+
+def _rounded(highest: int) -> int:
+    """Return the next number above that reads well on an axis: 2, 10, 20, 50, 100, 200 and so on."""
+    scale = 10
+    if highest <= 2:  # noqa: PLR2004
+        return 2
+    while scale < highest:
+        scale *= 10
+    return next(bound for bound in (scale // 5, scale // 2, scale) if bound >= highest)
+
+
+def bars(moments: Sequence[Moment], highest: int) -> list[Bar]:
+    """Return a bar for each moment; `highest` is the number that is as high as the chart."""
     step = _WIDTH / len(moments)
 
     def height(count: int) -> float:
@@ -112,7 +164,7 @@ def bars(moments: Sequence[Moment]) -> list[Bar]:
     drawn = []
     for i, moment in enumerate(moments):
         acquired, contended = height(moment.acquired), height(moment.contended)
-        began = datetime.fromtimestamp(moment.at, UTC)
+        began = date_format(localtime(datetime.fromtimestamp(moment.at, UTC)), "H:i T")
         drawn.append(
             Bar(
                 x=f"{i * step + step * 0.1:.1f}",
@@ -121,7 +173,8 @@ def bars(moments: Sequence[Moment]) -> list[Bar]:
                 acquired_height=f"{acquired:.1f}",
                 contended_y=f"{_HEIGHT - contended:.1f}",
                 contended_height=f"{contended:.1f}",
-                title=f"{began:%H:%M} UTC: {moment.acquired} acquired, {moment.contended} contended",
+                title=_("%(time)s: %(acquired)s acquired, %(contended)s contended")
+                % {"time": began, "acquired": moment.acquired, "contended": moment.contended},
             )
         )
     return drawn

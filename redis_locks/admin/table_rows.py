@@ -1,8 +1,8 @@
 """Snapshots made ready to be shown: text that misleads nobody, and times as points in time.
 
-The page's script counts on from points in time by itself, so what is sent changes only when
-the locks do, and an unchanged page need not be sent again. Numbers for the script and numbers
-that name something are texts, so that no template gives them the reader's separators.
+The page's script counts on from points in time by itself. So the page changes only when the locks
+do, and an unchanged one is not sent again. Numbers for the script and numbers that name something
+are texts, so that no template gives them the reader's separators.
 """
 
 from __future__ import annotations
@@ -13,41 +13,84 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from django.contrib.admin.sites import AdminSite
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from redis_locks.admin.paths import lock_url
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.blockers import Node
+from redis_locks.inspection.filters import LONG_WAIT, Group, is_long, is_renewed
+from redis_locks.inspection.localized_times import duration, latency, seconds
+from redis_locks.inspection.story import Case, Span, longest
 from redis_locks.statistics import Event
-from redis_locks.values.text import duration, latency, printable, shorten
+from redis_locks.statistics.usual import Usual
+from redis_locks.values.text import printable, shorten
 
 LONGEST_NAME = 120
 """How many characters of a name a list shows; the lock's own page shows all."""
 
+MOST_ENDS = 3
+"""How many sessions that block nobody the tree shows below one session."""
+
 
 def fingerprint(*facts: object) -> str:
     """Return text that changes when a fact does."""
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:20]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
+
+
+def mark_of(token: str) -> str:
+    """Return what stands for the hold or the wait with this token in pages, addresses and forms.
+
+    The token itself is the proof of a hold: whoever may only look must not see it.
+    """
+    return fingerprint("party", token)
 
 
 def mode_text(mode: str) -> str:
     """Return a mode as it is written in claims as text for people."""
-    kind, _, detail = mode.partition(":")
+    kind, detail = (*mode.split(":", 1), "")[:2]
     if kind == "permit":
-        return f"permit, one of {detail}"
+        return _("permit, one of %(capacity)s") % {"capacity": detail}
     if kind == "intent":
-        return f"{detail} on rows"
-    return "exclusive, by upgrade" if kind == "upgrade" else kind
+        return _("%(mode)s on rows") % {"mode": _MODES.get(detail, detail)}
+    if kind == "upgrade":
+        return _("exclusive, by upgrade")
+    return str(_MODES.get(kind, kind))
 
 
-def _plain(seconds: float) -> str:
-    return f"{seconds:.3f}"
+# The other modes of rows are the arguments' and PostgreSQL's words in any language.
+_MODES = {
+    "exclusive": pgettext_lazy("locks", "exclusive"),
+    "shared": pgettext_lazy("locks", "shared"),
+}
+
+
+_CASES = {
+    Case.FREE: pgettext_lazy("locks", "free"),
+    Case.HANDING_OVER: gettext_lazy("handing over"),
+    Case.NORMAL: pgettext_lazy("locks", "normal"),
+    Case.LONG: gettext_lazy("held for long"),
+    Case.STALE: gettext_lazy("not renewed"),
+    Case.GONE: gettext_lazy("holder gone"),
+    Case.DEADLOCK: pgettext_lazy("locks", "deadlock"),
+}
+
+
+def case_text(case: Case) -> str:
+    """Return what is going on with a lock in a word or two, for screen readers."""
+    return str(_CASES[case])
+
+
+def _plain(at: float) -> str:
+    return f"{at:.3f}"
 
 
 @dataclass(frozen=True, slots=True)
 class PartyRow:
     """A holder or a waiter. Times are seconds since 1970, by the server's clock."""
 
-    token: str
+    mark: str
+    """What stands for it on pages; see `mark_of`."""
     label: str
     host: str
     pid: str
@@ -64,7 +107,7 @@ class PartyRow:
         # To the millisecond, as the server keeps it: the same each time it is read.
         since = round(at - lasted, 3)
         return cls(
-            token=party.token,
+            mark=mark_of(party.token),
             label=printable(party.label),
             host=printable(party.host),
             pid=str(party.pid),
@@ -78,27 +121,31 @@ class PartyRow:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRow:
-    """How much of a lease is left. Below a third of it, renewals must have failed twice."""
+    """The lease of a hold. While it is renewed, nothing is told that changes with each renewal."""
 
     length: str
-    low: str
     ends: str
     left: str
-    text: str
+    renewed: bool
+    """Whether enough of it is left; see `is_renewed`."""
+    was_renewed: bool
+    """Whether it has lasted for longer than without a renewal."""
 
     @classmethod
     def of(cls, holder: HolderInfo, at: float) -> LeaseRow:
         """Return the row of a hold in a snapshot that was read at `at`."""
-        left = holder.lease_left
-        # A hold may have been extended beyond the length it was asked for with.
-        length = max(holder.lease, left)
         return cls(
-            length=_plain(length),
-            low=_plain(length / 3),
-            ends=_plain(at + left),
-            left=_plain(left),
-            text=duration(left),
+            length=seconds(holder.lease or holder.lease_left),
+            ends=_plain(at + holder.lease_left),
+            left=duration(holder.lease_left),
+            renewed=is_renewed(holder.lease_left, holder.lease),
+            was_renewed=0 < holder.lease < holder.held_for,
         )
+
+    @property
+    def state(self) -> object:
+        """The same as long as the page would show the same."""
+        return self.length, self.was_renewed, self.renewed or self.ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,34 +162,103 @@ class HolderRow:
         return cls(PartyRow.of(holder, at), LeaseRow.of(holder, at), str(holder.fencing_token))
 
     @property
-    def state(self) -> str:
-        """The same as long as nothing changed but the end of the lease: a hold may change its mode."""
-        return f"{self.party.token} {self.fencing_token} {self.party.mode}"
+    def state(self) -> object:
+        """The same as long as the page would show the same: a hold may change its mode."""
+        return self.party.mark, self.fencing_token, self.party.mode, self.lease.state
 
 
 @dataclass(frozen=True, slots=True)
 class LockRow:
-    """A lock in the list. The same `state` means: nothing changed but the end of the lease."""
+    """A lock in the list, with its longest hold."""
 
     url: str
     name: str
     mode: str
-    holders: tuple[HolderRow, ...]
+    holder: HolderRow | None
+    more: int
+    """How many more holders there are."""
+    usual: str
+    is_long: bool
     waiting: int
-    state: str
+    oldest_wait: str
+    """The duration of the oldest wait."""
+    waiting_since: str
+    """When that began, as a point in time."""
+    long_wait: bool
 
     @classmethod
-    def of(cls, lock: LockInfo, site: AdminSite) -> LockRow:
+    def of(cls, lock: LockInfo, usual: Usual | None, site: AdminSite) -> LockRow:
         """Return the row of a lock on the pages of `site`."""
-        holders = tuple(HolderRow.of(holder, lock.at) for holder in lock.holders)
+        holder = longest(lock) if lock.holders else None
+        oldest = max((waiter.waited for waiter in lock.waiters), default=0.0)
         return cls(
             url=lock_url(site, "change", lock.name),
             name=short_name(lock.name),
-            mode=", ".join(map(mode_text, lock.modes)),
-            holders=holders,
+            # The usual mode goes without saying.
+            mode="" if lock.modes == ("exclusive",) else ", ".join(map(mode_text, lock.modes)),
+            holder=HolderRow.of(holder, lock.at) if holder else None,
+            more=max(0, len(lock.holders) - 1),
+            usual=latency(usual.p99) if usual else "",
+            is_long=holder is not None and is_long(holder.held_for, usual),
             waiting=lock.waiting,
-            state=fingerprint(lock.modes, [holder.state for holder in holders], lock.waiting),
+            oldest_wait=duration(oldest),
+            waiting_since=_plain(round(lock.at - oldest, 3)),
+            long_wait=oldest >= LONG_WAIT,
         )
+
+    @property
+    def level(self) -> str:
+        """How much of a trouble it is, as the end of a CSS class."""
+        stale = self.holder is not None and not self.holder.lease.renewed
+        if self.long_wait or self.is_long or stale:
+            return "trouble"
+        return "contended" if self.waiting else "calm"
+
+    @property
+    def state(self) -> object:
+        """The same as long as the page would show the same."""
+        waits = self.waiting and self.waiting_since
+        shown = self.holder and self.holder.state
+        return self.url, self.mode, shown, self.more, self.usual, self.level, self.waiting, waits
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """Locks with names of one pattern."""
+
+    pattern: str
+    group: Group
+    oldest_wait: str
+    waiting_since: str
+    held_for: str
+    held_since: str
+
+    @classmethod
+    def of(cls, group: Group, at: float) -> GroupRow:
+        """Return the row of a group in a survey that was read at `at`."""
+        return cls(
+            short_name(group.pattern),
+            group,
+            duration(group.oldest_wait),
+            _plain(round(at - group.oldest_wait, 3)),
+            duration(group.held_for),
+            _plain(round(at - group.held_for, 3)),
+        )
+
+    @property
+    def level(self) -> str:
+        """How much of a trouble it is, as the end of a CSS class."""
+        if self.group.oldest_wait >= LONG_WAIT:
+            return "trouble"
+        return "contended" if self.group.waiting else "calm"
+
+    @property
+    def state(self) -> object:
+        """The same as long as the page would show the same."""
+        group = self.group
+        waits = group.waiting and self.waiting_since
+        holds = group.held_for and self.held_since
+        return group.pattern, group.locks, group.contended, group.waiting, waits, holds, self.level
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +269,8 @@ class SessionRow:
     waits_for: str
     holds: tuple[tuple[str, str], ...]
     blocks: tuple[SessionRow, ...]
+    more: int
+    """How many more sessions it blocks that block nobody: the table has them."""
     repeated: bool
     deadlocked: bool
     cut: bool
@@ -160,13 +278,17 @@ class SessionRow:
     @classmethod
     def of(cls, node: Node, at: float, site: AdminSite) -> SessionRow:
         """Return the row of a session, and of those that it blocks."""
+        ends = [below for below in node.blocks if _is_end(below)]
+        left_out = set(map(id, ends[MOST_ENDS:]))
+        shown = [below for below in node.blocks if id(below) not in left_out]
         # As a dict: each once, in order.
         names = dict.fromkeys(below.lock for below in node.blocks if below.lock)
         return cls(
             party=PartyRow.of(node.who, at),
             waits_for=short_name(node.lock or ""),
             holds=tuple((short_name(name), lock_url(site, "change", name)) for name in names),
-            blocks=tuple(cls.of(below, at, site) for below in node.blocks),
+            blocks=tuple(cls.of(below, at, site) for below in shown),
+            more=len(left_out),
             repeated=node.repeated,
             deadlocked=node.deadlocked,
             cut=node.cut,
@@ -174,19 +296,30 @@ class SessionRow:
 
     def facts(self) -> Iterator[object]:
         """Yield what the tree says, for its fingerprint."""
-        yield self.party.token, self.waits_for, self.repeated, self.deadlocked, self.cut
+        yield self.party.mark, self.waits_for, self.more, self.repeated, self.deadlocked, self.cut
         for below in self.blocks:
             yield from below.facts()
 
+    @property
+    def branches(self) -> bool:
+        """Whether the tree says more than that some wait for one lock of this session."""
+        return len(self.holds) > 1 or any(
+            below.blocks or below.repeated or below.deadlocked or below.cut for below in self.blocks
+        )
+
+
+def _is_end(node: Node) -> bool:
+    return not (node.blocks or node.repeated or node.deadlocked or node.cut)
+
 
 _EVENTS = {
-    "acquired": "Acquired",
-    "contended": "Contended",
-    "timed_out": "Timed out",
-    "lost": "Lost",
-    "deadlock": "Deadlock",
-    "force_released": "Force-released",
-    "cancelled": "Cancelled",
+    "acquired": pgettext_lazy("locks", "Acquired"),
+    "contended": pgettext_lazy("locks", "Contended"),
+    "timed_out": gettext_lazy("Timed out"),
+    "lost": pgettext_lazy("locks", "Lost"),
+    "deadlock": pgettext_lazy("locks", "Deadlock"),
+    "force_released": pgettext_lazy("locks", "Force-released"),
+    "cancelled": pgettext_lazy("locks", "Cancelled"),
 }
 _ORDINARY = frozenset({"acquired", "contended"})
 
@@ -207,19 +340,36 @@ class EventRow:
         """Return the row of an event."""
         lasted = ""
         if event.seconds:
-            verb = "held for" if event.kind == "lost" else "waited for"
-            lasted = f"{verb} {latency(event.seconds)}"
+            text = _("held for %(time)s") if event.kind == "lost" else _("waited for %(time)s")
+            lasted = text % {"time": latency(event.seconds)}
         detail = printable(event.detail)
         if detail and event.kind != "lost":
-            detail = f"held by {detail}"
+            detail = _("held by %(who)s") % {"who": detail}
         return cls(
-            kind=_EVENTS.get(event.kind, event.kind),
+            kind=str(_EVENTS.get(event.kind, event.kind)),
             at=datetime.fromtimestamp(event.at, UTC),
             who=printable(event.who),
             lasted=lasted,
             detail=detail,
             ordinary=event.kind in _ORDINARY,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class StoryPart:
+    """A part of a story; with `since`, a duration that counts on from there."""
+
+    text: str
+    since: str
+
+    @classmethod
+    def of(cls, span: Span, at: float) -> StoryPart:
+        """Return a part of a story that was told at `at`."""
+        return cls(span.text, "" if span.ago is None else _plain(round(at - span.ago, 3)))
+
+    def __repr__(self) -> str:
+        # For fingerprints: the text of a duration changes by itself.
+        return self.since or self.text
 
 
 def short_name(name: str) -> str:

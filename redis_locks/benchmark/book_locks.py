@@ -1,8 +1,8 @@
 """The two locks of "Redis in Action", after their algorithms, to compare with: SETNX with EXPIRE, and Lua.
 
-Both ask again every millisecond until the lock is free. The listings' faults are left out: a lock without an
-expiry is recognised by today's reply (-1), replies are compared as bytes, and an error in the block is never
-hidden by the release.
+Both ask again every millisecond until the lock is free. The listings' faults are left out. A lock without an
+expiry is recognised by today's reply (-1), and replies are compared as bytes. The release never hides an
+error of the block.
 """
 
 from __future__ import annotations

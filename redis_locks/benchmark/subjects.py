@@ -132,4 +132,4 @@ SUBJECTS: Mapping[str, Subject] = {
 }
 
 USUAL = (ORIGINAL, "lua", "redis-py", "python-redis-lock", OURS)
-"""Those of the table, unless somebody chooses."""
+"""The locks of the table, unless somebody chooses."""

@@ -14,6 +14,7 @@
 | redis_locks.E010 | redis_lock stands above a Celery task decorator; see `task_order` |
 | redis_locks.W012 | the client has an option that locks do not heed |
 | redis_locks.W013 | async code cannot take locks over this connection |
+| redis_locks.W014 | a lock's name has a field that the view's URL does not give |
 | redis_locks.W011 | SQLite's transactions are DEFERRED, and a model has `select_for_lock` |
 """
 
@@ -24,5 +25,13 @@ from redis_locks.checks.row_locks import check_rows
 from redis_locks.checks.servers import check_servers
 from redis_locks.checks.task_order import check_task_order
 from redis_locks.checks.view_checks import check_views
+from redis_locks.checks.view_names import check_lock_names
 
-__all__ = ["check_rows", "check_servers", "check_settings", "check_task_order", "check_views"]
+__all__ = [
+    "check_lock_names",
+    "check_rows",
+    "check_servers",
+    "check_settings",
+    "check_task_order",
+    "check_views",
+]

@@ -39,9 +39,9 @@ def _check_connection(using: str | None) -> list[CheckMessage]:
         verify(ours.server(using))
     except ImproperlyConfigured as error:
         hint = (
-            f"Set {ours.entry(using)} to a CACHES alias of django-redis or of Django's Redis "
-            "cache, a redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// URL, or the "
-            "dotted path of a callable that returns a redis.Redis or a redis.RedisCluster."
+            f"Set {ours.entry(using)} to a CACHES alias of django-redis or of Django's Redis cache. A "
+            "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// URL will do, too. So will "
+            "the dotted path of a callable that returns a redis.Redis or a redis.RedisCluster."
         )
         return [Error(str(error), hint=hint, id=NO_CONNECTION)]
     return []

@@ -6,19 +6,16 @@ inside these, and one of them keeps it, unless the lock's options say otherwise.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator
-from inspect import isfunction, ismethod
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from asgiref.sync import iscoroutinefunction
-from django.conf import settings
 from django.core.checks import CheckMessage, Warning  # noqa: A004 - Django's name
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.transaction import Atomic
-from django.urls import URLPattern, URLResolver, get_resolver
 from django.views import View
 
+from redis_locks.checks.urlconf import is_a, parts_of, routes
 from redis_locks.decorators.locked_function import LockedFunction
 from redis_locks.locks.lock import Lock
 from redis_locks.locks.scope import Scope
@@ -45,8 +42,6 @@ class _Found(NamedTuple):
 
 def check_views(**_: object) -> list[CheckMessage]:
     """Return a warning for each view that releases a lock before a transaction around it commits."""
-    if not getattr(settings, "ROOT_URLCONF", None):
-        return []
     return [
         Warning(
             f"The view at {route!r} releases {found.lock} before COMMIT on database "
@@ -54,7 +49,7 @@ def check_views(**_: object) -> list[CheckMessage]:
             hint=_HINT,
             id=ENDS_BEFORE_COMMIT,
         )
-        for route, view in _views(get_resolver(), "")
+        for route, view, _ in routes()
         for found in _Walk(view).locks()
         if (aliases := _committed_later(found))
     ]
@@ -65,15 +60,6 @@ def _committed_later(found: _Found) -> list[str]:
     if scope.name != "block" and scope.database is None:
         return []
     return sorted(found.around - (set() if scope.name == "block" else {scope.database}))
-
-
-def _views(resolver: URLResolver, prefix: str) -> Iterator[tuple[str, Any]]:
-    for entry in resolver.url_patterns:
-        route = f"{prefix}{entry.pattern}"
-        if isinstance(entry, URLResolver):
-            yield from _views(entry, route)
-        elif isinstance(entry, URLPattern):
-            yield route, entry.callback
 
 
 class _Walk:
@@ -101,18 +87,18 @@ class _Walk:
         if id(thing) in self._seen or iscoroutinefunction(thing):  # async code has no transactions
             return
         self._seen[id(thing)] = thing
-        parts = list(_parts(thing))
+        parts = list(parts_of(thing))
         inside = around
         for part in parts:
-            lock = part.owner if _is(part, LockedFunction) else part
-            if _is(lock, Lock):
+            lock = part.owner if is_a(part, LockedFunction) else part
+            if is_a(lock, Lock):
                 yield _Found(repr(lock), lock.scope, around)
                 inside |= self._requests if lock is self._opens else frozenset()
-            elif _is(lock, Atomic):
+            elif is_a(lock, Atomic):
                 inside |= {part.using or DEFAULT_DB_ALIAS}
         for part in parts:
-            if _is(part, LockedFunction) or (
-                callable(part) and not _is(part, (type, Lock, Atomic))
+            if is_a(part, LockedFunction) or (
+                callable(part) and not is_a(part, (type, Lock, Atomic))
             ):
                 yield from self._visit(part, inside)
         kind = getattr(thing, "view_class", None) or getattr(thing, "cls", None)  # of a viewset
@@ -135,32 +121,3 @@ class _Walk:
         actions = getattr(view, "actions", None)  # of a viewset
         for name in (*kind.http_method_names, *(actions or {}).values()):
             yield from self._visit(getattr(kind, name, None), inside)
-
-
-def _parts(thing: Any) -> Iterable[Any]:
-    """Yield what a decorated function calls, and its decorators."""
-    for part in _kept_by(thing):
-        # By type(), because isinstance() would make a lazy object load its value.
-        yield from part if _is(part, (list, tuple)) else (part,)
-
-
-def _kept_by(thing: Any) -> Iterator[Any]:
-    if _is(thing, LockedFunction):
-        yield thing.function
-    elif _is(thing, functools.partial):
-        yield from (thing.func, *thing.args, *thing.keywords.values())
-    elif ismethod(thing):
-        yield thing.__func__
-    elif isfunction(thing):
-        for cell in thing.__closure__ or ():
-            try:
-                yield cell.cell_contents
-            except ValueError:  # not assigned yet
-                continue
-        yield getattr(thing, "__wrapped__", None)
-    elif callable(thing):  # an object in place of a function
-        yield from (type(thing).__call__, *getattr(thing, "__dict__", {}).values())
-
-
-def _is(thing: object, kind: type | tuple[type, ...]) -> bool:
-    return issubclass(type(thing), kind)

@@ -103,7 +103,7 @@ class Lock(_Queueing, RedisLock):
     It does all that redis-py documents of its `Lock`. The differences:
 
     - Waiters of this class get the lock in arrival order, and the release notifies the first one.
-    - If the lock ends without a notification, by redis-py's own release or by its `timeout`, the
+    - The lock may end without a notification, by redis-py's own release or by its `timeout`. The
       first waiter notices within 0.1 s, even if `sleep` is longer. A shorter `sleep` counts, down to
       0.01 s.
     - An interrupted acquire leaves nothing behind. A release that failed, say because the server did

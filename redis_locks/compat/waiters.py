@@ -32,25 +32,25 @@ async def acquire(driver: Driver, request: Request, wait: float | None, sleep: f
     """
     until = float("inf") if wait is None else monotonic() + wait
     poll = min(max(sleep, _SHORTEST_POLL), POLL)
-    ear = _Ear(driver, request.waiter.decode())
+    subscription = _Subscription(driver, request.waiter.decode())
     try:
         while True:
             stay = monotonic() < until
             # Finished even if the caller is cancelled, because an abandoned command may run later.
-            place = await driver.finish(commands.acquire(request, ear.channel, stay=stay))
+            place = await driver.finish(commands.acquire(request, subscription.channel, stay=stay))
             if place == GRANTED or not stay:
                 return place == GRANTED
-            if not ear.opened:
-                await ear.open()  # ask again, to tell the server where we listen
+            if not subscription.was_opened:
+                await subscription.open()  # ask again, to tell the server where we listen
                 continue
-            pause = poll * min(place, _MOST_TURNS) if ear.hears else poll
-            await ear.listen(max(0.0, min(pause, until - monotonic())))
+            pause = poll * min(place, _MOST_TURNS) if subscription.is_open else poll
+            await subscription.listen(max(0.0, min(pause, until - monotonic())))
     except BaseException:
         with suppress(RedisError, OSError):
             await driver.finish(_withdraw(request))
         raise
     finally:
-        ear.close()
+        subscription.close()
 
 
 async def _withdraw(request: Request) -> None:
@@ -59,17 +59,17 @@ async def _withdraw(request: Request) -> None:
         await commands.release(request.client, request.keys, request.token)
 
 
-class _Ear:
+class _Subscription:
     """Receives the notification that a waiter got the lock; without a link it only sleeps."""
 
     def __init__(self, driver: Driver, waiter: str) -> None:
         self._driver = driver
         self._waiter = waiter
         self._link: Link | None = None
-        self.opened = False
+        self.was_opened = False
 
     @property
-    def hears(self) -> bool:
+    def is_open(self) -> bool:
         return self._link is not None
 
     @property
@@ -78,10 +78,10 @@ class _Ear:
 
     async def open(self) -> None:
         """Begin to listen; if that fails, do without for the rest of this wait."""
-        self.opened = True
+        self.was_opened = True
         with suppress(LinkBroken, LockBackendError):
             link = await self._driver.checkout(self._waiter)
-            self._link = await self._driver.seat(link, self._waiter)
+            self._link = await self._driver.waiting_link(link, self._waiter)
             if self._link is not link:
                 self._driver.checkin(link)
 

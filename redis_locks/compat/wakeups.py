@@ -1,7 +1,7 @@
 """Connections on which waiters are notified, made from the options of the user's client.
 
-They are not from its pool: a waiting thread would keep a connection that others need for a release,
-and the client's `socket_timeout` would end the wait. Lock commands go over the user's client.
+They are not from its pool. A waiting thread would keep a connection that others need for a release.
+The client's `socket_timeout` would end the wait. Lock commands go over the user's client.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _drivers: WeakKeyDictionary[object, BlockingDriver] = WeakKeyDictionary()
 _loop_drivers: WeakKeyDictionary[object, PerLoop[AsyncDriver]] = WeakKeyDictionary()
 
 
-class _Deaf:
+class _WithoutServer:
     """A driver for a client whose server only the client itself can find (Cluster, Sentinel)."""
 
     async def checkout(self, token: str = "") -> Link:  # noqa: ARG002 - as `Driver`
@@ -39,11 +39,11 @@ class _Deaf:
         raise Unreachable(msg)
 
 
-class _DeafBlockingDriver(_Deaf, BlockingDriver):
+class _BlockingDriverWithoutServer(_WithoutServer, BlockingDriver):
     pass
 
 
-class _DeafAsyncDriver(_Deaf, AsyncDriver):
+class _AsyncDriverWithoutServer(_WithoutServer, AsyncDriver):
     pass
 
 
@@ -57,7 +57,7 @@ async def driver_of(client: Any) -> Driver:
     if found is None:
         endpoint = _blocking_endpoint(client)
         found = (
-            _DeafBlockingDriver(_NOWHERE, PREFIX)
+            _BlockingDriverWithoutServer(_NOWHERE, PREFIX)
             if endpoint is None
             else BlockingDriver(endpoint, PREFIX)
         )
@@ -72,7 +72,7 @@ async def loop_driver_of(client: Any) -> Driver:
     if found is None:
         endpoint = _async_endpoint(client)
         if endpoint is None:
-            return _DeafAsyncDriver(_NOWHERE, PREFIX)
+            return _AsyncDriverWithoutServer(_NOWHERE, PREFIX)
         found = _loop_drivers.setdefault(
             anchor, PerLoop(partial(AsyncDriver, endpoint, PREFIX), AsyncDriver.aclose)
         )

@@ -7,13 +7,16 @@ import enum
 import functools
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
 from redis_locks.conf.validation import ENTRIES, OnUnavailable
+
+if TYPE_CHECKING:
+    from redis_locks.values.lock_alert import LockAlert
 
 
 class Unset(enum.Enum):
@@ -45,6 +48,7 @@ class Settings(NamedTuple):
     or None (wait for ever), ``deadlock_timeout`` None (look for deadlocks only when told to).
     ``servers`` are further values as ``connection``, by name. ``max_hold`` None means 30 leases of the lock.
     ``warn_order`` None means as DEBUG of Django. ``request_deadline`` are the seconds for all waits of a request; None: no bound.
+    ``alerts`` None means `DEFAULT_ALERTS`.
     """
 
     connection: str = "default"
@@ -58,6 +62,7 @@ class Settings(NamedTuple):
     deadlock_timeout: float | None = 1.0
     log_lock_waits: bool = True
     statistics: bool = True
+    history: int = 0
     warn_order: bool | None = None
     partitions: int = 1
     replicas: int = 0
@@ -65,6 +70,7 @@ class Settings(NamedTuple):
     conflict_status: int = 423
     on_unavailable: OnUnavailable = "respond"
     telemetry: tuple[str, ...] = ()
+    alerts: tuple[LockAlert, ...] | None = None
 
     def server(self, using: str | None) -> str:
         """Return what names the server that ``using`` asks for: an alias, a URL or a dotted path."""

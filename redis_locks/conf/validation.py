@@ -11,11 +11,13 @@ from redis_locks.values.durations import MAX_SECONDS, lease_ms, seconds, span_se
 
 MAX_PREFIX_BYTES = 128
 MAX_REPLICAS = 100
+MAX_HISTORY = 1000
+"""Most past holds of a lock that the server keeps: about 200 KB, of at most 2,000 locks."""
 MAX_PARTITIONS = 16_384
 """A Redis Cluster has this many hash slots; more partitions would share them."""
 
 MOST_PASSED: Final = 16
-"""How often a hold may pass inside a process before Redis is asked again: two round trips for 17 holds cost
+"""How often a hold may pass inside a process before Redis is asked again. Two round trips for 17 holds cost
 little, and others wait for few of ours. Each grant reserves as many fencing tokens: FENCE_RESERVED in `_prelude.lua`."""
 
 _SERVER_NAME: Final = re.compile(r"[\w-]{1,100}")
@@ -145,6 +147,27 @@ def _telemetry(value: object, entry: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _alerts(value: object, entry: str) -> object:
+    # Not imported above: projects without alerts of their own do not need it at start.
+    from redis_locks.values.lock_alert import LockAlert
+
+    if value is None:
+        return None
+    if not isinstance(value, (list, tuple)):
+        msg = f"{entry} must be a list of LockAlert, not {value!r}"
+        raise TypeError(msg)
+    labels = set()
+    for alert in value:
+        if not isinstance(alert, LockAlert):
+            msg = f"{entry} must hold nothing but LockAlert, not {alert!r}"
+            raise TypeError(msg)
+        if alert.label in labels:
+            msg = f"{entry} has two alerts with the label {alert.label!r}; give one another label="
+            raise ValueError(msg)
+        labels.add(alert.label)
+    return tuple(value)
+
+
 def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
@@ -164,8 +187,8 @@ ENTRIES: Mapping[str, Entry] = {
     "CONNECTION": Entry(
         "connection",
         _connection,
-        "Give a CACHES alias, a redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// "
-        "URL, or the dotted path of a callable that returns a redis.Redis or a redis.RedisCluster.",
+        "Give a CACHES alias, or a redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// URL. "
+        "The dotted path of a callable that returns a redis.Redis or a redis.RedisCluster will do, too.",
     ),
     "SERVERS": Entry(
         "servers",
@@ -204,6 +227,11 @@ ENTRIES: Mapping[str, Entry] = {
     "STATISTICS": Entry(
         "statistics", _flag, "True counts what happens to each lock, for the admin's figures."
     ),
+    "HISTORY": Entry(
+        "history",
+        whole_number(0, MAX_HISTORY),
+        "Give the number of past holds to keep for each lock, such as 50; 0 keeps none.",
+    ),
     "WARN_ORDER": Entry(
         "warn_order",
         _flag_or_none,
@@ -232,11 +260,16 @@ ENTRIES: Mapping[str, Entry] = {
     "ON_UNAVAILABLE": Entry(
         "on_unavailable",
         one_of(*get_args(OnUnavailable)),
-        "Say what happens when Redis cannot be asked: 'respond' has views answer 503, 'proceed' runs unlocked.",
+        "Say what happens when Redis cannot be asked: 'respond' lets views answer 503, 'proceed' runs without the lock.",
     ),
     "TELEMETRY": Entry(
         "telemetry",
         _telemetry,
         "Name where metrics go, and install the package that this needs; [] is nowhere.",
+    ),
+    "ALERTS": Entry(
+        "alerts",
+        _alerts,
+        'Give rules such as LockAlert("oldest_wait", above=60); None is the default rules, [] is none.',
     ),
 }

@@ -86,6 +86,12 @@ class Backend:
             driver.renewer = self._of_loop(self.renewer, driver)
         return driver, driver.renewer
 
+    def revoke(self, token: str) -> None:
+        """Note that the hold of `token` was ended by an operator; nothing happens if it is another process's."""
+        self.renewer.revoke(token)
+        if self._patient is not self.renewer:
+            self._patient.revoke(token)
+
     def replicas(self, wanted: int | Unset) -> int:
         """Return how many replicas have to know of a hold; `wanted` is what its lock says."""
         return get_settings().replicas if wanted is UNSET else wanted
@@ -172,7 +178,7 @@ Question = Callable[[Backend, Driver], Coroutine[Any, Any, T]]
 
 
 known: dict[str | None, Backend] = {}
-"""Those in use, by what they were asked for as."""
+"""The backends in use, by what they were asked for as."""
 
 _by_server: dict[str, Backend] = {}
 """The same, by what names the server: a default server may have a name, too."""

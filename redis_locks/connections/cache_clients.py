@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import redis
 from django.core.cache import caches
 from django.core.cache.backends.redis import RedisCache as DjangoRedisCache
@@ -10,6 +12,8 @@ from django_redis import get_redis_connection
 from django_redis.cache import RedisCache as PackageRedisCache
 from django_redis.client import ShardClient
 from redis.sentinel import SentinelConnectionPool
+
+from redis_locks.drivers.addresses import check_database
 
 
 def clients_of_cache(alias: str) -> list[redis.Redis]:
@@ -44,6 +48,10 @@ def _clients_of(alias: str) -> list[object]:
             "such as 'redis://localhost:6379/1'."
         )
         raise ImproperlyConfigured(msg)
+    for location in [where] if isinstance(where, str) else where or ():
+        for url in re.split("[;,]", location):
+            if "://" in url:
+                check_database(url)
     if isinstance(backend, DjangoRedisCache):
         return [backend._cache.get_client(None, write=True)]  # noqa: SLF001 - no public way
     if isinstance(backend, PackageRedisCache):

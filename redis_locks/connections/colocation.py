@@ -33,6 +33,6 @@ def require_beside(what: str, key: bytes, keys: Keys, otherwise: str) -> None:
     if slot != wanted:
         msg = (
             f"{what} reaches only keys in the cluster slot of the lock, which is {wanted}, and "
-            f"{key.decode(errors='replace')!r} is in {slot}: name it redis_locks.key_beside(LOCK, KEY), or {otherwise}"
+            f"{key.decode(errors='replace')!r} is in {slot}. Name it redis_locks.key_beside(LOCK, KEY), or {otherwise}"
         )
         raise ValueError(msg)

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, cast
-from urllib.parse import urlsplit
 
 import redis
 import redis.asyncio as aioredis
@@ -20,6 +19,7 @@ from redis.exceptions import RedisClusterException
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.cache_clients import clients_of_cache, single_server
 from redis_locks.drivers import cluster_endpoint, sentinel_url
+from redis_locks.drivers.addresses import check_database
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.exceptions import LockBackendError
@@ -54,10 +54,10 @@ def resolve(using: str | None = None) -> Endpoint | ClusterEndpoint:
     Does not connect. The answer is kept, so that a callable is called once per process.
 
     Args:
-        using: A name in REDIS_LOCKS["SERVERS"], a CACHES alias (django-redis or Django's own Redis cache), a URL with the
-            scheme redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster or
-            rediss+cluster, or the dotted path of a callable that returns a ``redis.Redis`` or
-            a ``RedisCluster``, blocking or asyncio.
+        using: A name in REDIS_LOCKS["SERVERS"], a CACHES alias, a URL, or a dotted path. The alias is one of
+            django-redis or Django's own Redis cache. The scheme is redis, rediss, unix, redis+sentinel,
+            rediss+sentinel, redis+cluster or rediss+cluster. The path names a callable that returns a ``redis.Redis``
+            or a ``RedisCluster``, blocking or asyncio.
 
     Raises:
         ImproperlyConfigured: ``using`` names nothing that can hold locks.
@@ -166,8 +166,7 @@ def _from_url(url: str) -> _Found:
         raise ImproperlyConfigured(msg)
     form = _FORMS.get(scheme)
     try:
-        if scheme in {"redis", "rediss"}:
-            _check_database(url)
+        check_database(url)
         if scheme in cluster_endpoint.SCHEMES:
             return _Found(None, ClusterEndpoint.from_url(url))
         through_sentinel = scheme in sentinel_url.SCHEMES
@@ -187,15 +186,8 @@ def _from_url(url: str) -> _Found:
     return _found_server(client)
 
 
-def _check_database(url: str) -> None:
-    """Raise ValueError unless the path is a database's number; redis-py takes 0 for any other."""
-    path = urlsplit(url).path.strip("/")
-    if path and not path.isdecimal():
-        msg = "the database must be a whole number"
-        raise ValueError(msg)
-
-
 _FORMS = {
+    "unix": "unix:///path/redis.sock?db=1",
     **dict.fromkeys(sentinel_url.SCHEMES, sentinel_url.FORM),
     **dict.fromkeys(cluster_endpoint.SCHEMES, cluster_endpoint.FORM),
 }

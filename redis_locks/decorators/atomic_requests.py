@@ -1,9 +1,9 @@
 """ATOMIC_REQUESTS inside a lock: acquire, BEGIN, view, COMMIT, release.
 
-Django wraps ``atomic()`` around the view as it finds it in the URLconf, and so around our
-lock: it would be released before COMMIT, and the next holder would not see what was written.
-So a locked view tells Django that it wants no transaction, and opens the same one itself. Only a
-lock that must be taken in a transaction, and is kept by it, leaves that to Django.
+Django wraps ``atomic()`` around the view as it finds it in the URLconf, and so around our lock. The
+lock would be released before COMMIT, and the next holder would not see what was written. So a
+locked view tells Django that it wants no transaction, and opens the same one itself. Only a lock
+that must be taken in a transaction, and is kept by it, leaves that to Django.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class OptOuts(set[str]):
     def __init__(self, owner: object, own: Iterable[str] = ()) -> None:
         super().__init__(own)
         self.owner = owner
-        """Who opens the transactions instead of Django: the innermost lock of the view."""
+        """The innermost lock of the view: it opens the transactions instead of Django."""
 
     def __contains__(self, alias: object) -> bool:
         return True

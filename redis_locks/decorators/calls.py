@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from inspect import Parameter
+from types import CodeType
 
 from asgiref.sync import iscoroutinefunction
 
@@ -53,6 +54,26 @@ def for_calls_of(function: Callable[..., object], *sources: object) -> NamesRend
     raise TypeError(msg)
 
 
+def keywords_of(function: Callable[..., object], *sources: object) -> frozenset[str]:
+    """Return the fields of templates that are no parameter of `function`, which takes any keyword.
+
+    Raises:
+        ValueError: It does not take any keyword, so no call can give such a field.
+    """
+    signature = signature_of(function)
+    found: set[str] = set()
+    for source in sources:
+        if not isinstance(source, str):
+            continue
+        template = parse(source)
+        for field in template.fields:
+            parameter = signature.parameters.get(field.root)
+            if parameter is None or parameter.kind in _VARIADIC:
+                _getter(signature, template, field)
+                found.add(field.root)
+    return frozenset(found)
+
+
 def _called(
     name: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> Names:
@@ -68,6 +89,29 @@ def _own_name(function: Callable[..., object]) -> str:
         msg = f"{function!r} has no name of its own; give redis_lock a name"
         raise ValueError(msg)
     return f"{function.__module__}.{qualname}"
+
+
+def is_being_defined(function: object) -> bool:
+    """Whether a frame that calls us is defining `function`, and has no name for it yet.
+
+    So it stands below a decorator without parentheses. A function that is passed as an argument has a name there.
+    """
+    inner: object = inspect.unwrap(function) if callable(function) else function
+    if isinstance(inner, (classmethod, staticmethod)):
+        return True
+    if not inspect.isfunction(inner) or inner.__name__ == "<lambda>":
+        return False
+    code = inner.__code__
+    frame = inspect.currentframe()
+    while frame is not None and not any(each is code for each in frame.f_code.co_consts):
+        frame = frame.f_back
+    if frame is None or not code.co_firstlineno <= frame.f_lineno <= _last_line(code):
+        return False
+    return not any(each is function or each is inner for each in frame.f_locals.values())
+
+
+def _last_line(code: CodeType) -> int:
+    return max(line or 0 for _, _, line in code.co_lines())
 
 
 def signature_of(function: Callable[..., object]) -> inspect.Signature:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction
+from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.utils.json import normalize_json
 from django.utils.module_loading import import_string
 
@@ -21,6 +21,8 @@ from redis_locks.decorators.queued_messages import Message, Naming, Rule, Run
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.locks.lock import Side
+from redis_locks.locks.scope import Scope
+from redis_locks.locks.transactions import Keepers
 from redis_locks.values.identity import new_token
 
 logger = logging.getLogger("redis_locks")
@@ -110,6 +112,16 @@ class Queue:
         return await self.rule.message(name, token).begin(side)
 
 
+def _open_transactions(queue_scope: Scope | None) -> Keepers | None:
+    return None if queue_scope is None else queue_scope.keepers()
+
+
+def _withdraw_on_rollback(message: Message, side: Side, transactions: Keepers | None) -> None:
+    # The queue loses the message with the transaction.
+    if transactions is not None:
+        transactions.on_rollback(lambda: run_blocking(message.withdraw(side)))
+
+
 @functools.cache
 def _unique(kind: Any) -> Any:
     """Return the class of `kind`'s tasks that are queued once."""
@@ -126,26 +138,24 @@ def _unique(kind: Any) -> Any:
             return _again, (self.module_path, changed)
 
         def enqueue(self, *args: Any, **kwargs: Any) -> Any:
-            side = Side.blocking(self.queue.rule.using)
+            rule = self.queue.rule
+            side = Side.blocking(rule.using)
+            # First: an alias that there is not queues nothing.
+            transactions = _open_transactions(rule.queue_scope)
             message, delay = self.queue.message(side, self, args, kwargs)
             if run_blocking(message.queue(side, delay)) is not None:
                 return None
             try:
-                return kind.enqueue(self, *args, **kwargs)
+                result = kind.enqueue(self, *args, **kwargs)
             except BaseException:
                 run_blocking(message.withdraw(side))
                 raise
+            _withdraw_on_rollback(message, side, transactions)
+            return result
 
         async def aenqueue(self, *args: Any, **kwargs: Any) -> Any:
-            side = await Side.of_loop(self.queue.rule.using)
-            message, delay = self.queue.message(side, self, args, kwargs)
-            if await message.queue(side, delay) is not None:
-                return None
-            try:
-                return await kind.aenqueue(self, *args, **kwargs)
-            except BaseException:
-                await side.driver.finish(message.withdraw(side))
-                raise
+            # In the thread of the transaction, as Django's own backends do.
+            return await sync_to_async(self.enqueue)(*args, **kwargs)
 
     return UniqueTask
 

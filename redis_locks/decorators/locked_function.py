@@ -127,9 +127,9 @@ class LockedFunction:
                 held.push(hold)
                 return hold_until_done(result, held)
         except BaseException as error:
-            hold.__exit__(type(error), error, error.__traceback__)
+            hold.end_block(error)
             raise
-        hold.__exit__(None, None, None)
+        hold.end_block(None)
         return result
 
     async def _await_locked(self, args: Args, kwargs: Kwargs, view: object) -> Any:

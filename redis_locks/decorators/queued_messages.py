@@ -1,7 +1,7 @@
 """A message in a task queue, and the lock that it holds until its task begins or ends.
 
-So a second message is refused, an operator sees the first one and can release it, and a message that got lost
-holds no longer than its lease.
+So a second message is refused. An operator sees the first one and can release it. A lost message holds no
+longer than its lease.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from redis_locks import scripts
 from redis_locks.decorators.calls import for_calls_of
 from redis_locks.exceptions import LockError
 from redis_locks.locks.lock import Side
+from redis_locks.locks.scope import Scope
 from redis_locks.protocol import acquire, store
 from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.lease import Lease
@@ -45,6 +46,8 @@ class Rule(NamedTuple):
     until: Until
     lease_ms: int
     using: str | None
+    queue_scope: Scope | None
+    """Of the transactions in whose database the queue is; None: it is in none."""
 
     def naming(self, function: Callable[..., Any]) -> Naming:
         """Return what names the lock that a message with a call's arguments holds.

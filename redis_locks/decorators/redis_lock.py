@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, overload
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Never,
+    NoReturn,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from asgiref.sync import iscoroutinefunction
 
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.conf.validation import ERROR_STATUSES, OnUnavailable
-from redis_locks.decorators.calls import for_calls_of
+from redis_locks.decorators.calls import for_calls_of, is_being_defined, keywords_of
 from redis_locks.decorators.locked_function import LockedFunction
 from redis_locks.decorators.task_queues import (
     DjangoTaskT,
@@ -31,13 +43,50 @@ from redis_locks.values.name_templates import in_block
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Else = TypeVar("Else")
+
+if TYPE_CHECKING:
+    import typing_extensions  # which every type checker knows
+
+    Otherwise = typing_extensions.TypeVar("Otherwise", default=Never)
+else:
+    Otherwise = TypeVar("Otherwise")
+"""What a call returns in place of the function's value: None with "skip", what `on_conflict` returns, or nothing."""
+
+Name = str | Callable[..., str | Sequence[str]] | None
 
 OnConflict = Literal["raise", "skip", "retry"] | Callable[..., Any]
 
 _BARE = "@redis_lock needs parentheses: write @redis_lock() or @redis_lock('name')"
 
 
-class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so it reads like a function
+class PermitOptions(TypedDict, total=False):
+    """The options of `Semaphore` that do not shape what a call returns."""
+
+    wait: float | Unset | None
+    lease: float | Unset
+    renew: bool | Unset
+    using: str | None
+    label: str | None
+    scope: ScopeName
+    database: str | None
+    commit_guard: bool
+    replicas: int | Unset
+    max_hold: float | Unset
+    on_unavailable: OnUnavailable | Unset
+    conflict_status: int | None
+
+
+class LockOptions(PermitOptions, total=False):
+    """The options of `redis_lock` that do not shape what a call returns."""
+
+    mode: Mode
+    reentrant: bool
+    crash_release: bool
+    read: Iterable[Command]
+
+
+class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator and as a block, so it reads like a function
     """A lock that also decorates: each call of the function holds the lock while it runs.
 
     Works on sync and async functions, methods and views. As a block (``with``,
@@ -88,6 +137,51 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         ValueError: An argument is out of range, or the template is wrong.
     """
 
+    @overload
+    def __init__(
+        self: redis_lock[Never],
+        name: Name = None,
+        *more: str,
+        on_conflict: Literal["raise", "retry"] | None = None,
+        **options: Unpack[LockOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: redis_lock[None],
+        name: Name = None,
+        *more: str,
+        on_conflict: Literal["skip"],
+        **options: Unpack[LockOptions],
+    ) -> None: ...
+
+    @overload  # for an async function, which awaits it
+    def __init__(
+        self: redis_lock[Else],
+        name: Name = None,
+        *more: str,
+        on_conflict: Callable[..., Coroutine[Any, Any, Else]],
+        **options: Unpack[LockOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: redis_lock[Else],
+        name: Name = None,
+        *more: str,
+        on_conflict: Callable[..., Else],
+        **options: Unpack[LockOptions],
+    ) -> None: ...
+
+    @overload  # of a subclass
+    def __init__(
+        self,
+        name: Name = None,
+        *more: str,
+        on_conflict: OnConflict | None = None,
+        **options: Unpack[LockOptions],
+    ) -> None: ...
+
     def __init__(
         self,
         name: str | Callable[..., str | Sequence[str]] | None = None,
@@ -134,7 +228,12 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         self._is_unnamed = self._named_by_call or self._braces or for_functions
 
     @overload
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]: ...
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]]
+    ) -> Callable[P, Coroutine[Any, Any, R | Otherwise]]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R | Otherwise]: ...
 
     @overload
     def __call__(self, function: DjangoTaskT) -> DjangoTaskT: ...
@@ -176,15 +275,13 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
         )
         return locked.asynchronous() if is_async else locked.blocking()
 
-    @property
-    def name(self) -> str:
-        """The name of the lock in a block.
+    def keywords_of(self, function: Callable[..., object]) -> frozenset[str]:
+        """Return the fields of the name that only the keywords of a call of `function` can give.
 
         Raises:
-            TypeError: It has none: its name depends on the call.
+            ValueError: A call can have no such argument.
         """
-        self._require_name()
-        return self._name
+        return keywords_of(function, *self._sources)
 
     def __repr__(self) -> str:
         sources = () if self._sources == (None,) else self._sources
@@ -219,21 +316,8 @@ class redis_lock(Lock):  # noqa: N801 - used as a decorator and as a block, so i
 
 
 def _check_name_callable(name: object) -> None:
-    if inspect.isclass(name) or iscoroutinefunction(name) or _is_being_defined(name):
+    if inspect.isclass(name) or iscoroutinefunction(name) or is_being_defined(name):
         raise TypeError(_BARE)
-
-
-def _is_being_defined(name: object) -> bool:
-    """Whether ``name`` is a module's function that the module does not have yet.
-
-    So it is just being decorated, by a ``@redis_lock`` without parentheses: a function that
-    is passed as the name is there already.
-    """
-    if not inspect.isfunction(name) or not name.__qualname__.isidentifier():
-        return False
-    if hasattr(name, "__wrapped__"):  # its globals are those of the wrapper's module
-        return False
-    return name.__globals__.get(name.__name__) is not name
 
 
 def _check_conflict(on_conflict: object, conflict_status: object) -> None:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal, Never, Unpack, overload
+
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.conf.validation import OnUnavailable
-from redis_locks.decorators.redis_lock import OnConflict, redis_lock
+from redis_locks.decorators.redis_lock import (
+    Else,
+    OnConflict,
+    Otherwise,
+    PermitOptions,
+    redis_lock,
+)
 from redis_locks.locks.scope import ScopeName
 
 MAX_CAPACITY = 1_000_000
 
 
-class Semaphore(redis_lock):
+class Semaphore(redis_lock[Otherwise]):
     """A fair counting semaphore: at most `capacity` holders at once, in the order they came.
 
     Usable wherever `redis_lock` is: as a decorator, in ``with`` and ``async with``, and with
     `acquire`. Each permit has a lease of its own: one that a crashed holder had is free again
     when its lease ends.
 
-    The capacity may differ between processes, say while a new one is being deployed: there
-    are never more holders than the smallest capacity among the holders and the caller.
-    So a lower capacity takes effect with the first acquire that brings it, and a higher one as
-    soon as the holders of the lower one are gone. Present holders never lose their permits.
+    The capacity may differ between processes, say while a new one is being deployed. The smallest
+    one among the holders and the caller counts. So a lower capacity takes effect with the first
+    acquire that brings it. A higher one does when the holders of the lower one are gone. Present
+    holders never lose their permits.
 
     Args:
         name: As for `redis_lock`. A `Lock` of the same name excludes it: an exclusive holder
@@ -44,6 +53,56 @@ class Semaphore(redis_lock):
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of range.
     """
+
+    @overload
+    def __init__(
+        self: Semaphore[Never],
+        name: str,
+        capacity: int,
+        *,
+        on_conflict: Literal["raise", "retry"] | None = None,
+        **options: Unpack[PermitOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Semaphore[None],
+        name: str,
+        capacity: int,
+        *,
+        on_conflict: Literal["skip"],
+        **options: Unpack[PermitOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Semaphore[Else],
+        name: str,
+        capacity: int,
+        *,
+        on_conflict: Callable[..., Coroutine[Any, Any, Else]],
+        **options: Unpack[PermitOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Semaphore[Else],
+        name: str,
+        capacity: int,
+        *,
+        on_conflict: Callable[..., Else],
+        **options: Unpack[PermitOptions],
+    ) -> None: ...
+
+    @overload  # of a subclass
+    def __init__(
+        self,
+        name: str,
+        capacity: int,
+        *,
+        on_conflict: OnConflict | None = None,
+        **options: Unpack[PermitOptions],
+    ) -> None: ...
 
     def __init__(
         self,

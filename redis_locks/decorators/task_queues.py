@@ -56,8 +56,8 @@ def requeue(error: LockNotAvailable) -> NoReturn:
     """Have the task that runs here run again later, by the means of its own queue.
 
     In a Celery worker that is ``retry``: with a jittered pause that doubles each time, as
-    often as the task's ``max_retries`` says. Anywhere else there is no such means, nor for an eager
-    task without a limit: it would run again at once, inside itself, until the stack is full.
+    often as the task's ``max_retries`` says. Anywhere else there is no such means. Nor is there for
+    an eager task without a limit, which would run again inside itself until the stack is full.
 
     Raises:
         Retry: Celery's; the task is queued again.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, cast
 
+from redis_locks.decorators.calls import is_being_defined
 from redis_locks.decorators.queued_messages import Rule, Until
 from redis_locks.decorators.task_queues import DjangoTaskT, is_django_task
+from redis_locks.locks.scope import Scope
 from redis_locks.values.arguments import optional_text
 from redis_locks.values.durations import lease_ms
 from redis_locks.values.keys import validate_name
@@ -33,6 +35,9 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
         on_duplicate: What `enqueue` and `delay` return instead of a second message. "skip": None. "first": the
             result of the first message; for Celery only.
         using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path.
+        database: For ``django.tasks``: the alias of the database that the queue is in. If a transaction there is
+            rolled back, the message is gone, and the task may be queued again at once. None: the queue is in no
+            database, or a rolled-back message may keep the next one out until its lease ends.
 
     Raises:
         TypeError: An argument, or what is decorated, has the wrong type.
@@ -47,7 +52,11 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
         lease: float = 3600.0,
         on_duplicate: OnDuplicate = "skip",
         using: str | None = None,
+        database: str | None = None,
     ) -> None:
+        if is_being_defined(name):
+            msg = "@unique_task needs parentheses: write @unique_task() or @unique_task('name')"
+            raise TypeError(msg)
         if isinstance(name, str):
             validate_name(name)
         elif name is not None and not callable(name):
@@ -63,7 +72,8 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
             msg = f"on_duplicate must be 'skip' or 'first', not {on_duplicate!r}"
             raise ValueError(msg)
         optional_text(using, "using")
-        self.rule = Rule(name, until, lease_ms(lease), using)
+        scope = None if database is None else Scope("auto", database, commit_guard=False)
+        self.rule = Rule(name, until, lease_ms(lease), using, scope)
         self.on_duplicate = on_duplicate
 
     def __call__(self, task: DjangoTaskT) -> DjangoTaskT:

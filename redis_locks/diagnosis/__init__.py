@@ -5,11 +5,14 @@
 
 Reads, and takes one lock of its own for a moment. What the user may not read becomes a
 warning that says which right is missing.
+
+`check_alerts` looks for what somebody should be called for: see `alerts`.
 """
 
 from __future__ import annotations
 
+from redis_locks.diagnosis.alerts import AlertEvent, check_alerts
 from redis_locks.diagnosis.checks import REACHABLE, diagnose
 from redis_locks.diagnosis.findings import Finding, Level
 
-__all__ = ["REACHABLE", "Finding", "Level", "diagnose"]
+__all__ = ["REACHABLE", "AlertEvent", "Finding", "Level", "check_alerts", "diagnose"]

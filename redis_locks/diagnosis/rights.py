@@ -77,7 +77,7 @@ def further_commands() -> dict[str, list[str]]:
 
 
 def rule(prefix: str, *, database: int = 0, in_cluster: bool = False) -> str:
-    """Return an ACL rule with just the rights that all of the package needs.
+    """Return an ACL rule with the rights that the package needs, and no others.
 
     It is a selector, which adds to whatever a user may do already and takes nothing away. The
     keys that `optimistic`, `read=` and `Hold.commit` are given, and what is done to them, are

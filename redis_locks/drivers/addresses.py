@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 Address = tuple[str, int]
 """Host and port of a server."""
@@ -34,6 +34,27 @@ def parts(url: str) -> Parts:
     netloc, _, path = rest.partition("/")
     credentials, at, hosts = netloc.rpartition("@")
     return Parts(scheme, credentials + at, hosts, path.strip("/"), query)
+
+
+def check_database(url: str) -> None:
+    """Raise ValueError unless the URL names one database by its number, or none.
+
+    redis-py takes 0 for most of what is no number.
+    """
+    scheme, _, _, path, query = parts(url)
+    named = parse_qs(query, keep_blank_values=True).get("db", [])
+    if scheme.partition("+")[0] == "unix":
+        # A socket's path has no database behind it.
+        if ".sock/" in path:
+            msg = "the database of a unix socket is an option: unix:///path/redis.sock?db=1"
+            raise ValueError(msg)
+    elif scheme in {"redis", "rediss"}:
+        named += [path] if path else []
+    else:
+        named += [part for part in path.partition("/")[2:] if part]
+    if not all(each.isdecimal() for each in named) or len({*map(int, named)}) > 1:
+        msg = "the database must be one whole number"
+        raise ValueError(msg)
 
 
 def addresses(hosts: str, *, port: int, form: str) -> list[Address]:

@@ -17,8 +17,7 @@ from redis import exceptions as redis_errors
 from redis_locks.drivers.base import Link, LinkBroken
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connection_error
-from redis_locks.drivers.inheritance import not_inherited
-from redis_locks.drivers.mailboxes import Mailboxes
+from redis_locks.drivers.fork_safety import close_in_children
 from redis_locks.drivers.refusals import reply_error
 from redis_locks.drivers.resp import (
     CONFIRMATIONS,
@@ -31,6 +30,7 @@ from redis_locks.drivers.resp import (
     pack,
 )
 from redis_locks.drivers.server_link import ServerLink
+from redis_locks.drivers.task_messages import TaskMessages
 from redis_locks.values.identity import LISTENER, random_text
 from redis_locks.values.keys import grant_channel
 
@@ -65,8 +65,8 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self._replies: deque[tuple[asyncio.Future[Any], float]] = deque()
         self._overdue: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
-        self._mailboxes = Mailboxes(self._loop)
-        self.listen, self.unlisten = self._mailboxes.open, self._mailboxes.close
+        self._messages = TaskMessages(self._loop)
+        self.listen, self.unlisten = self._messages.open, self._messages.close
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._received = 0
         self._bulk: AsyncLink | None = None
@@ -115,7 +115,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self._writer, connection._writer, connection._reader = connection._writer, None, None  # noqa: SLF001
         self._transport = cast("asyncio.Transport", self._writer.transport)
         self._transport.set_protocol(self)
-        not_inherited(self)
+        close_in_children(self)
         self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
@@ -138,10 +138,10 @@ class AsyncLink(ServerLink, asyncio.Protocol):
 
     def _keep(self, push: Push) -> None:
         if push[0] in MESSAGES:
-            self._mailboxes.put(push[2])
+            self._messages.put(push[2])
         elif push[0] == b"sunsubscribe":
             self.channels.discard(push[1].decode())
-            self._mailboxes.wake_all()
+            self._messages.wake_all()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail all commands and waits on this connection."""
@@ -151,6 +151,8 @@ class AsyncLink(ServerLink, asyncio.Protocol):
 
     def fail(self, error: LinkBroken) -> None:
         """Close, because of `error`; see `ServerLink`."""
+        if not self.broken:
+            self.waiters = len(self._messages)
         self.broken = True
         self._why = self._why or str(error)
         if self._transport is not None:
@@ -162,7 +164,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
                 future.set_exception(error)
                 future.exception()  # mark as seen: its caller may be gone
         self._replies.clear()
-        self._mailboxes.wake_all()
+        self._messages.wake_all()
         if self._bulk is not None:
             self._bulk.close()
 
@@ -205,7 +207,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
 
     async def receive(self, token: str, timeout: float) -> bytes | None:
         """Wait for a message for `token`; see `Link`."""
-        message = b"" if self.broken else await self._mailboxes.look(token, timeout)
+        message = b"" if self.broken else await self._messages.look(token, timeout)
         if self.broken:
             raise LinkBroken(self._why)
         return message or None
@@ -271,12 +273,12 @@ class AsyncDriver:
                 self._link = link
             return self._link
 
-    def sits(self, link: Link) -> bool:  # noqa: ARG002 - as `Driver`
+    def waits_on(self, link: Link) -> bool:  # noqa: ARG002 - as `Driver`
         """Return True: a waiter waits on the link over which it joined the queue."""
         return True
 
-    async def seat(self, link: Link, token: str) -> Link:  # noqa: ARG002 - as `Driver`
-        """Return `link`; see `sits`."""
+    async def waiting_link(self, link: Link, token: str) -> Link:  # noqa: ARG002 - as `Driver`
+        """Return `link`; see `waits_on`."""
         return link
 
     def checkin(self, link: Link, token: str = "") -> None:

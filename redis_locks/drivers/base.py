@@ -43,30 +43,28 @@ PARKED: Final = "+"
 
 
 class Link(Protocol):
-    """One connection that runs scripts and hears grants."""
+    """One connection that runs scripts and receives grants."""
 
     @property
     def channel(self) -> str:
-        """Where it hears grants."""
+        """Where it receives grants."""
 
     @property
     def listener(self) -> str:
         """The end of the channel's name, which scripts get in place of the whole name."""
 
     @property
-    def tunes_in(self) -> bool:
-        """Whether `tune_in` must be called before each script that may put a waiter into a queue."""
+    def needs_subscription(self) -> bool:
+        """Whether `subscribe` must be called before each script that may put a waiter into a queue."""
 
-    async def tune_in(self, keys: Sequence[bytes]) -> None:
+    async def subscribe(self, keys: Sequence[bytes]) -> None:
         """Subscribe to the grants of the locks `keys`, and set `channel`. Raises LinkBroken, LockBackendError."""
 
-    async def call(self, script: Script, call: Call) -> Any:
-        """Run a script. Raises LinkBroken, LockBackendError."""
+    async def call(self, script: Script, call: Call, reads: Sequence[bytes] = ()) -> list[Any]:
+        """Run a script, and packed commands after it, in one round trip. Return its reply and then theirs.
 
-    async def call_and_read(
-        self, script: Script, call: Call, reads: Sequence[bytes]
-    ) -> tuple[Any, list[Any]]:
-        """Run a script, and packed commands after it, in one round trip. Return its reply and theirs."""
+        Raises LinkBroken, LockBackendError. What a command answers with an error is an `ErrorReply`.
+        """
 
     async def bulk(self) -> Link:
         """Return the link for replies of any size. Its connection is not subscribed; it is opened when first needed.
@@ -74,6 +72,9 @@ class Link(Protocol):
         The server disconnects a subscriber with more than 32 MB of output (``client-output-buffer-limit pubsub``).
         Grants for waiters that asked on the bulk link arrive on this link. Raises as `Driver.checkout`.
         """
+
+    waiters: int
+    """How many waiters wait on this connection; once it has broken, how many did."""
 
     large: bool
     """Whether the last reply was larger than 1 MB."""
@@ -87,7 +88,7 @@ class Link(Protocol):
     def packed(self, script: Script, call: Call) -> bytes:
         """Return the packed command that runs a script the server knows, to send among other commands."""
 
-    def forsake(self) -> None:
+    def disconnect(self) -> None:
         """Close the connection, so that the server grants nothing to a waiter that was left in a queue."""
 
     async def receive(self, token: str, timeout: float) -> bytes | None:
@@ -128,8 +129,8 @@ class Driver(Protocol):
     parks: bool
     """Whether waiters may wait for their turn with BLPOP. False once the server has refused that."""
 
-    def sits(self, link: Link) -> bool:
-        """Whether a waiter that joined a queue over `link` waits on that link; if not, see `seat`."""
+    def waits_on(self, link: Link) -> bool:
+        """Whether a waiter that joined a queue over `link` waits on that link; if not, see `waiting_link`."""
 
     def unshared(self) -> Driver:
         """Return a driver to the same server whose links have one user at a time, for commands that block there.
@@ -144,7 +145,7 @@ class Driver(Protocol):
         Raises Unreachable; LinkBroken, when a new connection broke before it was of use; and LockBackendError.
         """
 
-    async def seat(self, link: Link, token: str) -> Link:
+    async def waiting_link(self, link: Link, token: str) -> Link:
         """Return the link on which to wait in a queue that was joined over `link`.
 
         It is another link if so many wait that they must share one. Then join the queue again over that link.

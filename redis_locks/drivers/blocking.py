@@ -21,11 +21,9 @@ from weakref import WeakSet
 from redis import exceptions as redis_errors
 
 from redis_locks.drivers.base import PARKED, Answered, Link, LinkBroken, run_blocking
-from redis_locks.drivers.bells import ThreadBell
-from redis_locks.drivers.crowd import Crowd, CrowdLink
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connection_error
-from redis_locks.drivers.inheritance import not_inherited
+from redis_locks.drivers.fork_safety import close_in_children
 from redis_locks.drivers.refusals import reply_error
 from redis_locks.drivers.resp import (
     CONFIRMATIONS,
@@ -38,6 +36,8 @@ from redis_locks.drivers.resp import (
     pack,
 )
 from redis_locks.drivers.server_link import ServerLink
+from redis_locks.drivers.shared_subscription import SharedLink, SharedSubscription
+from redis_locks.drivers.wake_events import ThreadWakeEvent
 from redis_locks.values.identity import LISTENER, process_name, random_text
 from redis_locks.values.keys import grant_channel, holder_channel
 
@@ -82,7 +82,7 @@ class BlockingLink(ServerLink):
         "large",
         "listener",
         "quick_keys",
-        "seats",
+        "waiting_links",
     )
 
     def __init__(self, endpoint: Endpoint, channel: str, listener: str = "") -> None:
@@ -97,7 +97,7 @@ class BlockingLink(ServerLink):
         self._bulk: BlockingLink | None = None
         self.quick_keys: frozenset[bytes] | None = None
         self._parks = False
-        self.seats: set[int] | None = None
+        self.waiting_links: set[int] | None = None
         """The driver's ids of links on which a thread waits, while ours is one of them."""
         self.endpoint = endpoint
         self._timeout = endpoint.reply_timeout
@@ -114,7 +114,7 @@ class BlockingLink(ServerLink):
             self.close()
             raise
         self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
-        not_inherited(self)
+        close_in_children(self)
         if channel:
             subscribe = pack((b"SUBSCRIBE", channel.encode()))
             (subscribed,) = run_blocking(self.round_trip(subscribe, 1))
@@ -123,9 +123,10 @@ class BlockingLink(ServerLink):
                 raise reply_error(subscribed, endpoint)
 
     def __del__(self) -> None:
-        seats = getattr(self, "seats", None)  # None, too, if its making was interrupted
-        if seats is not None:  # dropped by an interrupt before it was given back
-            seats.discard(id(self))
+        # None, too, if its making was interrupted.
+        waiting_links = getattr(self, "waiting_links", None)
+        if waiting_links is not None:  # dropped by an interrupt before it was given back
+            waiting_links.discard(id(self))
             self.close()
 
     def _close_for(self, error: BaseException) -> None:
@@ -167,6 +168,7 @@ class BlockingLink(ServerLink):
         self.large = self._received > _LARGE
         if len(replies) > number:
             self.close()  # out of step: what is asked next would get another reply
+            del replies[number:]
         return replies
 
     def _receive(self) -> list[Any]:
@@ -222,7 +224,7 @@ class BlockingLink(ServerLink):
             self._socket.settimeout(self._timeout)
 
     def can_skip_replies(self) -> bool:
-        """Whether it hears what its own scripts tell it; see `Link`.
+        """Whether it receives what its own scripts publish; see `Link`.
 
         Before Redis 7.0.10, `CLIENT REPLY SKIP` held back messages, too (https://github.com/redis/redis/pull/11875).
         """
@@ -279,23 +281,25 @@ def _text(value: object) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
-class EarLink(BlockingLink):
+class SubscriptionLink(BlockingLink):
     """A connection that only listens."""
 
-    __slots__ = ("_heard", "_tested")
+    __slots__ = ("_arrived", "_tested")
 
     def __init__(self, endpoint: Endpoint, channel: str) -> None:
         """Connect and subscribe to `channel`; see `BlockingLink`."""
-        self._heard: list[str] = []
+        self._arrived: list[str] = []
         self._tested = False
         super().__init__(endpoint, channel)
 
     def _keep(self, push: Push) -> None:
         if push[0] == b"message":
-            self._heard.append(push[2].decode(errors="replace"))
+            self._arrived.append(push[2].decode(errors="replace"))
 
-    def hear(self, heard: Callable[[str], None], silence: float | None = None) -> None:
-        """Call `heard` with each message, until the connection breaks; see `HearingLink`."""
+    def deliver_messages(
+        self, receiver: Callable[[str], None], silence: float | None = None
+    ) -> None:
+        """Call `receiver` with each message, until the connection breaks; see `Subscription`."""
         try:
             self._socket.settimeout(silence)
             while True:
@@ -311,8 +315,8 @@ class EarLink(BlockingLink):
                 for reply in replies:
                     if isinstance(reply, Push):
                         self._keep(reply)
-                while self._heard:
-                    heard(self._heard.pop(0))
+                while self._arrived:
+                    receiver(self._arrived.pop(0))
         except BaseException as error:
             self._close_for(error)
             raise
@@ -327,10 +331,10 @@ class EarLink(BlockingLink):
 class _Place:
     """A thread that wants a connection."""
 
-    __slots__ = ("bell", "link")
+    __slots__ = ("link", "wake_event")
 
     def __init__(self) -> None:
-        self.bell = ThreadBell()
+        self.wake_event = ThreadWakeEvent()
         self.link: BlockingLink | None = None
 
 
@@ -338,7 +342,7 @@ class BlockingDriver:
     """A pool of links for all threads of a process.
 
     It has no upper bound, because a holder that releases must never wait for a link behind the waiters
-    for its lock. Waiters share a few links; see `crowd` and `FEW`.
+    for its lock. Waiters share a few links; see `shared_subscription` and `FEW`.
     """
 
     suspends = False
@@ -363,14 +367,16 @@ class BlockingDriver:
         self._grown_at = 0.0
         self._opening: deque[None] = deque()
         self._counting = threading.RLock()
-        self._crowd = Crowd(partial(grant_channel, self._prefix), partial(EarLink, self._endpoint))
+        self._shared_subscription = SharedSubscription(
+            partial(grant_channel, self._prefix), partial(SubscriptionLink, self._endpoint)
+        )
 
     async def checkout(self, token: str = "") -> Link:
         """Return an idle link or a new one. If many threads wait, a waiter gets a shared one; see `Driver`."""
         if (
             token
             and len(self._alone) >= ALONE
-            and (shares := self._crowd.join(self, token)) is not None
+            and (shares := self._shared_subscription.join(self, token)) is not None
         ):
             return shares
         try:
@@ -417,7 +423,7 @@ class BlockingDriver:
         try:
             # For a link that was given back just before we stood in line.
             self._hand_out()
-            while not await place.bell.rings(GROWTH):
+            while not await place.wake_event.wait(GROWTH):
                 if self._may_grow():
                     return None
             link, place.link = place.link, None
@@ -435,7 +441,7 @@ class BlockingDriver:
                 link = self._idle.pop()
                 place = self._wanting.popleft()
                 place.link = link
-                place.bell.ring()
+                place.wake_event.set()
 
     def _may_grow(self) -> bool:
         """Return whether one more link may be opened now, and if so count it in `_opening`."""
@@ -447,43 +453,47 @@ class BlockingDriver:
                 self._opening.append(None)
         return grows
 
-    def sits(self, link: Link) -> bool:
+    def waits_on(self, link: Link) -> bool:
         """Return whether the thread is one of the first few that wait; see `Driver`."""
         if len(self._alone) >= ALONE or not isinstance(link, BlockingLink):
             return False
-        link.seats = self._alone
-        link.seats.add(id(link))
+        link.waiting_links = self._alone
+        link.waiting_links.add(id(link))
         return True
 
-    async def seat(self, link: Link, token: str) -> Link:
+    async def waiting_link(self, link: Link, token: str) -> Link:
         """Return `link` for one of the first few that wait, else a shared one; see `Driver`."""
-        if not isinstance(link, BlockingLink) or link.seats is not None or self.sits(link):
+        if (
+            not isinstance(link, BlockingLink)
+            or link.waiting_links is not None
+            or self.waits_on(link)
+        ):
             return link
-        shares = self._crowd.join(self, token)
+        shares = self._shared_subscription.join(self, token)
         if shares is None:  # as many as there are
-            link.seats = self._alone
-            link.seats.add(id(link))
+            link.waiting_links = self._alone
+            link.waiting_links.add(id(link))
         return shares or link
 
     def unshared(self) -> BlockingDriver:
         """Return this driver: a thread has its link to itself."""
         return self
 
-    def open_ear(self) -> EarLink:
-        """Return a link that hears which holds of this process another process has ended."""
-        return EarLink(self._endpoint, holder_channel(self._prefix, process_name()))
+    def open_subscription(self) -> SubscriptionLink:
+        """Return a link that receives which holds of this process another process has ended."""
+        return SubscriptionLink(self._endpoint, holder_channel(self._prefix, process_name()))
 
     def checkin(self, link: Link, token: str = "") -> None:
         """Give a link back; a broken one is dropped."""
         if isinstance(link, BlockingLink):
-            if link.seats is not None:
-                link.seats.discard(id(link))
-                link.seats = None
+            if link.waiting_links is not None:
+                link.waiting_links.discard(id(link))
+                link.waiting_links = None
             if not link.broken:
                 self._idle.append(link)
                 if self._wanting:
                     self._hand_out()
-        elif isinstance(link, CrowdLink):
+        elif isinstance(link, SharedLink):
             link.leave(token)
 
     def drop_idle(self) -> None:

@@ -1,8 +1,8 @@
 """A cluster as one driver: each call goes to the node that has its partition.
 
-`connections.backends` makes it. Above it, only renewal knows of nodes. A node that refuses a call because it does not
-have the slot has done nothing, and a call whose connection broke is repeated with its token. So the core
-handles a cluster as it handles a broken link: it tries again on a new one.
+`connections.backends` makes it. Above it, only renewal knows of nodes. A node that does not have the slot refuses a
+call and does nothing. A call whose connection broke is repeated with its token. So the core handles a cluster as it
+handles a broken link: it tries again on a new one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import Driver, Link, run_blocking
-from redis_locks.drivers.blocking import EarLink
+from redis_locks.drivers.blocking import SubscriptionLink
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.cluster_link import ClusterLink
 from redis_locks.drivers.endpoint import Endpoint
@@ -47,12 +47,12 @@ class ClusterDriver:
         """Return a link; see `Driver`. It connects to a node when it first needs it."""
         return ClusterLink(self.nodes, token)
 
-    def sits(self, link: Link) -> bool:  # noqa: ARG002 - as `Driver`
+    def waits_on(self, link: Link) -> bool:  # noqa: ARG002 - as `Driver`
         """Return True: a waiter waits on the link over which it joined the queue."""
         return True
 
-    async def seat(self, link: Link, token: str) -> Link:  # noqa: ARG002 - as `Driver`
-        """Return `link`; see `sits`."""
+    async def waiting_link(self, link: Link, token: str) -> Link:  # noqa: ARG002 - as `Driver`
+        """Return `link`; see `waits_on`."""
         return link
 
     def checkin(self, link: Link, token: str = "") -> None:  # noqa: ARG002 - the link knows it
@@ -78,17 +78,17 @@ class BlockingClusterDriver(ClusterDriver):
     def __init__(self, cluster: ClusterEndpoint, driver_of: Callable[[Endpoint], Driver]) -> None:
         super().__init__(Nodes(cluster, driver_of, SlotMap(cluster.seeds, cluster.remap)))
 
-    def open_ear(self) -> EarLink:
-        """Return a link that hears which holds of this process another process has ended.
+    def open_subscription(self) -> SubscriptionLink:
+        """Return a link that receives which holds of this process another process has ended.
 
         Any node will do: what is sent on ordinary channels reaches them all.
         """
 
-        async def listen_to(address: Address) -> EarLink:
+        async def listen_to(address: Address) -> SubscriptionLink:
             driver: Any = self.nodes.driver(address)
-            return cast("EarLink", driver.open_ear())
+            return cast("SubscriptionLink", driver.open_subscription())
 
-        return cast("EarLink", run_blocking(self.nodes.first(listen_to)))
+        return cast("SubscriptionLink", run_blocking(self.nodes.first(listen_to)))
 
 
 class AsyncClusterDriver(ClusterDriver):

@@ -49,9 +49,9 @@ class NodeLink(Link, Protocol):
 class ClusterLink(CallingLink):
     """Links to as many nodes as the calls need; used by one thread or task at a time."""
 
-    __slots__ = ("_ear", "_links", "_nodes", "_token", "channel", "in_bulk", "listener")
+    __slots__ = ("_links", "_nodes", "_subscribed_at", "_token", "channel", "in_bulk", "listener")
 
-    tunes_in = True
+    needs_subscription = True
 
     def __init__(self, nodes: Nodes, token: str) -> None:
         """Make a link that keeps messages for `token`, if it is not empty."""
@@ -59,7 +59,7 @@ class ClusterLink(CallingLink):
         self._nodes = nodes
         self._links: dict[Address, NodeLink] = {}
         self._token = token
-        self._ear: Address | None = None
+        self._subscribed_at: Address | None = None
         self.in_bulk = False
         """Whether it asks over the bulk links of the nodes'."""
 
@@ -106,7 +106,7 @@ class ClusterLink(CallingLink):
             raise
         except LinkBroken as error:
             if self.in_bulk and not isinstance(error, NotNow):
-                link.forsake()  # it is to be as broken as its bulk link
+                link.disconnect()  # it is to be as broken as its bulk link
             if link.broken:
                 self._links.pop(address, None)
                 self._nodes.failed(address)
@@ -117,14 +117,14 @@ class ClusterLink(CallingLink):
             if isinstance(reply, Redirected) and reply.for_good:
                 self._nodes.slots.moved(reply.slot, reply.host, reply.port, source)
 
-    async def tune_in(self, keys: Sequence[bytes]) -> None:
+    async def subscribe(self, keys: Sequence[bytes]) -> None:
         """Listen on the node that has the partition of `keys`; see `Link`."""
         address = await self._nodes.owner(slot_of(keys[0]))
         try:
             self.channel = await self._at(address, lambda link: self._subscribed(link, keys[0]))
         except Redirected as error:
             raise LinkBroken(str(error)) from error
-        self._ear = address
+        self._subscribed_at = address
 
     async def _subscribed(self, link: NodeLink, index: bytes) -> str:
         """Return the channel of a partition on which the link listens now."""
@@ -138,12 +138,10 @@ class ClusterLink(CallingLink):
         self.listener = link.listener
         return channel
 
-    async def call_and_read(
-        self, script: Script, call: Call, reads: Sequence[bytes]
-    ) -> tuple[Any, list[Any]]:
+    async def call(self, script: Script, call: Call, reads: Sequence[bytes] = ()) -> list[Any]:
         """Run a script and commands after it on the node that has its keys; see `Link`."""
         # A waiter's channel is on the node that it has asked, and how long it waits is not ours to say.
-        patience = 0.0 if self._ear is not None else PATIENCE
+        patience = 0.0 if self._subscribed_at is not None else PATIENCE
         return await self._routed(on_cluster(script), call, reads, patience)
 
     def packed(self, script: Script, call: Call) -> bytes:
@@ -152,7 +150,7 @@ class ClusterLink(CallingLink):
 
     async def _routed(
         self, script: Script, call: Call, reads: Sequence[bytes], patience: float
-    ) -> tuple[Any, list[Any]]:
+    ) -> list[Any]:
         """Run a script; for `patience` seconds, again where or when the cluster says."""
         until = monotonic() + patience
         pause = 0.0
@@ -162,7 +160,7 @@ class ClusterLink(CallingLink):
                 return await self._at(address, lambda link: self._called(link, script, call, reads))
             except Redirected as error:
                 if script.is_extension and not error.for_good:
-                    return await self._asking(script, call, error, address), []
+                    return [await self._asking(script, call, error, address)]
                 failure: Exception = error
                 if not error.for_good:
                     pause = _PAUSE
@@ -175,9 +173,9 @@ class ClusterLink(CallingLink):
 
     async def _called(
         self, link: NodeLink, script: Script, call: Call, reads: Sequence[bytes]
-    ) -> tuple[Any, list[Any]]:
-        reply, read = await link.call_and_read(script, call, reads)
-        return reply, self._here(read)
+    ) -> list[Any]:
+        reply, *read = await link.call(script, call, reads)
+        return [reply, *self._here(read)]
 
     def _here(self, replies: list[Any]) -> list[Any]:
         """Return the replies to reads; raise Redirected or NotNow if the slot of a key has moved or is moving."""
@@ -191,7 +189,7 @@ class ClusterLink(CallingLink):
     async def _asking(self, script: Script, call: Call, error: Redirected, source: Address) -> Any:
         """Extend a lease whose keys have moved before the rest of their slot.
 
-        Nothing else is done there until it has the slot: a key made there would stand in the way of the
+        Nothing else is done there until it has the slot. A key made there would stand in the way of the
         same key still to come.
         """
         target = self._nodes.slots.address(error.host, error.port, source)
@@ -261,24 +259,24 @@ class ClusterLink(CallingLink):
         # Other leases must not wait for one that cannot be extended now.
         patience = 0.0 if script.is_extension else PATIENCE
         try:
-            reply, _ = await self._routed(script, call, (), patience)
+            (reply,) = await self._routed(script, call, (), patience)
         except (LinkBroken, LockBackendError) as error:
             return error
         return reply
 
-    def forsake(self) -> None:
+    def disconnect(self) -> None:
         """Listen no more; see `Link`."""
         for link in self._links.values():
-            link.forsake()
+            link.disconnect()
 
     async def receive(self, token: str, timeout: float) -> bytes | None:
-        """Wait for a message on the node tuned in; see `Link`.
+        """Wait for a message on the node that it subscribed to; see `Link`.
 
         Returns at once when that node does not have the partition any more.
         """
-        if self._ear is None or self._ear not in self._links:
+        if self._subscribed_at is None or self._subscribed_at not in self._links:
             msg = "the connection was closed"
             raise LinkBroken(msg)
-        if self.channel not in self._links[self._ear].channels:
+        if self.channel not in self._links[self._subscribed_at].channels:
             return None
-        return await self._at(self._ear, lambda link: link.receive(token, timeout))
+        return await self._at(self._subscribed_at, lambda link: link.receive(token, timeout))

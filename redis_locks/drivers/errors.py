@@ -35,7 +35,8 @@ def connection_error(error: BaseException, endpoint: Endpoint) -> LinkBroken | L
             f"{description} does not speak RESP3, in which grants arrive: {error}. Use Redis 7.0 or "
             "later, or Valkey, and no proxy in between that knows RESP2 only"
         )
-    failure = f"{description} cannot be reached: {error}"
+    took_long = isinstance(error, TimeoutError) and not str(error)  # asyncio says nothing about it
+    failure = f"{description} cannot be reached: {'no connection in time' if took_long else error}"
     if endpoint.sentinels is None or isinstance(error, SentinelsSilent):
         return CutShort(failure) if _was_taken(error) else Unreachable(failure)
     # A primary that is gone will soon have a successor: for whoever may wait, worth to try on.

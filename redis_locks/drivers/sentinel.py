@@ -42,8 +42,8 @@ class Sentinels:
     """The Sentinels that watch one service.
 
     It stands where redis-py's `SentinelManagedConnection` looks for its pool. redis-py's own way to
-    ask retries each Sentinel ten times, does not tell a fail-over from a wrong service, and shares
-    clients between threads, and with the application.
+    ask retries each Sentinel ten times, and does not tell a fail-over from a wrong service. It
+    shares clients between threads, and with the application.
 
     Args:
         service: The name under which Sentinels watch the primary.

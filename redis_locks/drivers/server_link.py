@@ -1,6 +1,6 @@
 """Script calls over a link to one server: packing them, sending a script's text when needed, raising refusals.
 
-`blocking` and `asynchronous` build on `ServerLink`, `crowd` and `cluster_link` on `CallingLink`.
+`blocking` and `asynchronous` build on `ServerLink`, `shared_subscription` and `cluster_link` on `CallingLink`.
 """
 
 from __future__ import annotations
@@ -26,22 +26,17 @@ def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
 
 
 class CallingLink:
-    """Defaults of a link: one that neither skips replies nor has to tune in."""
+    """Defaults of a link: one that neither skips replies nor needs a subscription for each lock."""
 
     __slots__ = ()
 
-    tunes_in = False
+    needs_subscription = False
     quick_keys: frozenset[bytes] | None = None
     large = False
+    waiters = 1
 
-    async def tune_in(self, keys: Sequence[bytes]) -> None:
+    async def subscribe(self, keys: Sequence[bytes]) -> None:
         """Nothing to do: one channel serves all locks."""
-
-    async def call_and_read(
-        self, script: Script, call: Call, reads: Sequence[bytes]
-    ) -> tuple[Any, list[Any]]:
-        """Run a script and packed commands after it, in one round trip; see `Link`."""
-        raise NotImplementedError
 
     def packed(self, script: Script, call: Call) -> bytes:
         """Return what runs a script; see `Link`."""
@@ -63,11 +58,6 @@ class CallingLink:
         """Send packed commands that have no reply; see `Link`."""
         raise NotImplementedError
 
-    async def call(self, script: Script, call: Call) -> Any:
-        """Run a script; see `Link`."""
-        reply, _ = await self.call_and_read(script, call, ())
-        return reply
-
 
 class ServerLink(CallingLink):
     """A link to one server, over the round trips of a subclass."""
@@ -80,23 +70,21 @@ class ServerLink(CallingLink):
         """Close, because of `error`; commands and waits on this link raise it."""
         raise NotImplementedError
 
-    def forsake(self) -> None:
+    def disconnect(self) -> None:
         """Close, so that all who wait here ask again on another link; see `Link`."""
         self.fail(
             LinkBroken("a place in a queue could not be given up, or replies were out of step")
         )
 
-    async def call_and_read(
-        self, script: Script, call: Call, reads: Sequence[bytes]
-    ) -> tuple[Any, list[Any]]:
+    async def call(self, script: Script, call: Call, reads: Sequence[bytes] = ()) -> list[Any]:
         """Run a script and commands after it in one round trip; see `Link`."""
         packet = pack_call(script, call)
         if reads:
             packet = b"".join((packet, *reads))
-        reply, *rest = await self.round_trip(packet, 1 + len(reads))
-        if isinstance(reply, ErrorReply):
-            reply, *rest = await self._again(reply, script, call, reads)
-        return reply, rest
+        replies = await self.round_trip(packet, 1 + len(reads))
+        if isinstance(replies[0], ErrorReply):
+            replies = await self._again(replies[0], script, call, reads)
+        return replies
 
     async def _again(
         self, error: ErrorReply, script: Script, call: Call, reads: Sequence[bytes]

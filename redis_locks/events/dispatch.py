@@ -20,11 +20,14 @@ FREQUENT: Final = frozenset({"acquired", "contended"})
 
 _NOTED: Final = frozenset({"lost", "timed_out", "deadlock"})
 
+ENDS: Final = frozenset({"released", "lost"})
+"""The kinds that end a hold."""
+
 _KINDS: Final = {
-    kind: (signal, LEVELS[kind], kind in FREQUENT, kind in _NOTED)
+    kind: (signal, LEVELS[kind], kind in FREQUENT, kind in _NOTED, kind in ENDS)
     for kind, signal in LOCK_SIGNALS.items()
 }
-"""Of each kind that has a signal: that, the level of the log, and which of the two above it is."""
+"""Of each kind that has a signal: that, the level of the log, and which of the three above it is."""
 
 
 class Statistics(Protocol):
@@ -72,14 +75,17 @@ class Teller:
         known = _KINDS.get(kind)
         if known is None:
             return self._told(kind)
-        signal, level, frequent, noted = known
+        signal, level, frequent, noted, ends = known
         wanted = signal.receivers or logger.isEnabledFor(level)
         its = self.statistics
-        if its is not None and get_settings().statistics:
+        settings = get_settings()
+        if its is not None and settings.statistics:
             pending = its.pending
             pending.append((server, kind, names, seconds))
             if len(pending) >= its.most:
                 its.catch_up()
+            if ends and settings.history:
+                return True
             if noted or (frequent and (server, names[0]) not in its.full):
                 return True
         return bool(wanted)

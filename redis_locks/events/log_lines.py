@@ -1,11 +1,15 @@
-"""Lines in the log, one for each event, for people: logger "redis_locks"."""
+"""Lines in the log, for people: logger "redis_locks". One for each event, but for the waits of a crowd."""
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 from collections.abc import Mapping
+from time import monotonic
 from typing import Final
 
+from redis_locks.events.convoys import FOLDED, Convoys, Summary
 from redis_locks.protocol.lock_events import Kind, LockEvent
 from redis_locks.values.text import printable
 
@@ -38,10 +42,23 @@ _LINES: Mapping[Kind, str] = {
 }
 
 
+_SUMMARIES: Mapping[Kind, str] = {
+    "waiting": "%(events)d more waits for %(lock)s have become long; the oldest began %(age).1f s ago, and %(holder)s "
+    "held the lock when last asked",
+    "timed_out": "%(events)d more waits for %(lock)s ended without it; the oldest began %(age).1f s ago, and %(holder)s "
+    "held the lock when last asked",
+}
+
+
 def log(event: LockEvent, **_: object) -> None:
-    """Write the event's line; a receiver of the signals. Control characters are escaped."""
+    """Write the event's line, or count it for a later summary. Control characters are escaped."""
     if not logger.isEnabledFor(LEVELS[event.kind]):
         return
+    if event.kind not in FOLDED or convoys.admits(event):
+        _write(event)
+
+
+def _write(event: LockEvent) -> None:
     values = {
         "name": repr(event.name),
         "mode": event.mode,
@@ -49,9 +66,34 @@ def log(event: LockEvent, **_: object) -> None:
         "wait": event.wait,
         "waited": event.waited,
         "held": event.held,
-        "holder": printable(event.holder or "somebody else"),
+        "holder": _holder(event),
         "token": event.fencing_token,
         "reason": event.reason,
         "circle": "".join(f"\n  {printable(str(wait))}" for wait in event.circle),
     }
     logger.log(LEVELS[event.kind], _LINES[event.kind], values)
+
+
+def _sum_up(summary: Summary) -> None:
+    event = summary.latest
+    if summary.events == 1:
+        _write(event)
+        return
+    values = {
+        "events": summary.events,
+        "lock": "other locks" if summary.is_rest else f"lock {event.name!r}",
+        "age": monotonic() - summary.began,
+        "holder": _holder(event),
+    }
+    logger.log(LEVELS[event.kind], _SUMMARIES[event.kind], values)
+
+
+def _holder(event: LockEvent) -> str:
+    return printable(event.holder or "somebody else")
+
+
+convoys: Final = Convoys(_sum_up)
+"""Those of this process."""
+
+os.register_at_fork(after_in_child=convoys.reset)
+atexit.register(convoys.flush)

@@ -1,4 +1,4 @@
-"""Who blocks whom, as trees of sessions: the holder at the root, its waiters below it.
+"""Trees of sessions that block each other: the holder at the root, its waiters below it.
 
 A session is a thread or a task of one process. The admin and `manage.py locks blocking` show the trees.
 """
@@ -9,10 +9,13 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
+from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, locks, names
 
 DEEPEST = 40
 """How many levels a tree has below its root. No screen shows more, and recursion has a limit."""
+
+MOST_LOCKS_SEARCHED = 1000
+"""With more locks than this, who blocks whom is shown for one lock's own queue only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,15 @@ class Node:
     deadlocked: bool = False
     cut: bool = False
 
+    @property
+    def has_deadlock(self) -> bool:
+        """Whether a session in the tree waits for itself."""
+        return self.deadlocked or any(below.has_deadlock for below in self.blocks)
+
+    def waits_for(self, name: str) -> bool:
+        """Whether a session in the tree waits for the lock `name`."""
+        return self.lock == name or any(below.waits_for(name) for below in self.blocks)
+
 
 def blocked(locks: Iterable[LockInfo]) -> list[Blocked]:
     """Return each waiter with each holder of what it waits for, in queue order."""
@@ -62,6 +74,21 @@ def trees(pairs: Sequence[Blocked]) -> list[Node]:
     `DEEPEST` goes on in another tree, whose root is the last session of the tree before.
     """
     return _Forest(pairs).grow()
+
+
+def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], bool]:
+    """Return the trees in which a session waits for a lock, and whether all locks were looked at for them; blocks.
+
+    Of the lock itself, the waiters count that `lock` has. With more than `MOST_LOCKS_SEARCHED` locks, no other is read.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    known = names(using=using)
+    whole = len(known) <= MOST_LOCKS_SEARCHED
+    others = [name for name in known if name != lock.name] if whole else []
+    roots = trees(blocked([lock, *locks(names=others, using=using)]))
+    return [root for root in roots if root.waits_for(lock.name)], whole
 
 
 class _Forest:

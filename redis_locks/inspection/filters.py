@@ -1,51 +1,64 @@
-"""Filter, sort and page the locks of a server, for the admin and `manage.py locks list`.
+"""Find, filter, sort, group and page the locks of a server, for the admin and `manage.py locks`.
 
-A filter or an order by name or by queue reads all names, which is cheap, and the details of one
-page. A filter by host or age, and any other order, reads the details of every lock whose name
-matches. With more than `MOST_SEARCHED` such locks, the search looks at the first by name and
-says how many it left out.
+All of it works on a survey, which has a summary of every lock. Details are read for one page only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from redis_locks import inspection
-from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
+from redis_locks.inspection import LockInfo
+from redis_locks.inspection.replies import Summary
+from redis_locks.inspection.survey import Survey, survey
+from redis_locks.statistics.usual import Recent, Usual, recent
+from redis_locks.values.name_patterns import WILDCARD, matches, pattern_of
 from redis_locks.values.text import printable
 
 PAGE_SIZE = 100
-MOST_SEARCHED = 5000
-"""How many locks a search reads in detail, if its filter or order needs details."""
 
-ORDERS: dict[str, Callable[[LockInfo], Any]] = {
+TROUBLE: Final = "trouble"
+ORDERS: Final = (TROUBLE, "name", "held", "lease", "queue")
+"""By trouble: oldest wait first, then the hold that exceeds its usual length most. By name, held longest,
+lease that ends first, most waiters."""
+
+LONG_WAIT = 10.0
+"""Seconds of a wait from which it is marked as trouble."""
+
+LONG_HOLD = 10.0
+"""Seconds of a hold below which it is never marked as trouble, however short the usual ones are."""
+
+_KEYS: dict[str, Callable[[Summary], Any]] = {
     # Sorting is stable and starts from the names: locks of equal value stay sorted by name.
     "name": lambda lock: lock.name,
-    "held": lambda lock: -held_for(lock),
-    "lease": lambda lock: min((holder.lease_left for holder in lock.holders), default=0),
+    "held": lambda lock: -lock.held_for,
+    "lease": lambda lock: lock.lease_left,
     "queue": lambda lock: -lock.waiting,
 }
-"""Sort keys: by name, held longest, lease ending soonest, longest queue."""
+
+
+def excess(held_for: float, usual: Usual | None) -> float:
+    """Return by how many seconds a hold exceeds what is usual; 0 if that is not known."""
+    return max(0.0, held_for - usual.p99) if usual else 0.0
+
+
+def is_long(held_for: float, usual: Usual | None) -> bool:
+    """Whether a hold is far longer than usual: three times the 99th percentile, and `LONG_HOLD`."""
+    return usual is not None and held_for >= max(LONG_HOLD, 3 * usual.p99)
+
+
+def is_renewed(lease_left: float, lease: float) -> bool:
+    """Whether a lease has enough left. Below a third, two renewals are missing, or nobody renews it."""
+    return lease_left * 3 >= lease
 
 
 class Matching(Protocol):
     """Which locks to list."""
 
-    @property
-    def contended(self) -> bool:
-        """Whether only locks that somebody waits for."""
-
-    @property
-    def needs_details(self) -> bool:
-        """Whether the name and the length of the queue do not tell."""
-
-    def keeps_name(self, name: str) -> bool:
-        """Whether a lock of that name can pass."""
-
-    def keeps(self, lock: LockInfo) -> bool:
-        """Whether a lock whose name passes does so by its details."""
+    def keeps(self, lock: Summary) -> bool:
+        """Whether to list a lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,39 +66,60 @@ class Filter:
     """Which locks to show to people; the defaults let all pass.
 
     Attributes:
-        name: Text that the name contains, as it is or as it is shown, in upper or lower case.
-        host: Text that the host of a holder, or of one of the first waiters, contains.
+        text: A part of the name, or of the host or label of a holder or first waiter, in upper or
+            lower case. With an asterisk: the name, where that stands for any text.
+        host: The host of a holder, or of one of the first waiters.
         held_for: Seconds for which some holder has held the lock at least.
+        waited: Seconds for which the first waiter has waited at least.
         contended: Only locks that somebody waits for.
+        stale: Only locks with a lease that is not being renewed.
     """
 
-    name: str = ""
+    text: str = ""
     host: str = ""
     held_for: float = 0
+    waited: float = 0
     contended: bool = False
+    stale: bool = False
 
-    @property
-    def needs_details(self) -> bool:
-        """Whether the name and the length of the queue do not tell."""
-        return bool(self.host or self.held_for)
-
-    def keeps_name(self, name: str) -> bool:
-        """Whether a lock of that name can pass."""
-        wanted = self.name.casefold()
-        # People type what they see. Of a control character they see its escape.
-        return wanted in name.casefold() or (
-            not name.isprintable() and wanted in printable(name).casefold()
-        )
-
-    def keeps(self, lock: LockInfo) -> bool:
-        """Whether a lock whose name passes does so by its details."""
-        parties: list[HolderInfo | WaiterInfo] = [*lock.holders, *lock.waiters]
-        wanted = self.host.casefold()
+    def keeps(self, lock: Summary) -> bool:
+        """Whether to list a lock."""
         return (
-            (not self.contended or lock.waiting > 0)
-            and held_for(lock) >= self.held_for
-            and (not wanted or any(wanted in party.host.casefold() for party in parties))
+            (lock.waiting > 0 or not self.contended)
+            and lock.held_for >= self.held_for
+            and lock.oldest_wait >= self.waited
+            and (not self.stale or (lock.holding > 0 and not is_renewed(*_lease(lock))))
+            and (not self.host or self._has_host(lock))
+            and (not self.text or self._has_text(lock))
         )
+
+    def _has_host(self, lock: Summary) -> bool:
+        wanted = self.host.casefold()
+        return any(wanted == who.host.casefold() for who in (*lock.holders, *lock.waiters))
+
+    def _has_text(self, lock: Summary) -> bool:
+        if names_like(self.text, lock.name):
+            return True
+        wanted = self.text.casefold()
+        return WILDCARD not in wanted and any(
+            wanted in who.host.casefold() or wanted in printable(who.label).casefold()
+            for who in (*lock.holders, *lock.waiters)
+        )
+
+
+def names_like(text: str, name: str) -> bool:
+    """Whether a name contains the text, in upper or lower case; with an asterisk, see `matches`."""
+    if WILDCARD in text:
+        return matches(text, name)
+    wanted = text.casefold()
+    # People type what they see. Of a control character they see its escape.
+    return wanted in name.casefold() or (
+        not name.isprintable() and wanted in printable(name).casefold()
+    )
+
+
+def _lease(lock: Summary) -> tuple[float, float]:
+    return lock.lease_left, lock.lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,47 +127,45 @@ class Search:
     """The locks that match, in order; `len` says how many.
 
     Attributes:
-        there: How many locks there are, whether they match or not.
-        left_out: How many locks were too many to look at.
-        names: The names of those that match, in order.
-        waiting: How many waiters the matching locks have; None if the search did not read it.
+        survey: All locks, whether they match or not.
+        found: Those that match, in order.
+        recent: What is usual, and what went wrong, in the last hour.
     """
 
-    there: int
-    left_out: int
-    names: Sequence[str]
-    waiting: int | None
-    _known: Mapping[str, LockInfo]
+    survey: Survey
+    found: Sequence[Summary]
+    recent: Recent
     _using: str | None
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.found)
 
     def part(self, start: int, stop: int | None) -> list[LockInfo]:
         """Return the matching locks from place `start` to before `stop`, counted from 0; None: to the end.
 
-        Blocks for some round trips if the search did not read their details. A lock that has
-        become free meanwhile is then missing.
+        Blocks for some round trips. A lock that has become free meanwhile is missing.
 
         Raises:
             LockBackendError: Redis could not be asked.
         """
-        names = self.names[start:stop]
-        if self._known:
-            return [self._known[name] for name in names]
+        names = [lock.name for lock in self.found[start:stop]]
         return inspection.locks(names=names, using=self._using)
 
 
 def search(
-    matching: Matching, *, order: str = "name", most: int | None = None, using: str | None = None
+    matching: Matching,
+    *,
+    order: str = TROUBLE,
+    using: str | None = None,
+    read: Callable[..., Survey] = survey,
 ) -> Search:
     """Look for locks that somebody holds or waits for; blocks for some round trips.
 
     Args:
         matching: Which locks.
         order: One of `ORDERS`.
-        most: How many locks to read in detail, where details decide; None: all.
         using: The server, as for `inspection.locks`.
+        read: What reads the survey.
 
     Raises:
         LockBackendError: Redis could not be asked.
@@ -142,25 +174,63 @@ def search(
     if order not in ORDERS:
         msg = f"order must be one of {', '.join(ORDERS)}, not {order!r}"
         raise ValueError(msg)
-    queues = None
-    if order == "queue" or matching.contended:
-        queues = inspection.queues(using=using)
-    there = list(queues) if queues is not None else inspection.names(using=using)
-    names = [name for name in there if matching.keeps_name(name)]
-    if queues is not None and matching.contended:
-        names = [name for name in names if queues[name]]
-    if order in {"name", "queue"} and not matching.needs_details:
-        if queues is None:
-            return Search(len(there), 0, names, None if names else 0, {}, using)
-        if order == "queue":
-            names.sort(key=lambda name: -queues[name])
-        waiting = sum(queues[name] for name in names)
-        return Search(len(there), 0, names, waiting, {}, using)
-    searched = inspection.locks(names=names[:most], using=using)
-    found = sorted(filter(matching.keeps, searched), key=ORDERS[order])
-    known = {lock.name: lock for lock in found}
-    waiting = sum(lock.waiting for lock in found)
-    return Search(len(there), len(names) - len(names[:most]), list(known), waiting, known, using)
+    everything = read(using=using)
+    lately = recent(using=using)
+    found = [lock for lock in everything.locks if matching.keeps(lock)]
+    if order == TROUBLE:
+        found.sort(key=lambda lock: _trouble(lock, lately))
+    else:
+        found.sort(key=_KEYS[order])
+    return Search(everything, found, lately, using)
+
+
+def _trouble(lock: Summary, lately: Recent) -> tuple[bool, float, float]:
+    if lock.waiting:
+        return False, -lock.oldest_wait, 0.0
+    return True, -excess(lock.held_for, lately.usual(lock.name)), -lock.held_for
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Locks whose names differ only in numbers and ids.
+
+    Attributes:
+        pattern: Their names, with an asterisk for what differs.
+        locks: How many locks there are.
+        contended: How many of them somebody waits for.
+        waiting: How many waiters they have.
+        oldest_wait: Seconds for which the first of these waits.
+        held_for: Seconds of the longest hold.
+    """
+
+    pattern: str
+    locks: int
+    contended: int
+    waiting: int
+    oldest_wait: float
+    held_for: float
+
+
+def groups(locks: Iterable[Summary]) -> list[Group]:
+    """Return the locks by the pattern of their names, trouble first."""
+    by_pattern: dict[str, list[Summary]] = {}
+    for lock in locks:
+        by_pattern.setdefault(pattern_of(lock.name), []).append(lock)
+    found = [
+        Group(
+            pattern,
+            len(alike),
+            sum(lock.waiting > 0 for lock in alike),
+            sum(lock.waiting for lock in alike),
+            max(lock.oldest_wait for lock in alike),
+            max(lock.held_for for lock in alike),
+        )
+        for pattern, alike in by_pattern.items()
+    ]
+    return sorted(
+        found,
+        key=lambda group: (not group.waiting, -group.oldest_wait, -group.held_for, group.pattern),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +241,18 @@ class Page:
         locks: The locks of the page, without those that had become free when it was read.
         number: Which page it is, from 1.
         pages: How many there are, at least 1.
-        found: How many locks there are on all pages.
-        left_out: How many locks were too many to look at; see `MOST_SEARCHED`.
+        search: The locks of all pages.
     """
 
     locks: tuple[LockInfo, ...]
     number: int
     pages: int
-    found: int
-    left_out: int
+    search: Search
+
+    @property
+    def found(self) -> int:
+        """How many locks there are on all pages."""
+        return len(self.search)
 
     @property
     def before(self) -> int:
@@ -192,32 +265,15 @@ class Page:
         return self.number + 1
 
 
-def page(
-    number: int = 1,
-    *,
-    matching: Filter | None = None,
-    order: str = "name",
-    using: str | None = None,
-) -> Page:
-    """Return one page of the locks that somebody holds or waits for; blocks for some round trips.
+def page(number: int, search: Search) -> Page:
+    """Return one page of what a search found; blocks for a round trip or two.
 
-    Args:
-        number: Which page, from 1; a number out of range gives the nearest page there is.
-        matching: Which locks; None for all.
-        order: One of `ORDERS`.
-        using: The server, as for `inspection.locks`.
+    `number` is from 1; one out of range gives the nearest page there is.
 
     Raises:
         LockBackendError: Redis could not be asked.
-        ValueError: There is no such order.
     """
-    found = search(matching or Filter(), order=order, most=MOST_SEARCHED, using=using)
-    pages = max(1, -(-len(found) // PAGE_SIZE))
+    pages = max(1, -(-len(search) // PAGE_SIZE))
     number = min(max(1, number), pages)
-    shown = found.part((number - 1) * PAGE_SIZE, number * PAGE_SIZE)
-    return Page(tuple(shown), number, pages, len(found), found.left_out)
-
-
-def held_for(lock: LockInfo) -> float:
-    """Return for how many seconds the earliest holder has held the lock; 0: nobody holds it."""
-    return max((holder.held_for for holder in lock.holders), default=0)
+    shown = search.part((number - 1) * PAGE_SIZE, number * PAGE_SIZE)
+    return Page(tuple(shown), number, pages, search)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import islice
 
 from redis_locks.connections.backends import Backend, Question, async_answer, blocking_answer
 from redis_locks.drivers.base import Driver
 from redis_locks.inspection import replies
 from redis_locks.inspection.parameters import validate_listed
-from redis_locks.inspection.replies import Snapshot
+from redis_locks.inspection.replies import NO_PLACE, Snapshot
 from redis_locks.inspection.snapshots import LockInfo
 from redis_locks.values.arguments import limit as most
-from redis_locks.values.keys import validate_name
+from redis_locks.values.keys import Keys, validate_name
 
 MOST_WAITERS_LISTED = 10
 """How many waiters of each lock `locks` returns."""
@@ -21,7 +22,9 @@ MOST_WAITERS = 1000
 """How many waiters `lock` returns."""
 
 _CHUNK = 100
-_NAMES = 5000
+_NAMES = 500
+_PARTIES = 300
+"""How many holders and waiters of one lock a script returns, so that it never keeps the server busy for long."""
 
 
 def names(*, using: str | None = None) -> list[str]:
@@ -115,7 +118,7 @@ async def _locks(
         indexed: list[str] = []
         for keys in backend.partitions():
             left = None if limit is None else limit - len(indexed)
-            indexed += await backend.ask(driver, partial(replies.names, keys=keys, most=left))
+            indexed += await _indexed_in(backend, driver, keys, most=left, lengths=False)
         names = sorted(indexed)
     names = names[:limit]
     found: list[LockInfo] = []
@@ -137,33 +140,58 @@ async def read_queues(backend: Backend, driver: Driver) -> dict[str, int]:
 async def _indexed(backend: Backend, driver: Driver, *, lengths: bool) -> dict[str, int]:
     found: dict[str, int] = {}
     for keys in backend.partitions():
-        ends_ms = skip = 0
-        while True:
-            part, last = await backend.ask(
-                driver,
-                partial(
-                    replies.names_part,
-                    keys=keys,
-                    ends_ms=ends_ms,
-                    skip=skip,
-                    most=_NAMES,
-                    lengths=lengths,
-                ),
-            )
-            found.update(part)
-            if len(part) < _NAMES:
-                break
-            # The next part begins at the last lease end, not at a rank: then a renewal between two
-            # parts may repeat a name, but omits none. Ranks skip only a part whose leases all end
-            # in the same millisecond.
-            ends_ms, skip = (last, skip + len(part)) if last == ends_ms else (last, 0)
+        found |= await _indexed_in(backend, driver, keys, most=None, lengths=lengths)
     return dict(sorted(found.items()))
+
+
+async def _indexed_in(
+    backend: Backend, driver: Driver, keys: Keys, *, most: int | None, lengths: bool
+) -> dict[str, int]:
+    """Return names of one partition, at most `most` (None: all), each with the length of its queue."""
+    found: dict[str, int] = {}
+
+    async def part(ends_ms: int, skip: int) -> tuple[int, int]:
+        names, last = await backend.ask(
+            driver,
+            partial(
+                replies.names_part,
+                keys=keys,
+                ends_ms=ends_ms,
+                skip=skip,
+                most=_NAMES,
+                lengths=lengths,
+            ),
+        )
+        found.update(names)
+        enough = most is not None and len(found) >= most
+        return 0 if enough else len(names), last
+
+    if most != 0:
+        await in_parts(part, _NAMES)
+    return dict(islice(found.items(), most))
+
+
+async def in_parts(read: Callable[[int, int], Awaitable[tuple[int, int]]], most: int) -> None:
+    """Read an index in parts of `most` names.
+
+    `read` gets the earliest lease end and how many names to skip. It returns how many names there
+    were, and the last lease end.
+    """
+    ends_ms = skip = 0
+    while True:
+        count, last = await read(ends_ms, skip)
+        if count < most:
+            return
+        # The next part begins at the last lease end, not at a rank: then a renewal between two
+        # parts may repeat a name, but omits none. Ranks skip only a part whose leases all end
+        # in the same millisecond.
+        ends_ms, skip = (last, skip + count) if last == ends_ms else (last, 0)
 
 
 async def read_lock(backend: Backend, driver: Driver, *, name: str) -> LockInfo | None:
     """Return one lock; None if nobody holds it or waits for it."""
-    found = await _inspect(backend, driver, [validate_name(name)], MOST_WAITERS)
-    return found[0] if found else None
+    snapshot = await _whole(backend, driver, validate_name(name), MOST_WAITERS)
+    return next(iter(_in_use([name], [snapshot])), None)
 
 
 async def read_whole(
@@ -180,12 +208,57 @@ async def read_whole(
         part = names[start : start + _CHUNK]
         snapshots = await _snapshots(backend, driver, part, MOST_WAITERS_LISTED)
         for name, listed in zip(part, snapshots, strict=True):
-            snapshot, there = listed, max(listed.waiting, listed.holding)
-            if there > MOST_WAITERS_LISTED:
-                # Few locks have so many. Read twice as many, because more may have come meanwhile.
-                (snapshot,) = await _snapshots(backend, driver, [name], 2 * there)
+            snapshot = listed
+            if max(listed.waiting, listed.holding) > MOST_WAITERS_LISTED:
+                snapshot = await _whole(backend, driver, name)  # few locks have so many
             found += _in_use([name], [snapshot])
     return found
+
+
+async def holding_tokens(backend: Backend, driver: Driver, name: str) -> list[str]:
+    """Return the tokens of all holders of a lock."""
+    found = await _whole(backend, driver, name, place=NO_PLACE)
+    return [token for token, _, _ in found.holders]
+
+
+async def _whole(
+    backend: Backend, driver: Driver, name: str, most: int | None = None, place: str = "first"
+) -> Snapshot:
+    """Return a lock with all its holders, and its waiters from a place on, or `most` of both.
+
+    It is read in parts, so it may change meanwhile.
+    """
+    keys = backend.keys(name)
+    holders: dict[str, tuple[str, int, str]] = {}
+    waiters: dict[str, str] = {}
+    seen = Snapshot(0, 0, 0, (), ())
+
+    async def part(ends_ms: int, skip: int) -> tuple[int, int]:
+        nonlocal seen, place
+        seen = await backend.ask(
+            driver,
+            partial(
+                replies.inspect_part,
+                keys=keys,
+                most=_PARTIES,
+                place=place,
+                ends_ms=ends_ms,
+                skip=skip,
+            ),
+        )
+        holders.update((holder[0], holder) for holder in seen.holders)
+        waiters.update(seen.waiters)
+        enough = most is not None and len(waiters) >= most
+        place = NO_PLACE if enough else seen.place
+        enough = most is not None and len(holders) >= most
+        return 0 if enough else len(seen.holders), seen.holders[-1][1] if seen.holders else ends_ms
+
+    await in_parts(part, _PARTIES)
+    while place != NO_PLACE:
+        await part(seen.holders[-1][1] if seen.holders else 0, 0)
+    return seen._replace(
+        holders=tuple(islice(holders.values(), most)), waiters=tuple(islice(waiters.items(), most))
+    )
 
 
 async def _inspect(

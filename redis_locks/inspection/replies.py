@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Link
 from redis_locks.exceptions import ProtocolMismatch
+from redis_locks.values.claims import Who, parse_who
 from redis_locks.values.keys import Keys
+
+_SUMMARY = 9
+"""How many fields the script `survey` packs for each lock."""
+
+
+NO_PLACE: Final = "none"
+"""For the place in line to go on at: nobody stands there or behind it."""
 
 
 class Snapshot(NamedTuple):
     """One lock as it was at `at_ms`, server time; `waiting` and `holding` count all of them.
 
-    `holders` are (token, lease end ms, claim), `waiters` (token, claim) in queue order.
+    `holders` are (token, lease end ms, claim), `waiters` (token, claim) in queue order. The line goes on at `place`.
     """
 
     at_ms: int
@@ -22,12 +30,35 @@ class Snapshot(NamedTuple):
     holding: int
     holders: tuple[tuple[str, int, str], ...]
     waiters: tuple[tuple[str, str], ...]
+    place: str = NO_PLACE
 
 
-async def names(link: Link, keys: Keys, most: int | None) -> list[str]:
-    """Return the names in one partition's index, at most `most` (None: all), in no order."""
-    call = (keys, ("", -1 if most is None else most))
-    return [_text(name) for name in await link.call(scripts.INDEX, call)]
+class Summary(NamedTuple):
+    """One lock in short; times in seconds, and 0 if there is none.
+
+    `held_for` is the earliest holder's; `lease_left` and `lease` are those of the lease that ends first.
+    `held_by` and `waited_for_by` are texts of the first ten of each.
+    """
+
+    name: str
+    waiting: int
+    oldest_wait: float
+    holding: int
+    held_for: float
+    lease_left: float
+    lease: float
+    held_by: str
+    waited_for_by: str
+
+    @property
+    def holders(self) -> list[Who]:
+        """The first ten holders."""
+        return _people(self.held_by)
+
+    @property
+    def waiters(self) -> list[Who]:
+        """The first ten waiters."""
+        return _people(self.waited_for_by)
 
 
 async def names_part(
@@ -39,7 +70,7 @@ async def names_part(
     `lengths` each comes with the length of its queue, else with 0.
     """
     argv = ("", ends_ms, skip, most, int(lengths))
-    packed, last, queues = await link.call(scripts.NAMES, (keys, argv))
+    ((packed, last, queues),) = await link.call(scripts.NAMES, (keys, argv))
     if not packed:
         return {}, ends_ms
     found = _text(packed).split("\0")
@@ -48,14 +79,60 @@ async def names_part(
     return dict(zip(found, map(int, queues.split()), strict=True)), int(last)
 
 
+async def survey_part(
+    link: Link, keys: Keys, ends_ms: int, skip: int, most: int
+) -> tuple[int, int, int, dict[str, Summary]]:
+    """Return the server's time, how many names were looked at, the end of the last lease, and the summaries."""
+    call = (keys, ("", ends_ms, skip, most))
+    ((at, count, last, packed),) = await link.call(scripts.SURVEY, call)
+    at_ms = int(at)
+    fields = _text(packed).split("\0") if packed else []
+    found = {}
+    for name, waiting, since, holding, held, ends, lease, held_by, waited_for_by in zip(
+        *[iter(fields)] * _SUMMARY, strict=True
+    ):
+        found[name] = Summary(
+            name,
+            int(waiting),
+            _age(at_ms, since),
+            int(holding),
+            _age(at_ms, held),
+            max(0, int(ends) - at_ms) / 1000 if ends != "0" else 0.0,
+            int(lease) / 1000,
+            held_by,
+            waited_for_by,
+        )
+    return at_ms, int(count), int(last or ends_ms), found
+
+
+def _age(at_ms: int, since_ms: str) -> float:
+    return max(0, at_ms - int(since_ms)) / 1000 if since_ms != "0" else 0.0
+
+
+def _people(texts: str) -> list[Who]:
+    return [who for text in texts.split("\n") if text and (who := parse_who(text))]
+
+
 async def inspect(link: Link, locks: Sequence[Keys], most: int) -> list[Snapshot]:
     """Return each lock's snapshot, with the first `most` waiters and holders, in one round trip.
 
     Among several locks, one that a version with another protocol uses looks free: we cannot read it.
     """
-    calls = [(keys, ("", most)) for keys in locks]
+    calls = [(keys, ("", most, "first", 0, 0)) for keys in locks]
     replies = await link.call_many(scripts.INSPECT, calls)
     return [_snapshot(reply, alone=len(replies) == 1) for reply in replies]
+
+
+async def inspect_part(
+    link: Link, keys: Keys, most: int, place: str, ends_ms: int, skip: int
+) -> Snapshot:
+    """Return the waiters from a place in line on, and the holders whose leases end at `ends_ms` or later.
+
+    It leaves out the first `skip` of these holders, and returns `most` of both at most.
+    """
+    call = (keys, ("", most, place, ends_ms, skip))
+    (reply,) = await link.call(scripts.INSPECT, call)
+    return _snapshot(reply, alone=True)
 
 
 def _snapshot(reply: Any, *, alone: bool) -> Snapshot:
@@ -63,7 +140,7 @@ def _snapshot(reply: Any, *, alone: bool) -> Snapshot:
         return Snapshot(0, 0, 0, (), ())
     if isinstance(reply, Exception):
         raise reply
-    at_ms, waiting, holding, held, line = reply
+    at_ms, waiting, holding, held, line, place = reply
     held, line = [_text(field) for field in held], [_text(field) for field in line]
     return Snapshot(
         int(at_ms),
@@ -73,6 +150,7 @@ def _snapshot(reply: Any, *, alone: bool) -> Snapshot:
             (token, int(ends), claim) for token, ends, claim in zip(*[iter(held)] * 3, strict=True)
         ),
         tuple(zip(line[::2], line[1::2], strict=True)),
+        _text(place),
     )
 
 

@@ -11,9 +11,8 @@ from redis_locks.connections.backends import Backend, Question, async_answer, bl
 from redis_locks.drivers.base import Driver
 from redis_locks.drivers.resp import pack
 from redis_locks.exceptions import LockBackendError
-from redis_locks.inspection import replies
 from redis_locks.inspection.parameters import validate_host, validate_tokens, validate_waiter
-from redis_locks.inspection.queries import MOST_WAITERS, read_lock
+from redis_locks.inspection.queries import holding_tokens, read_lock
 from redis_locks.inspection.sessions import Parties, read_parties
 from redis_locks.inspection.snapshots import WaiterInfo
 from redis_locks.protocol import store
@@ -21,6 +20,9 @@ from redis_locks.statistics.collector import collector
 from redis_locks.values.arguments import flag
 from redis_locks.values.identity import new_token
 from redis_locks.values.keys import Keys, validate_name
+
+_AT_ONCE = 100
+"""How many holds a script ends, so that it never keeps the server busy for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +134,15 @@ async def _force_release(
 ) -> ForceReleased:
     keys = backend.keys(name)
     if tokens is None:
-        (found,) = await backend.ask(
-            driver, partial(replies.inspect, locks=[keys], most=MOST_WAITERS)
-        )
-        tokens = [token for token, _, _ in found.holders]
-    if not tokens:
-        return ForceReleased(0, 0)
-    end = partial(store.force_release, keys=keys, token=new_token(), holds=tuple(tokens))
-    ended, fencing_token = await backend.ask(driver, end)
+        tokens = await holding_tokens(backend, driver, name)
+    left, fencing_token = list(tokens), 0
+    ended: list[str] = []
+    while left:
+        holds, left = left[:_AT_ONCE], left[_AT_ONCE:]
+        end = partial(store.force_release, keys=keys, token=new_token(), holds=holds)
+        tokens_ended, fence = await backend.ask(driver, end)
+        ended += tokens_ended
+        fencing_token = max(fencing_token, fence)
     if ended:
         await _tell(backend, driver, keys, ended)
     for _ in ended:

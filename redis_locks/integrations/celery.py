@@ -34,8 +34,8 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
     """The base of a Celery task that is queued once, as its option `unique` says.
 
     While a message is queued, `delay` and `apply_async` add no second one; so do beat and signatures. They return
-    None, or the first one's result. What is queued once more by `retry`, and what is part of a canvas or has a
-    `link`, is always queued, as others wait for it. A message that is revoked or expires makes room for the next.
+    None, or the first one's result. Messages that others wait for are always queued: a `retry`, a part of a
+    canvas, a message with a `link`. A message that is revoked or expires makes room for the next.
     """
 
     abstract = True
@@ -47,6 +47,12 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         """Find out how the messages are named. Raises if that does not fit the task's function."""
         super().__init_subclass__(**kwargs)
         if cls.unique is not None:
+            if cls.unique.rule.queue_scope is not None:
+                msg = (
+                    "unique_task(database=...) is for django.tasks: Celery's queue is in no database. "
+                    "Queue the task with delay_on_commit()"
+                )
+                raise TypeError(msg)
             bound = not isinstance(inspect.getattr_static(cls, "run"), staticmethod)
             run = functools.partial(cls.run, None) if bound else cls.run
             cls._name_of = staticmethod(cls.unique.rule.naming(run))

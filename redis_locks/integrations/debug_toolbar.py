@@ -16,6 +16,9 @@ from debug_toolbar.panels import Panel
 from debug_toolbar.utils import get_stack_trace, render_stacktrace
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.template.defaultfilters import floatformat
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext, pgettext_lazy
 
 from redis_locks.integrations.call_site import user_frame
 from redis_locks.integrations.telemetry import hold_key
@@ -30,7 +33,7 @@ MAX_ROWS: Final = 500
 class LocksPanel(Panel):
     """The locks of one request."""
 
-    title = "Locks"
+    title = pgettext_lazy("locks", "Locks")
     template = "redis_locks/debug_toolbar.html"
     is_async = True
 
@@ -47,8 +50,11 @@ class LocksPanel(Panel):
         stats = self.get_stats()
         count = len(stats.get("rows", ()))
         if not count:
-            return "none acquired"
-        return f"{count} acquire{'s' * (count > 1)}, waited {stats['waited_ms']:.1f} ms"
+            return _("none acquired")
+        text = ngettext(
+            "%(count)s acquire, waited %(time)s ms", "%(count)s acquires, waited %(time)s ms", count
+        )
+        return text % {"count": count, "time": floatformat(stats["waited_ms"], 1)}
 
     def enable_instrumentation(self) -> None:
         """Listen to the locks of this thread or task, and of the threads and tasks that it starts and awaits."""
@@ -74,9 +80,11 @@ class LocksPanel(Panel):
         for row, since in list(self._open.values()):
             row["held_ms"] = (now - since) * 1000
         rows = self._rows
+        blocked = [row for row in rows if row["holder"] and row["waited_ms"]]
         self.record_stats(
             {
                 "rows": rows,
+                "worst": max(blocked, key=lambda row: row["waited_ms"], default=None),
                 "left_out": self._left_out,
                 "waited_ms": sum(row["waited_ms"] for row in rows),
                 "held_ms": sum(row["held_ms"] or 0 for row in rows),
@@ -97,7 +105,7 @@ class LocksPanel(Panel):
             "name": printable(event.name),
             "template": printable(event.template or ""),
             "mode": event.mode,
-            "outcome": _OUTCOMES[event.kind],
+            "outcome": str(_OUTCOMES[event.kind]),
             "waited_ms": event.waited * 1000,
             "holder": printable(in_the_way or ""),
             "held_ms": None,
@@ -111,21 +119,21 @@ class LocksPanel(Panel):
 
     def hear_the_end(self, event: LockEvent) -> None:
         """Note how a hold ended, if it began in this request."""
-        row, _ = self._open.pop(hold_key(event), (None, 0))
+        row, _since = self._open.pop(hold_key(event), (None, 0))
         if row is not None:
-            row["held_ms"], row["outcome"] = event.held * 1000, _OUTCOMES[event.kind]
+            row["held_ms"], row["outcome"] = event.held * 1000, str(_OUTCOMES[event.kind])
             row["went_wrong"] = event.kind == "lost"
 
 
 _OUTCOMES: Final = {
-    "acquired": "held",
-    "adopted": "held",
-    "contended": "not available",
-    "timed_out": "timed out",
-    "deadlock": "deadlock",
-    "detached": "detached",
-    "released": "released",
-    "lost": "lost",
+    "acquired": pgettext_lazy("locks", "held"),
+    "adopted": pgettext_lazy("locks", "held"),
+    "contended": gettext_lazy("not available"),
+    "timed_out": gettext_lazy("timed out"),
+    "deadlock": pgettext_lazy("locks", "deadlock"),
+    "detached": pgettext_lazy("locks", "detached"),
+    "released": pgettext_lazy("locks", "released"),
+    "lost": pgettext_lazy("locks", "lost"),
 }
 
 _current: ContextVar[LocksPanel | None] = ContextVar("redis_locks_panel", default=None)
@@ -133,7 +141,7 @@ _watching: set[LocksPanel] = set()
 _mutex = threading.Lock()
 
 
-def _receive(event: LockEvent, **_: object) -> None:
+def _receive(event: LockEvent, **_signal: object) -> None:
     if event.kind in {"detached", "released", "lost"}:
         # Perhaps in another thread: a renewal reports a loss from its own.
         for watching in tuple(_watching):

@@ -7,8 +7,8 @@ Needs opentelemetry-api. The application sets up the SDK, before or after.
 | ``lock wait LOCK`` | an acquire that waited, or was refused |
 | ``lock hold LOCK`` | a hold, from its beginning to its end |
 
-Spans are children of the span in which the lock was acquired. They are made when they end, so the
-spans of the code that runs under the lock are siblings of the hold's span, not its children.
+Spans are children of the span in which the lock was acquired. They are made when they end. So the
+spans of the code under the lock are siblings of the hold's span, not its children.
 Attributes: ``redis_locks.name``, ``.lock``, ``.mode``, ``.outcome`` and, where they exist,
 ``.fencing_token``, ``.holder`` (the holder that was in the way) and ``.circle`` (the waits of a
 deadlock). Lost holds, deadlocks and unsuccessful waits are errors.

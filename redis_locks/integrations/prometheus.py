@@ -8,14 +8,30 @@
 
 See `telemetry.Labels` for the labels. The figures are those of this process. The application exposes
 them along with its other metrics.
+
+`ServerMetrics` shows what all processes together hold and wait for. Register it in one process:
+each scrape reads a summary of every lock.
+
+| metric | what |
+|---|---|
+| ``redis_locks_up`` | 1, or 0 if the server cannot be asked |
+| ``redis_locks_held`` | locks that somebody holds |
+| ``redis_locks_waiting`` | waiters, of all locks |
+| ``redis_locks_oldest_wait_seconds`` | the longest wait that goes on now; 0 if nobody waits |
+| ``redis_locks_longest_hold_seconds`` | the longest hold that goes on now; 0 if nobody holds |
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
+from redis_locks.exceptions import LockBackendError
+from redis_locks.inspection.survey import survey
 from redis_locks.integrations.telemetry import BUCKETS, Labels, Telemetry
 from redis_locks.protocol.lock_events import LockEvent
 
@@ -60,3 +76,48 @@ class PrometheusMetrics(Telemetry):
     def hold_ended(self, event: LockEvent, labels: Labels, context: Any) -> None:  # noqa: ARG002 - for traces
         """Observe the hold."""
         self._hold.labels(*labels).observe(event.held)
+
+
+class ServerMetrics(Collector):
+    """Gauges of all locks of a server; ``REGISTRY.register(ServerMetrics())`` exposes them.
+
+    Args:
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the default.
+    """
+
+    def __init__(self, using: str | None = None) -> None:
+        self._using = using
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Name the metrics without asking the server, which may be gone while this is registered."""
+        return self._gauges()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Ask the server; blocks for a round trip per 25 locks."""
+        try:
+            found = survey(using=self._using)
+        except LockBackendError:
+            return self._gauges(0)
+        oldest = found.oldest
+        return self._gauges(
+            1,
+            found.held,
+            found.waiting,
+            oldest.oldest_wait if oldest else 0.0,
+            max((lock.held_for for lock in found.locks), default=0.0),
+        )
+
+    def _gauges(self, *values: float) -> Iterator[GaugeMetricFamily]:
+        """Return the gauges that have a value; all of them, without one, if none is given."""
+        for place, (name, text) in enumerate(_GAUGES):
+            if place < len(values) or not values:
+                yield GaugeMetricFamily(name, text, value=values[place] if values else None)
+
+
+_GAUGES = (
+    ("redis_locks_up", "1, or 0 if the server cannot be asked."),
+    ("redis_locks_held", "Locks that somebody holds."),
+    ("redis_locks_waiting", "Waiters, of all locks."),
+    ("redis_locks_oldest_wait_seconds", "The longest wait that goes on now."),
+    ("redis_locks_longest_hold_seconds", "The longest hold that goes on now."),
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -46,6 +46,10 @@ class RedisLockAPIMixin(RedisLockMixin):
     ATOMIC_REQUESTS the transaction starts inside the lock.
     """
 
+    if TYPE_CHECKING:
+        # The stubs of the framework say more of their own than of any other class.
+        as_view: Any
+
     def lock_conflict(self, error: LockNotAvailable) -> HttpResponseBase:
         """Raise LockedAPIException. Override it to raise something else or to return a Response."""
         raise LockedAPIException(error) from error
@@ -70,12 +74,11 @@ class RedisLockAPIMixin(RedisLockMixin):
         if answer is not None:
             raise _Answered(answer)
 
-    def handle_exception(self, error: Exception) -> HttpResponseBase:
+    def handle_exception(self, exc: Exception) -> Any:
         """The framework's answer to an error, or what `lock_conflict` returned."""
-        if isinstance(error, _Answered):
-            return error.response
-        response: HttpResponseBase = super().handle_exception(error)  # type: ignore[misc]
-        return response
+        if isinstance(exc, _Answered):
+            return exc.response
+        return super().handle_exception(exc)  # type: ignore[misc]
 
 
 class _Answered(Exception):

@@ -30,8 +30,8 @@ async def require(queued: Queued, driver: Driver, keys: Keys) -> None:
     A pipeline of a cluster client may ask its server for the keys of commands.
 
     Raises:
-        ValueError: It belongs to another server, database or cluster, watches keys, or has a command
-            that is for another slot of the cluster than the lock.
+        ValueError: It belongs to another server, database or cluster, or it watches keys. Or a
+            command is for another slot of the cluster than the lock.
         LockBackendError: A cluster could not be asked for a command's keys.
     """
     if queued.watches:

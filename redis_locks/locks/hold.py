@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import warnings
 from asyncio import _get_running_loop  # documented, and public in all but name
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from threading import get_ident
+from functools import partial
+from threading import RLock, get_ident, local
 from time import monotonic
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar, cast
+from weakref import ref
 
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.connections.backends import Backend, backend_for
@@ -38,7 +41,7 @@ from redis_locks.protocol.lease import (
     tell_moved,
 )
 from redis_locks.protocol.retry import persist
-from redis_locks.protocol.store import Adopted, Refused, Request, may_be_buried
+from redis_locks.protocol.store import Adopted, Refused, Request, has_crash_release
 from redis_locks.values import identity
 from redis_locks.values.arguments import flag, optional_text
 from redis_locks.values.durations import lease_ms, wait_seconds
@@ -47,14 +50,96 @@ from redis_locks.values.identity import new_session, new_token, note_unconfirmed
 logger = logging.getLogger("redis_locks")
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., None])
+
+Block = list["Hold"]
+"""The holds that one `with` block has, or is about to have: the last one is what it is to end."""
+
+
+class Exit(partial[None]):
+    """What a `with` statement calls at the end of its block; each block has one of its own.
+
+    Only the statement refers to it. So it is gone as soon as the block has been left, even if an interrupt comes
+    before the first line of its end. From then on nobody renews the holds of the block, although a traceback, or
+    the variable after ``as``, may still refer to them.
+    """
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        block: Block = self.args[0]
+        if block and not block[-1].kept:
+            for hold in block:
+                hold.leave_behind()
+
+
+class BlockExit:
+    """The method `__exit__` of what `with` blocks are made of: looked up, it is an `Exit` for one block.
+
+    Args:
+        function: What ends a block that no `with` statement has entered.
+        shared: Whether several blocks may be made of one object. Then the class has an `Exit` for each block,
+            too, as ``ExitStack`` looks there.
+    """
+
+    def __init__(self, function: Callable[..., None], *, shared: bool) -> None:
+        self.__wrapped__ = function
+        self._shared = shared
+
+    def __get__(self, manager: object, owner: type) -> Callable[..., None]:
+        if manager is not None:
+            found = Exit(_leave, [], self.__wrapped__, manager)
+        elif self._shared:
+            found = Exit(_leave, [], self.__wrapped__)
+        else:
+            return self.__wrapped__
+        _entering.exit = ref(found)
+        return found
+
+
+def block_exit(*, shared: bool) -> Callable[[F], F]:
+    """Decorate a method `__exit__`; see `BlockExit`."""
+
+    def decorated(function: F) -> F:
+        return cast("F", BlockExit(function, shared=shared))
+
+    return decorated
+
+
+def block_entered(manager: object) -> Block | None:
+    """Return the block for which `__enter__` of `manager` is called; None if it is no `with` statement's."""
+    # Python has looked `__exit__` up just before, in this thread.
+    latest, _entering.exit = _entering.exit, None
+    found = None if latest is None else latest()
+    if found is None or found.args[2:] not in ((manager,), ()):
+        return None
+    return cast("Block", found.args[0])
+
+
+def _leave(block: Block, function: Callable[..., None], *error: Any) -> None:
+    """End a block, with the arguments that `function` takes."""
+    if not block:
+        function(*error)
+        return
+    block[-1].end_block(error[-2])
+    block.clear()
+
+
+class _Entering(local):
+    exit: ref[Exit] | None = None
+    """The one that was made last in this thread."""
+
+
+_entering = _Entering()
 
 
 class OpenBlocks:
-    """Which hold belongs to which open `with` block of a lock that threads and tasks share.
+    """Which hold belongs to which open block of a lock that threads and tasks share.
 
+    It knows the async blocks, and those that no `with` statement has entered; see `Exit` for the others.
     Each thread and each task has a stack of its own, so nobody can close another's block.
-    A block that is left elsewhere than it was entered (a generator that moved on to another
-    thread) is found when it is the only one open.
+    A generator may move on to another thread, and leave its block there. The block is found if it
+    is the only one open.
     """
 
     __slots__ = ("_stacks",)
@@ -85,6 +170,18 @@ class OpenBlocks:
         return hold
 
 
+# Guards a few instructions; reentrant, for a signal's handler may come in between.
+_mutex = RLock()
+
+
+def _after_fork() -> None:
+    global _mutex  # noqa: PLW0603 - another thread of the parent may have had it
+    _mutex = RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def _here() -> Any:
     # Asked first because it is cheap: `current_task` raises where no loop runs.
     loop = _get_running_loop()
@@ -94,7 +191,16 @@ def _here() -> Any:
 class Hold:
     """One possession of a lock. Single use; may be passed to and released by another thread."""
 
-    __slots__ = ("_cancelled", "_pid", "backend", "kept", "lease", "read", "released")
+    __slots__ = (
+        "_cancelled",
+        "_pid",
+        "_releaser",
+        "backend",
+        "kept",
+        "lease",
+        "read",
+        "released",
+    )
 
     def __init__(self, backend: Backend, lease: Lease, read: Sequence[Any] = ()) -> None:
         self.backend = backend
@@ -108,11 +214,15 @@ class Hold:
         """Whether it has ended, as far as its user goes."""
         self._cancelled: CancelledByLoss | None = None
         self._pid = identity.process.pid
+        self._releaser: Any = None
+        """The thread or task that releases it now."""
 
     @classmethod
-    def nested(cls, backend: Backend, lease: Lease) -> Self | None:
-        """Return one more hold of a lease; None if it has just been released by another thread."""
+    def nested(cls, backend: Backend, lease: Lease, block: Block | None = None) -> Self | None:
+        """Return one more hold of a lease, for `block`; None if it has just been released by another thread."""
         hold = cls(backend, lease)
+        if block is not None:
+            block.append(hold)
         if lease.join(hold):
             return hold
         hold.released = True
@@ -137,8 +247,8 @@ class Hold:
     def token(self) -> str:
         """The random proof of this hold; nested holds share it.
 
-        A hold that passed from another thread or task of this process starts with that one's, and gets its
-        own when it has lasted for a while.
+        A hold that passed from another thread or task of this process starts with the token of that one.
+        It gets its own when it has lasted for a while.
         """
         return self.lease.token
 
@@ -160,6 +270,11 @@ class Hold:
             or lease.state is State.LOST
             or (not self.released and lease.is_over())
         )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has yet to be released, though it may be lost."""
+        return not self.released and self.lease.is_open
 
     @property
     def is_unguarded(self) -> bool:
@@ -238,8 +353,12 @@ class Hold:
 
     def __enter__(self) -> Self:
         """This hold: as a block, one that is acquired, or adopted, already."""
+        block = block_entered(self)
+        if block is not None:
+            block.append(self)
         return self
 
+    @block_exit(shared=False)
     def __exit__(
         self,
         exc_type: type[BaseException] | None,
@@ -247,8 +366,12 @@ class Hold:
         traceback: TracebackType | None,
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless the body raised already."""
+        self.end_block(exc)
+
+    def end_block(self, error: BaseException | None) -> None:
+        """Release at the end of a block, which ended with `error`; see `__exit__`."""
         try:
-            run_blocking(self.end(self.backend.driver, exc))
+            run_blocking(self.end(self.backend.driver, error))
         except LockError:
             raise
         except BaseException:
@@ -331,10 +454,10 @@ class Hold:
         They are plain ones, such as ``[("HINCRBY", "account:1", "money", -5)]``, or those that are queued in
         a pipeline of redis-py. What is wrong with them is raised before anything is sent.
 
-        If this hold is lost, no command is applied: so data in the lock's own Redis is safe
-        even from a holder that was stopped past its lease. One round trip. When a command fails,
-        one that does not exist as well, the others are still applied. Their replies are not returned; a pipeline is
-        emptied. On a cluster all keys must be in the lock's slot; see `key_beside`.
+        If this hold is lost, no command is applied. So data in the lock's own Redis is safe even from a holder that
+        was stopped past its lease. One round trip. When a command fails, one that does not exist as well, the
+        others are still applied. Their replies are not returned; a pipeline is emptied. On a cluster all keys must
+        be in the lock's slot; see `key_beside`.
 
         Raises:
             LockLost: The hold is lost; nothing was applied.
@@ -344,8 +467,8 @@ class Hold:
             LockError: A transaction keeps the hold, or it has others nested with it; or a commit of other commands
                 was begun, and nobody knows whether it was applied.
             TypeError: `pipe` is neither a pipeline nor commands, or a word is no string, bytes or number.
-            ValueError: `pipe` belongs to another server, database or cluster, watches keys, or has a
-                command that cannot be part of a script, or is for another slot than the lock's.
+            ValueError: `pipe` belongs to another server, database or cluster, or it watches keys. Or
+                a command cannot be part of a script, or is for another slot than the lock's.
         """
         run_blocking(self.commit_on(self.backend.driver, pipe))
 
@@ -426,6 +549,8 @@ class Hold:
     async def end(self, driver: Driver, error: BaseException | Unset | None = UNSET) -> None:
         """Release; once more if an interrupt or a cancellation leaves it open whether that happened.
 
+        While another thread or task releases the hold, do nothing: that one tells what comes of it.
+
         Args:
             driver: On what to ask.
             error: What the block ended with that ends now, if there is a block. It wins over our own error.
@@ -434,7 +559,14 @@ class Hold:
             if error is UNSET:
                 raise self._of_another_process()
             return  # a child that leaves its parent's block: the hold is not ours to touch
+        here = _here() if driver.suspends else get_ident()
         try:
+            # Of two requests the server grants the first, whosever that is; the other finds nothing, as if all was
+            # lost. A thread or task is not its own rival: what it has begun, an interrupt broke off.
+            with _mutex:
+                if self._releaser not in (None, here):
+                    return
+                self._releaser = here
             await self.release_on(driver)
         except LockError as ours:
             if not isinstance(error, BaseException):
@@ -445,6 +577,9 @@ class Hold:
             with suppress(LockError):
                 await driver.finish(self.release_on(driver))
             raise
+        finally:
+            if self._releaser == here:
+                self._releaser = None
 
     async def extend_on(self, driver: Driver, milliseconds: int) -> None:
         """Make the lease last so long from now at least; see `extend`."""
@@ -708,7 +843,7 @@ class Hold:
         if self.kept:
             msg = f"Lock {self.name!r} is kept until its transaction ends; take it with scope='block' to detach it"
             raise LockError(msg)
-        if may_be_buried(self.lease.request.who):
+        if has_crash_release(self.lease.request.who):
             msg = f"Lock {self.name!r} is to be released when its process ends (crash_release): it cannot be given away"
             raise LockError(msg)
         if self.is_lost:
@@ -862,9 +997,19 @@ class Hold:
             return False
         lease.leave_line()
         was_over = lease.is_over()
-        if lease.leave(self) and not was_over:
+        if not lease.leave(self):
+            self.released = True  # the holds that it was nested with go on
+        elif not was_over:
             note_unconfirmed(lease.token)  # a dead end for waiters only until its lease ends
         return not was_over
+
+    def leave_behind(self) -> None:
+        """Leave the lock to its lease, as an interrupt kept the end of its block from releasing it."""
+        if self.drop():
+            logger.warning(
+                "Lock %r was not released, as its end was interrupted; it ends with its lease",
+                self.name,
+            )
 
     def __del__(self) -> None:
         # Without a default, a hold whose making was interrupted would complain about itself.

@@ -20,7 +20,7 @@ from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 from redis_locks.locks import partitions, unguarded
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.data_commands import Command
-from redis_locks.locks.hold import Hold, OpenBlocks
+from redis_locks.locks.hold import Block, Hold, OpenBlocks, block_entered, block_exit
 from redis_locks.locks.nesting import reenter
 from redis_locks.locks.options import checked
 from redis_locks.locks.reads import checked as checked_replies
@@ -52,13 +52,15 @@ class Side:
     task: bool
     session: Session
     """This thread, or the running task, when it began to ask."""
+    block: Block | None = None
+    """What is to have the hold, from the moment it is made."""
 
     @classmethod
-    def blocking(cls, using: str | None) -> Side:
+    def blocking(cls, using: str | None, block: Block | None = None) -> Side:
         """Return the side of threads."""
         backend = backends.known.get(using) or backend_for(using)
         its = session(task=False)
-        return cls(backend, backend.driver, backend.renewer, task=False, session=its)
+        return cls(backend, backend.driver, backend.renewer, False, its, block)  # noqa: FBT003 - as its fields stand
 
     @classmethod
     async def of_loop(cls, using: str | None) -> Side:
@@ -110,21 +112,21 @@ class Lock:
             no transactions: its holds end with their block.
         database: The alias of the database whose transactions count. None: those of all databases.
         commit_guard: Whether a hold is verified just before COMMIT of each transaction that keeps it, or that
-            began and ends under it. If it is lost, or its lease ends within a second (or a tenth of
-            the lease, if that is less), the transaction is rolled back and LockLost raised.
-        reentrant: Whether a thread or task that holds the lock may take it again: it gets a
-            nested hold at once, with the same fencing token, and the last of them to be released releases the
-            lock. Asking for "exclusive" inside "shared" upgrades the hold, until its end. If
-            False, taking it again raises LockError at once. Other threads and tasks wait in any case, one that
-            the holder started included.
+            began and ends under it. If it is lost, or about to end, the transaction is rolled back
+            and LockLost raised. A lease is about to end in its last second, or its last tenth if
+            that is less.
+        reentrant: Whether a thread or task that holds the lock may take it again. It gets a nested hold at
+            once, with the same fencing token. The last of them to end releases the lock. Asking for
+            "exclusive" inside "shared" upgrades the hold, until its end. If False, taking it again raises
+            LockError at once. Other threads and tasks wait in any case, one that the holder started included.
         crash_release: Whether the lock becomes free within half a second of the end of the holder's process, however
             long its lease. Waiters check four times a second whether the holder's process still listens.
             So a holder that is cut off from Redis for a moment loses the lock as well, and is told. For exclusive
             locks on one server, not on a Cluster. The process keeps a connection open for it.
         replicas: How many replicas have to acknowledge a grant before it counts, so that a fail-over to one of
             them does not lose it; and each extend, the background's too. 0: none. Acquiring takes up to a quarter
-            of the lease longer (1 s at most), and raises NotReplicated, holding nothing, if they do not answer in
-            that time. Not on a Cluster.
+            of the lease longer (1 s at most). If they do not answer in that time, it holds nothing and raises
+            NotReplicated. Not on a Cluster.
         max_hold: Seconds for which a hold of async code is renewed while its event loop stands still; not given:
             REDIS_LOCKS["MAX_HOLD"]. A loop that computes for longer than the lease keeps its locks, and one that
             hangs for good loses them. In blocking code it has no effect.
@@ -206,12 +208,20 @@ class Lock:
 
     @property
     def name(self) -> str:
-        """The name of the lock; those of a set are joined with commas."""
+        """The name of the lock; those of a set are joined with commas.
+
+        Raises:
+            TypeError: It has none outside of a call; see `redis_lock`.
+        """
+        if self._is_unnamed:
+            self._require_name()
         return self._name
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the locks of the set."""
+        """The names of the locks of the set; raises as `name`."""
+        if self._is_unnamed:
+            self._require_name()
         return self._names
 
     def __repr__(self) -> str:
@@ -291,8 +301,13 @@ class Lock:
             DeadlockDetected: Waiting on would never have ended.
             LockBackendError: Redis could not be asked.
         """
-        return self._blocks.push(self.enter())
+        block = block_entered(self)
+        if block is None:
+            return self._blocks.push(self.enter())
+        block.append(hold := self.enter(block=block))
+        return hold
 
+    @block_exit(shared=True)
     def __exit__(
         self,
         exc_type: type[BaseException] | None,
@@ -300,7 +315,7 @@ class Lock:
         traceback: TracebackType | None,
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless the body raised already."""
-        self._blocks.pop().__exit__(exc_type, exc, traceback)
+        self._blocks.pop().end_block(exc)
 
     async def __aenter__(self) -> Hold:
         """Acquire, or raise; see `__enter__`."""
@@ -316,13 +331,13 @@ class Lock:
         """Release; see `__exit__`."""
         await self._blocks.pop().__aexit__(exc_type, exc, traceback)
 
-    def enter(self, wait: float | Unset | None = UNSET) -> Hold:
-        """Acquire, or raise as `__enter__` does; the hold is no block's."""
+    def enter(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Hold:
+        """Acquire, or raise as `__enter__` does; the hold is that of `block`, if given."""
         if wait is not UNSET:
             wait = wait_seconds(wait)
         if self._is_unnamed:
             self._require_name()
-        side = Side.blocking(self._using)
+        side = Side.blocking(self._using, block)
         keepers = self.scope.keepers()
         if keepers is None:
             return run_blocking(self._acquire(side, wait))
@@ -441,7 +456,9 @@ class Lock:
         """Return a hold nested in what the caller has, or None if it has nothing in its own way."""
         taken = Taken(side.backend, frozenset(plan.names), self._mode)
         nested = await reenter(
-            taken, side.session, side.driver, wait, self._reads, reentrant=self._reentrant
+            *(taken, side.session, side.driver, wait, self._reads),
+            reentrant=self._reentrant,
+            block=side.block,
         )
         if isinstance(nested, Hold):
             nested.lease.guard(self.scope.guarded)
@@ -483,6 +500,8 @@ class Lock:
             if request.replicas:
                 read = await replication.confirm(driver, lease, read)
             hold = self._hold_type(backend, lease, checked_replies(read) if read else read)
+            if side.block is not None:
+                side.block.append(hold)
             if before is not None:
                 lease.inherit(before.token)
             if self.scope.guarded is not None:
@@ -516,14 +535,14 @@ class Lock:
 
     def _request(self, side: Side, plan: Plan) -> Request:
         unit = task_unit() if side.task else f"thread {side.session.thread.name}"
-        ear = side.backend.own_channel if self._crash_release else None
+        channel = side.backend.own_channel if self._crash_release else None
         return Request(
             plan.keys,
             # Chosen before the first byte is sent, so that it can be taken back.
             f"{side.session.name}.{next(side.session.counter)}",
             plan.lease_ms,
             self._mode,
-            identity.written(identity.process.pid, unit, self._label, ear),
+            identity.written(identity.process.pid, unit, self._label, channel),
             self._reads,
             plan.names,
             self._template,
@@ -592,7 +611,7 @@ async def _take_back(
 class HoldContext:
     """One `with` or `async with` of a lock, from `Lock.hold`. Single use at a time."""
 
-    __slots__ = ("_hold", "_lock", "_wait")
+    __slots__ = ("_block", "_hold", "_lock", "_wait")
 
     def __init__(self, lock: Lock, wait: float | Unset | None) -> None:
         if wait is not UNSET:
@@ -600,9 +619,12 @@ class HoldContext:
         self._lock = lock
         self._wait = wait
         self._hold: Hold | None = None
+        """That of a block that no `with` statement has entered."""
+        self._block: Block | None = None
 
     def _unused(self) -> Lock:
-        if self._hold is not None:
+        block = self._block
+        if self._hold is not None or (block and block[-1].is_open):
             msg = (
                 f"this hold of {self._lock.name!r} is in use; call Lock.hold() once for each block"
             )
@@ -610,13 +632,19 @@ class HoldContext:
         return self._lock
 
     def __enter__(self) -> Hold:
-        self._hold = self._unused().enter(self._wait)
-        return self._hold
+        lock, block = self._unused(), block_entered(self)
+        if block is None:
+            self._hold = lock.enter(self._wait)
+            return self._hold
+        self._block = block
+        block.append(hold := lock.enter(self._wait, block))
+        return hold
 
+    @block_exit(shared=False)
     def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         hold, self._hold = self._hold, None
         if hold is not None:
-            hold.__exit__(None, exc, None)
+            hold.end_block(exc)
 
     async def __aenter__(self) -> Hold:
         hold = await self._unused().aenter(self._wait)

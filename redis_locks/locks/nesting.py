@@ -8,7 +8,7 @@ from typing import Any
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
-from redis_locks.locks.hold import Hold
+from redis_locks.locks.hold import Block, Hold
 from redis_locks.locks.reads import checked
 from redis_locks.locks.transactions import Taken
 from redis_locks.protocol import lease as leases
@@ -26,8 +26,9 @@ async def reenter(
     reads: Sequence[bytes],
     *,
     reentrant: bool,
+    block: Block | None = None,
 ) -> Hold | Refused | None:
-    """Return a hold nested in what `session` has, or None if it has nothing in its own way.
+    """Return a hold, that of `block`, nested in what `session` has, or None if it has nothing in its own way.
 
     No round trip, but for an upgrade (waits up to `wait` seconds; `Refused` after that), and for
     `reads`.
@@ -55,7 +56,7 @@ async def reenter(
     if not reentrant or len(found) > 1 or not (upgrades or has.covers(wanted)):
         refuse_waiting_for_itself(found, wanted, reentrant=reentrant)
         return None
-    hold = Hold.nested(wanted.backend, its)
+    hold = Hold.nested(wanted.backend, its, block)
     if hold is None:
         return None
     try:
@@ -84,17 +85,18 @@ def taken_by(its: Lease, backend: Backend) -> Taken:
 
 
 def refuse_waiting_for_itself(
-    found: Iterable[Lease], wanted: Taken, *, reentrant: bool = True
+    found: Iterable[Lease],
+    wanted: Taken,
+    *,
+    reentrant: bool = True,
+    advice: str = "take them together, in the stronger mode, or one after the other",
 ) -> None:
-    """Raise LockError if one of the leases, all of one thread or task, excludes `wanted`."""
+    """Raise LockError, with `advice`, if one of the leases, all of one thread or task, excludes `wanted`."""
     for its in found:
         has = taken_by(its, wanted.backend)
         if has.excludes(wanted) or not reentrant:
-            advice = (
-                "take them together, in the stronger mode, or one after the other"
-                if reentrant
-                else "release it first, or use reentrant=True"
-            )
+            if not reentrant:
+                advice = "release it first, or use reentrant=True"
             msg = (
                 f"Lock {', '.join(sorted(wanted.names))!r} ({wanted.mode}) would wait for its own "
                 f"thread or task, which holds {its.name!r} ({its.mode}): {advice}"

@@ -1,7 +1,8 @@
 """Locks of several partitions: no script reaches them all, so they are acquired one after another.
 
-Every process takes partitions in the same order, so two sets never wait for each other. What
-was acquired is renewed while the rest is waited for, and given back if the rest is not to be had.
+Every process takes partitions in the same order, so two sets never wait for each other. Partitions
+that are acquired are renewed while the others are waited for. They are given back if another one is
+not available.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class SpreadHold(Hold):
         """Refuse; see the error."""
         msg = (
             f"the locks {self.name} are in several partitions, and one step reaches only one of "
-            'them: send the commands by themselves, or set REDIS_LOCKS["PARTITIONS"] to 1'
+            'them. Send the commands by themselves, or set REDIS_LOCKS["PARTITIONS"] to 1'
         )
         raise ValueError(msg)
 
@@ -205,8 +206,8 @@ async def level(driver: Driver, parts: Sequence[Hold], *, extend: bool) -> bool:
 
     With `extend` each gets a whole lease, too.
 
-    Nodes have clocks of their own: without this, the next holder of one of the locks might get
-    a fencing token below the one that this hold shows.
+    Nodes have clocks of their own. Without this, the next holder of one of the locks might get a
+    smaller fencing token than this hold shows.
     """
     highest = max(part.fencing_token for part in parts)
     for part in parts:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from functools import partial
+from sys import exception
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from django.db import Error
@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("redis_locks")
 
-ENDS: Final = ("commit", "rollback", "savepoint_commit", "savepoint_rollback", "close")
+ENDS: Final = (
+    "commit",
+    "rollback",
+    "savepoint_commit",
+    "savepoint_rollback",
+    "close",
+    "set_autocommit",
+)
 """The methods of a connection that are wrapped."""
 
 _NAME: Final = "_redis_locks_transactions"
@@ -53,7 +60,7 @@ class Taken(NamedTuple):
         )
 
     def excludes(self, other: Taken) -> bool:
-        """Whether `other` can surely not be had beside this."""
+        """Whether `other` can surely not be held beside this."""
         return self.backend is other.backend and any(
             modes.excludes(self.mode_of(name), other.mode_of(name))
             for name in self.names & other.names
@@ -68,9 +75,8 @@ class Kept:
     def __init__(self, hold: Hold, taken: Taken) -> None:
         self.hold = hold
         self._taken = taken
-        self.keepers = 0
-        """How many transactions keep it."""
-        hold.kept = True
+        self.keepers: set[Transactions] = set()
+        """The transactions that keep it."""
 
     @property
     def taken(self) -> Taken:
@@ -78,17 +84,17 @@ class Kept:
         taken = self._taken
         return taken if taken.mode == self.hold.mode else taken._replace(mode=self.hold.mode)
 
-    def leave(self) -> None:
-        """Note that a transaction has ended, and release the hold after the last. Does not raise.
+    def leave(self, ended: Transactions) -> None:
+        """Note that a transaction has ended, and release the hold after the last. Raises no error, only an interrupt.
 
         A caller that got an error after COMMIT would repeat the work.
         """
-        self.keepers -= 1
+        self.keepers.discard(ended)
         if self.keepers:
             return
         self.hold.kept = False
         try:
-            self.hold.__exit__(None, None, None)
+            self.hold.end_block(None)
         except LockError as error:
             logger.warning("%s (found when its transaction had ended)", error)
 
@@ -102,6 +108,8 @@ class Transactions:
         """Each with the savepoints in which it was taken."""
         self._places: dict[tuple[Backend, str], list[Kept]] = {}
         """Where to find them. Not by an intent, which covers nothing."""
+        self._undoes: list[tuple[frozenset[object], Callable[[], None]]] = []
+        """What to do if it is rolled back, each with the savepoints in which it was asked for."""
         self._rolled_back: object = None
         """The savepoint to which it was rolled back last."""
         ends: tuple[Callable[..., None], ...] = (
@@ -110,6 +118,7 @@ class Transactions:
             self._savepoint_commit,
             self._savepoint_rollback,
             self._close,
+            self._set_autocommit,
         )
         for name, end in zip(ENDS, ends, strict=True):
             setattr(connection, name, partial(end, getattr(connection, name)))
@@ -125,7 +134,7 @@ class Transactions:
         if kept in self._kept:
             return
         connection = self.connection
-        kept.keepers += 1
+        kept.keepers.add(self)
         self._kept[kept] = frozenset(connection.savepoint_ids)
         self._index(kept)
         blocks: list[Any] = connection.atomic_blocks
@@ -137,30 +146,42 @@ class Transactions:
         for name in taken.names - taken.intents:
             self._places.setdefault((taken.backend, name), []).append(kept)
 
-    def end_all(self) -> None:
-        """Release what is kept: the transaction is over."""
-        ended, self._kept = self._kept, {}
-        if ended:
-            self._places.clear()
-            self._leave(ended)
+    def on_rollback(self, undo: Callable[[], None]) -> None:
+        """Call `undo` if it is rolled back, or a savepoint that is open now. It must not raise."""
+        self._undoes.append((frozenset(self.connection.savepoint_ids), undo))
 
-    def _end_savepoint(self, sid: object) -> None:
-        ended = [kept for kept, savepoints in self._kept.items() if sid in savepoints]
-        for kept in ended:
-            del self._kept[kept]
-        if ended:
-            self._places.clear()
-            for kept in self._kept:
-                self._index(kept)
-            self._leave(ended)
+    def _undo(self, sid: object = None) -> None:
+        """Call what is to be called after a rollback, to a savepoint or of all."""
+        asked, self._undoes = self._undoes, []
+        for savepoints, undo in asked:
+            if sid is None or sid in savepoints:
+                undo()
+            else:
+                self._undoes.append((savepoints, undo))
 
-    def _leave(self, ended: Iterable[Kept]) -> None:
+    def end(self, ended: Sequence[Kept] | None = None) -> None:
+        """Release what is kept, or only `ended`: the transaction, or a savepoint in it, is over.
+
+        What an interrupt kept from being released is still kept: `_set_autocommit` releases it.
+        """
+        leaving = list(self._kept) if ended is None else ended
+        if not leaving:
+            return
+        self._places.clear()
+        interrupt = None
+        for kept in leaving:
+            try:
+                kept.leave(self)
+                self._kept.pop(kept, None)
+            except BaseException as error:  # noqa: BLE001 - all others first
+                interrupt = error
+        for kept in self._kept:
+            self._index(kept)
         blocks: list[Any] = self.connection.atomic_blocks
         if not self._kept and isinstance(blocks, _Blocks):
             self.connection.atomic_blocks = list(blocks)
-        with ExitStack() as stack:  # all, whatever interrupts one of them
-            for kept in ended:
-                stack.callback(kept.leave)
+        if interrupt is not None:
+            raise interrupt
 
     # The methods of the connection
 
@@ -173,20 +194,32 @@ class Transactions:
         except Error:
             raise  # it is not over: Django rolls back, or its caller does
         except BaseException:
-            self.end_all()
+            self.end()
             raise
+        self._undoes.clear()
         # Before Django runs what `on_commit` was given: like a row lock, ours ends with COMMIT.
-        self.end_all()
+        self.end()
 
     def _rollback(self, original: Callable[[], None]) -> None:
         original()
-        self.end_all()
+        self.end()
+        self._undo()
 
     def _close(self, original: Callable[[], None]) -> None:
         try:
             original()
         finally:
-            self.end_all()
+            self.end()
+            self._undo()
+
+    def _set_autocommit(self, original: Callable[..., None], *args: Any, **options: Any) -> None:
+        connection = self.connection
+        if self._kept and not connection.in_atomic_block and exception() is not None:
+            # Django's last step of a transaction. An interrupt came before COMMIT, or after it.
+            if not connection.run_commit_hooks_on_set_autocommit_on:
+                connection.rollback()
+            self.end()
+        original(*args, **options)
 
     def _savepoint_commit(self, original: Callable[[object], None], sid: object) -> None:
         connection = self.connection
@@ -201,28 +234,30 @@ class Transactions:
             self._guard(roll_back)
         original(sid)
         if ends:
-            self.end_all()
+            self._undoes.clear()
+            self.end()
 
     def _savepoint_rollback(self, original: Callable[[object], None], sid: object) -> None:
         original(sid)
         self._rolled_back = sid
-        self._end_savepoint(sid)
+        self.end([kept for kept, savepoints in self._kept.items() if sid in savepoints])
+        self._undo(sid)
 
     def _guard(self, roll_back: Callable[[], None]) -> None:
         """Verify what is kept, and what this thread holds around the transaction; or roll back, and raise."""
         alias = self.connection.alias
-        kept = [part.lease for kept in self._kept for part in kept.hold.parts]
-        found = [
-            lease
-            for lease in dict.fromkeys((*kept, *open_around()))
-            if lease.guarded is None or alias in lease.guarded
-        ]
-        if not found:
-            return
-        # Not above, for each process that connects to a database imports this module.
-        from redis_locks.locks.commit_guard import verify
-
         try:
+            kept = [part.lease for kept in self._kept for part in kept.hold.parts]
+            found = [
+                lease
+                for lease in dict.fromkeys((*kept, *open_around()))
+                if lease.guarded is None or alias in lease.guarded
+            ]
+            if not found:
+                return
+            # Not above, for each process that connects to a database imports this module.
+            from redis_locks.locks.commit_guard import verify
+
             verify(found)
         except BaseException:
             # Django rolls back by itself only after a DatabaseError.
@@ -249,7 +284,7 @@ class _Blocks(list[Any]):
         left = super().pop(*args)
         connection = self._transactions.connection
         if self and only_of_testcase(connection) and connection.savepoint_ids[-1:] == [None]:
-            self._transactions.end_all()
+            self._transactions.end()
         return left
 
 
@@ -281,6 +316,12 @@ class Keepers(NamedTuple):
         kept = Kept(hold, taken)
         for each in self.transactions:
             each.keep(kept)
+        hold.kept = True  # last: until then it is its block's, whatever interrupts this
+
+    def on_rollback(self, undo: Callable[[], None]) -> None:
+        """Call `undo` if one of them is rolled back, or a savepoint that is open in it now. It must not raise."""
+        for each in self.transactions:
+            each.on_rollback(undo)
 
 
 def only_of_testcase(connection: BaseDatabaseWrapper) -> bool:

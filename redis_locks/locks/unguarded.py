@@ -23,12 +23,15 @@ class _Unguarded(Lease):
 class _Nobody:
     """In place of a renewer and of a line: nothing is renewed, and Redis is not told of a release."""
 
-    pulse = None
+    heartbeat = None
 
     def add(self, lease: Lease) -> None:
         """Do nothing."""
 
     def discard(self, lease: Lease) -> None:
+        """Do nothing."""
+
+    def revoke(self, token: str) -> None:
         """Do nothing."""
 
     async def listening(

@@ -14,9 +14,11 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Lock',
             fields=[
-                ('name', models.CharField(max_length=512, primary_key=True, serialize=False)),
+                ('name', models.CharField(max_length=512, primary_key=True, serialize=False, verbose_name='name')),
             ],
             options={
+                'verbose_name': 'lock',
+                'verbose_name_plural': 'locks',
                 'permissions': [('release_lock', 'Can force-release lock')],
                 'managed': False,
                 'default_permissions': ('view',),
@@ -26,9 +28,11 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Waiter',
             fields=[
-                ('token', models.CharField(max_length=100, primary_key=True, serialize=False)),
+                ('token', models.CharField(max_length=100, primary_key=True, serialize=False, verbose_name='token')),
             ],
             options={
+                'verbose_name': 'waiter',
+                'verbose_name_plural': 'waiters',
                 'permissions': [('cancel_waiter', 'Can cancel waiter')],
                 'managed': False,
                 'default_permissions': (),

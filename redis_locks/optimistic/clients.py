@@ -132,7 +132,7 @@ class Cluster:
             if slots[key] != slots[keys[0]]:
                 msg = (
                     f"{keys[0]!r} (slot {slots[keys[0]]}) and {key!r} (slot {slots[key]}) are in "
-                    "different slots of the cluster, which no transaction can span: give the keys "
+                    "different slots of the cluster, which no transaction can span. Give the keys "
                     "one hash tag, as in 'bank:{17}:from' and 'bank:{17}:to', without other braces"
                 )
                 raise ValueError(msg)

@@ -54,8 +54,8 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
 
     Args:
         watch: Keys to watch: templates over the function's other parameters, as in
-            ``"account:{account_id}"``, or a callable that gets the call's arguments and returns
-            one key or several. On a cluster, all keys must be in one slot.
+            ``"account:{account_id}"``. Or a callable that gets the call's arguments and returns one
+            key or several. On a cluster, all keys must be in one slot.
         read: Redis commands that only read, as in ``[("HGET", "account:{account_id}", "money")]``,
             or a callable that gets the call's arguments and returns the commands. They travel with
             the WATCH, and ``pipe.read`` has redis-py's replies to them. A transaction without a

@@ -1,13 +1,14 @@
 """Acquire: one round trip when the lock is free, else a place in the queue and silence.
 
 `Lock` calls `acquire`. Nobody polls the server. The releasing process makes the first living waiter the
-holder, and the server tells that waiter. A waiter asks again only to take over from a holder that
-died, and at least every `RECHECK` seconds, in case a message was lost or the server forgot the queue.
+holder, and the server tells that waiter. A waiter asks again to take over from a holder that died. It
+also asks every `RECHECK` seconds, in case a message was lost or the server forgot the queue.
 
-A lock that was waited for briefly, last time, is asked for without a reply (``CLIENT REPLY SKIP``): the grant is
-a message, also if the lock is free, so the waiter wakes up once instead of twice (20 to 45 % more acquires under
-contention). After `SILENCE` seconds without a message the same token asks again, with a reply. Commands of ``read=`` then wait behind
-a ``BLPOP`` for the waiter's turn, so the grant and what was read arrive together (40 % faster hand-overs with ``read=``).
+If the last wait for a lock was short, the next question wants no reply (``CLIENT REPLY SKIP``). The grant is a message,
+also if the lock is free. So the waiter wakes up once instead of twice, which makes 20 to 45 % more acquires under
+contention. After `SILENCE` seconds without a message the same token asks again, with a reply. Commands of ``read=``
+then wait behind a ``BLPOP`` for the waiter's turn. So the grant and the replies arrive together: hand-overs are 40
+% faster.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from redis_locks.drivers.base import (
     CUT_SHORT,
     PARKED,
     Answered,
+    Call,
     CutShort,
     Driver,
     Link,
@@ -32,9 +34,15 @@ from redis_locks.drivers.resp import ErrorReply, pack
 from redis_locks.drivers.server_link import pack_call
 from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockLost, Wait
 from redis_locks.protocol import lock_events, store
-from redis_locks.protocol.store import Granted, Refused, Request
+from redis_locks.protocol.store import Granted, Looked, Refused, Request
 from redis_locks.values.claims import parse_who
-from redis_locks.values.identity import caller, holds_nothing, note_unconfirmed, unconfirmed
+from redis_locks.values.identity import (
+    caller,
+    holds_nothing,
+    note_unconfirmed,
+    session,
+    unconfirmed,
+)
 from redis_locks.values.keys import turn_key
 
 RECHECK = 6.0
@@ -47,15 +55,24 @@ SOONEST = 0.5
 """Seconds between them at least, whatever the lease is."""
 
 LOOK_AGAIN = 2.0
-"""Seconds between two looks for a deadlock."""
+"""Seconds between two looks for a deadlock, unless the server asks for more."""
 
-BURIAL = 0.25
+_SPREAD = 0.5
+"""The part of a pause by which it is longer at most, by chance, so that a crowd spreads out."""
+
+_MOST_KEYS = 100
+"""Of how many locks that the caller holds a look for a deadlock says that it holds them."""
+
+CRASH_CHECK = 0.25
 """Seconds between two looks at a holder that is to lose the lock when its process is gone."""
 
 _EXPIRY_SLACK = 0.005
 _LATE = 0.1
 _TRIES = 5
 _BACKOFF = 0.25
+_EACH = 0.001
+"""Seconds to pause for each waiter of a connection that broke, so that they do not all ask again at once."""
+_LONGEST_SPREAD = 1.0
 _SNAG = 0.25
 """Seconds within which a failed attempt to connect may be a passing one, such as a connection killed half open."""
 
@@ -98,7 +115,7 @@ async def acquire(
 ) -> Won | Refused:
     """Acquire, waiting up to `wait` seconds (0: not at all, None: for ever).
 
-    After `patience` seconds it looks for a deadlock if its thread or task holds something (None: only when it is told to), and again now and then. `since`:
+    After `patience` seconds, and again now and then, it looks for a deadlock if its thread or task holds something. None: only when it is told to. `since`:
     when the wait began, on the monotonic clock, if that was before, and told as contention.
 
     Returns `Refused` when another holder still had the lock at the end. Whatever goes wrong,
@@ -159,7 +176,7 @@ async def _abandon(driver: Driver, attempt: Attempt) -> None:
     except LockLost:
         return  # an upgrade: it left, and has nothing to go back to
     except (LockBackendError, LinkBroken):
-        attempt.forsake()
+        attempt.disconnect()
         note_unconfirmed(attempt.token)  # its lease, or its place's time, ends it
 
 
@@ -183,6 +200,8 @@ class Attempt:
     sent = queued = False
     uncontended = True
     _told = _heeded = False
+    _why = "first"
+    _rest = ""
     _failures = 0
     _ask_at = 0.0
     suspicious_at = long_at = inf
@@ -206,7 +225,7 @@ class Attempt:
             self.started = monotonic()
         else:
             self.started, self.uncontended = since, False
-        if patience is not None:
+        if patience is not None and wait != 0:
             self.suspicious_at = self.long_at = self.started + patience
         self.wait_ms = (int(wait * 1000) or 1) if wait else -1 if wait is None else 0
 
@@ -218,23 +237,26 @@ class Attempt:
             self.link = link = await self.driver.checkout(self.token)
         if link.quick_keys is not None and self._skips_reply(link):
             return await self._ask_without_reply(link)
-        if link.tunes_in:
-            await link.tune_in(request.keys)
+        if link.needs_subscription:
+            await link.subscribe(request.keys)
         sent = monotonic()
-        asked = await self._asking(link)
+        # All questions of an attempt go over one connection, for only there they keep their order.
+        asked = await self._bulk_of(link) if self.in_bulk else link
         first, self.sent = not self.sent, True
         wait_ms = self.wait_ms if first else self._wait_ms_left(sent)
-        if sent >= self.suspicious_at and self.wait != 0:
-            reply = await self._ask_and_look(asked, wait_ms, first=first)
-        else:
-            reply = await store.acquire(asked, request, wait_ms, first=first)
+        detection = self._detection() if sent >= self.suspicious_at else None
+        reply, looked = await store.acquire(
+            asked, request, wait_ms, first=first, detection=detection
+        )
+        if looked is not None:
+            self._note_look(looked)
         if isinstance(reply, Granted):
             deadline = sent + request.lease_ms / 1000
             waited = self.waited() if self.queued or not self.uncontended else 0.0
             return Won(reply.fencing_token, deadline, reply.read or [], waited)
         self.queued = self.wait != 0
         self._recheck = RECHECK
-        if store.may_be_buried(reply.claim) and await self._buried(link):
+        if store.has_crash_release(reply.claim) and await self._released_after_crash(link):
             return None
         await self._tell(reply)
         if self.wait == 0:
@@ -242,17 +264,17 @@ class Attempt:
         self._failures = 0
         return await self._stand(link, reply, sent)
 
-    async def _asking(self, link: Link) -> Link:
-        """Return the link for all questions of this attempt: only on one connection do they keep their order."""
-        return await link.bulk() if self.in_bulk and not self._silent else link
+    async def _bulk_of(self, link: Link) -> Link:
+        """Return the link for large replies, unless this attempt has asked without a reply on `link`."""
+        return link if self._silent else await link.bulk()
 
     async def _stand(self, link: Link, reply: Refused, sent: float) -> Won | Refused | None:
         """Stand in the queue until granted, out of time, or (None) until it is time to ask again."""
-        seat = await self.driver.seat(link, self.token)
-        if seat is not link:
+        waiting_link = await self.driver.waiting_link(link, self.token)
+        if waiting_link is not link:
             # What it is granted while it changes, the next question tells.
             self.close()
-            self.link = seat
+            self.link = waiting_link
             return None
         message = await link.receive(self.token, self.pause(reply))
         outcome = await self.heard(link, message, reply, sent)
@@ -278,7 +300,7 @@ class Attempt:
             and request.lease_ms >= LEAST_LEASE_MS
             and (wait is None or wait > SILENCE)
             and driver.skips_replies is not False
-            and driver.sits(link)
+            and driver.waits_on(link)
         )
 
     async def _ask_without_reply(self, link: Link) -> Won | Refused | None:
@@ -311,7 +333,7 @@ class Attempt:
             link.quick_keys = None
             if driver.skips_replies is None:
                 # Late replies must not be taken for those to the next question.
-                link.forsake()
+                link.disconnect()
                 raise LinkBroken("no message, and no refusal")
             return None
         driver.skips_replies = True
@@ -366,7 +388,7 @@ class Attempt:
         came, *reads = await link.round_trip(packet, 1 + len(request.reads))
         if came is not None and not (isinstance(came, list) and came[0] == key):
             # The server may refuse BLPOP, or has answered; then there are more replies than we know of.
-            link.forsake()
+            link.disconnect()
             if not isinstance(came, ErrorReply):
                 raise Answered(f"{came!r} answers what was to have no reply")
             self.driver.parks = not came.text.startswith(("NOPERM", "ERR", "WRONGTYPE"))
@@ -393,12 +415,12 @@ class Attempt:
         won = None
         if message is not None:
             granted = store.grant_message(message)
-            if granted.fencing_token == 0:
+            if granted.fencing_token == store.LOOK:
                 # Somebody found a deadlock that only we can end.
-                self.suspicious_at, self._told = monotonic(), True
-            elif granted.fencing_token < 0:
+                self.suspicious_at, self._told, self._rest = monotonic(), True, ""
+            elif granted.fencing_token == store.CANCELLED:
                 raise store.cancelled()
-            else:
+            elif granted.fencing_token > 0:
                 won = self.won_by(granted, reply, sent)
         if won is None:
             if self._left(monotonic()) <= 0:
@@ -417,10 +439,10 @@ class Attempt:
         self._reads_much = bulk.large
         return replies
 
-    async def _buried(self, link: Link) -> bool:
+    async def _released_after_crash(self, link: Link) -> bool:
         """Whether a dead holder was in the way and has been removed; if not, it is asked again soon."""
-        self._recheck = BURIAL
-        return await store.bury(link, self.request.keys, self.token) > 0
+        self._recheck = CRASH_CHECK
+        return await store.crash_release(link, self.request.keys, self.token) > 0
 
     def waited(self) -> float:
         """Return the seconds since it began."""
@@ -475,19 +497,35 @@ class Attempt:
             return None  # stopped between grant and wake-up: it is over, ask again
         return Won(granted.fencing_token, deadline, [], heard - self.started)
 
-    async def _ask_and_look(self, link: Link, wait_ms: int, *, first: bool) -> Granted | Refused:
-        """Ask, and look for a deadlock in the same round trip. Raises DeadlockDetected."""
+    def _detection(self) -> Call:
+        """Return the call that looks for a deadlock; the next look is later."""
         self.suspicious_at = monotonic() + LOOK_AGAIN
-        self._told = False
-        detection = store.detect_call(self.request, caller(), unconfirmed())
-        reply, found = await store.ask_and_detect(
-            link, self.request, wait_ms, detection, first=first
+        why = "told" if self._told else self._why
+        return store.detect_call(
+            self.request, caller(), unconfirmed(), self._keys_held(), why, self._rest
         )
-        if found is None:
-            return reply
-        circle = tuple(_wait(**member) for member in found)
+
+    def _note_look(self, looked: Looked) -> None:
+        """Note when to look again. Raises DeadlockDetected if a deadlock was found."""
+        if looked.circle is None:
+            self._rest = looked.rest or ""
+            if looked.rest is None:
+                self._told, self._why = False, "again"
+            self.suspicious_at = monotonic() + looked.pause * (1 + _SPREAD * random.random())  # noqa: S311 - no secret
+            return
+        circle = tuple(_wait(**member) for member in looked.circle)
         msg = f"Deadlock: this wait for lock {self.request.name!r} was ended so that the others can go on"
         raise DeadlockDetected(msg, circle)
+
+    def _keys_held(self) -> list[bytes] | None:
+        """Return the keys of the locks that the caller holds in the partition that it asks; None: too many, or not known."""
+        its = session(task=self.driver.suspends)
+        if not self.token.startswith(f"{its.name}."):
+            return None
+        index = self.request.keys[0]
+        leases = [lease for lease in list(its.held.open) if lease.keys[0] == index]
+        keys = [key for lease in leases for key in lease.keys[1:]]
+        return keys if len(keys) <= _MOST_KEYS else None
 
     async def abandon(self) -> Refused:
         """Leave the queue, on a new link if need be; return the holder of the lock."""
@@ -498,7 +536,8 @@ class Attempt:
         for _ in range(2 * _TRIES):
             try:
                 link = self.link = self.link or await self.driver.checkout(self.token)
-                return await store.abandon(await self._asking(link), request)
+                asked = await self._bulk_of(link) if self.in_bulk else link
+                return await store.abandon(asked, request)
             except LinkBroken as error:
                 last = error
                 self.close(broken=True)
@@ -506,16 +545,18 @@ class Attempt:
                     break
         raise LockBackendError(f"{self.driver.description} does not answer: {last}")
 
-    def forsake(self) -> None:
+    def disconnect(self) -> None:
         """Give up the link, so that a place that we could not leave is skipped: no process hears of its grant."""
         if self.link is not None:
-            self.link.forsake()
+            self.link.disconnect()
 
     async def reconnect(self, error: LinkBroken) -> None:
         """Get ready for another try, or raise `LockBackendError`."""
+        waiters = self.link.waiters if self.link else 1
         self.close(broken=True)
         self._silent = False
         self._failures += 1
+        self._look_anew()
         left = self._left(monotonic())
         in_time = left > 0
         # Nothing listens there: say so at once, unless we had a place in the queue, which
@@ -532,9 +573,18 @@ class Attempt:
             raise LockBackendError(str(error)) from error
         if pause and in_time:
             await self.driver.sleep(min(pause, left))
-        elif self._failures > 1:
-            limit = min(_BACKOFF, 0.005 * 2**self._failures)
-            await self.driver.sleep(random.uniform(limit / 2, limit))  # noqa: S311 - jitter, no secret
+            return
+        limit = min(_BACKOFF, 0.005 * 2**self._failures) if self._failures > 1 else 0.0
+        longest = min(max(limit, self._failures * _EACH * (waiters - 1)), _LONGEST_SPREAD)
+        if longest > 0:
+            pause = random.uniform(limit / 2, longest)  # noqa: S311 - jitter, no secret
+            await self.driver.sleep(min(pause, left) if in_time else pause)
+
+    def _look_anew(self) -> None:
+        """Look for a deadlock as if for the first time: while nobody heard us, others took us for dead."""
+        if self._why == "again":
+            self._why, self._rest = "first", ""
+            self.suspicious_at = min(self.suspicious_at, monotonic() + SOONEST)
 
     def close(self, *, broken: bool = False) -> None:
         """Give the link back."""

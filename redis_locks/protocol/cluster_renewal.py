@@ -17,7 +17,7 @@ class NodeRenewer:
     When the slot moves, they are renewed where it is then, by the same thread.
     """
 
-    pulse = None
+    heartbeat = None
 
     def __init__(self, nodes: Nodes, make: Callable[[], Renewer]) -> None:
         self._nodes = nodes
@@ -36,6 +36,11 @@ class NodeRenewer:
         """Stop renewing `lease`."""
         for renewer in list(self._renewers.values()):
             renewer.discard(lease)
+
+    def revoke(self, token: str) -> None:
+        """Note that an operator ended the hold of `token`, if it is one of this process."""
+        for renewer in list(self._renewers.values()):
+            renewer.revoke(token)
 
     async def listening(self, run: Runner | None = None) -> AbstractContextManager[object]:  # noqa: ARG002 - as `Renewer`
         """Refuse: which process listens, only the node that it listens on knows."""

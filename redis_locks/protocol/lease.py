@@ -34,7 +34,7 @@ from typing import Any, Final, Literal, Protocol
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Call, Driver
-from redis_locks.drivers.bells import Bell
+from redis_locks.drivers.wake_events import WakeEvent
 from redis_locks.protocol import lock_events, store
 from redis_locks.protocol.store import Request
 from redis_locks.scripts import Script
@@ -81,8 +81,11 @@ class Renewer(Protocol):
     def discard(self) -> Callable[[Lease], object]:
         """Stops renewing a lease."""
 
+    def revoke(self, token: str) -> None:
+        """Note that an operator ended the hold of `token`, if it is one of this process."""
+
     @property
-    def pulse(self) -> Pulse | None:
+    def heartbeat(self) -> Heartbeat | None:
         """Whether the event loop that has the leases still turns; None: threads have them."""
 
     async def listening(self, run: Runner | None = None) -> AbstractContextManager[object]:
@@ -96,7 +99,7 @@ class Renewer(Protocol):
         """
 
 
-class Pulse(Protocol):
+class Heartbeat(Protocol):
     """Whether an event loop still turns; see `renewal`."""
 
     def has_stopped(self, lease: Lease) -> bool:
@@ -121,7 +124,7 @@ class Heir(Protocol):
 
     before: Lease | None
     """The lease of the hold, as soon as it has passed."""
-    bell: Bell
+    wake_event: WakeEvent
 
 
 _DECIDED: list[bool] = []
@@ -156,7 +159,7 @@ class Lease:
     _restating = False
     """Whether it is being written down."""
     _upgraded = -inf
-    """When it was last turned into another mode; inf while it is. Until then "not held" may mean just that."""
+    """When it was last turned into another mode; inf while it is. Until then "not held" may mean what it says."""
     _open = _NO_HOLDS
     """The identities of its open holds."""
     server: object = None
@@ -298,10 +301,10 @@ class Lease:
             if id(hold) in self._open:
                 self._open.remove(id(hold))
             last = not self._open
-        if last:
-            if self.state.runs:
+            if last and self.state.runs:
                 # A renewal that is under way and finds nothing is no loss from here on.
                 self.state = State.ENDED
+        if last:
             self.forget(self._held)
             self.renewer.discard(self)
         return last
@@ -339,10 +342,11 @@ class Lease:
 
     def renew(self, deadline: float) -> None:
         """Note that the lease ends at `deadline`, and when to renew it next."""
-        if self.state.runs:
-            self.state = State.RENEWED
-            self.deadline = deadline
-            self.due = deadline - self.lease_ms / 1000 * 2 / 3 if self.renews else deadline
+        with _mutex:  # or it might go on although another thread has just found that it is over
+            if self.state.runs:
+                self.state = State.RENEWED
+                self.deadline = deadline
+                self.due = deadline - self.lease_ms / 1000 * 2 / 3 if self.renews else deadline
 
     def extend(self, deadline: float) -> None:
         """Note that the lease ends at `deadline` at the soonest. The next renewal comes when it would have come."""
@@ -352,9 +356,10 @@ class Lease:
 
     def lose(self, reason: str) -> None:
         """Note that it is lost; the first reason counts."""
-        if self.state is not State.LOST and self.state is not State.HANDED_OVER:
-            self.reason = reason  # first: another thread that sees the state asks why
-            self.state = State.LOST
+        with _mutex:
+            if self.state is not State.LOST and self.state is not State.HANDED_OVER:
+                self.reason = reason  # first: another thread that sees the state asks why
+                self.state = State.LOST
 
     def resume(self, hold: object) -> None:
         """Go on with `hold` after an end that did not come about. If it is lost, the next renewal finds that out."""
@@ -370,9 +375,10 @@ class Lease:
     def hand_over(self) -> None:
         """Wake the heir: what the token holds is the heir's from then on."""
         if self.heir is not None:
-            self.heir.bell.ring()
-        if self.state is not State.LOST:
-            self.state = State.HANDED_OVER
+            self.heir.wake_event.set()
+        with _mutex:
+            if self.state is not State.LOST:
+                self.state = State.HANDED_OVER
         self.heir = None  # which refers to this lease: not to be left to the garbage collector
 
     # What was handed over to us

@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any, Final
 
 from redis_locks.drivers.base import Driver
-from redis_locks.drivers.bells import Bell, TaskBell, ThreadBell
+from redis_locks.drivers.wake_events import TaskWakeEvent, ThreadWakeEvent, WakeEvent
 from redis_locks.protocol import acquire as redis
 from redis_locks.protocol import lock_events, store
 from redis_locks.protocol.acquire import Won
@@ -37,11 +37,11 @@ SOONEST_LOOK: Final = 0.25
 class _Place:
     """A thread or task in a line."""
 
-    __slots__ = ("asks", "before", "bell", "request")
+    __slots__ = ("asks", "before", "request", "wake_event")
 
     def __init__(self, driver: Driver, request: Request) -> None:
         self.request = request
-        self.bell: Bell = TaskBell() if driver.suspends else ThreadBell()
+        self.wake_event: WakeEvent = TaskWakeEvent() if driver.suspends else ThreadWakeEvent()
         self.before: Lease | None = None
         """The lease of the hold that was handed to it."""
         self.asks = False
@@ -86,7 +86,7 @@ class Line:
 
     @property
     def leader(self) -> str:
-        """Who asks or holds, as text for people."""
+        """The party that asks or holds, as text for people."""
         return str(parse_who(self._who) or "")
 
     def begin(self, won: Won, request: Request, most: int) -> None:
@@ -140,7 +140,7 @@ class Line:
             self._led_by(place.request)
             self._until = inf
             place.asks = True
-            place.bell.ring()
+            place.wake_event.set()
 
     def close(self) -> None:
         """Let all waiters out, and no other in."""
@@ -149,7 +149,7 @@ class Line:
                 _lines.pop(self._key, None)
                 self._closed = True
                 for place in self._places:
-                    place.bell.ring()
+                    place.wake_event.set()
                 self._places.clear()
 
     def come_out(self, place: _Place) -> None:
@@ -159,7 +159,7 @@ class Line:
                 # It joins the queue in Redis, where the waiters behind it must not overtake it.
                 self.close()
 
-    def forsake(self, place: _Place) -> None:
+    def disconnect(self, place: _Place) -> None:
         """Take an interrupted place out; if it was its turn, it is the next one's."""
         with _mutex:
             with suppress(ValueError):
@@ -235,7 +235,7 @@ async def _stand(
         if joined:
             if lock_events.observer.count("contended", request.names, driver.description, 0.0):
                 await lock_events.tell(driver, "contended", request, wait=wait, holder=line.leader)
-            await place.bell.rings(YOUNG if wait is None else min(wait, YOUNG))
+            await place.wake_event.wait(YOUNG if wait is None else min(wait, YOUNG))
             line.come_out(place)
             before = place.before
             if (
@@ -246,7 +246,7 @@ async def _stand(
                 waited = monotonic() - since
                 return Won(before.fencing_token + 1, before.deadline, [], waited), line, before
     except BaseException:
-        line.forsake(place)
+        line.disconnect(place)
         if place.before is not None:
             await redis.take_back(driver, replace(request, token=place.before.token))
         raise

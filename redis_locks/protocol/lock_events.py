@@ -35,7 +35,7 @@ class LockEvent:
     """What has happened to a lock, or a set of locks, in this process.
 
     Each hold tells "acquired" once and then, unless it is dropped without release, either
-    "released" or "lost" once. One that moves tells "detached" where it was and "adopted" where
+    "released" or "lost" once. A hold that moves tells "detached" where it was and "adopted" where
     it goes on. What an acquire did not need or get is 0, None or empty.
 
     Attributes:
@@ -85,7 +85,7 @@ class LockEvent:
 
 
 class Observer(Protocol):
-    """Who listens."""
+    """The listener."""
 
     def listens(self, kind: Kind) -> bool:
         """Return whether anybody wants events of this kind; asked before one is made."""

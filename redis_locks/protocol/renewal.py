@@ -4,7 +4,7 @@ A lease is renewed a third of its length after the last time. A failed try is re
 tenth until the lease's own deadline on the monotonic clock; then the hold is lost, and so it
 is when Redis says that the token holds nothing. A renewer keeps only weak references: the lease of
 a hold that was dropped without release runs out. So does the lease of a task whose event loop has stood
-still for `max_hold` seconds, or is closed: see `Pulse`.
+still for `max_hold` seconds, or is closed: see `Heartbeat`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from math import inf
 from time import monotonic
 from typing import Any, ClassVar, Final, Protocol
 
 from redis_locks.drivers.base import Call, Driver, LinkBroken, run_blocking
-from redis_locks.drivers.ears import Ear, HearingLink
+from redis_locks.drivers.listener_thread import ListenerThread, Pin, Subscription
 from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import lock_events, replication, store
 from redis_locks.protocol.lease import (
@@ -40,6 +40,9 @@ logger = logging.getLogger("redis_locks")
 
 LEASES_HELD: Final = 30
 """How many leases long the holds of an event loop that stands still are renewed, if `max_hold` does not say."""
+
+AT_ONCE: Final = 200
+"""How many leases are renewed in a round trip. In a process or on a server that is slow, the first ones do not wait for all."""
 
 ERROR_PAUSE: Final = 0.1
 """Seconds to pause after an unforeseen error: the other holds still need their renewal."""
@@ -97,9 +100,9 @@ class Registry:
         return False
 
     def _renews(self, lease: Lease, reference: weakref.ref[Lease]) -> bool:
-        """Whether to renew a lease now. One that passed to us gets our token by that."""
-        pulse = lease.renewer.pulse
-        if pulse is not None and lease.renews and pulse.has_stopped(lease):
+        """Whether to renew a lease now. A lease that passed to us gets our token by that."""
+        heartbeat = lease.renewer.heartbeat
+        if heartbeat is not None and lease.renews and heartbeat.has_stopped(lease):
             lease.postpone()  # it may turn again before the lease ends
             return False
         own = lease.own
@@ -140,16 +143,33 @@ class Registry:
 
 
 async def renew(driver: Driver, leases: list[Lease]) -> None:
-    """Renew leases, a round trip per script; note in each how it went. Raises nothing about Redis."""
-    by_script: dict[Script, list[tuple[Lease, Call]]] = {}
-    for lease in leases:
-        script, call = lease.extension
-        by_script.setdefault(script, []).append((lease, call))
-    for script, alike in by_script.items():
-        await _renew_alike(driver, script, alike)
+    """Renew leases, those that end soonest first; note in each how it went. Raises nothing about Redis.
+
+    It makes a round trip for each script, and for each `AT_ONCE` of many leases. If the server does not answer one,
+    the others are for later: who waits for its timeout each time sees no loss meanwhile.
+    """
+    parts = _parts(leases)
+    for script, alike in parts:
+        if not await _renew_alike(driver, script, alike):
+            for _, others in parts:
+                for lease, _ in others:
+                    lease.postpone()
 
 
-async def _renew_alike(driver: Driver, script: Script, alike: list[tuple[Lease, Call]]) -> None:
+def _parts(leases: list[Lease]) -> Iterator[tuple[Script, list[tuple[Lease, Call]]]]:
+    soonest = sorted(leases, key=lambda lease: lease.deadline)
+    for first in range(0, len(soonest), AT_ONCE):
+        by_script: dict[Script, list[tuple[Lease, Call]]] = {}
+        for lease in soonest[first : first + AT_ONCE]:
+            if lease.state.runs:
+                script, call = lease.extension
+                by_script.setdefault(script, []).append((lease, call))
+        yield from by_script.items()
+
+
+async def _renew_alike(driver: Driver, script: Script, alike: list[tuple[Lease, Call]]) -> bool:
+    """Renew leases in one round trip, and return whether the server answered."""
+    answered = True
     sent = monotonic()
     leases = [lease for lease, _ in alike]
     calls = [call for _, call in alike]
@@ -163,11 +183,12 @@ async def _renew_alike(driver: Driver, script: Script, alike: list[tuple[Lease, 
             replies = await _call_many(driver, script, calls, leases)
         except (LinkBroken, LockBackendError) as error:
             driver.drop_idle()
-            replies = [error] * len(leases)
+            answered, replies = False, [error] * len(leases)
     except LockBackendError as error:
-        replies = [error] * len(leases)
+        answered, replies = False, [error] * len(leases)
     for (lease, (_, argv)), reply in zip(alike, replies, strict=True):
         note(lease, reply, sent, str(argv[0]))
+    return answered
 
 
 async def _call_many(
@@ -196,13 +217,15 @@ def note(lease: Lease, reply: object, sent: float, token: str | None = None) -> 
     if left is None and lease.may_be_upgrading(sent):
         lease.postpone()
     elif left is None:
-        lease.lose(NOT_KNOWN)
-    elif not lease.is_over():
+        if not lease.is_over():
+            lease.lose(NOT_KNOWN)
+    else:
+        # Its deadline may have passed meanwhile. If nobody has noticed, it may go on: the server says that it never ended.
         lease.restated()
         lease.renew(sent + left / 1000)
 
 
-class Pulse:
+class Heartbeat:
     """Whether an event loop still turns: when one of its holds is to be renewed, the loop is asked for a sign of life.
 
     A loop that computes for longer than a lease keeps its locks by that, and one that hangs for good does not.
@@ -229,7 +252,7 @@ class Pulse:
         self._asked_at = inf
 
     def tell_lost(self, lease: Lease) -> bool:
-        """Tell in the loop that a hold is lost; False if the loop is closed. Whoever listens may take long."""
+        """Tell in the loop that a hold is lost; False if the loop is closed. A receiver may take long."""
         return self._call(self._begin_to_tell, lease)
 
     def _begin_to_tell(self, lease: Lease) -> None:
@@ -245,21 +268,21 @@ class Pulse:
         return True
 
 
-class EarDriver(Driver, Protocol):
+class SubscriptionDriver(Driver, Protocol):
     """A driver with connections that one thread uses at a time."""
 
-    def open_ear(self) -> HearingLink:
-        """Return a connection that hears which holds of this process an operator has ended."""
+    def open_subscription(self) -> Subscription:
+        """Return a connection that receives which holds of this process an operator has ended."""
 
 
 class ThreadRenewer:
     """Renews the holds of all threads and tasks of this process from one daemon thread."""
 
-    pulse = None
+    heartbeat = None
     discard: Callable[[Lease], object]
     """Stops renewing a lease."""
 
-    def __init__(self, driver: EarDriver) -> None:
+    def __init__(self, driver: SubscriptionDriver) -> None:
         self._driver = driver
         self.reset()
         _THREAD_RENEWERS.add(self)
@@ -268,7 +291,9 @@ class ThreadRenewer:
         """Start empty; after a fork the holds and the thread are the parent's."""
         self._registry = Registry(self._tell_lost)
         self.discard = self._registry.discard
-        self._ear = Ear(self._driver.open_ear, self._registry.revoke, self._was_deaf)
+        self._listener_thread = ListenerThread(
+            self._driver.open_subscription, self.revoke, self._renew_all
+        )
         self._added = False
         self._changed = threading.Condition()
         self._running = False
@@ -282,7 +307,7 @@ class ThreadRenewer:
         # Most leases come after the thread looks anyway: no mutex, no wake-up for them.
         due, young_until = lease.due, lease.since + YOUNG
         by = due if due < young_until else young_until  # noqa: FURB136 - `min` takes as long as all else here
-        if by < self._wakes_at and self._ear.is_open:
+        if by < self._wakes_at and self._listener_thread.is_open:
             by = due
         if by < self._wakes_at:
             with self._changed:
@@ -295,35 +320,33 @@ class ThreadRenewer:
                     self._wakes_at = by
                     self._changed.notify()
 
+    def revoke(self, token: str) -> None:
+        """Note that an operator ended the hold of `token`, if it is one of this process."""
+        self._registry.revoke(token)
+
     async def listening(self, run: Runner | None = None) -> AbstractContextManager[object]:
         """Listen until everything that was added in the block has ended; see `Renewer`.
 
         Blocks for two round trips, or has them made by `run`.
         """
-        block = ExitStack()
         with self._changed:
-            self._ear.pins += 1
-        block.callback(self._unpin)
+            pin = Pin(self._listener_thread)
         try:
             if run is None:
                 self._listen()
             else:
                 await run(self._listen)
         except BaseException:
-            block.close()
+            pin.let_go()
             raise
-        return block
+        return pin
 
     def _listen(self) -> None:
         with self._changed:
             try:
-                self._ear.open()
+                self._listener_thread.open()
             except LinkBroken as error:
                 raise LockBackendError(str(error)) from error
-
-    def _unpin(self) -> None:
-        with self._changed:
-            self._ear.pins -= 1
 
     def _run(self) -> None:
         while True:
@@ -332,7 +355,7 @@ class ThreadRenewer:
                     # A lease added from here on waits for the mutex; one added before is seen.
                     self._wakes_at = inf
                 due, pause = self._registry.take_due()
-                listen, pause = self._ear_due(pause)
+                listen, pause = self._listening_due(pause)
                 if not (due or listen):
                     # Woken early, for a lease that may be gone already, it keeps that time:
                     # the next lease would only wake it again.
@@ -341,11 +364,11 @@ class ThreadRenewer:
                         self._wakes_at = inf
                         if pause >= self._registry.IDLE and self._is_idle():
                             self._running = False
-                            self._ear.close()
+                            self._listener_thread.close()
                             return
                     continue
             if listen:
-                self._ear.try_to_open()
+                self._listener_thread.try_to_open()
                 self._registry.renew_all()  # an operator may have ended one before
             try:
                 run_blocking(renew(self._driver, due))
@@ -359,22 +382,22 @@ class ThreadRenewer:
         added, self._added = self._added, False
         return not (added or len(self._registry))
 
-    def _ear_due(self, pause: float) -> tuple[bool, float]:
+    def _listening_due(self, pause: float) -> tuple[bool, float]:
         """Return whether to listen from now on for force-released holds, and when to look again.
 
         Most holds are short and no operator ends them: they are worth no connection.
         """
         now, oldest = monotonic(), self._registry.oldest
-        if self._ear.is_open:
+        if self._listener_thread.is_open:
             return False, pause
         if oldest + YOUNG <= now:
-            left = self._ear.retry_at - now
+            left = self._listener_thread.retry_at - now
             return left <= 0, min(pause, max(left, 0.0))
         # As long as locks are acquired it looks again, so that no acquire has to wake it.
         added, self._added = self._added, False
         return False, min(pause, max(oldest + YOUNG - now, 0.0), YOUNG if added else pause)
 
-    def _was_deaf(self) -> None:
+    def _renew_all(self) -> None:
         """Renew all: an operator may have ended a hold meanwhile."""
         with self._changed:
             self._registry.renew_all()
@@ -385,8 +408,8 @@ class ThreadRenewer:
         # Whoever listens may take long, and other holds need their renewal meanwhile.
         if not lock_events.observer.listens("lost"):
             return
-        pulse = lease.renewer.pulse
-        if pulse is not None and pulse.tell_lost(lease):
+        heartbeat = lease.renewer.heartbeat
+        if heartbeat is not None and heartbeat.tell_lost(lease):
             return
         try:
             threading.Thread(
@@ -408,8 +431,8 @@ class LoopRenewer:
     """
 
     def __init__(self, renewer: Renewer, driver: Driver, max_hold: float | None) -> None:
-        self.add, self.discard = renewer.add, renewer.discard
-        self.pulse = Pulse(driver, max_hold)
+        self.add, self.discard, self.revoke = renewer.add, renewer.discard, renewer.revoke
+        self.heartbeat = Heartbeat(driver, max_hold)
         self._renewer = renewer
 
     async def listening(

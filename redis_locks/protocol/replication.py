@@ -90,7 +90,7 @@ async def extend(driver: Driver, lease: Lease, milliseconds: int) -> bool:
 
     async def ask(link: Link) -> tuple[float, Any, Any]:
         sent = monotonic()
-        reply, (count,) = await link.call_and_read(lease.script, call, (wait,))
+        reply, count = await link.call(lease.script, call, (wait,))
         return sent, reply, count
 
     until = min(lease.deadline, monotonic() + LONGEST)

@@ -43,6 +43,8 @@ class Request:
 GRANTED: Final = "1"
 """The word after the token of a reply to `acquire` that says so."""
 
+_DEADLOCK: Final = "1"
+_UNFINISHED: Final = "2"
 _SHARED_IS_LOST: Final = "2"
 _CANCELLED: Final = "3"
 
@@ -78,18 +80,48 @@ def echoed(reply: object, token: str, parts: int) -> list[str]:
 
 
 async def acquire(
-    link: Link, request: Request, wait_ms: int, *, first: bool = False
-) -> Granted | Refused:
-    """Take the locks if they are free; else join the queue.
+    link: Link,
+    request: Request,
+    wait_ms: int,
+    *,
+    first: bool = False,
+    detection: Call | None = None,
+) -> tuple[Granted | Refused, Looked | None]:
+    """Take the locks if they are free; else join the queue, and look for a deadlock in the same round trip.
 
-    `wait_ms`: 0 do not join the queue, -1 wait for ever. `first`: whether nothing was ever sent
-    for this request, which saves looking for its place in the queue. Raises LockLost for an upgrade whose
-    shared hold is lost, and LockError for a wait that was cancelled.
+    Args:
+        link: Where to ask; it receives the grant.
+        request: What is asked for.
+        wait_ms: For how long to stand in the queue. 0: do not join it. -1: for ever.
+        first: Whether nothing was ever sent for this request, which saves looking for its place in the queue.
+        detection: What `detect_call` returned; None: do not look.
+
+    Returns:
+        What became of it, and what the look has found; None if there was none, or the locks were granted.
+
+    Raises:
+        LockLost: The shared hold of an upgrade is lost.
+        LockError: The wait was cancelled.
     """
-    token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
-    call = request.keys, (token, lease_ms, mode, who, link.listener, wait_ms, int(first))
-    answer, read = await link.call_and_read(scripts.ACQUIRE, call, request.reads)
-    return acquire_reply(answer, token, read)
+    token, reads = request.token, request.reads
+    call = acquire_call(request, link.listener, wait_ms, how=int(first))
+    if detection is not None:
+        reads = (*reads, link.packed(scripts.DETECT, detection))
+    reply, *read = await link.call(scripts.ACQUIRE, call, reads)
+    words = echoed(reply, token, 4)
+    found = None if detection is None else read.pop()
+    if words[1] == GRANTED:
+        return Granted(int(words[2]), int(words[3]), read), None
+    if words[1] == _CANCELLED:
+        raise cancelled()
+    _require_shared(words[1])
+    refused = _refused(words[2], words[3], words[4])
+    if detection is None:
+        return refused, None
+    if not isinstance(found, bytes):
+        # The server may not know that script, or says again what is wrong.
+        (found,) = await link.call(scripts.DETECT, detection)
+    return refused, detect_reply(found, token)
 
 
 def acquire_call(request: Request, listener: str, wait_ms: int, *, how: int) -> Call:
@@ -99,22 +131,6 @@ def acquire_call(request: Request, listener: str, wait_ms: int, *, how: int) -> 
     """
     token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
     return request.keys, (token, lease_ms, mode, who, listener, wait_ms, how)
-
-
-def acquire_reply(reply: object, token: str, read: list[Any] | None = None) -> Granted | Refused:
-    """Return what the reply says; `read` are the replies to what was read with it. Raises as `acquire`."""
-    words = echoed(reply, token, 4)
-    if words[1] == GRANTED:
-        return Granted(int(words[2]), int(words[3]), read)
-    return refused(words)
-
-
-def refused(words: Sequence[str]) -> Refused:
-    """Return what the words of a reply say that is no grant. Raises as `acquire`."""
-    if words[1] == _CANCELLED:
-        raise cancelled()
-    _require_shared(words[1])
-    return _refused(words[2], words[3], words[4])
 
 
 def cancelled() -> LockError:
@@ -135,25 +151,34 @@ def _refused(at_ms: str, ends_ms: str, claim: str) -> Refused:
 
 
 async def take(
-    link: Link, request: Request, groups: Sequence[Sequence[int]], most: int, *, first: bool = False
+    link: Link,
+    request: Request,
+    groups: Sequence[Sequence[int]],
+    most: int,
+    *,
+    read_ago: float = 0.0,
+    first: bool = False,
 ) -> tuple[Granted | None, list[int]]:
     """Take the groups of locks that are free, `most` at most; return which.
 
     A group is the places of its locks in the set, from 0; one without locks counts as free.
-    There is no grant if no lock was taken. `first` as in `acquire`.
+    There is no grant if no lock was taken. `first` as in `acquire`. `read_ago`: how many seconds ago the
+    caller began to read what the locks are for; those that were granted since come last.
     """
     token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
     wanted = " ".join(",".join(str(place + 1) for place in group) or "-" for group in groups)
-    argv = (token, lease_ms, mode, who, link.listener, most, wanted, int(first))
-    answer = await link.call(scripts.TAKE, (request.keys, argv))
-    _, fence, at_ms, *numbers = echoed(answer, token, len(groups) + 3)
+    asked = (token, lease_ms, mode, who, link.listener, most, wanted)
+    argv = (*asked, int(first), int(read_ago * 1e6))
+    (reply,) = await link.call(scripts.TAKE, (request.keys, argv))
+    _, fence, at_ms, *numbers = echoed(reply, token, len(groups) + 3)
     granted = Granted(int(fence), int(at_ms)) if fence != "0" else None
     return granted, [int(number) - 1 for number in numbers]
 
 
 async def release(link: Link, keys: Keys, token: str) -> bool:
     """End the hold and hand the locks on; False if the token did not hold all of them."""
-    return echoed(await link.call(scripts.RELEASE, (keys, (token,))), token, 1)[1] == "1"
+    (reply,) = await link.call(scripts.RELEASE, (keys, (token,)))
+    return echoed(reply, token, 1)[1] == "1"
 
 
 class Ended(NamedTuple):
@@ -168,7 +193,7 @@ async def force_release(link: Link, keys: Keys, token: str, holds: Sequence[str]
 
     `token` names this force-release, so that asked again it says what it did.
     """
-    reply = await link.call(scripts.FORCE_RELEASE, (keys, (token, *holds)))
+    (reply,) = await link.call(scripts.FORCE_RELEASE, (keys, (token, *holds)))
     _, fence, *ended = echoed(reply, token, len(holds) + 1)
     return Ended(ended, int(fence))
 
@@ -191,22 +216,23 @@ async def adopt(link: Link, heir: Request, token: str, fencing_token: int = 0) -
 
     `fencing_token`: that of the hold, if it got a higher one since it was granted.
     """
-    call = adopt_call(heir, token, fencing_token)
-    words = echoed(await link.call(scripts.ADOPT, call), token, 5)
+    (reply,) = await link.call(scripts.ADOPT, adopt_call(heir, token, fencing_token))
+    words = echoed(reply, token, 5)
     if words[1] == "0":
         return None
     at_ms, ends_ms, fencing_token = map(int, words[2:])
     return Adopted(at_ms, ends_ms - at_ms, fencing_token)
 
 
-def may_be_buried(claim: str) -> bool:
-    """Return whether the holder is to lose the lock when its process is gone."""
+def has_crash_release(claim: str) -> bool:
+    """Return whether the holder asked for `crash_release`."""
     return claim.count("\t") == FIELDS
 
 
-async def bury(link: Link, keys: Keys, token: str) -> int:
+async def crash_release(link: Link, keys: Keys, token: str) -> int:
     """End the holds of processes that are gone, of those that may be; return how many."""
-    return int(echoed(await link.call(scripts.BURY, (keys, (token,))), token, 1)[1])
+    (reply,) = await link.call(scripts.CRASH_RELEASE, (keys, (token,)))
+    return int(echoed(reply, token, 1)[1])
 
 
 async def cancel(link: Link, keys: Keys, token: str, waiter: str) -> bool:
@@ -214,7 +240,8 @@ async def cancel(link: Link, keys: Keys, token: str, waiter: str) -> bool:
 
     `token` names this cancellation, so that asked again it says what it did.
     """
-    return echoed(await link.call(scripts.CANCEL, (keys, (token, waiter))), token, 1)[1] == "1"
+    (reply,) = await link.call(scripts.CANCEL, (keys, (token, waiter)))
+    return echoed(reply, token, 1)[1] == "1"
 
 
 async def commit(
@@ -224,7 +251,7 @@ async def commit(
 
     Returns the text of the first error among the commands, or "".
     """
-    reply = await link.call(scripts.COMMIT, (keys, commit_words(token, commands)))
+    (reply,) = await link.call(scripts.COMMIT, (keys, commit_words(token, commands)))
     return commit_reply(reply, token)
 
 
@@ -247,42 +274,47 @@ Circle = list[dict[str, Any]]
 """The waits of a deadlock, the caller's first."""
 
 
-def detect_call(request: Request, where: str, forsaken: str) -> Call:
-    """Return the call that looks whether this wait is part of a deadlock; see `ask_and_detect`."""
-    return request.keys, (request.token, request.mode, request.who, where, forsaken)
+class Looked(NamedTuple):
+    """What a look for a deadlock has found, and when the next one is due."""
+
+    circle: Circle | None
+    """The waits of the deadlock for which the caller's wait was ended."""
+    pause: float
+    """Seconds until the next look, at least."""
+    rest: str | None
+    """What that has to go on with ("": from the beginning); None: this look has come to its end."""
 
 
-async def ask_and_detect(
-    link: Link, request: Request, wait_ms: int, detection: Call, *, first: bool = False
-) -> tuple[Granted | Refused, Circle | None]:
-    """Take the locks or join the queue, as `acquire`, and then look for a deadlock, in the same round trip.
+def detect_call(
+    request: Request, where: str, forsaken: str, held: Sequence[bytes] | None, why: str, rest: str
+) -> Call:
+    """Return the call that looks whether this wait is part of a deadlock; see `detect.lua`.
 
-    Returns the circle that this wait was ended for; None if it goes on.
-    `detection` is what `detect_call` returned: it has the line of code that waits, and the tokens, with spaces between, that hold
-    but that nobody uses any more.
+    Args:
+        request: The wait.
+        where: The line of code that waits.
+        forsaken: The tokens, with spaces between, that hold but that nobody uses any more.
+        held: The keys of the locks that the caller holds; None if they are not known.
+        why: "first", "again" or "told".
+        rest: What an earlier look has left to do, or "".
     """
-    call = acquire_call(request, link.listener, wait_ms, how=int(first))
-    then = link.packed(scripts.DETECT, detection)
-    answer, (*read, found) = await link.call_and_read(scripts.ACQUIRE, call, (*request.reads, then))
-    outcome = acquire_reply(answer, request.token, read)
-    if isinstance(outcome, Granted):
-        return outcome, None
-    if not isinstance(
-        found, bytes
-    ):  # the server may not know that script, or says again what is wrong
-        found = await link.call(scripts.DETECT, detection)
-    return outcome, detect_reply(found, request.token)
+    holds = "" if held is None else json.dumps([key.decode() for key in held], ensure_ascii=False)
+    argv = (request.token, request.mode, request.who, where, forsaken, holds, why, rest)
+    return request.keys, argv
 
 
-def detect_reply(reply: object, token: str) -> Circle | None:
-    """Return what the reply says; see `ask_and_detect`."""
-    _, found, *circle = echoed(reply, token, 2)
-    return None if found == "0" else list(json.loads(circle[0]))
+def detect_reply(reply: object, token: str) -> Looked:
+    """Return what the reply says; see `acquire`."""
+    _, found, said = echoed(reply, token, 2)
+    if found == _DEADLOCK:
+        return Looked(list(json.loads(said)), 0, None)
+    pause_ms, _, rest = said.partition(" ")
+    return Looked(None, int(pause_ms) / 1000, rest if found == _UNFINISHED else None)
 
 
 async def downgrade(link: Link, keys: Keys, token: str) -> bool:
     """Turn an exclusive hold into a shared one; False if the token did not hold all the locks."""
-    reply = await link.call(scripts.DOWNGRADE, (keys, (token,)))
+    (reply,) = await link.call(scripts.DOWNGRADE, (keys, (token,)))
     return echoed(reply, token, 1)[1] == "1"
 
 
@@ -292,7 +324,7 @@ async def abandon(link: Link, request: Request) -> Refused:
     Raises LockLost for an upgrade whose shared hold is lost.
     """
     token = request.token
-    reply = await link.call(scripts.ABANDON, (request.keys, (token, request.mode)))
+    (reply,) = await link.call(scripts.ABANDON, (request.keys, (token, request.mode)))
     words = echoed(reply, token, 3)
     _require_shared(words[1])
     return _refused(*words[1:])
@@ -311,21 +343,29 @@ def extend_reply(reply: object, token: str) -> int | None:
 
 async def extend(link: Link, script: Script, keys: Keys, token: str, lease_ms: int) -> int | None:
     """Make the lease last `lease_ms` from now at least; see `extend_reply`."""
-    return extend_reply(await link.call(script, extend_call(keys, token, lease_ms)), token)
+    (reply,) = await link.call(script, extend_call(keys, token, lease_ms))
+    return extend_reply(reply, token)
 
 
 async def raise_fence(
     link: Link, keys: Keys, token: str, lease_ms: int, fencing_token: int
 ) -> int | None:
     """Give a hold a fencing token at least so high, and extend it; replies as `extend` does."""
-    call = (keys, (token, lease_ms, fencing_token))
-    return extend_reply(await link.call(scripts.FENCE, call), token)
+    (reply,) = await link.call(scripts.FENCE, (keys, (token, lease_ms, fencing_token)))
+    return extend_reply(reply, token)
+
+
+LOOK: Final = 0
+"""In place of a fencing token: the waiter is to look for a deadlock."""
+
+CANCELLED: Final = -1
+"""In place of a fencing token: an operator has ended the wait."""
 
 
 def grant_message(message: bytes) -> Granted:
-    """Return the grant that a script told a waiter.
+    """Return the grant that a script told a waiter. If the fencing token is below 1, it is none.
 
-    A fencing token of 0 means: look for a deadlock; -1: the wait was cancelled.
+    It may be `LOOK` or `CANCELLED`. With any other one below 1, the waiter is to ask again.
     """
     _, fence, at_ms, *_ = message.split(b" ")
     return Granted(int(fence), int(at_ms))

@@ -44,6 +44,9 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
     With `skip_locked`, all models must be in one partition. Unlike in PostgreSQL, row locks can't be
     upgraded: take the strongest mode you need.
 
+    One hold has up to 1,000 locks. For more rows, the model with most of them is locked in their place, in
+    the same mode. With `skip_locked`, rows are locked one by one if somebody else has a part of the model.
+
     Args:
         rows: A queryset, a manager, an instance, or several instances.
         mode: The mode, with PostgreSQL's conflicts. "exclusive": FOR UPDATE. "no_key": FOR NO KEY
@@ -53,8 +56,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         of: The relations whose rows are locked too, and "self" for the rows themselves. Empty:
             the rows and those of the relations in the queryset's ``select_related``.
         wait: Seconds to wait in all. 0: as `nowait`. None: for ever.
-        limit: How many rows to lock at most; None for all, up to 999. With `skip_locked` fewer may be
-            locked: one hold has up to 1,000 locks, including those of related rows and of models.
+        limit: How many rows to lock at most; None for all.
         lease: Seconds a hold lives unless renewed or extended.
         renew: Whether the hold is renewed in the background.
         using: The Redis server, as for `Lock`; the database is that of the rows.
@@ -170,9 +172,12 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         """Lock the rows, or raise; see `__enter__`. If the hold is lost, the block is cancelled."""
         self._require_unused()
         rows = await self._alock(UNSET)
-        self._open = AsyncExitStack()
-        for hold in rows.holds:
-            await self._open.enter_async_context(hold)
+        async with AsyncExitStack() as opened:
+            # If one of them is lost by now, the others are released.
+            opened.push_async_callback(rows.arelease)
+            for hold in rows.holds:
+                await opened.enter_async_context(hold)
+            self._open = opened.pop_all()
         return rows
 
     async def __aexit__(

@@ -5,18 +5,25 @@ Apart from `fencing`, whose model needs Django's apps.
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from collections.abc import Collection, Iterable, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any, Generic, Self, TypeVar
 
 from asgiref.sync import sync_to_async
-from django.db import connections, models, transaction
+from django.core.exceptions import ObjectDoesNotExist
+from django.db import IntegrityError, connections, models, transaction
 
-from redis_locks.exceptions import StaleHold
+from redis_locks.exceptions import StaleHold, UnfencedWrite
 from redis_locks.locks.hold import Hold
 from redis_locks.rows.sources import primary_of
 
 M = TypeVar("M", bound=models.Model)
 
 FENCE = "fence"
+
+BATCH = 500
+"""How many rows one query of a bulk write names."""
 
 
 def fencing_token_of(hold: object) -> int:
@@ -57,7 +64,11 @@ class FencedRows(Generic[M]):
         found = FencedRows(self._for_write().filter(*args, **kwargs), self._hold)
         with transaction.atomic(using=found._rows.db):
             found.update()
-            return found._rows.get()
+            try:
+                return _of_this_hold(found._rows, self._hold).get()
+            except ObjectDoesNotExist:
+                _refuse_stale(found._rows, fencing_token_of(self._hold))
+                raise
 
     def update(self, **values: Any) -> int:
         """Update all rows, or none; return how many, as Django's ``update`` does.
@@ -86,7 +97,86 @@ class FencedRows(Generic[M]):
         rows = self._for_write()
         with transaction.atomic(using=rows.db):
             self.update()
-            return rows.delete()
+            return _of_this_hold(rows, self._hold).delete()
+
+    def create(self, **values: Any) -> M:
+        """Return a new row, saved with the fencing token. Raises StaleHold if the hold is lost."""
+        rows = self._for_write()
+        token = fencing_token_of(self._hold)
+        return rows.create(**values, **{FENCE: token})
+
+    def bulk_update(
+        self, objs: Iterable[M], fields: Iterable[str], batch_size: int | None = None
+    ) -> int:
+        """Update these fields of the rows, or of none; return how many matched, as Django's ``bulk_update`` does.
+
+        Raises:
+            StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is updated.
+        """
+        objs, fields = list(objs), _without_fence(fields)
+        rows, token = self._for_write(), fencing_token_of(self._hold)
+        with transaction.atomic(using=rows.db):
+            # The rows stay locked in the database, so no later hold touches them before they are written.
+            for some in _batches([each.pk for each in objs]):
+                FencedRows(rows.filter(pk__in=some), self._hold).update()
+            updated = _of_this_hold(rows, self._hold).bulk_update(objs, fields, batch_size)
+        for each in objs:
+            setattr(each, FENCE, token)
+        return updated
+
+    def bulk_create(
+        self,
+        objs: Iterable[M],
+        batch_size: int | None = None,
+        *,
+        ignore_conflicts: bool = False,
+        update_conflicts: bool = False,
+        update_fields: Collection[str] = (),
+        unique_fields: Collection[str] = (),
+    ) -> list[M]:
+        """Insert the rows with the fencing token; return them, as Django's ``bulk_create`` does.
+
+        With `update_conflicts`, the rows that are there already get the `update_fields`. That takes four queries for
+        a batch, as an INSERT that updates cannot compare fencing tokens. The instances get their primary keys.
+
+        Raises:
+            StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is written.
+            IntegrityError: A row is in conflict by other columns than the `unique_fields`.
+            ValueError: `update_conflicts` lacks the other two, or a unique field of a row is None.
+        """
+        objs, rows, token = list(objs), self._for_write(), fencing_token_of(self._hold)
+        for each in objs:
+            setattr(each, FENCE, token)
+        if not update_conflicts:
+            return rows.bulk_create(objs, batch_size, ignore_conflicts=ignore_conflicts)
+        if ignore_conflicts or not (update_fields and unique_fields):
+            msg = "update_conflicts needs update_fields and unique_fields, and no ignore_conflicts"
+            raise ValueError(msg)
+        fields = _without_fence(update_fields)
+        unique = [_attname(rows.model, field) for field in unique_fields]
+        with transaction.atomic(using=rows.db):
+            # A row that a later hold inserts meanwhile is skipped here, and refused there.
+            rows.bulk_create(objs, batch_size, ignore_conflicts=True)
+            for some in _batches(objs):
+                _find(rows, some, unique)
+                FencedRows(rows, self._hold).bulk_update(some, fields, batch_size)
+        return objs
+
+    async def acreate(self, **values: Any) -> M:
+        """Return a new row; see `create`."""
+        return await sync_to_async(self.create)(**values)
+
+    async def abulk_update(
+        self, objs: Iterable[M], fields: Iterable[str], batch_size: int | None = None
+    ) -> int:
+        """Update these fields of the rows; see `bulk_update`."""
+        return await sync_to_async(self.bulk_update)(objs, fields, batch_size)
+
+    async def abulk_create(
+        self, objs: Iterable[M], batch_size: int | None = None, **options: Any
+    ) -> list[M]:
+        """Insert the rows; see `bulk_create`."""
+        return await sync_to_async(self.bulk_create)(objs, batch_size, **options)
 
     async def aget(self, *args: Any, **kwargs: Any) -> M:
         """Return the row; see `get`."""
@@ -101,7 +191,48 @@ class FencedRows(Generic[M]):
         return await sync_to_async(self.delete)()
 
     def _for_write(self) -> models.QuerySet[M]:
-        return self._rows.using(primary_of(self._rows))
+        rows = self._rows.using(primary_of(self._rows))
+        return rows.under_hold() if isinstance(rows, FencedQuerySet) else rows
+
+
+def _batches(things: Sequence[Any]) -> Iterable[list[Any]]:
+    return (list(things[start : start + BATCH]) for start in range(0, len(things), BATCH))
+
+
+def _without_fence(fields: Iterable[str]) -> list[str]:
+    found = list(fields)
+    if FENCE in found:
+        msg = f"{FENCE} must not be one of the fields: the hold writes it"
+        raise ValueError(msg)
+    return found
+
+
+def _attname(model: type[models.Model], field: str) -> str:
+    """Return the attribute that has a field's value."""
+    found: Any = model._meta.pk if field == "pk" else model._meta.get_field(field)
+    return str(found.attname)
+
+
+def _find(rows: models.QuerySet[Any], objs: Sequence[Any], unique: Sequence[str]) -> None:
+    """Give the instances the primary keys of their rows, which some unique fields identify."""
+    wanted = [tuple(getattr(each, name) for name in unique) for each in objs]
+    if any(None in key for key in wanted):
+        msg = f"unique_fields must have values, so None cannot be one of {', '.join(unique)}"
+        raise ValueError(msg)
+    same = (models.Q(**dict(zip(unique, key, strict=True))) for key in wanted)
+    every = rows.model._base_manager.using(rows.db).filter(reduce(or_, same))
+    # As the database compares them: it may have another type, such as a text for a number.
+    to_python = [rows.model._meta.get_field(name).to_python for name in unique]
+    found = {tuple(key): pk for pk, *key in every.values_list("pk", *unique)}
+    for each, key in zip(objs, wanted, strict=True):
+        pk = found.get(tuple(convert(value) for convert, value in zip(to_python, key, strict=True)))
+        if pk is None:
+            msg = (
+                f"{rows.model._meta.label} with {', '.join(unique)} = {key!r} was not inserted, and there is "
+                "no such row: it is in conflict with another row by other columns"
+            )
+            raise IntegrityError(msg)
+        each.pk = pk
 
 
 def owner_of(model: type[models.Model]) -> type[models.Model]:
@@ -126,6 +257,11 @@ def _raise_fence(rows: models.QuerySet[Any], token: int) -> int:
     return every.filter(pk__in=keys, fence__lte=token).update(fence=token)
 
 
+def _of_this_hold(rows: models.QuerySet[M], hold: Hold | int) -> models.QuerySet[M]:
+    """Return those of the rows that have the fencing token. A later hold may make further rows match meanwhile."""
+    return rows.filter(fence=fencing_token_of(hold))
+
+
 def _refuse_stale(rows: models.QuerySet[Any], token: int) -> None:
     """Raise StaleHold for a row that has a later fence.
 
@@ -137,8 +273,82 @@ def _refuse_stale(rows: models.QuerySet[Any], token: int) -> None:
         raise stale_hold(rows.model, pk, fence, token)
 
 
+def require_hold(model: type[models.Model], what: str, instead: str) -> None:
+    """Raise UnfencedWrite if rows of the model are not to be changed without a hold."""
+    if getattr(model, "fenced", None) == "required":
+        msg = (
+            f'{model._meta.label} has fenced = "required", so {what} needs a hold: write {instead}. '
+            "Nothing was written"
+        )
+        raise UnfencedWrite(msg)
+
+
 class FencedQuerySet(models.QuerySet[M]):
-    """A queryset that can be read and written under a hold."""
+    """A queryset that can be read and written under a hold.
+
+    If its model has ``fenced = "required"``, what changes rows without one raises `UnfencedWrite`.
+    """
+
+    _under_hold = False
+
+    def under_hold(self) -> Self:
+        """Return these rows, to be changed by what has compared fencing tokens."""
+        rows: Self = self._chain()  # type: ignore[attr-defined]  # as select_for_update does
+        rows._under_hold = True
+        return rows
+
+    under_hold.queryset_only = True  # type: ignore[attr-defined]  # no manager has it
+
+    def _clone(self) -> Self:
+        clone: Self = super()._clone()  # type: ignore[misc]  # private, but what every queryset with a state of its own overrides
+        clone._under_hold = self._under_hold
+        return clone
+
+    def _require_hold(self, what: str, instead: str) -> None:
+        if not self._under_hold:
+            require_hold(self.model, what, f"fenced(hold).{instead}")
+
+    def update(self, **values: Any) -> int:
+        """Update the rows; see `fenced`."""
+        self._require_hold("update()", "update(...)")
+        return super().update(**values)
+
+    update.alters_data = True  # type: ignore[attr-defined]  # no template calls it
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Delete the rows; see `fenced`."""
+        self._require_hold("delete()", "delete()")
+        return super().delete()
+
+    delete.alters_data = True  # type: ignore[attr-defined]  # as above
+    delete.queryset_only = True  # type: ignore[attr-defined]  # as Django's
+
+    def bulk_update(
+        self, objs: Iterable[M], fields: Iterable[str], batch_size: int | None = None
+    ) -> int:
+        """Update these fields of the rows; see `fenced`."""
+        self._require_hold("bulk_update()", "bulk_update(...)")
+        return super().bulk_update(objs, _without_fence(fields), batch_size)
+
+    bulk_update.alters_data = True  # type: ignore[attr-defined]  # as above
+
+    def bulk_create(
+        self,
+        objs: Iterable[M],
+        batch_size: int | None = None,
+        ignore_conflicts: bool = False,  # noqa: FBT001, FBT002 - Django's
+        update_conflicts: bool = False,  # noqa: FBT001, FBT002 - Django's
+        update_fields: Collection[str] | None = None,
+        unique_fields: Collection[str] | None = None,
+    ) -> list[M]:
+        """Insert the rows; see `fenced`."""
+        if update_conflicts:
+            self._require_hold("bulk_create(update_conflicts=True)", "bulk_create(...)")
+        return super().bulk_create(
+            objs, batch_size, ignore_conflicts, update_conflicts, update_fields, unique_fields
+        )
+
+    bulk_create.alters_data = True  # type: ignore[attr-defined]  # as above
 
     def fenced(self, hold: Hold | int) -> FencedRows[M]:
         """Return these rows, to be read and updated under `hold`.

@@ -20,10 +20,11 @@ from redis_locks.locks.transactions import Keepers
 from redis_locks.protocol.store import Refused
 from redis_locks.rows.names import Row
 from redis_locks.rows.reentrancy import Earlier
-from redis_locks.rows.sets import RowSet, fitting, rows_in
+from redis_locks.rows.sets import RowSet, escalated, fitting, rows_in
 from redis_locks.rows.sources import Candidate, Source
 from redis_locks.rows.sqlite import require_lock_at_begin
 from redis_locks.values import modes
+from redis_locks.values.keys import MAX_SET
 
 M = TypeVar("M", bound=Model)
 T = TypeVar("T")
@@ -57,11 +58,10 @@ class LockedRows(list[M]):
 
 
 class _Locked(NamedTuple):
-    """Candidates that are locked now, and the new hold of those `rows` that were not locked before."""
+    """Candidates that are locked now, and the new holds, with the rows of each, of what was not locked before."""
 
     candidates: Sequence[Candidate]
-    rows: list[Row]
-    hold: Hold | None
+    holds: dict[Hold, Sequence[Row]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,30 +84,29 @@ class Locking(Generic[M]):
         until = None if wait is None else monotonic() + wait
         keepers = self._keepers(side)
         seen: set[Any] = set()
-        while candidates := await _read(side, self._candidates, seen):
+        while True:
+            since = monotonic()
+            candidates = await _read(side, self._candidates, seen)
+            if not candidates:
+                return LockedRows()
             earlier = Earlier(side, keepers, self.mode)
-            hold: Hold | None = None
+            holds: Iterable[Hold] = ()
             try:
-                locked = await self._lock(side, earlier, candidates, wait, until)
-                hold = locked.hold
+                locked = await self._lock(side, earlier, candidates, wait, until, since)
+                holds = locked.holds
                 found = await self._still(side, locked.candidates)
                 if found:
                     return _done(earlier, locked, found)
             except BaseException as error:
-                await _let_go(side, [hold, *earlier.nested], error)
+                await _let_go(side, [*holds, *earlier.nested], error)
                 raise
-            await _let_go(side, [hold, *earlier.nested])
+            await _let_go(side, [*holds, *earlier.nested])
             if self.skip_locked:
                 seen.update(each.pk for each in locked.candidates or candidates)
-        return LockedRows()
 
     def _candidates(self, seen: set[Any]) -> list[Candidate]:
         require_lock_at_begin(self.source.database)
-        found = self.source.candidates(seen)
-        if self.skip_locked and self.source.limit is not None:
-            # The next round looks at the rest, if somebody else holds these.
-            return found[: fitting([each.rows for each in found])]
-        return found
+        return self.source.candidates(seen)
 
     def _keepers(self, side: Side) -> Keepers | None:
         if side.task:
@@ -122,22 +121,60 @@ class Locking(Generic[M]):
         candidates: Sequence[Candidate],
         wait: float | None,
         until: float | None,
+        since: float,
     ) -> _Locked:
         groups = [earlier.missing(each.rows) for each in candidates]
-        most = self.source.limit or len(groups)
-        missing = rows_in(groups)
-        if not missing:
-            return _Locked(candidates[:most], [], None)
+        rows = rows_in(groups)
+        if self.skip_locked or not rows:
+            return await self._take_free(side, candidates, groups, since)
+        missing = escalated(rows)
+        if missing is not rows:
+            earlier.refuse_own(
+                missing, "to lock so many rows, lock the model with lock_model() first"
+            )
         wanted = RowSet(missing, self.mode, **self.options)
-        if self.skip_locked:
-            hold, found = await wanted.take_free(side, groups, most)
-            chosen = [candidates[number] for number in found]
-            return _Locked(chosen, rows_in(groups[number] for number in found), hold)
         left = None if until is None else max(0.0, until - monotonic())
         outcome = await wanted.acquire_all(side, left)
         if isinstance(outcome, Refused):
             raise not_available(wanted.names[outcome.place], outcome, wait)
-        return _Locked(candidates, missing, outcome)
+        return _Locked(candidates, {outcome: missing})
+
+    async def _take_free(
+        self,
+        side: Side,
+        candidates: Sequence[Candidate],
+        groups: Sequence[Sequence[Row]],
+        since: float,
+    ) -> _Locked:
+        """Take what is free: all at once by the lock of the model, or as many at a time as fit into one hold."""
+        rows = rows_in(groups)
+        whole = escalated(rows)
+        if whole is not rows and self.source.limit is None:
+            wanted = RowSet(whole, self.mode, **self.options)
+            outcome = await wanted.acquire_all(side, 0.0)
+            if not isinstance(outcome, Refused):
+                return _Locked(candidates, {outcome: whole})
+        most, done = self.source.limit or len(groups), 0
+        chosen: list[Candidate] = []
+        holds: dict[Hold, Sequence[Row]] = {}
+        try:
+            while done < len(groups) and len(chosen) < most:
+                part = groups[done : done + fitting(groups[done : done + MAX_SET])]
+                rows, hold = rows_in(part), None
+                found = list(range(min(len(part), most - len(chosen))))
+                if rows:
+                    wanted = RowSet(rows, self.mode, **self.options)
+                    hold, found = await wanted.take_free(
+                        side, part, most - len(chosen), since=since
+                    )
+                if hold is not None:
+                    holds[hold] = rows_in(part[number] for number in found)
+                chosen += (candidates[done + number] for number in found)
+                done += len(part)
+        except BaseException as error:
+            await _let_go(side, holds, error)
+            raise
+        return _Locked(chosen, holds)
 
     async def _still(self, side: Side, locked: Sequence[Candidate]) -> list[M]:
         """Return the rows as they are now; none if a lock for one of them is missing."""
@@ -150,9 +187,9 @@ class Locking(Generic[M]):
 
 def _done(earlier: Earlier, locked: _Locked, found: list[M]) -> LockedRows[M]:
     rows = LockedRows(found)
-    if locked.hold is not None:
-        earlier.keep(locked.hold, locked.rows)
-    rows.holds = tuple(hold for hold in (locked.hold, *earlier.used()) if hold is not None)
+    for hold, its in locked.holds.items():
+        earlier.keep(hold, its)
+    rows.holds = (*locked.holds, *earlier.used())
     rows.hold = max(rows.holds, key=lambda hold: hold.fencing_token, default=None)
     return rows
 
@@ -162,14 +199,10 @@ async def _read(side: Side, work: Callable[..., T], *args: Any) -> T:
     return await sync_to_async(work)(*args) if side.task else work(*args)
 
 
-async def _let_go(
-    side: Side, holds: Iterable[Hold | None], error: BaseException | None = None
-) -> None:
+async def _let_go(side: Side, holds: Iterable[Hold], error: BaseException | None = None) -> None:
     """Release all holds after a block that ended with `error`; raises the first LockError."""
     failure: LockError | None = None
     for hold in holds:
-        if hold is None:
-            continue
         try:
             await hold.end(side.driver, error)
         except LockError as its:

@@ -11,7 +11,7 @@ from redis_locks.values.keys import validate_name
 
 
 class Row(NamedTuple):
-    """The names of the locks of a row and of its model."""
+    """The names of the locks of a row and of its model. Both are the model's if it is locked in place of its rows."""
 
     model: str
     name: str

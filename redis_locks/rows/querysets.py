@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Self, TypeVar
 
-from django.db.models import Manager, Model
+from django.db.models import Model
 
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.rows.blocks import checked_of, checked_wait, lock_rows
@@ -92,7 +92,7 @@ class RedisLockQuerySet(FencedQuerySet[M]):
     delete.queryset_only = True  # type: ignore[attr-defined]  # no manager has it
 
     def _clone(self) -> Self:
-        clone: Self = super()._clone()  # type: ignore[misc]  # private, but what every queryset with a state of its own overrides
+        clone: Self = super()._clone()
         clone._lock_options = self._lock_options
         return clone
 
@@ -103,7 +103,3 @@ class RedisLockQuerySet(FencedQuerySet[M]):
             self._result_cache = list(lock_rows(self._locked_by(None), **options).__enter__())
             self._prefetch_done = True
         super()._fetch_all()
-
-
-RedisLockManager = Manager.from_queryset(RedisLockQuerySet)
-"""A manager with `RedisLockQuerySet.select_for_lock`, and with `fenced`."""

@@ -11,7 +11,7 @@ from redis_locks.locks.transactions import Keepers, Taken
 from redis_locks.protocol import lease as leases
 from redis_locks.protocol.lease import Lease
 from redis_locks.rows.names import Row
-from redis_locks.rows.sets import RowHold
+from redis_locks.rows.sets import RowHold, models_of
 from redis_locks.values import modes
 from redis_locks.values.identity import session
 
@@ -52,10 +52,16 @@ class Earlier:
         """
         found = [row for row in rows if not self._has(row)]
         if found:
-            wanted = self._taken(found)
-            held = leases.find(self._held, self._backend, wanted.names)
-            refuse_waiting_for_itself(held, wanted)
+            self.refuse_own(
+                found, "row locks cannot be upgraded: lock it in the stronger mode first"
+            )
         return found
+
+    def refuse_own(self, rows: Sequence[Row], advice: str) -> None:
+        """Raise LockError with this advice if the caller itself has a lock that excludes those of `rows`."""
+        wanted = self._taken(rows)
+        held = leases.find(self._held, self._backend, wanted.names)
+        refuse_waiting_for_itself(held, wanted, advice=advice)
 
     def keep(self, hold: Hold, rows: Sequence[Row]) -> None:
         """Let the transaction, if there is one, keep the new hold of `rows` until it ends."""
@@ -87,6 +93,6 @@ class Earlier:
         return True
 
     def _taken(self, rows: Sequence[Row]) -> Taken:
-        models = frozenset(row.model for row in rows)
+        models = frozenset(models_of(rows))
         names = models.union(row.name for row in rows)
         return Taken(self._backend, names, self._mode, models)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from time import monotonic
@@ -62,27 +63,21 @@ class SpreadRowHold(RowHold, SpreadHold):
 
 
 class RowSet(Lock):
-    """Rows in one mode, and their models in its intent.
+    """Rows in one mode, and their models in its intent; or models in the mode, in place of their rows.
 
     Raises:
-        ValueError: There are more rows than one hold can have.
+        ValueError: There are more locks than one hold can have.
     """
 
     _hold_type = RowHold
 
     def __init__(self, rows: Sequence[Row], mode: RowMode, **options: Any) -> None:
-        models = tuple(dict.fromkeys(row.model for row in rows))
+        models = models_of(rows)
         names = tuple(dict.fromkeys(row.name for row in rows))
-        if len(models) + len(names) > MAX_SET:
-            msg = (
-                f"{len(names)} rows are too many to be locked at once, which takes up to "
-                f"{MAX_SET - len(models)}; give a limit, or lock the model with lock_model()"
-            )
-            raise ValueError(msg)
         super().__init__(*models, *names, **options)
         self.row_mode = self._shown_mode = mode
         self._rows, self._options = rows, options
-        self._mode = f"intent:{len(models)}:{mode}"
+        self._mode = f"intent:{len(models)}:{mode}" if models else mode
         self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
     async def _nested(self, side: Side, plan: Plan, wait: float | None) -> None:
@@ -110,10 +105,11 @@ class RowSet(Lock):
         )
 
     async def take_free(
-        self, side: Side, groups: Sequence[Sequence[Row]], most: int
+        self, side: Side, groups: Sequence[Sequence[Row]], most: int, *, since: float
     ) -> tuple[Hold | None, list[int]]:
         """Return a hold of the groups of rows that are free, `most` at most, and their numbers.
 
+        Rows that somebody had after `since`, by the clock of `monotonic`, come last.
         Never waits. A group is taken as a whole or not at all; a group without rows is free.
         An interrupt leaves nothing locked.
 
@@ -132,7 +128,7 @@ class RowSet(Lock):
         request = self._request(side, self._plan_for(side.backend, own))
         places = {name: place for place, name in enumerate(self._names)}
         wanted = [sorted({places[name] for row in group for name in row}) for group in groups]
-        won, found = await _take(side.driver, request, wanted, most)
+        won, found = await _take(side.driver, request, wanted, most, since)
         if won is None:
             return None, found
         chosen = RowSet(rows_in(groups[number] for number in found), self.row_mode, **self._options)
@@ -142,14 +138,14 @@ class RowSet(Lock):
 
 
 async def _take(
-    driver: Driver, request: Request, groups: Sequence[Sequence[int]], most: int
+    driver: Driver, request: Request, groups: Sequence[Sequence[int]], most: int, since: float
 ) -> tuple[Won | None, list[int]]:
     sent = 0.0
 
     async def take(link: Link) -> tuple[Granted | None, list[int]]:
         nonlocal sent
         first, sent = not sent, monotonic()
-        return await store.take(link, request, groups, most, first=first)
+        return await store.take(link, request, groups, most, read_ago=sent - since, first=first)
 
     try:
         (granted, found), _ = await persist(driver, take, monotonic() + _PATIENCE)
@@ -177,6 +173,20 @@ def fitting(groups: Sequence[Sequence[Row]]) -> int:
         if number and len(names) > MAX_SET:
             return number
     return len(groups)
+
+
+def models_of(rows: Iterable[Row]) -> tuple[str, ...]:
+    """Return the models of which rows are locked: those that need the intent."""
+    return tuple(dict.fromkeys(row.model for row in rows if row.name != row.model))
+
+
+def escalated(rows: Sequence[Row]) -> Sequence[Row]:
+    """Return the rows, or their models in place of the most numerous ones if one hold cannot have so many locks."""
+    while len({*models_of(rows), *(row.name for row in rows)}) > MAX_SET:
+        ((most, _),) = Counter(row.model for row in rows).most_common(1)
+        whole = Row(most, most)
+        rows = [whole, *(row for row in rows if row.model != most)]
+    return rows
 
 
 def rows_in(groups: Iterable[Sequence[Row]]) -> list[Row]:

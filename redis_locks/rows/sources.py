@@ -19,7 +19,10 @@ from redis_locks.rows.names import Row, row_of
 M = TypeVar("M", bound=Model)
 
 BATCH = 200
-"""How many rows of a queryset one step reads, for `skip_locked` with a limit."""
+"""How many rows one condition names, and how many more than `limit` one step reads at most with `skip_locked`."""
+
+FEW = 15
+"""How many more than `limit` the first step reads with `skip_locked`: more than there are workers, as a rule."""
 
 
 class Candidate(NamedTuple):
@@ -87,16 +90,20 @@ class QuerySource(Generic[M]):
         self.limit = end if skip_locked and end is not None else limit
         if skip_locked:
             self._asked = self._all
-            self._most = None if self.limit is None else max(BATCH, self.limit)
         else:
-            self._asked, self._most = rows, limit
+            self._asked = rows
+        self._skip_locked = skip_locked
         self._at_most = self.limit if end is None else end - (start or 0)
 
     def candidates(self, seen: Iterable[Any]) -> list[Candidate]:
         """Return the rows that match now, in order."""
         seen = list(seen)
         rows = self._asked.exclude(among(seen)) if seen else self._asked
-        return self._read(rows[: self._most] if self._most is not None else rows)
+        if self.limit is None:
+            return self._read(rows)
+        # Others hold those that were seen, so they may hold as many of the next ones.
+        more = min(BATCH, max(FEW, 4 * len(seen))) if self._skip_locked else 0
+        return self._read(rows[: self.limit + more])
 
     def fetch(self, locked: Sequence[Candidate]) -> tuple[list[M], list[Candidate]]:
         """Return the rows that still match; each instance once, whatever it is joined with."""

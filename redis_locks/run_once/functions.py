@@ -10,7 +10,7 @@ from typing import Any
 
 from asgiref.sync import iscoroutinefunction
 
-from redis_locks.decorators.calls import for_calls_of, signature_of
+from redis_locks.decorators.calls import for_calls_of, is_being_defined, signature_of
 from redis_locks.decorators.task_queues import is_run_by_a_task, requeue_uncounted
 from redis_locks.exceptions import AlreadyDone, LockNotAvailable
 from redis_locks.run_once.acquisition import Job
@@ -51,20 +51,11 @@ def decorate(function: Function, name: object, terms: Terms, events: RunEvents) 
 
 def refuse_bare(name: object) -> None:
     """Raise TypeError if `name` names nothing, or is the function that is being decorated."""
-    if inspect.isclass(name) or iscoroutinefunction(name) or _is_being_defined(name):
+    if inspect.isclass(name) or iscoroutinefunction(name) or is_being_defined(name):
         raise TypeError(_BARE)
     if not (name is None or isinstance(name, str) or callable(name)):
         msg = f"name must be a string, a callable that returns one, or None, not {name!r}"
         raise TypeError(msg)
-
-
-def _is_being_defined(name: object) -> bool:
-    # True for a module's function whose name the module does not have yet.
-    return (
-        inspect.isfunction(name)
-        and name.__qualname__.isidentifier()
-        and name.__globals__.get(name.__name__) is not name
-    )
 
 
 def _check(function: object) -> None:

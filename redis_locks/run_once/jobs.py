@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from types import TracebackType
-from typing import ParamSpec, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Never,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
-from redis_locks.locks.hold import OpenBlocks
+from redis_locks.locks.hold import OpenBlocks, block_entered, block_exit
 from redis_locks.locks.lock import Side
 from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.attempts import Attempt
@@ -24,10 +36,32 @@ from redis_locks.values.keys import validate_name
 P = ParamSpec("P")
 R = TypeVar("R")
 
+if TYPE_CHECKING:
+    import typing_extensions  # which every type checker knows
+
+    Otherwise = typing_extensions.TypeVar("Otherwise", default=Never)
+else:
+    Otherwise = TypeVar("Otherwise")
+"""What a call may return beside the function's value: None, or nothing."""
+
 NOTHING_TO_DO = (AlreadyDone, AttemptsExhausted, LockNotAvailable)
 
 
-class run_once(RunEvents):  # noqa: N801 - used as a decorator and as a block, so it reads like a function
+class JobOptions(TypedDict, total=False):
+    """The options of `run_once` that do not shape what a call returns."""
+
+    max_attempts: int
+    done_ttl: float
+    wait: float | Unset | None
+    lease: float | Unset
+    renew: bool | Unset
+    using: str | None
+    label: str | None
+    encoder: type[json.JSONEncoder] | None
+    decoder: type[json.JSONDecoder] | None
+
+
+class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorator and as a block, so it reads like a function
     """A job: any number of workers try it and one does it. If that one dies or fails, another takes over.
 
     As a decorator of a sync or async function: a call does the job, or returns the result of the
@@ -68,6 +102,36 @@ class run_once(RunEvents):  # noqa: N801 - used as a decorator and as a block, s
         ValueError: An argument is out of range, or the template is wrong.
     """
 
+    @overload
+    def __init__(
+        self: run_once[Never],
+        name: str | Callable[..., str] | None = None,
+        *,
+        store_result: Literal[True],
+        on_conflict: Literal["raise", "retry"] | None = None,
+        **options: Unpack[JobOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: run_once[None],
+        name: str | Callable[..., str] | None = None,
+        *,
+        store_result: bool = False,
+        on_conflict: OnConflict = None,
+        **options: Unpack[JobOptions],
+    ) -> None: ...
+
+    @overload  # of a subclass
+    def __init__(
+        self,
+        name: str | Callable[..., str] | None = None,
+        *,
+        store_result: bool = False,
+        on_conflict: OnConflict = None,
+        **options: Unpack[JobOptions],
+    ) -> None: ...
+
     def __init__(
         self,
         name: str | Callable[..., str] | None = None,
@@ -101,9 +165,17 @@ class run_once(RunEvents):  # noqa: N801 - used as a decorator and as a block, s
         )
         self._blocks = OpenBlocks()
 
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """The function, doing the job once; its signature stays the same."""
-        return cast("Callable[P, R]", decorate(function, self._name_source, self._terms, self))
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]]
+    ) -> Callable[P, Coroutine[Any, Any, R | Otherwise]]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R | Otherwise]: ...
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, doing the job once; its parameters stay the same."""
+        return decorate(function, self._name_source, self._terms, self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name_source!r})"
@@ -138,8 +210,15 @@ class run_once(RunEvents):  # noqa: N801 - used as a decorator and as a block, s
             LockTimeout: Somebody else still did the job after the wait.
             LockBackendError: Redis could not be asked.
         """
-        return cast("Attempt", self._blocks.push(self._job().begin()))
+        attempt = self._job().begin()
+        block = block_entered(self)
+        if block is None:
+            self._blocks.push(attempt)
+        else:
+            block.append(attempt)
+        return attempt
 
+    @block_exit(shared=True)
     def __exit__(
         self,
         exc_type: type[BaseException] | None,
@@ -147,7 +226,7 @@ class run_once(RunEvents):  # noqa: N801 - used as a decorator and as a block, s
         traceback: TracebackType | None,
     ) -> None:
         """End the attempt; raises LockLost if the lock was lost, unless the body raised already."""
-        cast("Attempt", self._blocks.pop()).__exit__(exc_type, exc, traceback)
+        self._blocks.pop().end_block(exc)
 
     async def __aenter__(self) -> Attempt:
         """Begin an attempt, or raise; see `__enter__`."""

@@ -56,7 +56,8 @@ async def begin(link: Link, request: Request, terms: Terms) -> Begun | Locked | 
         *(token, request.lease_ms, request.who, link.listener),
         *(terms.max_attempts, terms.kept_ms),
     )
-    _, word, attempt, rest = echoed(await link.call(scripts.BEGIN, (request.keys, argv)), token, 3)
+    (reply,) = await link.call(scripts.BEGIN, (request.keys, argv))
+    _, word, attempt, rest = echoed(reply, token, 3)
     if word == "begun":
         fence, _, last_error = rest.partition(" ")
         return Begun(int(attempt), int(fence), last_error)
@@ -70,13 +71,13 @@ async def finish(
 ) -> bool:
     """Run DONE or FAIL, which end the hold; False if the token did not hold the lock."""
     argv = (request.token, attempt, kept_ms, outcome)
-    reply = await link.call(script, (request.keys, argv))
+    (reply,) = await link.call(script, (request.keys, argv))
     return echoed(reply, request.token, 1)[1] == "1"
 
 
 async def status(link: Link, request: Request) -> Locked | Done | Failed:
     """Return what is known of the job; `Locked` is the attempt under way."""
-    reply = await link.call(scripts.STATUS, (request.keys, (request.token,)))
+    (reply,) = await link.call(scripts.STATUS, (request.keys, (request.token,)))
     _, word, attempt, rest = echoed(reply, request.token, 3)
     if word == "running":
         return _locked(attempt, rest)

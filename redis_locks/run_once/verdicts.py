@@ -46,7 +46,7 @@ def _text(error: BaseException) -> str:
     try:
         return str(error)
     except Exception as another:  # noqa: BLE001 - whatever it is, the attempt has to end
-        return f"(its text cannot be had: {type(another).__name__})"
+        return f"(its text is not available: {type(another).__name__})"
 
 
 def _line(text: str) -> str:

@@ -1,8 +1,8 @@
 """The Lua scripts that the server runs, one file a verb.
 
 A line ``--include NAME`` in a file stands for the file ``NAME.lua``, once in a script. `_prelude`, `_lock`, `_modes` and
-`_queue` are such parts. Each function that a script defines costs it 0.1 us, so a script whose usual way needs only `_lock` takes
-that way before it includes the others.
+`_queue` are such parts. Each function that a script defines costs it 0.1 us. So a script whose usual way needs only
+`_lock` takes that way before it includes the others.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class _ClusterScript(Script):
 def on_cluster(script: Script) -> Script:
     """Return the script as the nodes of a cluster run it: messages stay in the partition's slot.
 
-    It changes nothing at all while the slot moves to another node key by key, but for one that
-    only extends a lease, of which half is as good as nothing.
+    It changes nothing at all while the slot moves to another node key by key. The exception only
+    extends leases, and half of that does no harm.
     """
     return _ClusterScript(script)
 
@@ -105,10 +105,11 @@ ACQUIRE = Script("acquire")
 RELEASE = Script("release")
 ABANDON = Script("abandon")
 ADOPT = Script("adopt")
-BURY = Script("bury")
+ALERTS = Script("alerts")
 CANCEL = Script("cancel")
 CONFIRM = Script("confirm")
 COMMIT = Script("commit")
+CRASH_RELEASE = Script("crash_release")
 DETECT = Script("detect")
 DOWNGRADE = Script("downgrade")
 EXTEND = Script("extend")
@@ -116,18 +117,19 @@ FENCE = Script("fence")
 FORCE_RELEASE = Script("force_release")
 TAKE = Script("take")
 INSPECT = Script("inspect")
-INDEX = Script("index")
 NAMES = Script("names")
+SURVEY = Script("survey")
 
 ALL = (
     ACQUIRE,
     RELEASE,
     ABANDON,
     ADOPT,
-    BURY,
+    ALERTS,
     CANCEL,
     CONFIRM,
     COMMIT,
+    CRASH_RELEASE,
     DETECT,
     DOWNGRADE,
     EXTEND,
@@ -135,6 +137,6 @@ ALL = (
     FORCE_RELEASE,
     TAKE,
     INSPECT,
-    INDEX,
     NAMES,
+    SURVEY,
 )

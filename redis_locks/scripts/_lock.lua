@@ -10,19 +10,21 @@
 --                                memory, so `label` has what is behind the first 64 bytes of who it is
 --                        PLACE   "token claim" of the waiter at that place
 --                        TOKEN   of a waiter: its place; of a sharer: its claim
---                        MODE    how many share it in that mode; "capacity": see `capacity_beside`
+--                        MODE    how many share it in that mode
+--                        capacities  "CAPACITY:NUMBER ..." of the permits that are out
 --   P{n}:sharers:NAME  ZSET    token -> end of lease (ms), of the holders that are not alone
 --   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
 --   P{n}:turn:TOKEN    LIST    for a moment, what TOKEN was told, as its connection waits for that: see `tell`
 --   P{n}:done:TOKEN    STRING  says for a minute what a commit or force-release did; of a waiter, for an hour, who
 --                              cancelled its wait
 --   P{n}:waits         HASH    session -> what it waits for, of those that look for deadlocks, or were told to: see detect
+--   P{n}:looks         STRING  how many steps looks for deadlocks have taken in advance, and when (ms): see detect
 --   P{n}:index         ZSET    name of a held or waited-for lock -> end of its last lease (ms); "" -> 0
 --
 -- A claim is "fence since mode lease_ms listener wait size who": the fencing token (0 for a waiter),
 -- holding or waiting since (ms), the connection that hears of a grant (see `channel_of`), for how
 -- long a waiter waits at most (ms, 0 for ever), how many locks it wants at once, and text for people
--- with a tab between each two fields (see `bury` for the last one). A mode is "exclusive",
+-- with a tab between each two fields (see `crash_release` for the last one). A mode is "exclusive",
 -- "shared", "permit:CAPACITY", "no_key", "key_share" or the intent of one, "intent:exclusive",
 -- which says that locks below this one are held so. Of waiters only: "upgrade:TOKEN" (exclusive,
 -- beside the shared hold TOKEN) and "intent:N:MODE", see `mode_at`.
@@ -39,8 +41,8 @@
 --      that lock is in its way.
 --   3. The fencing tokens of one lock strictly grow while the clock does not step back an hour.
 --   4. Nobody that listens stands first in line though it could be granted: whoever makes room
---      grants in the same script. (A lease that ran out makes room without a script; the
---      first waiter runs one then.)
+--      grants in the same script, or tells a waiter to ask again if that is too much for one script. (A lease
+--      that ran out makes room without a script; the first waiter runs one then.)
 --   5. Every key has an expiry.
 
 local CLAIM = "^(%d+) (%d+) (%S+) (%d+) (%S+) (%d+) (%d+) (.*)$"
@@ -85,6 +87,8 @@ local function state_of(name)
     last = tonumber(last),
     waiting = tonumber(waiting),
     sharers = tonumber(sharers),
+    -- How many of the sharers have ended, and are not forgotten yet; see `sharers`.
+    ended = 0,
     -- What is to be written; see `save`.
     kept = 0,
     changed = false,

@@ -42,9 +42,34 @@ end
 
 -- Count sharers from 0 again: nobody shares the lock.
 local function forget_counts(state)
-  state.sharers, state.shared_until, state.changed = 0, 0, true
-  call("HDEL", state.key, "capacity", "permit", "no_key", "shared", "key_share",
+  state.sharers, state.ended, state.shared_until, state.changed = 0, 0, 0, true
+  call("HDEL", state.key, "capacities", "permit", "no_key", "shared", "key_share",
     "intent:exclusive", "intent:no_key", "intent:shared", "intent:key_share")
+end
+
+-- How many permits of each capacity are out: capacity -> number.
+local function capacities(state)
+  local found = {}
+  for capacity, number in string.gmatch(call("HGET", state.key, "capacities") or "", "(%d+):(%d+)") do
+    found[capacity] = tonumber(number)
+  end
+  return found
+end
+
+-- Count so many more sharers in a mode.
+local function count_in(state, mode, more)
+  call("HINCRBY", state.key, kind(mode), more)
+  local capacity = string.match(mode, "^permit:(%d+)$")
+  if capacity then
+    local out, kept = capacities(state), {}
+    out[capacity] = (out[capacity] or 0) + more
+    for each, number in pairs(out) do
+      if number > 0 then
+        kept[#kept + 1] = each .. ":" .. number
+      end
+    end
+    call("HSET", state.key, "capacities", table.concat(kept, " "))
+  end
 end
 
 -- The claim of a sharer, or nil if it does not share the lock.
@@ -60,18 +85,20 @@ end
 
 -- Take sharers out.
 local function unshare(name, tokens)
-  local state = state_of(name)
-  for _, sharer in ipairs(tokens) do
-    local mode = mode_of(name, sharer)
-    if call("ZREM", SHARERS .. name, sharer) == 1 then
-      state.sharers, state.changed = state.sharers - 1, true
-      if mode then
-        call("HINCRBY", state.key, kind(mode), -1)
-      end
-    end
+  local state, gone, counts = state_of(name), {}, {}
+  local claims = call("HMGET", state.key, unpack(tokens))
+  for place, sharer in ipairs(tokens) do
+    local mode = string.match(claims[place] or "", "^%d+ %d+ (%S+) ")
     if mode then
-      call("HDEL", state.key, sharer)
+      gone[#gone + 1], counts[mode] = sharer, (counts[mode] or 0) + 1
     end
+  end
+  state.sharers, state.changed = state.sharers - call("ZREM", SHARERS .. name, unpack(tokens)), true
+  for mode, number in pairs(counts) do
+    count_in(state, mode, -number)
+  end
+  if #gone > 0 then
+    call("HDEL", state.key, unpack(gone))
   end
   if state.sharers <= 0 then
     forget_counts(state)
@@ -79,12 +106,13 @@ local function unshare(name, tokens)
   save(state)
 end
 
--- How many sharers hold, after forgetting those whose lease has ended: not before the next
--- millisecond, as Redis does with keys, for the holder may count from later in this one.
+-- How many sharers hold. Forgets some of those whose lease has ended, and leaves out the rest. A lease has not ended
+-- before the next millisecond, as with Redis's keys, for the holder may count from later in this one.
 local function sharers(name)
   local state, key = state_of(name), SHARERS .. name
   if state.sharers > 0 and not state.swept then
-    local ended = call("ZRANGE", key, "-inf", text(clock() - 1), "BYSCORE")
+    local before = text(clock() - 1)
+    local ended = call("ZRANGE", key, "-inf", before, "BYSCORE", "LIMIT", 0, MOST_FORGOTTEN)
     if #ended > 0 then
       unshare(name, ended)
     end
@@ -92,14 +120,18 @@ local function sharers(name)
       forget_counts(state)
       save(state)
     end
+    if #ended == MOST_FORGOTTEN then
+      state.ended = state.sharers - call("ZCOUNT", key, text(clock()), "+inf")
+    end
     state.swept = true
   end
-  return state.sharers
+  return state.sharers - state.ended
 end
 
 -- When a sharer's lease ends (ms), or nil if it does not hold.
 local function shares(name, sharer)
-  return sharers(name) > 0 and tonumber(call("ZSCORE", SHARERS .. name, sharer) or nil) or nil
+  local ends = sharers(name) > 0 and call("ZSCORE", SHARERS .. name, sharer)
+  return ends and tonumber(ends) >= clock() and tonumber(ends) or nil
 end
 
 -- When the caller's lease of a lock ends (ms), or nil if it does not hold the lock.
@@ -112,23 +144,13 @@ local function held_until(name)
 end
 
 -- How many permits `mode` allows in all beside those that are out: the smallest capacity
--- among them and the asker, so that a changed capacity never admits too many. "capacity"
--- keeps the smallest.
+-- among them and the asker, so that a changed capacity never admits too many.
 local function capacity_beside(name, mode)
-  local key = LOCK .. name
-  local wanted = tonumber(string.match(mode, "^permit:(%d+)$"))
-  local kept = tonumber(call("HGET", key, "capacity") or "0")
-  if wanted > kept then
-    -- It was raised: those who set the limit may be gone.
-    kept = wanted
-    for _, sharer in ipairs(call("ZRANGE", SHARERS .. name, 0, -1)) do
-      local theirs = mode_of(name, sharer) or ""
-      kept = math.min(kept, tonumber(string.match(theirs, "^permit:(%d+)$")) or 0)
-    end
+  local smallest = tonumber(string.match(mode, "^permit:(%d+)$"))
+  for capacity in pairs(capacities(state_of(name))) do
+    smallest = math.min(smallest, tonumber(capacity))
   end
-  kept = math.min(wanted, kept)
-  call("HSET", key, "capacity", text(kept))
-  return kept
+  return smallest
 end
 
 -- Whether the holders leave room for one more in `mode`: all stand where the table lets it
@@ -156,7 +178,7 @@ local function room(name, mode)
   for _, number in ipairs(call("HMGET", LOCK .. name, unpack(kinds))) do
     fitting = fitting + (tonumber(number or 0))
   end
-  return fitting == count and (row ~= "permit" or count < capacity_beside(name, mode))
+  return fitting == state_of(name).sharers and (row ~= "permit" or count < capacity_beside(name, mode))
 end
 
 -- Make the caller's lease of the locks last until `ends` at least; returns when it ends.
@@ -194,15 +216,13 @@ local function hold_beside(state, holder, fence, mode, ends, claim)
   if sharers(state.name) == 0 then
     -- The set of their leases is made anew, without an expiry.
     state.expires = 0
-    local capacity = string.match(mode, "^permit:(%d+)$")
-    if capacity then
-      put(state, "capacity", capacity)
-    end
   end
   put(state, holder, claim)
   if call("ZADD", SHARERS .. state.name, text(ends), holder) == 1 then
     state.sharers = state.sharers + 1
-    call("HINCRBY", state.key, kind(mode), 1)
+    count_in(state, mode, 1)
+  else
+    state.ended = state.ended - 1 -- it had held before, and was not forgotten yet
   end
   state.shared_until = math.max(state.shared_until, ends)
   keep(state, ends)

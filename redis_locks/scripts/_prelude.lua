@@ -22,13 +22,16 @@ local WAITER_KEPT_MS = 18000
 local WAITER_SLACK_MS = 4000
 -- So long after it came, a waiter may have written down what it waits for: see `detect`.
 local NOTED_AFTER_MS = 5
+-- So many of what is over are forgotten at once: leases of sharers, and names in the index.
+local MOST_FORGOTTEN = 100
 -- Texts of up to so many bytes take half the memory.
 local SHORT = 64
 
 local call = redis.call
 local index, token = KEYS[1], ARGV[1]
 local tag = string.sub(index, 1, -6)
-local LOCK, SHARERS, SET, DONE, WAITS = tag .. "lock:", tag .. "sharers:", tag .. "set:", tag .. "done:", tag .. "waits"
+local LOCK, SHARERS, SET, DONE = tag .. "lock:", tag .. "sharers:", tag .. "set:", tag .. "done:"
+local WAITS, LOOKS, ALERTS = tag .. "waits", tag .. "looks", tag .. "alerts"
 
 -- The names of the locks, in the caller's order.
 local all = {}
@@ -66,10 +69,12 @@ local function list(locks, ends)
   end
   if call("PEXPIRETIME", index) < ends then
     -- Rarely reached, thanks to the slack: the place to forget locks whose holders crashed. The member without a
-    -- name keeps the key, and so its expiry, when no lock is listed.
-    call("ZREMRANGEBYSCORE", index, "(0", clock() - 1)
+    -- name, which is the first, keeps the key, and so its expiry, when no lock is listed.
     call("ZADD", index, 0, "")
-    call("PEXPIREAT", index, ends + INDEX_SLACK_MS)
+    call("ZREMRANGEBYRANK", index, 1, math.min(call("ZCOUNT", index, "(0", clock() - 1), MOST_FORGOTTEN))
+    -- If more are over, the next acquire comes here, too.
+    local rest = call("ZCOUNT", index, "(0", clock() - 1) > 0
+    call("PEXPIREAT", index, ends + (rest and 0 or INDEX_SLACK_MS))
   end
 end
 

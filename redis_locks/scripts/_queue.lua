@@ -4,6 +4,26 @@
 local NEXT_ASKS_MS = 1000
 -- How many places are looked at at once where some are empty.
 local PLACES = 100
+-- How many of the last in line are tried, where the first one is dead.
+local MOST_LAST = 20
+-- Among how many sharers to look for the one that is in the way; else the first is shown.
+local MOST_LOOKED_AT = 20
+
+-- How much of the lines a script works off, so that it never keeps the server for long: so many waiters are looked at,
+-- sets for each of their locks, or PLACES_FOR_ONE times as many places that others have left; and so many locks are
+-- granted, or one set. The rest is done at the next question, and one waiter of each line is asked to put that: see
+-- `leave_rest`.
+local PLACES_FOR_ONE, NAMES_FOR_ONE = 5, 20
+local work, grants = 200 + 4 * #all, 25
+-- Whether somebody has left a line, or a place that was left has been passed over. Where nothing has, it is no use to ask
+-- again at once.
+local moved = false
+-- Whether too many places were left somewhere to find the first waiter.
+local cut_short = false
+-- Listeners whose connection is closed, as a grant has shown: all other waiters on it are gone, too.
+local closed = {}
+-- Who was told to ask again, and whether anything is left to do.
+local asked, rest_left = {}, false
 
 -- The thread or task that a token belongs to.
 local function session(of)
@@ -30,7 +50,7 @@ local function line(state, place, most, until_place)
   return found
 end
 
--- Who stands first in line and its claim; nil if nobody waits.
+-- Who stands first in line and its claim; nil if nobody waits, or if it is too far to the first, and no work is left.
 local function first_in_line(state)
   if state.waiting == 0 then
     return nil
@@ -38,9 +58,13 @@ local function first_in_line(state)
   local entry = call("HGET", state.key, text(state.first))
   if not entry then
     -- Whoever stood there has left.
-    local next_ones = line(state, state.first, 1)
-    state.first, entry = next_ones[1] or state.last + 1, next_ones[2]
-    state.waiting = entry and state.waiting or 0
+    local most = state.first + math.floor(PLACES_FOR_ONE * math.max(work, 0) + 0.5)
+    local next_ones = line(state, state.first, 1, math.min(state.last, most))
+    local place = next_ones[1] or math.min(state.last, most) + 1
+    work = work - (place - state.first) / PLACES_FOR_ONE
+    moved, cut_short = true, cut_short or (not next_ones[1] and place <= state.last)
+    state.first, entry = place, next_ones[2]
+    state.waiting = place <= state.last and state.waiting or 0
     state.changed = true
   end
   if entry then
@@ -63,6 +87,7 @@ end
 
 -- Take whoever stands at `place` out of the line; `save` or `save_cuts` writes it.
 local function remove(state, place, waiter)
+  moved = true
   cut(state, text(place))
   cut(state, waiter)
   state.waiting = state.waiting - 1
@@ -118,8 +143,10 @@ local function fits(locks, waiter, mode, claim)
   for place = #locks, 1, -1 do
     local name, here = locks[place], mode_at(mode, place)
     local state = state_of(name)
+    work = work - (#locks > 1 and 1 or 0)
     local stands = #locks == 1 or not is_intent(here) or place_of(state, waiter) ~= nil
     if stands and #locks > 1 and first_in_line(state) ~= waiter then
+      save(state)
       return false
     end
     if not room(name, here) then
@@ -162,6 +189,7 @@ local function grant(locks, name, first, claim)
     end
     save_cuts(state)
   end
+  grants = grants - #locks
   if #locks > 1 then
     call("DEL", SET .. first)
   end
@@ -171,6 +199,7 @@ local function grant(locks, name, first, claim)
   local fence = next_fence(locks, clock() + lease)
   local own = first == token
   local living = own or tell(listener, first .. " " .. fence .. " " .. text(now)) > 0
+  closed[listener] = not living
   if living then
     hold(locks, first, fence, mode, tonumber(lease), listener, who)
   end
@@ -182,59 +211,110 @@ end
 
 -- Whether the first in line, to whom nothing can be granted yet, keeps those behind it waiting: the dead
 -- must not keep them from sharing.
-local function is_there(name, first, listener)
-  return first == token or exclusive(name) or call("PUBSUB", "NUMSUB", channel_of(listener))[2] > 0
+local function is_there(first, listener)
+  return first == token or call("PUBSUB", "NUMSUB", channel_of(listener))[2] > 0
 end
 
--- Grant the locks to those who stand first in line, as far as there is room. Returns the fencing
--- token if the caller itself, `token`, was granted: it learns of it from the reply.
-local function settle(locks)
+-- Ask a waiter to ask again at once, which works off the rest of the line: the first one, or one of the last, who are
+-- likelier to live. The caller, if it waits, learns from the reply that it is to ask.
+local function leave_rest(state)
+  rest_left = true
+  local places = { state.first }
+  for place = state.last, math.max(state.first + 1, state.last - MOST_LAST), -1 do
+    places[#places + 1] = place
+  end
+  for _, place in ipairs(places) do
+    local entry = call("HGET", state.key, text(place))
+    local waiter, listener = string.match(entry or "", "^(%S+) %d+ %d+ %S+ %d+ (%S+) ")
+    -- No fencing token is below 0.
+    if waiter and (waiter == token or asked[waiter] or tell(listener, waiter .. " -2 " .. text(clock())) > 0) then
+      asked[waiter] = true
+      return
+    end
+  end
+end
+
+-- Grant the locks to those who stand first in line, as far as there is room, and as there is `work`. Returns the
+-- fencing token if the caller itself, `token`, was granted: it learns of it from the reply. `asking`: whether the caller
+-- has made no room, but asks.
+local function settle(locks, asking)
   local own
-  local todo = {}
-  for place, name in ipairs(locks) do
-    todo[place] = name
+  -- `stuck` are living waiters of several locks to whom nothing can be granted before anything changes.
+  local todo, due, stuck = {}, {}, {}
+  local function add(name)
+    if not due[name] then
+      todo[#todo + 1], due[name] = name, true
+    end
+  end
+  for _, name in ipairs(locks) do
+    add(name)
   end
   while #todo > 0 do
     local name = table.remove(todo)
     local state = state_of(name)
+    due[name] = false
     while true do
       local first, claim = first_in_line(state)
-      if not first then
+      if state.waiting == 0 then
         save(state)
         if not exclusive(name) and sharers(name) == 0 then
           call("ZREM", index, name)
         end
         break
       end
+      if exclusive(name) or (first and stuck[first]) then
+        save(state)
+        break
+      end
+      if work <= 0 or grants <= 0 then
+        save(state)
+        if moved or not asking then
+          leave_rest(state)
+        end
+        break
+      end
       local _, since, mode, lease, listener, wait, size = string.match(claim, CLAIM)
       local its = mode and wanted(name, first, tonumber(size))
-      local living = its and (first == token or wait == "0" or since + wait > clock())
+      local alone = not its or #its == 1
+      work = work - 1 - (alone and 0 or #its / NAMES_FOR_ONE)
+      local living = its and (first == token or (not closed[listener] and (wait == "0" or since + wait > clock())))
       local from = living and upgraded(mode)
       if from and not shares(name, from) then
         living = false
       end
-      local aside, granted, fence = false, false, nil
+      local gone, aside = not living, false
       if living and not fits(its, first, mode, claim) then
         aside = steps_aside(its, first, mode, name)
-        if not aside and is_there(name, first, listener) then
+        gone = not aside and not is_there(first, listener)
+        if not aside and not gone then
+          stuck[first] = true
           save(state)
+          if state.ended > 0 or cut_short then
+            -- Perhaps there is room once the ended are forgotten, or all places were looked at.
+            leave_rest(state)
+          end
           break
         end
       elseif living then
-        granted, fence = grant(its, name, first, claim)
-        own = fence or own
+        local granted, fence = grant(its, name, first, claim)
+        own, stuck = fence or own, {}
         if granted and (mode == "exclusive" or from) then
           break
         end
       end
-      if not granted and not aside then
-        leave(its or { name }, first)
+      stuck = {}
+      if gone and alone then
+        call("HDEL", WAITS, session(first))
+        remove(state, state.first, first)
+      elseif gone then
+        leave(its, first)
+        work = work - #its
       end
-      if its and #its > 1 and not aside then
+      if not alone and not aside then
         -- Its going may have left somebody first in the other lines.
         for _, other in ipairs(its) do
           if other ~= name then
-            todo[#todo + 1] = other
+            add(other)
           end
         end
       end
@@ -245,17 +325,20 @@ end
 
 -- The claim and lease end of the sharer that leaves no room for `mode` and goes first.
 local function blocking_sharer(name, mode)
-  local from = upgraded(mode)
-  local found = call("ZRANGE", SHARERS .. name, 0, PLACES - 1, "WITHSCORES")
-  local at = 1
+  local from, tokens = upgraded(mode), {}
+  local found = call("ZRANGE", SHARERS .. name, text(clock()), "+inf", "BYSCORE", "LIMIT", 0, MOST_LOOKED_AT, "WITHSCORES")
   for i = 1, #found, 2 do
-    local theirs = found[i] ~= from and found[i] ~= token and mode_of(name, found[i])
-    if theirs and not beside(mode, theirs) then
-      at = i
-      break
+    tokens[#tokens + 1] = found[i]
+  end
+  local claims = call("HMGET", LOCK .. name, unpack(tokens))
+  for place, sharer in ipairs(tokens) do
+    local theirs = sharer ~= from and sharer ~= token and string.match(claims[place] or "", "^%d+ %d+ (%S+) ")
+    -- Of permits all are in the way.
+    if theirs and (kind(theirs) == "permit" or not beside(mode, theirs)) then
+      return claims[place], tonumber(found[2 * place])
     end
   end
-  return sharer_claim(name, found[at]), tonumber(found[at + 1])
+  return claims[1], tonumber(found[2])
 end
 
 -- Who stands in the way of `mode` (if not given: exclusive), as "now ends claim": something may
@@ -263,6 +346,7 @@ end
 -- the first. The claim is empty if nobody does.
 local function obstacle(locks, mode)
   local function found(place, ends, claim)
+    ends = rest_left and clock() or ends
     local where = place > 1 and "/" .. place or ""
     return table.concat({ text(clock()), text(ends) .. where, claim or "" }, " ")
   end
@@ -274,6 +358,8 @@ local function obstacle(locks, mode)
     end
     if not room(name, here) then
       local theirs, until_then = blocking_sharer(name, here)
+      -- Perhaps there is room once all the ended are forgotten.
+      rest_left = rest_left or state_of(name).ended > 0
       return found(place, until_then, theirs)
     end
   end
@@ -283,9 +369,10 @@ local function obstacle(locks, mode)
     local first, claim = first_in_line(state)
     if first and first ~= token then
       -- It may have died, which shows when somebody asks again: the one behind it is to do so soon.
-      local second = line(state, state.first + 1, 1)[2]
+      local second = line(state, state.first + 1, 1, math.min(state.last, state.first + PLACES))[2]
       local is_next = second and string.sub(second, 1, #token + 1) == token .. " "
-      return found(place, clock() + (is_next and NEXT_ASKS_MS or WAITER_KEPT_MS), claim)
+      local soon = is_next and NEXT_ASKS_MS or WAITER_KEPT_MS
+      return found(place, clock() + soon, claim)
     end
   end
   return text(clock()) .. " 0 "

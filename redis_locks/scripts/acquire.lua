@@ -202,13 +202,14 @@ end
 if wait ~= 0 then
   join()
 end
-if not blocked then
-  local fence = settle(all)
+-- Who asks again may have been told to work off the line of a lock that is free beside one that is not.
+if not blocked or (#all > 1 and not first) then
+  local fence = settle(all, true)
   if fence then
     return granted(fence)
   end
   -- Perhaps only the dead stood in line, and the caller did not.
-  if wait == 0 and is_free() then
+  if wait == 0 and not blocked and is_free() then
     return take()
   end
 end

@@ -9,33 +9,97 @@
 -- Who holds in a mode that leaves room for the wait is not in its way. A wait for a permit is a dead
 -- end only if so many of those who have one never go on that none will ever be to spare.
 --
+-- What a crowd may cost. The last to write itself down has closed the circle, so it holds what somebody waits for who
+-- was there before: if nobody does, the look ends at once. All looks together get a part of the server's time, from
+-- which each takes what it costs, in steps; who comes again gets less of it than who looks first. And a look goes on
+-- for so many steps at a time only: the caller comes back with the rest. What is found by parts is looked at again in one
+-- before anybody gives way.
+--
 -- KEYS: index lock...
 -- ARGV: token
 --   2 mode, as in acquire
 --   3 who, for people
 --   4 where, the line of code that waits, for people
 --   5 tokens of the caller's process that hold but will not be renewed; they are in nobody's way
--- Reply: "token 0"          no deadlock that is the caller's to end
---        "token 1 circle"   its wait is over; JSON list of {names, mode, who, where}, caller first
+--   6 keys of the locks that the caller's session holds, as a JSON list; "" if that is not known
+--   7 why it looks: "first" no look of this wait has come to its end; "again"; "told" another look wants it
+--   8 what a look has left to do, from the reply; "" to begin
+-- Reply: "token 0 pause"       no deadlock that is the caller's to end; look again after so many ms
+--        "token 1 circle"      its wait is over; JSON list of {names, mode, who, where}, caller first
+--        "token 2 pause rest"  nothing yet; after so many ms, look on
 
 --include _prelude
+
+local WAITS_KEPT_MS = 60000
+-- How long who is told to look may take.
+local ANSWER_MS = 1000
+-- A step takes the server some 12 us. All looks together get so many in a ms, which is some 3 % of its time.
+local STEPS_A_MS = 2
+-- So many may have been taken in advance, for a look to begin.
+local IN_ADVANCE = { first = 3000, again = 200, told = math.huge }
+-- How many steps a look may take at a time, in how many parts, and to confirm what it found.
+local STEPS, PARTS, STEPS_TO_CONFIRM = 120, 50, 6000
+-- Reading a place in a queue, or a sharer, is so much of a step.
+local READ = 0.05
+-- How many places in a queue are read at a time; how many, to see who waits for a lock of the caller; and how many
+-- sharers of a lock, in all.
+local PLACES_AT_ONCE, MOST_PLACES, MOST_SHARERS = 50, 500, 2000
+-- How many waits may be left for the next part.
+local MOST_LEFT = 200
+-- Between the looks of a wait: for each that was written down, up to 30 s; and until a look that had to wait.
+local AGAIN_MS, AGAIN_EACH_MS, LONGEST_MS = 2000, 20, 30000
+local SOON_MS, SOON_EACH_MS, NEXT_PART_MS = 250, 10, 5
+
+local mode, who, where, why, rest = ARGV[2], ARGV[3], ARGV[4], ARGV[7], ARGV[8]
+local held = ARGV[6] ~= "" and cjson.decode(ARGV[6]) or nil
+local mine = string.match(token, "^(.*)%.") or token
+
+local me = { token = token, names = all, asked = mode, who = who, where = where }
+local intents, plain = string.match(mode, "^intent:(%d+):(.*)$")
+me.mode = plain and (tonumber(intents) < #all and plain or "intent:" .. plain) or mode
+local my_queue = LOCK .. all[#all]
+local my_place = call("HGET", my_queue, token)
+local entry = my_place and call("HGET", my_queue, my_place)
+me.since = entry and tonumber(string.match(string.sub(entry, #token + 2), "^0 (%d+) "))
+if not me.since then
+  return token .. " 0 " .. AGAIN_MS
+end
+call("HSET", WAITS, mine, cjson.encode(me))
+call("PEXPIRE", WAITS, WAITS_KEPT_MS)
+
+-- How many ms until the next look: `least`, and `each` for each wait that was written down.
+local written = call("HLEN", WAITS)
+
+local function pause(least, each)
+  return math.min(math.max(least, each * written), LONGEST_MS)
+end
+
+-- Nearly always nobody waits for what the caller holds. That comes before the other parts are included, as in acquire.
+local wanted_from_me = why == "told" or rest ~= "" or not held
+for _, key in ipairs(wanted_from_me and {} or held) do
+  local state = call("HGET", key, "state")
+  wanted_from_me = wanted_from_me or (state and select(7, string.match(state, STATE)) ~= "0")
+end
+if not wanted_from_me then
+  return token .. " 0 " .. pause(AGAIN_MS, AGAIN_EACH_MS)
+end
+
 --include _lock
 --include _modes
 --include _queue
 
-local WAITS_KEPT_MS = 10000
--- How long who is told to look may take.
-local ANSWER_MS = 1000
-local mode, who, where = ARGV[2], ARGV[3], ARGV[4]
 local forsaken = {}
 for each in string.gmatch(ARGV[5], "%S+") do
   forsaken[each] = true
 end
-local mine = session(token)
+local cost = 0
 
 -- The last lock of a set is one in whose queue its waiter always stands.
+local claims = {}
+
 local function claim_in_queue(wait)
-  return waiter_claim(state_of(wait.names[#wait.names]), wait.token) or ""
+  claims[wait] = claims[wait] or waiter_claim(state_of(wait.names[#wait.names]), wait.token) or ""
+  return claims[wait]
 end
 
 local function listener_of(wait)
@@ -56,14 +120,79 @@ local function since(wait)
   return tonumber(string.match(claim_in_queue(wait), "^0 (%d+) "))
 end
 
-local plain = mode_at(mode, #all)
-local me = { token = token, names = all, mode = plain, asked = mode, who = who, where = where }
-me.since = since(me)
-if not me.since then
-  return token .. " 0"
+-- The steps that were taken in advance, by all looks.
+local taken, at = string.match(call("GET", LOOKS) or "0 0", "^(%S+) (%d+)$")
+taken = math.max(0, taken - (clock() - at) * STEPS_A_MS)
+
+-- Reply, and write down what it took.
+local function answer(kind, least, each, left)
+  if cost >= 1 then
+    call("SET", LOOKS, math.ceil(taken + cost) .. " " .. text(now), "PX", WAITS_KEPT_MS)
+  end
+  return token .. " " .. kind .. " " .. pause(least, each) .. (left and " " .. left or "")
 end
-call("HSET", WAITS, mine, cjson.encode(me))
-call("PEXPIRE", WAITS, WAITS_KEPT_MS)
+
+local function nothing_found()
+  return answer("0", AGAIN_MS, AGAIN_EACH_MS)
+end
+
+-- Those of `tokens` whose sessions have written down what they wait for.
+local function those_written(tokens)
+  local found = {}
+  for first = 1, #tokens, PLACES do
+    local sessions = {}
+    for i = first, math.min(first + PLACES - 1, #tokens) do
+      sessions[#sessions + 1] = session(tokens[i])
+    end
+    for i, noted in ipairs(call("HMGET", WAITS, unpack(sessions))) do
+      if noted then
+        found[#found + 1] = tokens[first + i - 1]
+      end
+    end
+  end
+  return found
+end
+
+-- Whether somebody who can be part of a circle waits for what the caller holds: it stands in that queue, and has
+-- written itself down, or wants a set, so that others may stand behind it elsewhere.
+local function is_waited_for()
+  for _, key in ipairs(held) do
+    local state = state_of(string.sub(key, #LOCK + 1))
+    if state.waiting > 0 then
+      -- The places that others have left are read, too.
+      local until_place = math.min(state.last, state.first + MOST_PLACES - 1)
+      local entries = state.waiting <= PLACES and line(state, state.first, state.waiting, until_place) or {}
+      cost = cost + READ * (until_place - state.first + 1)
+      if #entries < 2 * state.waiting or cost > STEPS then
+        return true -- too many to read: the walk finds out
+      end
+      local tokens = {}
+      for i = 2, #entries, 2 do
+        local each, size = string.match(entries[i], "^(%S+) %d+ %d+ %S+ %d+ %S+ %d+ (%d+) ")
+        if size ~= "1" then
+          return true
+        end
+        tokens[#tokens + 1] = each
+      end
+      if #those_written(tokens) > 0 then
+        return true
+      end
+    end
+  end
+  return false
+end
+
+if why ~= "told" then
+  if rest == "" and held and not is_waited_for() then
+    return nothing_found()
+  end
+  local over = taken - IN_ADVANCE[why]
+  if over > 0 and why == "again" then
+    return nothing_found()
+  elseif over > 0 then
+    return answer("2", math.max(SOON_MS, math.ceil(over / STEPS_A_MS)), SOON_EACH_MS, rest)
+  end
+end
 
 -- What each session waits for; false if it does not, or has not for long.
 local waits = { [mine] = me }
@@ -71,12 +200,15 @@ local waits = { [mine] = me }
 local function wait_of(its_token)
   local its = session(its_token)
   if waits[its] == nil then
+    cost = cost + 1
     local noted = call("HGET", WAITS, its)
     local wait = noted and cjson.decode(noted)
     -- What was noted may be over; then its claim is gone.
     local began = wait and since(wait)
     if began then
       wait.since = began
+    elseif wait then
+      call("HDEL", WAITS, its)
     end
     waits[its] = began and wait or false
   end
@@ -122,7 +254,7 @@ local function waiting(tokens, from)
   return found
 end
 
-local choices = false
+local choices, settled = false, false
 local obstacles = {}
 
 -- Who holds a lock so that there is no room for `waiter_mode`, in groups: each is in the way for
@@ -132,6 +264,7 @@ local function holders_in_the_way(name, waiter_mode)
   if obstacles[key] then
     return obstacles[key]
   end
+  cost = cost + 1
   local groups = {}
   local holder = exclusive(name)
   if holder then
@@ -139,7 +272,9 @@ local function holders_in_the_way(name, waiter_mode)
   elseif not room(name, waiter_mode) then
     local alone, permits, capacities = {}, {}, {}
     local wanted = tonumber(string.match(waiter_mode, "^permit:(%d+)$"))
-    for _, sharer in ipairs(call("ZRANGE", SHARERS .. name, 0, -1)) do
+    local all_of_them = call("ZRANGE", SHARERS .. name, text(clock()), "+inf", "BYSCORE", "LIMIT", 0, MOST_SHARERS)
+    cost = cost + READ * #all_of_them
+    for _, sharer in ipairs(those_written(all_of_them)) do
       local theirs = mode_of(name, sharer)
       if theirs and wanted and kind(theirs) == "permit" then
         permits[#permits + 1] = sharer
@@ -162,71 +297,137 @@ end
 -- one waits for those before it in turn. Of those that want this lock only, the first in each mode
 -- does: the others wait for nothing but what that one waits for. So a long queue is short to walk.
 local queues = {}
+-- By lock, where reading a queue had to end, and for whom.
+local unread = {}
+-- At which cost the walk ends, and whom it has met.
+local bound, met = 0, {}
+
+local function queue_of(name, from)
+  queues[name] = queues[name] or { read = from or state_of(name).first, before = {}, told = {} }
+  return queues[name]
+end
 
 local function before(name, waiter)
-  local state = state_of(name)
-  local queue = queues[name] or { read = state.first, before = {}, told = {} }
-  queues[name] = queue
+  local state, queue = state_of(name), queue_of(name)
   if queue.before[waiter] == nil then
     local place = place_of(state, waiter) or queue.read - 1
-    local entries = line(state, queue.read, place - queue.read + 1, place)
-    for i = 2, #entries, 2 do
-      local each, claim = string.match(entries[i], "^(%S+) (.*)$")
-      queue.before[each] = queue.last or false
-      local asked, size = string.match(claim, "^0 %d+ (%S+) %d+ %S+ %d+ (%d+) ")
-      local wait = asked and not (size == "1" and queue.told[asked]) and wait_in_queue(name, each, claim)
-      if wait then
-        queue.told[asked] = queue.told[asked] or size == "1"
-        queue.last = wait
+    while queue.read <= place and cost < bound do
+      local until_place = math.min(place, queue.read + PLACES_AT_ONCE - 1)
+      local entries = line(state, queue.read, PLACES_AT_ONCE, until_place)
+      cost = cost + READ * PLACES_AT_ONCE
+      for i = 2, #entries, 2 do
+        local each, claim = string.match(entries[i], "^(%S+) (.*)$")
+        queue.before[each] = queue.last or false
+        local asked, size = string.match(claim, "^0 %d+ (%S+) %d+ %S+ %d+ (%d+) ")
+        local wait = asked and not (size == "1" and queue.told[asked]) and wait_in_queue(name, each, claim)
+        if wait then
+          queue.told[asked] = queue.told[asked] or size == "1"
+          queue.last = wait
+        end
+      end
+      queue.read = until_place + 1
+    end
+    if queue.read <= place then
+      queue.before[waiter] = queue.last or false
+      if not unread[name] or unread[name].place < place then
+        unread[name] = { waiter = waiter, place = place }
       end
     end
-    queue.read = math.max(queue.read, place + 1)
   end
   return queue.before[waiter] or nil
 end
 
--- All that is in the way of a wait, in groups as above.
-local function in_the_way(wait)
+-- The holders in the way of a wait, in groups as above.
+local function holders_of(wait)
   if not wait.groups then
     wait.groups = {}
     for place, name in ipairs(wait.names) do
       for _, group in ipairs(holders_in_the_way(name, mode_at(wait.asked, place))) do
         wait.groups[#wait.groups + 1] = group
       end
-      local other = before(name, wait.token)
-      if other then
-        wait.groups[#wait.groups + 1] = { most = 1, members = { { wait = other } }, queue = name }
-      end
     end
   end
   return wait.groups
 end
 
--- Walk from the caller to all that it waits for and that never `goes_on`, the nearest first. Returns
--- them, and as what the caller itself was met there, if it was: each step has the step before it.
-local function walk()
-  local steps, met, back = { { wait = me } }, { [me] = true }, nil
-  local seen = {}
-  local place = 1
-  while steps[place] do
-    local step = steps[place]
-    for _, group in ipairs(in_the_way(step.wait)) do
-      for _, member in ipairs(seen[group] and {} or group.members) do
-        local wait = member.wait
-        local next_step = { wait = wait, from = step, queue = group.queue }
-        if wait == me and not back then
-          back = next_step
-        end
-        if not met[wait] and not wait.goes_on then
-          met[wait] = true
-          steps[#steps + 1] = next_step
-        end
+-- Where the caller stands in the queues of its locks.
+local my_places = {}
+for _, name in ipairs(all) do
+  my_places[name] = place_of(state_of(name), token)
+end
+
+-- Who stands before a wait in the queue of `name`: as a group, of one that tells of the others; nil if nobody does.
+local function place_group(wait, name)
+  local key = "place " .. name
+  if wait[key] == nil then
+    local mine_there = my_places[name]
+    local other
+    cost = cost + READ
+    if state_of(name).waiting <= 1 then
+      other = nil -- it stands there alone, if at all
+    elseif mine_there and wait ~= me and (place_of(state_of(name), wait.token) or mine_there) > mine_there then
+      other = me
+    else
+      other = before(name, wait.token)
+    end
+    wait[key] = other and { most = 1, members = { { wait = other } }, queue = name } or false
+    wait.groups[#wait.groups + 1] = wait[key] or nil
+  end
+  return wait[key] or nil
+end
+
+-- Have it found out anew what is in the way of a wait.
+local function forget_obstacles(wait)
+  wait.groups = nil
+  for _, name in ipairs(wait.names) do
+    wait["place " .. name] = nil
+  end
+end
+
+-- Walk from `starts` to all that they wait for and that never `goes_on`, the nearest first: to
+-- holders first, as places in queues take longer to read. Returns the steps, and as what the caller itself was met
+-- there, if it was: each step has the step before it; and the first that was not taken, if any is left. Without a
+-- choice the first circle is one, and nothing more is to be known.
+local function walk(starts)
+  local steps, seen, back = {}, {}, nil
+  local function go(step, group)
+    for _, member in ipairs(seen[group] and {} or group.members) do
+      local wait = member.wait
+      local next_step = { wait = wait, from = step, queue = group.queue }
+      if wait == me and not back then
+        back = next_step
       end
-      seen[group] = true
+      if not met[wait] and not wait.goes_on then
+        met[wait] = true
+        steps[#steps + 1] = next_step
+      end
+    end
+    seen[group] = true
+  end
+  for _, wait in ipairs(starts) do
+    if not met[wait] then
+      steps[#steps + 1], met[wait] = { wait = wait }, true
+    end
+  end
+  local place = 1
+  while steps[place] and cost < bound and not (back and not choices) do
+    local step = steps[place]
+    if step.at then
+      local group = place_group(step.wait, step.at)
+      if group then
+        go(step.of, group)
+      end
+    else
+      for _, group in ipairs(holders_of(step.wait)) do
+        go(step, group)
+      end
+      for _, name in ipairs(settled and {} or step.wait.names) do
+        steps[#steps + 1] = { wait = step.wait, at = name, of = step }
+      end
     end
     place = place + 1
   end
-  return steps, back
+  return steps, back, place
 end
 
 -- Whether so many of a group never go on that there is no room.
@@ -259,8 +460,100 @@ local function settle_choices(steps)
   until not found
 end
 
-local steps, back = walk()
-if back and choices then
+local part
+-- What an earlier part has left, and this one, too.
+local untouched = { waits = {}, places = {} }
+
+-- What is left to do after a walk that ended at `place`, as text; nil if nothing is. Queues are read once, so who was
+-- seen there and not met yet is left, too.
+local function left_after(steps, place)
+  if not steps[place] and not next(unread) and #untouched.waits + #untouched.places == 0 then
+    return nil
+  end
+  local left = { part = part + 1, waits = {}, places = {}, read = {} }
+  local function add(list, name, waiter)
+    if #list < MOST_LEFT then
+      list[#list + 1] = { name, waiter }
+    end
+  end
+  for kind, list in pairs(untouched) do
+    for _, each in ipairs(list) do
+      add(left[kind], each[1], each[2])
+    end
+  end
+  for i = place, #steps do
+    local step = steps[i]
+    local wait = step.wait
+    add(step.at and left.places or left.waits, step.at or wait.names[#wait.names], wait.token)
+  end
+  for name, queue in pairs(queues) do
+    left.read[name] = queue.read
+    local seen = queue.last
+    while seen do
+      if not met[seen] then
+        add(left.waits, seen.names[#seen.names], seen.token)
+      end
+      seen = queue.before[seen.token]
+    end
+  end
+  for name, each in pairs(unread) do
+    add(left.places, name, each.waiter)
+  end
+  return cjson.encode(left)
+end
+
+-- Where to look on.
+local function starts_of(todo)
+  local starts = {}
+  for name, read in pairs(todo.read) do
+    queue_of(name, read)
+  end
+  local function the_wait(name, waiter)
+    cost = cost + 1
+    local claim = waiter_claim(state_of(name), waiter)
+    return claim and wait_in_queue(name, waiter, claim) or nil
+  end
+  for _, kind in ipairs({ "places", "waits" }) do
+    for _, each in ipairs(todo[kind]) do
+      local wait = cost < bound / 2 and the_wait(each[1], each[2])
+      if cost >= bound / 2 then
+        table.insert(untouched[kind], each)
+      elseif wait and kind == "places" then
+        met[wait] = true
+        starts[#starts + 1] = before(each[1], each[2])
+      else
+        starts[#starts + 1] = wait
+      end
+    end
+  end
+  return starts
+end
+
+local todo = rest ~= "" and cjson.decode(rest)
+part = todo and todo.part or 1
+bound = cost + STEPS
+local steps, back, place = walk(todo and starts_of(todo) or { me })
+if not back then
+  local left = part < PARTS and left_after(steps, place)
+  return left and answer("2", NEXT_PART_MS, 0, left) or nothing_found()
+end
+if todo or (choices and left_after(steps, place)) then
+  -- It was met by parts, or there is more to choose from. Once more, the whole of it.
+  queues, unread, obstacles, choices = {}, {}, {}, false
+  for _, known in ipairs({ waits, unwritten }) do
+    for _, wait in pairs(known) do
+      if wait then
+        forget_obstacles(wait)
+      end
+    end
+  end
+  bound, met = cost + STEPS_TO_CONFIRM, {}
+  steps, back, place = walk({ me })
+  if not back or (choices and left_after(steps, place)) then
+    return nothing_found()
+  end
+end
+if choices then
   settle_choices(steps)
   -- A permit group that is no dead end is in nobody's way, though some of it never go on.
   for _, step in ipairs(steps) do
@@ -270,13 +563,14 @@ if back and choices then
     end
     step.wait.groups = dead
   end
-  back = nil
+  back, settled = nil, true
   if not me.goes_on then
-    steps, back = walk()
+    bound, met = math.huge, {}
+    steps, back = walk({ me })
   end
 end
 if not back then
-  return token .. " 0"
+  return nothing_found()
 end
 
 local circle = {}
@@ -301,7 +595,7 @@ for _, wait in ipairs(circle) do
       -- The caller had waited for that place only. It reads no grant in this reply.
       tell(my_listener, token .. " " .. fence .. " " .. text(now))
     end
-    return token .. " 0"
+    return nothing_found()
   end
 end
 
@@ -346,7 +640,7 @@ for _, wait in ipairs(to_look) do
   tell_to_look(wait)
 end
 if #to_look > 0 then
-  return token .. " 0"
+  return nothing_found()
 end
 leave(all, token)
 settle(all)

@@ -19,10 +19,10 @@ if #found == 0 then
   return { "", "", "" }
 end
 if ARGV[5] == "1" then
+  -- A lock that a version with another protocol uses is listed, too, without the length of its line.
+  local waiting = "^" .. PROTOCOL .. " %d+ %d+ %d+ %-?%d+ %-?%d+ (%d+)"
   for i, name in ipairs(found) do
-    -- A lock that a version with another protocol uses is listed, too, without the length of its line.
-    local state = call("HGET", LOCK .. name, "state") or ""
-    lengths[i] = string.match(state, "^" .. PROTOCOL .. " %d+ %d+ %d+ %-?%d+ %-?%d+ (%d+)") or "0"
+    lengths[i] = string.match(call("HGET", LOCK .. name, "state") or "", waiting) or "0"
   end
 end
 return { table.concat(found, "\0"), call("ZSCORE", index, found[#found]), table.concat(lengths, " ") }

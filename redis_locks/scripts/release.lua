@@ -19,7 +19,12 @@ for _, name in ipairs(all) do
     free(state_of(name))
     save_cuts(state_of(name))
   else
+    local state, was_alone = state_of(name), exclusive(name) == token
     complete = let_go(name, token) and complete
+    if was_alone then
+      -- Of sets: `take` sees by the fence whether somebody had a row since its caller read it.
+      state.fence, state.changed = math.max(state.fence, now_us), true
+    end
   end
 end
 settle(all)

@@ -11,6 +11,7 @@
 --   7 groups, each the places of locks that are taken together or not at all: "1,2 1,3"; "-" is
 --     one without locks, which counts as taken
 --   8 whether the caller never asked before with this token: 1 or 0
+--   9 how long ago the caller began to read which locks to take, us
 -- Reply: "token fence now group ..."  the numbers of the groups held now, from 1; fence 0: nothing
 --                                     is held, and the groups, if any, have no locks
 
@@ -20,6 +21,7 @@
 --include _queue
 
 local lease, mode, who, listener, most, first = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), ARGV[8] == "1"
+local read_ago = tonumber(ARGV[9])
 
 local groups = {}
 for group in string.gmatch(ARGV[7], "%S+") do
@@ -30,11 +32,20 @@ for group in string.gmatch(ARGV[7], "%S+") do
   groups[#groups + 1] = places
 end
 
--- The groups of whose locks all pass, as far as the limit goes, and the locks in order.
-local function choose(passes)
-  local known, wanted, numbers, locks = {}, {}, {}, {}
+-- The groups of whose locks all pass, after those chosen `before`, as far as the limit goes, and the locks in order.
+local function choose(passes, before)
+  local known, wanted, chosen, numbers, locks = {}, {}, {}, {}, {}
+  local function add(number)
+    numbers[#numbers + 1], chosen[number] = number, true
+    for _, place in ipairs(groups[number]) do
+      wanted[place] = true
+    end
+  end
+  for _, number in ipairs(before or {}) do
+    add(number)
+  end
   for number, places in ipairs(groups) do
-    local complete = #numbers < most
+    local complete = #numbers < most and not chosen[number]
     for _, place in ipairs(complete and places or {}) do
       if known[place] == nil then
         known[place] = passes(all[place], mode_at(mode, place))
@@ -42,12 +53,10 @@ local function choose(passes)
       complete = complete and known[place]
     end
     if complete then
-      numbers[#numbers + 1] = number
-      for _, place in ipairs(places) do
-        wanted[place] = true
-      end
+      add(number)
     end
   end
+  table.sort(numbers)
   local intents = 0
   for place, name in ipairs(all) do
     if wanted[place] then
@@ -75,15 +84,30 @@ if not first then
   end
 end
 
-for _, name in ipairs(all) do
-  if state_of(name).waiting > 0 then
+-- Only as many locks are looked at as are needed.
+local settled, numbers, locks, intents = {}, nil, nil, nil
+local function is_free(name, here)
+  if state_of(name).waiting > 0 and settled[name] == nil then
     -- Perhaps only the dead stand in line.
-    settle({ name })
+    settle({ name }, true)
+    settled[name], settled.now = true, true
   end
-end
-local numbers, locks, intents = choose(function(name, here)
   return state_of(name).waiting == 0 and room(name, here)
-end)
+end
+
+-- Whether nobody had the lock since the caller read what it is for. If somebody had, the job is done, as a rule.
+local function is_fresh(name, here)
+  clock()
+  return (is_intent(here) or state_of(name).fence < now_us - read_ago) and is_free(name, here)
+end
+repeat
+  -- Once more, if a set that was granted may have taken a lock that was chosen before.
+  settled.now = nil
+  numbers, locks, intents = choose(is_fresh)
+  if #numbers < most and #numbers < #groups then
+    numbers, locks, intents = choose(is_free, numbers)
+  end
+until not settled.now
 if #locks == 0 then
   return reply("0", numbers)
 end

@@ -14,11 +14,14 @@ if TYPE_CHECKING:
         Event,
         LockStatistics,
         Moment,
+        PastHold,
         Period,
         Statistics,
         aevents,
+        aholds,
         aread,
         events,
+        holds,
         read,
     )
 
@@ -26,11 +29,14 @@ __all__ = [
     "Event",
     "LockStatistics",
     "Moment",
+    "PastHold",
     "Period",
     "Statistics",
     "aevents",
+    "aholds",
     "aread",
     "events",
+    "holds",
     "read",
 ]
 

@@ -14,12 +14,12 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from time import monotonic
-from typing import Final
+from typing import Final, Literal
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.events import dispatch
-from redis_locks.events.dispatch import FREQUENT
+from redis_locks.events.dispatch import ENDS, FREQUENT
 from redis_locks.protocol.lock_events import Kind, LockEvent
 from redis_locks.statistics import storage
 from redis_locks.statistics.histogram import LAST, bucket_of
@@ -61,8 +61,11 @@ METRICS: Final[Mapping[Kind, str]] = {
 WAITS: Final = tuple(f"w{bucket}" for bucket in range(LAST + 1))
 HOLDS: Final = tuple(f"h{bucket}" for bucket in range(LAST + 1))
 
-_ENDS = frozenset({"released", "lost"})
 _FREQUENT_KEPT, _NOTABLE_KEPT = 5, 20
+
+
+Kept = Literal["frequent", "notable", "ended"]
+"""The lists of notes of a lock: what happens often, what seldom does, and the ends of holds."""
 
 
 class Tally:
@@ -72,7 +75,7 @@ class Tally:
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[str, int]] = {}
-        self._notes: dict[str, tuple[deque[Note], deque[Note]]] = {}
+        self._notes: dict[str, dict[Kept, deque[Note]]] = {}
 
     def count(self, kind: Kind, names: tuple[str, ...], bucket: int | None, times: int = 1) -> None:
         """Count an event of some locks.
@@ -80,7 +83,7 @@ class Tally:
         `bucket` is the histogram's for the wait or the hold that ended with the event; None if none did.
         """
         metric, spent = METRICS.get(kind), ""
-        if kind in _ENDS:
+        if kind in ENDS:
             spent = HOLDS[bucket or 0]
         elif bucket is not None:
             spent = WAITS[bucket]
@@ -102,9 +105,16 @@ class Tally:
         if kept is None:
             if len(self._notes) >= MOST_NAMES_KEPT:
                 return False
-            kept = self._notes[name] = deque(maxlen=_FREQUENT_KEPT), deque(maxlen=_NOTABLE_KEPT)
-        kept[note.kind not in FREQUENT].append(note)
-        return len(kept[0]) == _FREQUENT_KEPT
+            kept = self._notes[name] = {
+                "frequent": deque(maxlen=_FREQUENT_KEPT),
+                "notable": deque(maxlen=_NOTABLE_KEPT),
+                "ended": deque(maxlen=get_settings().history),
+            }
+        if note.kind in ENDS:
+            kept["ended"].append(note)
+        if note.kind != "released":
+            kept["frequent" if note.kind in FREQUENT else "notable"].append(note)
+        return len(kept["frequent"]) == _FREQUENT_KEPT
 
     def _begin(self, name: str) -> dict[str, int]:
         if len(self._counts) >= MOST_NAMES_KEPT:
@@ -121,12 +131,12 @@ class Tally:
                 figures[figure] = figures.get(figure, 0) + count
         return figures
 
-    def notes(self) -> Iterator[tuple[str, Note, bool]]:
-        """Yield names and notes, each name's oldest first, and whether it is one of the frequent kinds."""
+    def notes(self) -> Iterator[tuple[str, Kept, Note]]:
+        """Yield names, the lists they belong to, and notes, the oldest of each list first."""
         for name in self._ranked(self._notes)[:MOST_NAMES_SENT]:
-            for kept in self._notes[name]:
-                for note in kept:
-                    yield name, note, note.kind in FREQUENT
+            for kept, notes in self._notes[name].items():
+                for note in notes:
+                    yield name, kept, note
 
     def _ranked(self, names: Iterable[str]) -> list[str]:
         """Return the names whose figures are sent, the most contended first."""
@@ -166,7 +176,7 @@ class Collector:
 
     def take(self, event: LockEvent) -> None:
         """Note an event for the pages of its locks. Does not block."""
-        if event.kind != "released":
+        if event.kind != "released" or get_settings().history:
             seconds = event.held or event.waited
             detail = event.holder or event.reason
             note = Note(monotonic(), event.kind, event.who, seconds, event.fencing_token, detail)

@@ -16,6 +16,7 @@ from redis_locks.statistics.collector import METRICS, REST
 from redis_locks.statistics.histogram import quantile
 from redis_locks.statistics.storage import Bucket
 from redis_locks.values.keys import validate_name
+from redis_locks.values.name_patterns import matches
 
 Period = Literal["hour", "day"]
 
@@ -56,12 +57,15 @@ class LockStatistics:
 class Moment:
     """The sums of all locks in one minute of the hour, or in 15 minutes of the day.
 
-    `at` is when these began, by the server's clock, in seconds since 1970.
+    `at` is when these began, by the server's clock, in seconds since 1970. The 99th percentiles are as
+    those of `LockStatistics`.
     """
 
     at: int
     acquired: int
     contended: int
+    wait_p99: float | None = None
+    hold_p99: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,31 @@ class Event:
     detail: str
 
 
+_EVENTS = ("notable", "frequent")
+
+
+@dataclass(frozen=True, slots=True)
+class PastHold:
+    """A hold that has ended.
+
+    Attributes:
+        began: When the lock was acquired, by the server's clock, in seconds since 1970. As
+            much too late as the figures took on their way to the server: some milliseconds.
+        ended: When it was released or found lost.
+        who: The holder, as text for people.
+        fencing_token: The hold's.
+        outcome: "released" or "lost".
+        detail: Why it was lost; empty otherwise.
+    """
+
+    began: float
+    ended: float
+    who: str
+    fencing_token: int
+    outcome: str
+    detail: str
+
+
 ORDERS: Final[Mapping[str, Callable[[LockStatistics], Any]]] = {
     "contended": lambda row: -row.contended,
     "acquired": lambda row: -row.acquired,
@@ -120,33 +149,41 @@ def ordered(rows: Iterable[LockStatistics], order: str) -> list[LockStatistics]:
     return sorted(rows, key=ORDERS[order])
 
 
-def read(period: Period = "hour", *, using: str | None = None) -> Statistics:
+def read(
+    period: Period = "hour", *, using: str | None = None, pattern: str | None = None
+) -> Statistics:
     """Return what all processes counted in the last hour or day; blocks for two round trips.
 
     Updated every 5 s.
 
     Args:
         period: "hour", by the minute, or "day", by the quarter of an hour.
+        pattern: Only locks whose name matches, in upper or lower case; an asterisk stands for any text.
         using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the default.
 
     Raises:
         LockBackendError: Redis could not be asked.
+        TypeError: `pattern` is not a string.
         ValueError: There is no such period.
     """
-    return blocking_answer(using, partial(_read, period=_validated(period)))
+    return blocking_answer(using, partial(_read, period=_period(period), pattern=_pattern(pattern)))
 
 
-async def aread(period: Period = "hour", *, using: str | None = None) -> Statistics:
+async def aread(
+    period: Period = "hour", *, using: str | None = None, pattern: str | None = None
+) -> Statistics:
     """Return what all processes counted; see `read`."""
-    return await async_answer(using, partial(_read, period=_validated(period)))
+    return await async_answer(
+        using, partial(_read, period=_period(period), pattern=_pattern(pattern))
+    )
 
 
 def events(name: str, *, using: str | None = None) -> list[Event]:
     """Return what happened to a lock lately, latest first; blocks for a round trip.
 
-    The server keeps the latest 20 acquires and contentions of a lock and its latest 50 other events,
-    for a day, of the 2,000 locks with the latest events. A process sends at most 5 acquires and
-    contentions of a lock in 5 s.
+    The server keeps the latest 20 acquires and contentions of a lock, and its latest 50 other
+    events, for a day. It does so for the 2,000 locks with the latest events. A process sends at most
+    5 acquires and contentions of a lock in 5 s.
 
     Args:
         name: The lock.
@@ -165,11 +202,38 @@ async def aevents(name: str, *, using: str | None = None) -> list[Event]:
     return await async_answer(using, partial(_events, name=validate_name(name)))
 
 
-async def _read(backend: Backend, driver: Driver, *, period: Period) -> Statistics:
+def holds(name: str, *, using: str | None = None) -> list[PastHold]:
+    """Return the past holds of a lock, latest first; blocks for a round trip.
+
+    The server keeps as many as ``REDIS_LOCKS["HISTORY"]`` says, for a day, of the 2,000 locks with the
+    latest events. A process sends the latest of its 100 most contended locks every 5 s.
+
+    Args:
+        name: The lock.
+        using: The server, as for `read`.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+        TypeError: `name` is not a string.
+        ValueError: `name` cannot name a lock.
+    """
+    return blocking_answer(using, partial(_holds, name=validate_name(name)))
+
+
+async def aholds(name: str, *, using: str | None = None) -> list[PastHold]:
+    """Return the past holds of a lock; see `holds`."""
+    return await async_answer(using, partial(_holds, name=validate_name(name)))
+
+
+async def _read(
+    backend: Backend, driver: Driver, *, period: Period, pattern: str | None
+) -> Statistics:
     seconds, count = PERIODS[period]
     keys = backend.partitions()[0]
     asked = partial(storage.buckets, keys=keys, seconds=seconds, count=count)
     found = await backend.ask(driver, asked)
+    if pattern is not None:
+        found = [bucket._replace(figures=_matching(bucket.figures, pattern)) for bucket in found]
     rows = [_row(name, counts) for name, counts in _totals(found).items()]
     rows.sort(key=lambda row: (-row.contended, -row.acquired, row.name))
     return Statistics(
@@ -191,13 +255,18 @@ def _totals(buckets: Iterable[Bucket]) -> dict[str, dict[str, int]]:
     return totals
 
 
+def _matching(figures: Mapping[str, int], pattern: str) -> dict[str, int]:
+    return {
+        figure: count
+        for figure, count in figures.items()
+        if (name := figure.partition(" ")[2]) != REST and matches(pattern, name)
+    }
+
+
 def _row(name: str, counts: Mapping[str, int]) -> LockStatistics:
-    waits, holds = _histogram(counts, "w"), _histogram(counts, "h")
     acquired, contended, timed_out, lost, deadlocks = (
         counts.get(metric, 0) for metric in METRICS.values()
     )
-    # Acquires without a wait are in no bucket: they are all the others.
-    at_once = max(0, acquired + timed_out + deadlocks - sum(waits.values()))
     return LockStatistics(
         name,
         acquired,
@@ -205,9 +274,16 @@ def _row(name: str, counts: Mapping[str, int]) -> LockStatistics:
         timed_out,
         lost,
         deadlocks,
-        *(quantile(waits, share, at_once) for share in (0.5, 0.99)),
-        *(quantile(holds, share) for share in (0.5, 0.99)),
+        *(_wait(counts, share) for share in (0.5, 0.99)),
+        *(quantile(_histogram(counts, "h"), share) for share in (0.5, 0.99)),
     )
+
+
+def _wait(counts: Mapping[str, int], share: float) -> float | None:
+    waits = _histogram(counts, "w")
+    ended = sum(counts.get(METRICS[kind], 0) for kind in ("acquired", "timed_out", "deadlock"))
+    # Acquires without a wait are in no bucket: they are all the others.
+    return quantile(waits, share, max(0, ended - sum(waits.values())))
 
 
 def _histogram(counts: Mapping[str, int], kind: str) -> dict[int, int]:
@@ -215,22 +291,55 @@ def _histogram(counts: Mapping[str, int], kind: str) -> dict[int, int]:
 
 
 def _moment(bucket: Bucket, seconds: int) -> Moment:
-    sums = {"a": 0, "c": 0}
+    sums: defaultdict[str, int] = defaultdict(int)
     for figure, count in bucket.figures.items():
-        if figure[1] == " " and figure[0] in sums:
-            sums[figure[0]] += count
-    return Moment(bucket.number * seconds, sums["a"], sums["c"])
+        sums[figure.partition(" ")[0]] += count
+    return Moment(
+        bucket.number * seconds,
+        sums["a"],
+        sums["c"],
+        _wait(sums, 0.99),
+        quantile(_histogram(sums, "h"), 0.99),
+    )
 
 
 async def _events(backend: Backend, driver: Driver, *, name: str) -> list[Event]:
-    asked = partial(storage.notes, keys=backend.partitions()[0], name=name)
+    found = [Event(at, **words) for at, words in await _notes(backend, driver, name, *_EVENTS)]
+    return sorted(found, key=lambda event: -event.at)
+
+
+async def _holds(backend: Backend, driver: Driver, *, name: str) -> list[PastHold]:
+    found = [
+        PastHold(
+            at - words["seconds"],
+            at,
+            words["who"],
+            words["fencing_token"],
+            words["kind"],
+            words["detail"],
+        )
+        for at, words in await _notes(backend, driver, name, "ended")
+    ]
+    return sorted(found, key=lambda hold: -hold.ended)
+
+
+async def _notes(
+    backend: Backend, driver: Driver, name: str, *kept: str
+) -> list[tuple[float, dict[str, Any]]]:
+    asked = partial(storage.notes, keys=backend.partitions()[0], name=name, kept=kept)
     found = await backend.ask(driver, asked)
-    events = [Event(note.at_ms / 1000, **json.loads(note.text)) for note in found]
-    return sorted(events, key=lambda event: -event.at)
+    return [(note.at_ms / 1000, json.loads(note.text)) for note in found]
 
 
-def _validated(period: Period) -> Period:
+def _period(period: Period) -> Period:
     if period not in PERIODS:
         msg = f"period must be {' or '.join(map(repr, PERIODS))}, not {period!r}"
         raise ValueError(msg)
     return period
+
+
+def _pattern(pattern: str | None) -> str | None:
+    if pattern is not None and not isinstance(pattern, str):
+        msg = f"pattern must be a string or None, not {pattern!r}"
+        raise TypeError(msg)
+    return pattern

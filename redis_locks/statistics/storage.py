@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import Arg, Call, Link
 from redis_locks.scripts import Script
 from redis_locks.statistics import scripts
@@ -16,7 +17,7 @@ from redis_locks.values.text import shorten
 if TYPE_CHECKING:
     from redis_locks.connections.backends import Backend
 
-_CHUNK = 1000
+_CHUNK = 400
 """How many arguments one script call gets at most, so that no call keeps the server busy for long."""
 
 _LONGEST = 300
@@ -51,20 +52,20 @@ class Noted(NamedTuple):
 
 
 async def add(
-    backend: Backend, figures: Mapping[str, int], notes: Iterable[tuple[str, Note, bool]]
+    backend: Backend, figures: Mapping[str, int], notes: Iterable[tuple[str, str, Note]]
 ) -> None:
     """Add figures and notes to those of the server. Never twice: after an error they are not sent again.
 
     Args:
         backend: The server.
         figures: What to add to each figure, "METRIC NAME".
-        notes: The lock and the note, and whether the note is of a frequent kind.
+        notes: The lock, the list of notes ("frequent", "notable" or "ended"), and the note.
     """
     keys = backend.partitions()[0]
     counted: list[Arg] = [part for pair in figures.items() for part in pair]
     noted: list[Arg] = []
     now = monotonic()
-    for name, note, frequent in notes:
+    for name, kept, note in notes:
         words = {
             "kind": note.kind,
             "who": shorten(str(note.who or ""), _LONGEST),
@@ -73,40 +74,55 @@ async def add(
             "detail": shorten(note.detail, _LONGEST),
         }
         age_ms = round((now - note.at) * 1000)
-        noted += [name, int(frequent), age_ms, json.dumps(words, separators=(",", ":"))]
+        noted += [name, kept, age_ms, json.dumps(words, separators=(",", ":"))]
     link = await backend.driver.checkout()
     try:
         await _send(link, scripts.ADD, keys, counted)
-        await _send(link, scripts.NOTE, keys, noted)
+        await _send(link, scripts.NOTE, keys, noted, get_settings().history)
     finally:
         backend.driver.checkin(link)
 
 
-async def _send(link: Link, script: Script, keys: Keys, words: Sequence[Arg]) -> None:
+async def _send(link: Link, script: Script, keys: Keys, words: Sequence[Arg], *before: Arg) -> None:
     # One by one: `call_many` sends all calls again if the server lacks the script for some.
     for start in range(0, len(words), _CHUNK):
-        await link.call(script, (keys, ("", *words[start : start + _CHUNK])))
+        await link.call(script, (keys, ("", *before, *words[start : start + _CHUNK])))
 
 
 async def buckets(link: Link, keys: Keys, seconds: int, count: int) -> list[Bucket]:
     """Return the latest `count` buckets of `seconds` each, the present one first."""
-    latest = _bucket(await link.call(scripts.READ, (keys, ("", seconds, -1))))
+    (latest,) = await _read(link, keys, seconds, [-1])
     before = range(latest.number - 1, latest.number - count, -1)
-    calls: list[Call] = [(keys, ("", seconds, number)) for number in before]
-    return [latest, *map(_bucket, await link.call_many(scripts.READ, calls))]
+    return [latest, *await _read(link, keys, seconds, before)]
 
 
-def _bucket(reply: Any) -> Bucket:
+async def _read(link: Link, keys: Keys, seconds: int, numbers: Sequence[int]) -> list[Bucket]:
+    """Read buckets, each in parts: all first parts in one round trip, then those that go on."""
+    found: dict[int, Bucket] = {}
+    calls: list[Call] = [(keys, ("", seconds, number, 0)) for number in numbers]
+    while calls:
+        parts = [_part(reply) for reply in await link.call_many(scripts.READ, calls)]
+        calls = []
+        for bucket, following in parts:
+            figures = found[bucket.number].figures if bucket.number in found else {}
+            found[bucket.number] = bucket._replace(figures={**figures, **bucket.figures})
+            if following:
+                calls.append((keys, ("", seconds, bucket.number, following)))
+    return list(found.values())
+
+
+def _part(reply: Any) -> tuple[Bucket, int]:
+    """Return a part of a bucket, and where to go on; 0 if it is the last part."""
     if isinstance(reply, Exception):
         raise reply
-    at_ms, number, packed = reply
+    at_ms, number, following, packed = reply
     words = packed.decode(errors="replace").split("\0") if packed else []
     figures = dict(zip(words[::2], map(int, words[1::2]), strict=True))
-    return Bucket(int(at_ms), int(number), figures)
+    return Bucket(int(at_ms), int(number), figures), int(following)
 
 
-async def notes(link: Link, keys: Keys, name: str) -> list[Noted]:
-    """Return the notes of a lock, in no order."""
-    found = await link.call(scripts.NOTES, (keys, ("", name)))
+async def notes(link: Link, keys: Keys, name: str, kept: Sequence[str]) -> list[Noted]:
+    """Return the notes in some lists of a lock, in no order."""
+    (found,) = await link.call(scripts.NOTES, (keys, ("", name, *kept)))
     parts = (each.decode(errors="replace").partition(" ") for each in found)
     return [Noted(int(at_ms), text) for at_ms, _, text in parts]

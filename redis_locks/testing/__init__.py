@@ -7,11 +7,13 @@ from redis_locks.testing.assertions import (
     assert_not_held_across_commit,
     assert_released,
 )
+from redis_locks.testing.losses import lose_lock
 from redis_locks.testing.overrides import override_locks
 
 __all__ = [
     "assert_locked",
     "assert_not_held_across_commit",
     "assert_released",
+    "lose_lock",
     "override_locks",
 ]

@@ -54,11 +54,11 @@ def assert_not_held_across_commit(
 ) -> Iterator[None]:
     """Assert that what the block holds of the lock `name` ends with the block's transaction.
 
-    The block runs in a transaction of its own. Once that has committed and its on_commit
-    callbacks have run, no hold that this process took in the block may be left: like a row
-    lock, it must not outlive COMMIT. Holds from before the block do not count. Inside a
-    TestCase or pytest-django's ``db``, where nothing really commits, the end of the block
-    stands for COMMIT and the callbacks run too. If the block raises, nothing is asserted.
+    The block runs in a transaction of its own. Once that has committed and its on_commit callbacks
+    have run, no hold that this process took in the block may be left. Like a row lock, it must end
+    with COMMIT. Holds from before the block do not count. Inside a TestCase or pytest-django's
+    ``db``, where nothing really commits, the end of the block stands for COMMIT and the callbacks
+    run too. If the block raises, nothing is asserted.
 
     Args:
         name: The lock.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,14 @@ from typing import Any, Literal, TypeVar
 from redis_locks import scripts
 from redis_locks.conf.settings import Unset, get_settings
 from redis_locks.connections.backends import Backend
-from redis_locks.drivers.base import Call, Unreachable
+from redis_locks.drivers.base import Call, Unreachable, run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.exceptions import LockBackendError, LockLost
+from redis_locks.inspection.replies import NO_PLACE
 from redis_locks.protocol.acquire import Won
-from redis_locks.protocol.lease import Lease
+from redis_locks.protocol.lease import Lease, tell_end
+from redis_locks.protocol.renewal import Registry
 from redis_locks.protocol.store import Refused, Request
 from redis_locks.run_once import scripts as jobs
 from redis_locks.scripts import Script
@@ -72,7 +75,7 @@ class MemoryBackend(Backend):
         self._memory = _Memory(outcome, self.description)
         self.driver = _BlockingMemory(self._memory)
         # Used through its methods only.
-        self.renewer = _Renewed(self._memory)  # type: ignore[assignment]
+        self.renewer = _Renewed(self.driver)  # type: ignore[assignment]
 
     def keys(self, *names: str) -> Keys:
         """Return the names themselves: nothing here has keys in Redis."""
@@ -95,7 +98,7 @@ class _Memory:
     """Driver and link in one: it runs what scripts would do on a list of holds."""
 
     channel = listener = "-"
-    tunes_in = False
+    needs_subscription = False
     suspends = True
 
     def __init__(self, outcome: Outcome, description: str) -> None:
@@ -115,8 +118,7 @@ class _Memory:
             scripts.EXTEND: self._extend,
             scripts.TAKE: self._take,
             scripts.INSPECT: self._inspect,
-            scripts.INDEX: self._names,
-            scripts.NAMES: self._names_part,
+            scripts.NAMES: self._names,
             jobs.BEGIN: self._begin_job,
             jobs.DONE: partial(self._end_job, "done"),
             jobs.FAIL: partial(self._end_job, "failed"),
@@ -200,7 +202,7 @@ class _Memory:
         return f"{token} 1 {round(now * 1000)} {round(held.ends * 1000)}".encode()
 
     def _take(self, keys: Keys, token: str, *arguments: Any) -> bytes:
-        lease_ms, mode, who, _listener, most, groups, _first = arguments
+        lease_ms, mode, who, _listener, most, groups, _first, _read_ago = arguments
         if self._outcome == "busy":
             return f"{token} 0 {_server_ms()}".encode()
         taken = groups.split()[:most]
@@ -212,9 +214,11 @@ class _Memory:
         numbers = " ".join(str(number) for number, _ in enumerate(taken, 1))
         return f"{token} {fencing_token} {_server_ms()} {numbers}".encode()
 
-    def _inspect(self, keys: Keys, _token: str, _most: int) -> list[Any]:
+    def _inspect(
+        self, keys: Keys, _token: str, _most: int, _place: str, _ends: int, _skip: int
+    ) -> list[Any]:
         held = [part.encode() for part in self._holders(keys[0])]
-        return [_server_ms(), 0, len(held) // 3, held, []]
+        return [_server_ms(), 0, len(held) // 3, held, [], NO_PLACE.encode()]
 
     def _holders(self, name: bytes) -> list[str]:
         now, at_ms = monotonic(), _server_ms()
@@ -227,15 +231,11 @@ class _Memory:
             for part in (token, str(at_ms + round((held.ends - now) * 1000)), held.claim)
         ]
 
-    def _names(self, _keys: Keys, _token: str, most: int) -> list[bytes]:
-        living = (held for held in self._held.values() if held.ends > monotonic())
-        names = sorted({name for held in living for name in held.names})
-        return names[: None if most < 0 else most]
-
-    def _names_part(
-        self, keys: Keys, token: str, _ends_ms: int, skip: int, most: int, _lengths: int
+    def _names(
+        self, _keys: Keys, _token: str, _ends_ms: int, skip: int, most: int, _lengths: int
     ) -> list[bytes]:
-        found = self._names(keys, token, skip + most)[skip:]
+        living = (held for held in self._held.values() if held.ends > monotonic())
+        found = sorted({name for held in living for name in held.names})[skip : skip + most]
         # Nobody ever waits here.
         return [b"\0".join(found), b"0", b" ".join(b"0" for _ in found)]
 
@@ -282,16 +282,16 @@ class _Memory:
 
     # The Link protocol
 
-    async def call(self, script: Script, call: Call) -> Any:
+    async def call(self, script: Script, call: Call, reads: Sequence[bytes] = ()) -> list[Any]:
         self._require_server()
         if script not in self._scripts:
             msg = f"{self.description} has no answer to the script {script.name}; use a real server"
             raise NotImplementedError(msg)
         keys, arguments = call
-        return self._scripts[script](keys, *arguments)
+        return [self._scripts[script](keys, *arguments), *(None for _ in reads)]
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
-        return [await self.call(script, call) for call in calls]
+        return [reply for call in calls for reply in await self.call(script, call)]
 
     async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:  # noqa: ARG002 - as `Link`
         return [None for _ in reads]
@@ -305,7 +305,7 @@ class _Memory:
     async def checkout(self, token: str = "") -> Any:  # noqa: ARG002 - a Link, as far as anybody uses it here
         return self
 
-    async def seat(self, link: T, token: str) -> T:  # noqa: ARG002 - as `Driver`
+    async def waiting_link(self, link: T, token: str) -> T:  # noqa: ARG002 - as `Driver`
         return link
 
     def checkin(self, link: object, token: str = "") -> None:
@@ -333,17 +333,20 @@ class _BlockingMemory(_Memory, BlockingDriver):
 class _Renewed:
     """A renewer that renews each hold at once for as long as any test lasts, if it is to be renewed."""
 
-    pulse = None
+    heartbeat = None
 
-    def __init__(self, memory: _Memory) -> None:
+    def __init__(self, memory: _BlockingMemory) -> None:
         self._memory = memory
+        self._registry = Registry(self._tell_lost)
+        self.discard, self.revoke = self._registry.discard, self._registry.revoke
 
     def add(self, lease: Lease) -> None:
+        self._registry.leases[lease.token] = weakref.ref(lease)
         if lease.renews:
             self._memory.keep(lease)
 
-    def discard(self, lease: Lease) -> None:
-        pass
+    def _tell_lost(self, lease: Lease) -> None:
+        run_blocking(tell_end(self._memory, lease))
 
 
 def _server_ms() -> int:

@@ -13,6 +13,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis_locks.compat import commands, waiters
 from redis_locks.connections import backends
 from redis_locks.drivers.base import Driver
+from redis_locks.events import log_lines
 from redis_locks.exceptions import LockBackendError, TooMuchContention
 from redis_locks.optimistic import retries
 from redis_locks.optimistic.plans import Plan
@@ -77,6 +78,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
     def disable(self) -> None:
         """Put the servers back."""
         self._enabled.pop().close()
+        log_lines.convoys.flush()  # each test has its own lines
 
     async def _acquire_compat(
         self, _driver: object, request: commands.Request, wait: float | None, _sleep: float

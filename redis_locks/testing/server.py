@@ -164,7 +164,7 @@ class EmbeddedServer:
         line = self._watchdog.stdout.readline() if readable else b""
         if not line:
             raise ServerError(
-                f"The server's watchdog did not answer within {self._start_timeout} s."
+                f"The process that guards the server did not answer within {self._start_timeout} s."
             )
         reply: dict[str, Any] = json.loads(line)
         return reply
@@ -229,7 +229,7 @@ def _find_bundled_binary() -> Path | None:
 
 
 _watchdogs: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
-"""Those of the servers that this process, or its parent, has started and not stopped."""
+"""The servers that this process, or its parent, has started and not stopped."""
 
 
 def _close_pipes(watchdog: subprocess.Popen[bytes]) -> None:

@@ -1,7 +1,7 @@
 """Run one server for a parent process and end it when the parent is gone.
 
 Executed as a script, by path, with the standard library only. The parent keeps the write end of our standard
-input: however it dies, the kernel closes that pipe, and we stop the server and remove its directory.
+input. However it dies, the kernel closes that pipe. Then we stop the server and remove its directory.
 
 Protocol, one line each way: at start, and after ``restart``, we answer ``{"directory": ..., "pid": ...}``; after
 ``kill`` we answer ``{}`` once the server is reaped.

@@ -10,7 +10,7 @@ FIELDS = 4
 
 
 class Who(NamedTuple):
-    """Who holds or waits, for people."""
+    """A holder or waiter, for people."""
 
     host: str
     pid: int

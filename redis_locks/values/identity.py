@@ -1,4 +1,4 @@
-"""Who we are: tokens that prove a hold, and details that people read."""
+"""The identity of a holder: tokens that prove a hold, and details that people read."""
 
 from __future__ import annotations
 
@@ -195,10 +195,10 @@ def task_unit() -> str:
 
 
 @lru_cache(maxsize=1024)
-def written(pid: int, unit: str, label: str | None, ear: str | None) -> str:
-    """Return text as `whoami` does. `ear`, at its end, is for scripts: a channel to which its process listens all its life."""
+def written(pid: int, unit: str, label: str | None, channel: str | None) -> str:
+    """Return text as `whoami` does. `channel`, at its end, is for scripts: its process listens to it all its life."""
     who = (socket.gethostname(), pid, unit, label or _command())
-    return write_who(*who) + (f"\t{ear}" if ear else "")
+    return write_who(*who) + (f"\t{channel}" if channel else "")
 
 
 @lru_cache(maxsize=1)

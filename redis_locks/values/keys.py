@@ -1,7 +1,7 @@
 """The only place beside the Lua prelude that spells Redis keys and channels.
 
-All keys of one lock share one hash tag, the partition, so that one script can touch them
-on a Cluster, and several locks of one partition too.
+All keys of one lock share one hash tag, the partition. So one script can touch them on a Cluster,
+and several locks of one partition too.
 """
 
 from __future__ import annotations

@@ -3,12 +3,14 @@
 A field is a parameter, followed by attributes: ``{request.user.pk}``. Nothing else is
 possible: no indexing, no conversion, no format, no private attribute. So a template runs
 no code but attribute access, and a mistake shows when the function is decorated.
+
+A value is text, a number, or of a type with a `__str__`, such as a UUID, a date or an enum. A model's instance
+is refused: its text is for people, and two may have the same.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 import string
 from collections.abc import Callable
 from typing import NamedTuple
@@ -47,11 +49,20 @@ class Field(NamedTuple):
         if isinstance(value, (bytes, bytearray, memoryview)):
             msg = f"lock name field {{{self.text}}} is {type(value).__name__}; decode it to str"
             raise TypeError(msg)
-        if not _has_text(value):
-            # The text would be an address in memory: every process would have its own lock.
+        kind = value.__class__  # not type(), for a lazy object: it is what it loads
+        if hasattr(kind, "pk"):
+            # Two users may have the same name, and one may change it.
             msg = (
-                f"lock name field {{{self.text}}} is a {type(value).__name__}, which has no text "
-                "of its own; name an attribute that identifies it, such as pk"
+                f"lock name field {{{self.text}}} is a {kind.__name__}, whose text may be that of "
+                f"another one, too; write {{{self.text}.pk}}"
+            )
+            raise TypeError(msg)
+        if kind.__str__ is object.__str__ and not issubclass(kind, _NUMBERS):
+            # The text may be an address in memory, so every process would have its own lock. Or it names the
+            # type alone, and all share one.
+            msg = (
+                f"lock name field {{{self.text}}} is a {kind.__name__}, which has no text "
+                "of its own; name an attribute that identifies it"
             )
             raise TypeError(msg)
         text = str(value)
@@ -64,12 +75,8 @@ class Field(NamedTuple):
 _PLAIN = frozenset({int, str})
 """What nearly every field is; the questions to be asked of others take a while."""
 
-
-def _has_text(value: object) -> bool:
-    if inspect.isroutine(value) or isinstance(value, functools.partial):
-        return False
-    kind = type(value)
-    return kind.__str__ is not object.__str__ or kind.__repr__ is not object.__repr__
+_NUMBERS = (int, float)
+"""Types whose text is their `__repr__`, as they have no `__str__`. UUID, Decimal, dates and enums have one."""
 
 
 class NameTemplate(NamedTuple):

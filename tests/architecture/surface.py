@@ -38,6 +38,7 @@ MODULES: Final = (
     "redis_locks.fencing",
     "redis_locks.inspection",
     "redis_locks.integrations.debug_toolbar",
+    "redis_locks.integrations.fenced_admin",
     "redis_locks.integrations.opentelemetry",
     "redis_locks.integrations.prometheus",
     "redis_locks.integrations.rest_framework",
@@ -57,9 +58,13 @@ MODULES: Final = (
 OURS: Final = "redis_locks"
 NOT_PUBLIC: Final = frozenset(
     [
+        "AsyncWatchingPipeline.begin",
+        "AsyncWatchingPipeline.commit",
+        "AsyncWatchingPipeline.in_flight",
         "Attempt.__init__",
         "Attempt.as_current",
         "Attempt.conclude",
+        "FencedQuerySet.under_hold",
         "Hold.__init__",
         "Hold.backend",
         "Hold.commit_on",
@@ -67,10 +72,13 @@ NOT_PUBLIC: Final = frozenset(
         "Hold.downgrade_on",
         "Hold.drop",
         "Hold.end",
+        "Hold.end_block",
         "Hold.end_on",
         "Hold.extend_on",
+        "Hold.is_open",
         "Hold.kept",
         "Hold.lease",
+        "Hold.leave_behind",
         "Hold.nested",
         "Hold.parts",
         "Hold.release_on",
@@ -87,6 +95,12 @@ NOT_PUBLIC: Final = frozenset(
         "Lock.scope",
         "LockedRows.__init__",
         "RedisLockQuerySet.__init__",
+        "RedisLockQuerySet.under_hold",
+        "Semaphore.keywords_of",
+        "redis_lock.keywords_of",
+        "WatchingPipeline.begin",
+        "WatchingPipeline.commit",
+        "WatchingPipeline.in_flight",
     ]
 )
 """Members that the app's own modules call, although their names have no underscore: no user may rely on them."""
@@ -289,6 +303,8 @@ def _member(name: str, value: Any, annotation: str | None) -> str | None:
         getter: Any = value.fget if isinstance(value, property) else value.func
         settable = " (settable)" if getattr(value, "fset", None) else ""
         return f"property {name}: {inspect.signature(getter).return_annotation}{settable}"
+    if isinstance(wrapped := getattr(value, "__wrapped__", None), FunctionType):
+        return _function(name, wrapped)  # a descriptor in place of a method
     if inspect.isdatadescriptor(value):  # a slot, of which its annotation or `__init__` tells
         return None
     kind = f": {_annotation(annotation)}" if annotation else ""

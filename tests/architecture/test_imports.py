@@ -36,6 +36,7 @@ PUBLIC = (
     "apps",
     "compat",
     "conf",
+    "diagnosis",
     "exceptions",
     "fencing",
     "inspection",

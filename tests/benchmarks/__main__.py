@@ -10,7 +10,6 @@ from contextlib import ExitStack
 
 import django
 
-from tests import readme
 from tests.benchmarks import (
     beside,
     contests,
@@ -22,6 +21,7 @@ from tests.benchmarks import (
     trips,
 )
 from tests.benchmarks.sections import Place, Round, Section
+from tests.written_tables import write_between
 
 SECTIONS: dict[str, Section] = {
     section.key: section
@@ -36,7 +36,7 @@ SECTIONS: dict[str, Section] = {
     )
 }
 SHOWN = ("alone", "one", "apart", "held", "transfers")
-"""The sections in README."""
+"""The sections in the docs."""
 
 WAYS = {"on": (True,), "off": (False,), "both": (True, False)}
 MISSED = 3
@@ -54,7 +54,7 @@ def say(text: str) -> None:
 def measured(
     sections: Sequence[Section], options: argparse.Namespace, *, pinned: bool
 ) -> tuple[dict[str, list[Round]], str]:
-    """Measure one way, print a table of each section, and return all rounds and the tables for README."""
+    """Measure one way, print a table of each section, and return all rounds and the tables for the docs."""
     rounds: dict[str, list[Round]] = {}
     text = ""
     with ExitStack() as stack:
@@ -83,11 +83,13 @@ def main() -> int:
         help="server on one processor and clients on another; off: where the system puts them",
     )
     parser.add_argument(
-        "--write", action="store_true", help=f"put the tables of {', '.join(SHOWN)} into README.md"
+        "--write",
+        action="store_true",
+        help=f"put the tables of {', '.join(SHOWN)} into docs/explain/benchmarks.md",
     )
     options = parser.parse_args()
     if options.write and not {*SHOWN} <= {*(options.only or SHOWN)}:
-        parser.error(f"--write needs the sections of README: {' '.join(SHOWN)}")
+        parser.error(f"--write needs the sections of the docs: {' '.join(SHOWN)}")
     if options.pin != "off" and not quiet.possible():
         parser.error("--pin off: this system has no two processors to pin to")
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.benchmarks.settings"
@@ -111,7 +113,7 @@ def main() -> int:
     summary += "".join(row for _, row in rows)
     say(summary)
     if options.write:
-        readme.write_between("benchmark", text)
+        write_between("benchmark", text)
     return 0 if all(good for good, _ in rows) else MISSED
 
 

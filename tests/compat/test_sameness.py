@@ -188,10 +188,10 @@ def test_the_lock_excludes_others_and_itself(world: World, name: str) -> None:
 def test_blocking_may_be_set_on_the_lock_and_overridden_by_acquire(world: World, name: str) -> None:
     first = world.lock(name)
     first.acquire()
-    impatient = world.lock(name, blocking=False, blocking_timeout=5)
+    impatient = world.lock(name, blocking=False, blocking_timeout=PATIENCE)
     started = time.monotonic()
     assert impatient.acquire() is False
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < PATIENCE / 2
     waiting = impatient.start("acquire", blocking=True)
     first.release()
     assert waiting.result(PATIENCE) is True
@@ -215,7 +215,7 @@ def test_blocking_timeout_bounds_the_wait(world: World, name: str, where: str) -
     lock = world.lock(name, sleep=0.05, **(options if where == "lock" else {}))
     started = time.monotonic()
     assert lock.acquire(**(options if where == "acquire" else {})) is False
-    assert 0.35 <= time.monotonic() - started < 2
+    assert 0.35 <= time.monotonic() - started < PATIENCE / 2
     assert lock.token is None
 
 
@@ -224,8 +224,8 @@ def test_a_sleep_longer_than_blocking_timeout_leaves_time_for_one_try(
 ) -> None:
     world.lock(name).acquire()
     started = time.monotonic()
-    assert world.lock(name, sleep=60, blocking_timeout=1).acquire() is False
-    assert time.monotonic() - started < 1
+    assert world.lock(name, sleep=2 * PATIENCE, blocking_timeout=PATIENCE).acquire() is False
+    assert time.monotonic() - started < PATIENCE / 2
 
 
 @pytest.mark.parametrize("options", [{"blocking_timeout": 0}, {"blocking": False}])

@@ -43,11 +43,11 @@ class Bench:
         return self.client.eval(commands.RELEASE.text, len(self.keys), *self.keys, token)
 
     def listen(self, waiter: str) -> Any:
-        ear = self.client.pubsub()
-        ear.subscribe(f"channel-{waiter}")
-        assert ear.get_message(timeout=5)["type"] == "subscribe"
-        self._listeners.append(ear)
-        return ear
+        listener = self.client.pubsub()
+        listener.subscribe(f"channel-{waiter}")
+        assert listener.get_message(timeout=5)["type"] == "subscribe"
+        self._listeners.append(listener)
+        return listener
 
     def holder(self) -> str | None:
         found = self.client.get(self.keys.lock)
@@ -63,8 +63,8 @@ class Bench:
         return {field for field, key in self.keys._asdict().items() if self.client.exists(key)}
 
     def close(self) -> None:
-        for ear in self._listeners:
-            ear.close()
+        for listener in self._listeners:
+            listener.close()
         for key in self.keys[1:]:
             assert -1 != self.client.pttl(key), f"{key!r} never expires"
 
@@ -127,11 +127,11 @@ def test_who_stays_no_longer_leaves_the_queue(bench: Bench) -> None:
 
 
 def test_release_hands_over_to_the_first_waiter_and_tells_it(bench: Bench) -> None:
-    ear = bench.listen("b")
+    listener = bench.listen("b")
     bench.acquire("a")
     bench.queue_up("b", "c")
     assert 1 == bench.release("a")
-    assert b"b" == ear.get_message(timeout=5)["data"]
+    assert b"b" == listener.get_message(timeout=5)["data"]
     assert ("b", ["c"]) == (bench.holder(), bench.queued())
 
 

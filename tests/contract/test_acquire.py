@@ -114,10 +114,10 @@ def test_wait_zero_answers_at_once_and_joins_no_queue(
 ) -> None:
     hold = held(world, Lock(name))
     started = time.monotonic()
-    assert world.acquire(Lock(name), wait=0) is None
+    assert world.acquire(Lock(name, wait=PATIENCE), wait=0) is None
     with pytest.raises(LockNotAvailable) as caught:
         world.block(Lock(name, wait=0), lambda _: None)
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < PATIENCE / 2
     assert not isinstance(caught.value, LockTimeout)
     assert 0 == server_side.waiters(name)
     world.release(hold)
@@ -130,7 +130,7 @@ def test_whoever_gives_up_learns_who_holds_and_leaves_nothing_behind(
     started = time.monotonic()
     with pytest.raises(LockTimeout) as caught:
         world.block(Lock(name, wait=0.2), lambda _: None)
-    assert 0.2 <= time.monotonic() - started < 2
+    assert 0.2 <= time.monotonic() - started < PATIENCE / 2
     assert name == caught.value.name
     assert "the nightly report" in (caught.value.holder or "")
     assert 25 < (caught.value.retry_after or 0) <= 30

@@ -15,6 +15,8 @@ from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.world import PATIENCE, Observer, Tasks, held
 
+pytestmark = pytest.mark.ci
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

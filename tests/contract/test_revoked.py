@@ -13,7 +13,9 @@ import pytest
 import redis
 
 from redis_locks import Hold, Lock, LockLost, Semaphore, inspection
+from redis_locks.testing.server import EmbeddedServer
 from tests.support import leases, stored, timings
+from tests.support.connections import refuse_to_listen
 from tests.support.timings import YOUNG
 from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
@@ -71,7 +73,7 @@ def test_short_holds_open_no_connection_of_their_own(
     assert not listening()
 
 
-def test_who_was_deaf_for_a_while_looks(
+def test_a_process_whose_subscription_broke_asks_about_its_holds(
     world: World, name: str, client: redis.Redis, listening: Callable[[], bool]
 ) -> None:
     kept, hold = (held(world, Lock(each, lease=60)) for each in ("kept", "lost"))
@@ -300,3 +302,14 @@ def test_code_that_awaits_in_no_block_asks_for_itself(tasks: Tasks, name: str) -
         return True
 
     assert tasks.run(run())
+
+
+def test_holds_are_renewed_although_the_client_cannot_connect_to_listen(
+    name: str, private_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = threading.Event()
+
+    refuse_to_listen(monkeypatch, tried.set)
+    with Lock(name, using=private_server.url, lease=3) as hold:
+        assert tried.wait(PATIENCE)
+        leases.until_renewed(hold)

@@ -15,6 +15,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = ["--seconds", "0.05", "--workers", "1", "--rounds", "1", "--table-seconds", "0"]
+LAST_LINE = "Stop the demo with Ctrl-C.\n"
+"""What a demo prints when its first comparison is over."""
+ADDRESS = re.compile(r"Open (http://\S+)\nLog in as admin with the password (\S+)\n")
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,9 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
             said = ""
             for line in demo.stdout:
                 said += line
-                if "Quit the server" in line:
+                if line == LAST_LINE:
                     break
-            password, url = re.search(r"password (\S+)\nOpen (http://\S+)", said).groups()  # type: ignore[union-attr]
+            url, password = ADDRESS.search(said).groups()  # type: ignore[union-attr]
             yield Site(url, password, said)
         finally:
             demo.send_signal(signal.SIGINT)

@@ -132,12 +132,11 @@ def _set_up(orders: dict[str, Any]) -> None:
         INSTALLED_APPS=["demo_project.rows"],
     )
     django.setup()
-    from demo_project.bank import transfers
+    from demo_project.bank import payment, transfers
     from demo_project.bank.strategies import STRATEGIES
-    from demo_project.rows import row_transfers
     from tests.support.benchmark import book_locks
 
-    transfers.WAIT_SECONDS = row_transfers.WAIT_SECONDS = WAIT
+    payment.WAIT_SECONDS = WAIT
     transfers.LEASE_SECONDS = LEASE
     for name, lock in (("book_setnx", book_locks.setnx_lock), ("book_lua", book_locks.lua_lock)):
         shorter = partial(transfers.book_lock, partial(lock, lease=LEASE))

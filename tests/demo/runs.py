@@ -8,18 +8,17 @@ from typing import Any
 
 import pytest
 
-from demo_project.bank.compare import runner
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.models import Comparison, Measurement
+from demo_project.bank.recorder import LOCK_NAME
 from redis_locks import Lock
 
 Rates = Mapping[tuple[str, int, str], Sequence[float]]
 
 
-def measurement(accounts: str, workers: int, strategy: str, **figures: Any) -> Measurement:
-    """An unsaved measurement in which nothing went wrong."""
-    usual: dict[str, Any] = {
-        "round": 1,
+def figures(**changes: Any) -> dict[str, Any]:
+    """The figures of a measurement in which nothing went wrong."""
+    return {
         "seconds": 0.3,
         "transfers": 300,
         "refused": 6,
@@ -35,10 +34,14 @@ def measurement(accounts: str, workers: int, strategy: str, **figures: Any) -> M
         "overdrafts": 6,
         "prevented": 4,
         "round_trips": 2.0,
+        **changes,
     }
-    return Measurement(
-        strategy=strategy, workers=workers, accounts=accounts, **{**usual, **figures}
-    )
+
+
+def measurement(accounts: str, workers: int, strategy: str, **changes: Any) -> Measurement:
+    """An unsaved measurement in which nothing went wrong."""
+    changes = {"round": 1, **changes}
+    return Measurement(strategy=strategy, workers=workers, accounts=accounts, **figures(**changes))
 
 
 def rounds_of(rates: Rates) -> list[Measurement]:
@@ -69,14 +72,14 @@ def finished_run(rates: Rates, **fields: Any) -> Comparison:
     return run
 
 
-def wait_until_finished(pk: int) -> Comparison:
+def wait_until_finished(pk: int, model: type[Any] = Comparison) -> Any:
     """The row of a run that has ended, and has let go of its lock."""
     deadline = time.monotonic() + 40
     while time.monotonic() < deadline:
-        found = Comparison.objects.get(pk=pk)
+        found = model.objects.get(pk=pk)
         if found.status != Comparison.Status.RUNNING:
             # The row is written while the lock is held; the run is over when that is free.
-            Lock(runner.LOCK_NAME).acquire(wait=10).release()  # type: ignore[union-attr]
+            Lock(LOCK_NAME).acquire(wait=10).release()  # type: ignore[union-attr]
             return found
         time.sleep(0.05)
     pytest.fail("the comparison did not finish")

@@ -7,6 +7,7 @@ import re
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,17 +16,18 @@ from django.contrib.auth.models import Permission, User
 from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from demo_project.bank.accounts import account_key, seed_accounts
-from demo_project.bank.compare import runner
 from demo_project.bank.compare.cells import account_ids
 from demo_project.bank.compare.plan import MIN_SECONDS, Plan
-from demo_project.bank.compare.runner import start_comparison
+from demo_project.bank.compare.runner import COMPARISONS
 from demo_project.bank.forms import ComparisonForm, link_to_repeat
+from demo_project.bank.liveness import SILENCE_SECONDS, this_process
 from demo_project.bank.management.commands.compare import add_plan_arguments, plan_from
 from demo_project.bank.models import Comparison
-from redis_locks import Lock, LockBackendError
-from redis_locks.signals import LockEvent, lock_contended
+from demo_project.bank.recorder import LOCK_NAME
+from redis_locks import Lock
 from redis_locks.testing import override_locks
 from tests.demo.runs import finished_run, wait_until_finished
 from tests.elsewhere import held
@@ -58,7 +60,7 @@ def staff(request: pytest.FixtureRequest) -> Client:
 
 @pytest.fixture
 def other_run() -> Iterator[None]:
-    with held(Lock(runner.LOCK_NAME, wait=0, label="somebody's run")):
+    with held(Lock(LOCK_NAME, wait=0, label="somebody's run")):
         yield
 
 
@@ -191,50 +193,36 @@ def test_the_form_says_so_when_any_run_is_under_way(staff: Client) -> None:
     assert not Comparison.objects.exists()
 
 
-def test_the_list_shows_a_run_whose_process_died_as_interrupted(staff: Client) -> None:
-    dead = Comparison.objects.create(parameters={}, planned=40, measured=3)
+DEAD = (
+    {"seen": timezone.now() - timedelta(seconds=SILENCE_SECONDS + 1)},
+    {"process": f"{this_process().rpartition(' ')[0]} {2**22 + 1}"},
+)
+"""A process that has been silent for too long, and one of this machine that is not there."""
+
+
+@pytest.mark.parametrize("signs", DEAD, ids=["silent", "gone"])
+def test_the_list_shows_a_run_whose_process_died_as_interrupted(
+    staff: Client, signs: dict[str, Any]
+) -> None:
+    dead = Comparison.objects.create(parameters={}, planned=40, measured=3, **signs)
     assert "Interrupted" in staff.get(reverse(LIST)).content.decode()
     dead.refresh_from_db()
     assert dead.status == Comparison.Status.INTERRUPTED
     assert "ended before" in dead.error
 
 
-def test_a_run_that_is_alive_stays_running(staff: Client, other_run: None) -> None:
-    alive = Comparison.objects.create(parameters={}, planned=40, measured=3)
+def test_a_run_that_is_alive_stays_running_and_alone_whatever_server_it_measures(
+    staff: Client,
+) -> None:
+    alive = Comparison.objects.create(
+        parameters={}, planned=40, measured=3, process="elsewhere 4711"
+    )
     assert b"3 of 40 measurements" in staff.get(reverse(LIST)).content
+    assert (
+        "process elsewhere 4711" in staff.post(reverse(START), FORM, follow=True).content.decode()
+    )
     alive.refresh_from_db()
     assert alive.status == Comparison.Status.RUNNING
-
-
-def test_following_a_run_takes_no_part_in_its_lock(staff: Client, other_run: None) -> None:
-    alive = Comparison.objects.create(parameters={}, planned=40, measured=3)
-    refused: list[str] = []
-
-    def note(event: LockEvent, **_kwargs: Any) -> None:
-        refused.append(event.name)
-
-    lock_contended.connect(note)
-    try:
-        for url in (reverse(LIST), reverse("admin:bank_comparison_progress", args=[alive.pk])):
-            assert staff.get(url).status_code == 200
-    finally:
-        lock_contended.disconnect(note)
-    assert [] == refused
-
-
-def test_a_server_that_cannot_be_asked_is_told_once_however_often_the_script_asked(
-    staff: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    alive = Comparison.objects.create(parameters={}, planned=40, measured=3)
-
-    def fail() -> None:
-        raise LockBackendError("Redis has gone fishing.")
-
-    monkeypatch.setattr("demo_project.bank.admin.settle_interrupted", fail)
-    for _ in range(3):
-        progress = staff.get(reverse("admin:bank_comparison_progress", args=[alive.pk]))
-        assert (200, 3) == (progress.status_code, progress.json()["measured"])
-    assert 1 == staff.get(reverse(LIST)).content.decode().count("Redis has gone fishing.")
 
 
 @pytest.mark.parametrize("key", ["²", "0", "9" * 30, "one"])
@@ -245,7 +233,7 @@ def test_a_run_that_there_is_not_leads_back_to_the_admin(staff: Client, key: str
 
 
 def test_a_run_that_died_leaves_no_accounts_behind(staff: Client, client: redis.Redis) -> None:
-    dead = Comparison.objects.create(parameters={}, planned=40, measured=3)
+    dead = Comparison.objects.create(parameters={}, planned=40, measured=3, seen=None)
     left = account_ids(f"comparison-{dead.pk}", 2)
     seed_accounts(client, dict.fromkeys(left, 100))
     staff.get(reverse(LIST))
@@ -254,7 +242,7 @@ def test_a_run_that_died_leaves_no_accounts_behind(staff: Client, client: redis.
 
 def test_a_run_is_cancelled_wherever_it_runs(staff: Client, client: redis.Redis) -> None:
     plan = Plan(seconds=10, workers=(2,), accounts=("hot",), strategies=("script",), rounds=1)
-    pk = start_comparison(plan)
+    pk = COMPARISONS.start(plan)
     wait_until_money_moves(client, pk)
     page = staff.post(reverse(CANCEL, args=[pk]), follow=True).content.decode()
     assert "being cancelled" in page
@@ -262,15 +250,15 @@ def test_a_run_is_cancelled_wherever_it_runs(staff: Client, client: redis.Redis)
     assert (run.status, run.error, run.measured) == ("cancelled", "Cancelled by staff.", 0)
     # No worker is left that could bring the accounts back.
     assert not client.exists(*map(account_key, account_ids(f"comparison-{pk}", 2)))
-    assert "ended as cancelled" in staff.get(reverse(LIST)).content.decode()
+    assert "staff cancelled" in staff.get(reverse(LIST)).content.decode()
 
 
 def test_a_run_whose_row_is_deleted_ends(staff: Client, client: redis.Redis) -> None:
     plan = Plan(seconds=10, workers=(1,), accounts=("hot",), strategies=("script",), rounds=1)
-    pk = start_comparison(plan)
+    pk = COMPARISONS.start(plan)
     wait_until_money_moves(client, pk)
     Comparison.objects.get(pk=pk).delete()
-    free = Lock(runner.LOCK_NAME).acquire(wait=8)
+    free = Lock(LOCK_NAME).acquire(wait=8)
     assert free is not None
     free.release()
     assert not Comparison.objects.exists()
@@ -286,7 +274,7 @@ def wait_until_money_moves(client: redis.Redis, pk: int) -> None:
 
 
 def test_cancelling_is_for_those_who_may_start_a_run_and_by_post_only(
-    staff: Client, other_run: None
+    staff: Client,
 ) -> None:
     alive = Comparison.objects.create(parameters={}, planned=40)
     assert staff.get(reverse(CANCEL, args=[alive.pk])).status_code == 405

@@ -16,8 +16,9 @@ from demo_project.bank.compare import book
 from demo_project.bank.compare.book import CannotMeasure
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.progress import progress_of
-from demo_project.bank.compare.runner import Cancelled, cancel_comparison, run_comparison
+from demo_project.bank.compare.runner import COMPARISONS
 from demo_project.bank.models import Comparison
+from demo_project.bank.recorder import Cancelled
 from demo_project.bank.report import print_report
 from redis_locks import Lock
 from tests.demo.runs import finished_run
@@ -66,7 +67,7 @@ def test_a_run_measures_the_table_first_and_counts_its_turns(few: None, left: No
         run = Comparison.objects.get()
         seen.append(progress_of(run)["text"])
 
-    run = run_comparison(PLAN, on_measurement=look)
+    run = COMPARISONS.run(PLAN, on_measurement=look)
     turns = [(lock, clients) for clients in (1, 2) for lock in ("original", "lua", "redis_locks")]
     assert turns == [(row["lock"], row["clients"]) for row in run.book_table]
     assert all(0 < row["acquires"] <= row["tries"] for row in run.book_table)
@@ -78,17 +79,17 @@ def test_a_run_measures_the_table_first_and_counts_its_turns(few: None, left: No
 
 def test_a_run_is_cancelled_while_it_measures_the_table(few: None, left: None) -> None:
     def cancel() -> None:
-        cancel_comparison(Comparison.objects.get().pk, "somebody")
+        COMPARISONS.cancel(Comparison.objects.get().pk, "somebody")
 
     with pytest.raises(Cancelled, match="by somebody"):
-        run_comparison(PLAN, on_measurement=cancel)
+        COMPARISONS.run(PLAN, on_measurement=cancel)
     run = Comparison.objects.get()
     assert ("cancelled", 1, []) == (run.status, run.measured, run.book_table)
 
 
 def test_another_benchmark_on_the_server_is_in_the_way(few: None) -> None:
     with held(Lock(NAME)), pytest.raises(CannotMeasure, match="Another benchmark"):
-        run_comparison(PLAN)
+        COMPARISONS.run(PLAN)
     run = Comparison.objects.get()
     assert "failed" == run.status
     assert "Another benchmark" in run.error
@@ -99,7 +100,7 @@ def test_keys_of_somebody_else_are_not_touched(few: None, client: redis.Redis) -
     client.set(key, "precious")
     try:
         with pytest.raises(CannotMeasure, match=key.decode()):
-            run_comparison(PLAN)
+            COMPARISONS.run(PLAN)
         assert b"precious" == client.get(key)
     finally:
         client.delete(key)
@@ -157,3 +158,11 @@ def test_the_terminal_shows_the_table_in_80_columns() -> None:
     assert 'Table 11.2 of "Redis in Action"' in lines[0]
     assert "lua 2 500,000 400,000 +100% 50,404 42,199 +87%" == " ".join(lines[3].split())
     assert max(map(len, lines)) <= 80
+
+
+def test_the_factors_are_told_beside_the_book_s() -> None:
+    assert [
+        "In the book (Lua, of the book): +87 % with 2 clients, against the original lock.",
+        "Here (Lua, of the book): +100 % with 2 clients, against the original lock.",
+        "Here (redis_locks): +200 % with 2 clients, against the original lock.",
+    ] == book.factors_of(table(10))

@@ -14,22 +14,29 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from socket import gethostname
+from urllib.parse import urlencode
 
+import psutil
 import pytest
 import redis
 from django.core.management import CommandError, call_command
-from django.test import override_settings
 
 from demo_project.bank.accounts import account_key
 from demo_project.bank.compare.cells import account_ids
 from demo_project.bank.strategies import available
 from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
+from tests.demo.driving import ADDRESS
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = ["--seconds", "0.05", "--workers", "2", "--accounts", "hot", "--rounds", "1"]
 SHORT += ["--table-seconds", "0"]
+LONG = ["--seconds", "10", "--workers", "1", "--rounds", "3", "--strategies", "script"]
+LONG += ["--table-seconds", "0"]
 
 
 def environment_with(database: Path) -> dict[str, str]:
@@ -43,7 +50,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def manage(
-    environment: dict[str, str], *arguments: str, within: float = 50
+    environment: dict[str, str], *arguments: str, within: float = 100
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "manage.py", *arguments]
     return subprocess.run(
@@ -75,7 +82,7 @@ def migrated(
 
 @pytest.mark.long  # `.ci/run` does the same as README says
 def test_demo_once_prints_table_and_login_and_ends_well(environment: dict[str, str]) -> None:
-    result = manage(environment, "demo", "--once", *SHORT)
+    result = manage(environment, "demo", "--once", "--port", "0", *SHORT)
     assert result.returncode == 0, result.stderr
     assert "hot: 2 accounts" in result.stdout
     for strategy in available():
@@ -85,60 +92,179 @@ def test_demo_once_prints_table_and_login_and_ends_well(environment: dict[str, s
     assert "Open http" not in result.stdout
 
 
+@contextmanager
+def demo(
+    environment: dict[str, str], *arguments: str
+) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """A demo that measures for long, its site, and what it said until it began to measure."""
+    command = [sys.executable, "manage.py", "demo", "--port", "0", *LONG, *arguments]
+    with subprocess.Popen(
+        command,
+        env=environment,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            said = ""
+            for line in process.stdout:
+                said += line
+                if line.startswith("Comparing"):
+                    break
+            found = ADDRESS.match(said)
+            assert found, said + process.communicate()[1]
+            yield process, found[1], said
+        finally:
+            process.kill()
+            process.communicate()
+
+
 @pytest.mark.ci
-def test_demo_serves_the_site_on_a_free_port_when_its_own_is_taken(
+@pytest.mark.timeout(200)
+def test_the_site_is_there_before_anything_is_measured_and_a_taken_port_is_said(
     environment: dict[str, str],
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        command = [sys.executable, "manage.py", "demo", "--port", port, *SHORT]
-        with subprocess.Popen(
-            [*command, "--strategies", "redis_lock"],
+        with demo(environment, "--port", port) as (process, url, said):
+            assert f"Port {port} is taken" in said
+            assert f":{port}/" not in url
+            with urllib.request.urlopen(url, timeout=20) as page:  # noqa: S310
+                assert "Demo bank" in page.read().decode()
+                assert "default-src 'self'" in page.headers["Content-Security-Policy"]
+            process.send_signal(signal.SIGINT)
+            assert ["CommandError: Stopped by Ctrl-C."] == process.communicate()[1].splitlines()
+    assert 128 + signal.SIGINT == process.returncode
+
+
+@pytest.mark.ci
+@pytest.mark.timeout(400)
+def test_a_second_demo_refuses_and_leaves_the_first_one_s_login_and_run_alone(
+    environment: dict[str, str],
+) -> None:
+    with demo(environment) as (first, url, said):
+        second = manage(environment, "demo", "--port", "0", *LONG)
+        assert 1 == second.returncode
+        assert "" == second.stdout
+        assert f"A demo already runs on this database: {url}" in second.stderr
+        compared = manage(environment, "compare", *SHORT)
+        assert 1 == compared.returncode
+        assert (
+            f"A comparison is already running. It is run by process {gethostname()} {first.pid}."
+            in (compared.stderr)
+        )
+        typed = re.search(r"^ +(.* locks list)$", said, re.MULTILINE)
+        assert typed
+        assert "REDIS_URL" not in typed[1]
+        listed = subprocess.run(  # noqa: S602 - as a user types it
+            typed[1],
+            shell=True,
             env=environment,
             cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            capture_output=True,
             text=True,
-        ) as demo:
-            assert demo.stdout is not None
-            try:
-                url, lines = "", []
-                for line in demo.stdout:
-                    lines.append(line)
-                    if found := re.search(r"Open (http://\S+)", line):
-                        url = found[1]
-                    if "Quit the server" in line:
-                        break
-                assert url
-                assert f":{port}/" not in url
-                said = "".join(lines)
-                assert f" 1. {url}\n" in said
-                assert f" 2. {url}admin/bank/comparison/\n" in said
-                assert f"{url}admin/redis_locks/lock/\n" in said
-                line = re.search(r"^ +(REDIS_URL=.* locks list)$", said, re.MULTILINE)
-                assert line
-                address = line[1].removeprefix("REDIS_URL=").split()[0].strip("'")
-                with (
-                    override_settings(REDIS_LOCKS={"CONNECTION": address}),
-                    Lock("seen from a second terminal"),
-                ):
-                    typed = subprocess.run(  # noqa: S602 - as a user types it
-                        line[1],
-                        shell=True,
-                        env=environment,
-                        cwd=ROOT,
-                        capture_output=True,
-                        text=True,
-                        check=False,
-                    )
-                assert "seen from a second terminal" in typed.stdout, typed.stderr
-                with urllib.request.urlopen(url, timeout=10) as page:  # noqa: S310
-                    assert "Demo bank" in page.read().decode()
-                    assert "default-src 'self'" in page.headers["Content-Security-Policy"]
-            finally:
-                demo.send_signal(signal.SIGINT)
-                demo.stdout.read()
-    assert demo.returncode == 0
+            check=False,
+        )
+        assert "bank:comparison" in listed.stdout, listed.stderr
+        first.send_signal(signal.SIGTERM)
+        assert ["CommandError: Stopped by SIGTERM."] == first.communicate()[1].splitlines()
+    assert 128 + signal.SIGTERM == first.returncode
+    assert 0 == manage(environment, "demo", "--once", *SHORT).returncode
+
+
+@pytest.mark.ci
+@pytest.mark.timeout(200)
+def test_a_server_that_dies_ends_a_demo_in_one_line(environment: dict[str, str]) -> None:
+    with demo(environment) as (process, _url, _said):
+        programs = psutil.Process(process.pid).children(recursive=True)
+        next(one for one in programs if "server" in one.name()).kill()
+        assert re.fullmatch(
+            r"CommandError: (The Redis server does not answer|A worker process failed): .+\n",
+            process.communicate(timeout=100)[1],
+        )
+    assert 1 == process.returncode
+
+
+def start_from_page(url: str, page: str, button: str) -> None:
+    """Press a button, as a browser does."""
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    with browser.open(f"{url}{page}", timeout=60) as shown:
+        token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', shown.read().decode())
+    assert token
+    fields = urlencode({"csrfmiddlewaretoken": token[1]}).encode()
+    browser.open(f"{url}{button}", fields, timeout=60).close()
+
+
+def actors_of(process: subprocess.Popen[str], module: str) -> list[psutil.Process]:
+    """The processes that the demo has started to run this module, once there is one."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        children = psutil.Process(process.pid).children(recursive=True)
+        if found := [one for one in children if module in " ".join(one.cmdline())]:
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"No process runs {module}.")
+
+
+@pytest.mark.ci
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize(
+    ("page", "button", "module", "end"),
+    [
+        ("ledger/", "ledger/start/", "bank.ledger.clerk", signal.SIGINT),
+        ("problems/", "problems/lease/", "bank.problems.actor", signal.SIGTERM),
+        ("ledger/", "ledger/start/", "bank.ledger.clerk", None),
+    ],
+)
+def test_an_experiment_ends_with_the_demo(
+    environment: dict[str, str], page: str, button: str, module: str, end: signal.Signals | None
+) -> None:
+    with demo(environment) as (process, url, _said):
+        start_from_page(url, page, button)
+        actors = actors_of(process, module)
+        if end is None:
+            programs = psutil.Process(process.pid).children(recursive=True)
+            next(one for one in programs if "server" in one.name()).kill()
+        else:
+            process.send_signal(end)
+        # Alone, the experiment goes on for minutes. A busy machine needs some seconds for the rest.
+        said = process.communicate(timeout=20)[1]
+    assert re.fullmatch(r"CommandError: .+\n", said), said
+    assert not psutil.wait_procs(actors, timeout=5)[1]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("command", [pytest.param("compare", marks=pytest.mark.ci), "demo"])
+def test_a_database_that_is_not_there_is_said_in_one_line(
+    environment: dict[str, str], command: str
+) -> None:
+    # Nothing listens at port 1.
+    environment["DATABASE_URL"] = "postgresql://somebody:secret@127.0.0.1:1/bank"
+    result = manage(environment, command, *SHORT)
+    assert re.fullmatch(r"CommandError: The database does not answer: .+\n", result.stderr)
+    assert "secret" not in result.stderr
+    assert 1 == result.returncode
+
+
+@pytest.mark.ci
+def test_a_reader_that_goes_away_ends_compare_in_one_line(migrated: dict[str, str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "manage.py", "compare", "--csv", *SHORT, "--strategies", "script"]
+    result = subprocess.run(
+        command,
+        env=migrated,
+        cwd=ROOT,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert "CommandError: Stopped, because nobody reads the output any more.\n" == result.stderr
+    assert 128 + signal.SIGPIPE == result.returncode
 
 
 @pytest.mark.ci
@@ -198,6 +324,7 @@ def test_compare_refuses_numbers_out_of_bounds(arguments: list[str], message: st
         call_command("compare", *arguments)
 
 
+@pytest.mark.ci
 def test_compare_says_who_is_running_one_already(migrated: dict[str, str]) -> None:
     with Lock("bank:comparison", wait=0, label="a run of the test"):
         result = manage(migrated, "compare", *SHORT)
@@ -219,8 +346,8 @@ def test_a_run_whose_process_was_killed_is_marked_and_cleared_away(
             time.sleep(0.01)
         run.kill()
     look = (
-        "from demo_project.bank.compare.runner import settle_interrupted as settle;"
-        "from demo_project.bank.models import Comparison; settle();"
+        "from demo_project.bank.compare.runner import COMPARISONS;"
+        "from demo_project.bank.models import Comparison; COMPARISONS.settle_interrupted();"
         "run = Comparison.objects.get(); print(run.status, run.error)"
     )
     # Its lock has to end first, with its lease.
@@ -231,9 +358,30 @@ def test_a_run_whose_process_was_killed_is_marked_and_cleared_away(
     assert not client.exists(first)
 
 
+@pytest.mark.ci
 def test_compare_without_a_server_says_so(migrated: dict[str, str], tmp_path: Path) -> None:
     migrated["REDIS_URL"] = f"unix://{tmp_path}/nobody.sock"
     result = manage(migrated, "compare", *SHORT)
     assert result.returncode == 1
     assert "nobody.sock" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.ci
+@pytest.mark.timeout(240)
+def test_map_prints_tables_for_80_columns_and_answers(migrated: dict[str, str]) -> None:
+    tiny = ["--workers", "2", "--accounts", "10", "--work-ms", "0", "--seconds", "0.1"]
+    result = manage(migrated, "map", *tiny)
+    assert result.returncode == 0, result.stderr
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert re.search(r"^work  2 accounts +10 accounts$", result.stdout, re.MULTILINE)
+    near, far = map(float, re.findall(r"a round trip of ([\d.]+) ms:", result.stdout))
+    assert near > 0
+    assert far >= 1  # the latency that is asked for by default
+    assert 5 == result.stdout.count("?\n")
+    cells = json.loads(manage(migrated, "map", *tiny, "--latency-ms", "0", "--json").stdout)[
+        "cells"
+    ]
+    assert [2, 10] == [cell["accounts"] for cell in cells]
+    refused = manage(migrated, "map", "--accounts", "1")
+    assert "accounts must be from 2 to 1000, not 1." in refused.stderr

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +15,7 @@ import redis
 from django.test import Client
 from django.urls import reverse
 
+from demo_project.bank import transfers
 from demo_project.bank.accounts import (
     account_key,
     delete_accounts,
@@ -56,7 +59,15 @@ def text_of(response: Any) -> str:
 
 def test_the_front_door_shows_balances_and_forms_to_anybody(bank: redis.Redis) -> None:
     page = text_of(Client().get("/"))
-    for shown in ("1,000.00", "500.00", "250.00", "1,750.00", 'id="transfer"', 'id="race"'):
+    for shown in (
+        "1,000.00",
+        "500.00",
+        "250.00",
+        "1,750.00",
+        'id="transfer"',
+        'id="race"',
+        "Race all three",
+    ):
         assert shown in page
 
 
@@ -161,11 +172,53 @@ def test_a_race_without_locks_shows_what_went_wrong(
     both_have_read = threading.Barrier(2, timeout=10)
     monkeypatch.setattr("demo_project.bank.transfers.check_funds", lambda *_: both_have_read.wait())
     monkeypatch.setattr("demo_project.bank.live.views.EACH_WAY", 1)
-    monkeypatch.setattr(race.run_race, "__kwdefaults__", {"each_way": 1})
+    monkeypatch.setattr(race.run_race, "__kwdefaults__", {"each_way": 1, "work_seconds": 0.0})
     page = text_of(post("race", RACED | {"race-strategy": "unprotected"}))
     # Both wrote what they had read, so each account has only the last one's payment.
     assert "2.00 lost." in page or "2.00 made up" in page or "in the wrong accounts" in page
     assert 'class="verdict wrong"' in page
+
+
+def test_racing_all_three_shows_what_the_shop_lost_without_locking(
+    bank: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demo_project.bank.live.rush.CUSTOMERS", 2)
+    both_have_read = threading.Barrier(2, timeout=20)
+    check = transfers.check_funds
+
+    def check_and_meet(sender: str, balance: int, cents: int) -> None:
+        check(sender, balance, cents)
+        # Only who reads without a lock and without WATCH gets here at the same time as the other one.
+        if inspect.stack()[1].function == "unprotected":
+            both_have_read.wait()
+
+    monkeypatch.setattr(transfers, "check_funds", check_and_meet)
+    page = post("race_all")
+    locked, optimistic, careless = page.context["tills"]
+    assert (2000, 2000) == (locked.paid, locked.received)
+    assert (2000, 2000) == (optimistic.paid, optimistic.received)
+    assert (2000, 1000) == (careless.paid, careless.received)
+    assert 2 == text_of(page).count("Nothing lost")
+    assert '<p class="sum">10.00 lost</p>' in text_of(page)
+    assert not [*bank.scan_iter("account:customer-*"), *bank.scan_iter("account:shop-*")]
+
+
+def test_a_slow_race_leaves_a_queue_to_look_at_and_then_its_result(
+    bank: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demo_project.bank.live.slow_race.SLOW_EACH_WAY", 2)
+    monkeypatch.setattr("demo_project.bank.live.slow_race.SLOW_SECONDS", 0.5)
+    page = post("race", RACED | {"race-strategy": "redis_lock", "race-slow_motion": "on"})
+    assert "The slow race is under way" in text_of(page)
+    address = page.redirect_chain[-1][0].partition("#")[0]
+    account = account_key("alice")
+    while not (found := inspection.lock(account)) or not found.waiters:
+        assert "The slow race is under way" in text_of(Client().get(address))
+    assert 423 == post("race", RACED | {"race-strategy": "redis_lock"}).status_code
+    while "under way" in (page := text_of(Client().get(address))):
+        time.sleep(0.05)
+    assert "Every cent is where it should be." in page
+    assert "4 of 4" in page
 
 
 def test_a_refused_transfer_of_a_race_says_why(bank: redis.Redis) -> None:

@@ -46,6 +46,21 @@ def test_money_is_sent_and_raced_with_the_keyboard(browser: Browser, site: Site)
     assert problems == []
 
 
+def test_all_three_race_and_a_slow_race_shows_its_queue(browser: Browser, site: Site) -> None:
+    problems: list[str] = []
+    page = new_page(browser, problems, viewport={"width": 390, "height": 800})
+    page.goto(site.url)
+    page.click("#race-all button")
+    page.wait_for_url(re.compile("/race/all/.+#rush"))
+    assert "Nothing lost" in page.inner_text("#rush section:has(#till-redis_lock)")
+    assert page.evaluate(WIDEST) == 390
+    page.check("#race input[name$=slow_motion]")
+    page.click("#race button")
+    page.wait_for_selector("#accounts >> text=waiting")
+    page.wait_for_selector("#result >> text=Every cent is where it should be.", timeout=60_000)
+    assert problems == []
+
+
 def test_balances_follow_what_happens_elsewhere_and_a_lost_site_is_said(
     browser: Browser, site: Site
 ) -> None:
@@ -61,6 +76,67 @@ def test_balances_follow_what_happens_elsewhere_and_a_lost_site_is_said(
     page.wait_for_selector("#news >> text=No news of the balances")
     page.context.set_offline(False)
     page.wait_for_selector("#news:empty", state="attached")
+
+
+def test_the_ledger_fits_a_phone_and_axe_finds_nothing(browser: Browser, site: Site) -> None:
+    problems: list[str] = []
+    page = new_page(
+        browser,
+        problems,
+        viewport={"width": 390, "height": 844},
+        color_scheme="dark",
+        bypass_csp=True,
+    )
+    page.goto(f"{site.url}ledger/")
+    page.focus("text=Lose replies and kill workers")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#way-redis_lock >> text=each once", timeout=60_000)
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert page.evaluate(WIDEST) == 390
+    assert serious(page) == []
+    assert problems == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_map_is_measured_with_the_keyboard_and_fits_a_phone(
+    browser: Browser, site: Site, scheme: str
+) -> None:
+    problems: list[str] = []
+    page = new_page(
+        browser,
+        problems,
+        viewport={"width": 390, "height": 844},
+        color_scheme=scheme,
+        bypass_csp=True,
+    )
+    page.goto(f"{site.url}map/")
+    for slider in ("latency_ms", "work_ms"):
+        page.focus(f"#id_{slider}")
+        page.keyboard.press("Home")
+        assert "0 ms" == page.inner_text(f"output[for=id_{slider}]")
+    page.focus("#id_workers")
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#run-title >> text=finished", timeout=90_000)
+    assert page.locator(".grid .cell").count() == 4
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert page.evaluate(WIDEST) == 390
+    assert serious(page) == []
+    assert problems == []
+
+
+def test_the_page_of_problems_fits_a_phone_and_shows_two_timelines(
+    browser: Browser, site: Site
+) -> None:
+    problems: list[str] = []
+    page = new_page(browser, problems, viewport={"width": 390, "height": 844}, bypass_csp=True)
+    page.goto(f"{site.url}problems/")
+    page.click("text=Cut the connection")
+    page.wait_for_selector("#course-redis_lock >> text=Every cent is right.", timeout=60_000)
+    assert page.locator("svg.timeline").count() == 2
+    assert page.evaluate(WIDEST) == 390
+    assert serious(page) == []
+    assert problems == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -147,7 +147,7 @@ def expected(transfers: list[Transfer], outcomes: dict[int, int]) -> dict[str, i
 @pytest.mark.parametrize(
     ("count", "kills", "within"),
     [
-        pytest.param(1_500, 2, PATIENCE, id="short"),
+        pytest.param(1_500, 2, PATIENCE, id="short", marks=pytest.mark.ci),
         pytest.param(
             TRANSFERS,
             TRANSFERS // 1000,

@@ -20,6 +20,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError, connection
 from django.db.transaction import atomic
 
+from demo_project.bank import payment
 from demo_project.bank.accounts import InsufficientFunds, TooMuchContention, UnknownAccount
 from demo_project.bank.strategies import STRATEGIES, transfer_funds
 from demo_project.databases import LOCK_SECONDS, database
@@ -132,7 +133,7 @@ def test_both_rows_are_locked_on_redis_while_money_moves_and_not_after(
 def test_a_lock_of_rows_held_for_too_long_is_reported_as_contention(
     client: redis.Redis, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch, strategy: str
 ) -> None:
-    monkeypatch.setattr(row_transfers, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(payment, "WAIT_SECONDS", 0.05)
     with (
         held(Lock(ON_REDIS[strategy].format(pair[1]))),
         pytest.raises(TooMuchContention, match="stayed"),

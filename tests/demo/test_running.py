@@ -21,9 +21,10 @@ from demo_project.bank.compare import runner
 from demo_project.bank.compare.cells import RoundTrips
 from demo_project.bank.compare.plan import OVERHEAD_SECONDS, Plan
 from demo_project.bank.compare.progress import progress_of
-from demo_project.bank.compare.runner import AlreadyRunning, run_comparison, start_comparison
+from demo_project.bank.compare.runner import COMPARISONS
 from demo_project.bank.compare.worker import Job, work
 from demo_project.bank.models import Comparison
+from demo_project.bank.recorder import AlreadyRunning
 from demo_project.bank.strategies import STRATEGIES
 from redis_locks import Lock, LockBackendError, inspection
 from redis_locks.testing.server import EmbeddedServer
@@ -69,6 +70,7 @@ def test_the_progress_of_another_version_s_run_is_still_counted() -> None:
     assert progress_of(run)["text"] == "2 of 6 measurements"
 
 
+@pytest.mark.ci
 def test_round_trips_are_those_that_the_strategies_are_known_for() -> None:
     known = {
         name: strategy.round_trips
@@ -76,7 +78,7 @@ def test_round_trips_are_those_that_the_strategies_are_known_for() -> None:
         if strategy.round_trips and not strategy.unavailable()
     }
     plan = Plan(seconds=0.2, workers=(1,), accounts=("hot",), strategies=tuple(known), rounds=1)
-    rows = run_comparison(plan).measurements.all()
+    rows = COMPARISONS.run(plan).measurements.all()
     assert known == {row.strategy: round(row.round_trips or 0) for row in rows}
 
 
@@ -101,23 +103,23 @@ def test_a_failed_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(runner, "measure", fail)
     with pytest.raises(WorkerError):
-        run_comparison(TINY)
+        COMPARISONS.run(TINY)
     run = Comparison.objects.get()
     assert (run.status, run.error) == ("failed", "Worker process 7 failed: out of money")
 
 
 @pytest.mark.ci
 def test_only_one_of_two_starts_runs() -> None:
-    first = start_comparison(TINY)
+    first = COMPARISONS.start(TINY)
     with pytest.raises(AlreadyRunning, match="held by"):
-        start_comparison(TINY)
+        COMPARISONS.start(TINY)
     assert wait_until_finished(first).status == Comparison.Status.FINISHED
     assert Comparison.objects.count() == 1
 
 
 @pytest.mark.ci
 def test_the_safe_strategies_conserve_the_money_between_processes() -> None:
-    run = run_comparison(Plan(seconds=0.2, workers=(4,), accounts=("hot",), rounds=1))
+    run = COMPARISONS.run(Plan(seconds=0.2, workers=(4,), accounts=("hot",), rounds=1))
     for row in run.measurements.exclude(strategy="unprotected"):
         assert row.transfers > 0, row
         assert row.conserved, row
@@ -128,7 +130,7 @@ def test_the_safe_strategies_conserve_the_money_between_processes() -> None:
 @pytest.mark.long
 def test_without_a_lock_accounts_pay_out_more_than_they_have() -> None:
     plan = Plan(seconds=1, workers=(10,), accounts=("hot",), strategies=("unprotected",), rounds=3)
-    rows = run_comparison(plan).measurements.all()
+    rows = COMPARISONS.run(plan).measurements.all()
     assert any(row.overdrawn for row in rows), list(rows.values())
 
 

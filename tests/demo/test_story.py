@@ -17,6 +17,7 @@ from django.urls import reverse
 
 from demo_project.bank.charts import charts_of, drawings_of
 from demo_project.bank.compare.summaries import METRICS, summarise_rounds
+from demo_project.bank.compare.verdict import verdict_of
 from demo_project.bank.models import Comparison, Measurement
 from demo_project.bank.sources import code_of
 from demo_project.bank.strategies import STRATEGIES, Kind, label_of
@@ -54,11 +55,11 @@ def text_of(markup: str) -> str:
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_each_strategy_is_explained_in_one_sentence(name: str) -> None:
+def test_each_strategy_is_explained_in_a_sentence_or_two(name: str) -> None:
     strategy = STRATEGIES[name]
     assert strategy.name == name
     assert len(name) <= Measurement._meta.get_field("strategy").max_length  # type: ignore[union-attr, operator]
-    assert re.fullmatch(r"[A-Za-z][^.]+\.", strategy.sentence)
+    assert re.fullmatch(r"[A-Za-z][^.]+\.( [A-Z][^.]+\.)?", strategy.text)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -112,6 +113,11 @@ def test_the_page_has_a_table_and_words_for_every_chart(viewer: Client) -> None:
     assert 2 * len(METRICS) == len(re.findall(r"<details><summary>Table", page))
     assert f"{label_of('optimistic')} stops winning between 2 and 10 workers." in page
     assert "2,000 ±5%" in page
+    for line in verdict_of(summarise_rounds(run.measurements.all())):
+        assert html.escape(line.text) in page
+    # The verdict comes first, and one chart.
+    places = [page.index(mark) for mark in ('id="findings-title"', 'id="title-1"', 'id="money"')]
+    assert sorted(places) == places
     for fact in ("Valkey 9.9.9", "2 x Some Chip"):
         assert fact in page
     # A strict policy forbids these.
@@ -121,7 +127,7 @@ def test_the_page_has_a_table_and_words_for_every_chart(viewer: Client) -> None:
 def test_strategies_are_explained_before_anything_was_measured(viewer: Client) -> None:
     page = viewer.get(reverse("admin:bank_comparison_changelist")).content.decode()
     for name in STRATEGIES:
-        assert html.escape(STRATEGIES[name].sentence) in page
+        assert html.escape(STRATEGIES[name].text) in page
     assert "The database runs one at a time" in page
     assert "No comparison has finished yet." in page
     assert "<canvas" not in page

@@ -27,14 +27,21 @@ pytestmark = [
 ]
 
 
+@pytest.mark.timeout(400)
 def test_the_tour_can_be_walked(browser: Browser, site: Site) -> None:
     problems: list[str] = []
     page = new_page(browser, problems)
-    bank, comparison, start, locks = re.findall(r"^ \d\. (\S+)$", site.said, re.MULTILINE)
+    bank, problems_page, ledger, failover, comparison, map_page, start, locks = re.findall(
+        r"^ \d\. (\S+)$", site.said, re.MULTILINE
+    )
     walk_through_the_bank(page, bank)
+    freeze_a_holder(page, problems_page)
+    reconcile_the_ledger(page, ledger)
+    kill_a_worker(page, failover)
     page.goto(comparison)
     log_in(page, site.password)
     read_the_comparison(page)
+    measure_a_map(page, map_page)
     page.goto(start)
     start_a_run(page)
     watch_the_locks(page, locks)
@@ -49,9 +56,9 @@ def walk_through_the_bank(page: Page, address: str) -> None:
     page.click("#transfer button")
     assert "alice paid bob 1.00." in page.inner_text(".messages")
     for strategy, waited in (
-        ("redis_lock", "At the fullest moment"),
-        ("optimistic", "Whoever finds that somebody else was quicker starts again."),
-        ("unprotected", "Whoever writes last wins"),
+        ("redis_lock", "The queue was longest when"),
+        ("optimistic", "A transfer that finds the accounts changed starts again."),
+        ("unprotected", "The last write wins"),
     ):
         page.check(f"#race input[value={strategy}]")
         page.click("#race button")
@@ -64,18 +71,59 @@ def walk_through_the_bank(page: Page, address: str) -> None:
             assert "Every cent is where it should be." in result
 
 
+def freeze_a_holder(page: Page, address: str) -> None:
+    page.goto(address)
+    page.click("text=Freeze the holder")
+    page.wait_for_selector("#course-book >> text=Overdrawn by 30.00", timeout=60_000)
+    assert "Every cent is right" in page.inner_text("#course-redis_lock")
+    for course in ("book", "redis_lock"):
+        assert 2 == page.locator(f"#course-{course} svg rect.holds").count()
+
+
+def reconcile_the_ledger(page: Page, address: str) -> None:
+    page.goto(address)
+    page.click("text=Lose replies and kill workers")
+    page.wait_for_selector("#way-redis_lock >> text=120 of 120, each once", timeout=60_000)
+    assert "duplicates" in page.inner_text("#way-transaction .till")
+    page.click("#way-redis_lock summary:has-text('The ledger')")
+    assert page.locator("#way-redis_lock .entries tbody tr").count() == 120
+
+
+def kill_a_worker(page: Page, address: str) -> None:
+    page.goto(address)
+    page.click("text=Start three workers")
+    page.wait_for_selector("#job >> text=Attempt 1 of 3", timeout=60_000)
+    page.click(".worker:has(.state.working) button:has-text('Kill')")
+    page.wait_for_selector("#job >> text=DONE by attempt 2", timeout=60_000)
+    assert 1 == page.locator(".state.dead").count()
+
+
 def read_the_comparison(page: Page) -> None:
-    page.wait_for_selector("html[data-charts-drawn='12']")
-    assert "conserved the money to the cent" in page.inner_text(".bank-findings")
-    page.click("#strategy-redis_lock summary")
-    assert "def explicit_lock(" in page.inner_text("#strategy-redis_lock pre")
+    page.wait_for_selector("html[data-charts-drawn='2']")
+    assert "conserved the money to the cent" in page.inner_text(".bank-verdict")
     page.click("summary:has-text('Table of Throughput') >> nth=0")
     assert "redis_lock" in page.inner_text("section:has(#title-1) table >> nth=0")
+    page.click("#tab-methods")
+    page.click("#strategy-redis_lock summary")
+    assert "def explicit_lock(" in page.inner_text("#strategy-redis_lock pre")
+    page.click("#tab-book")
     rows = page.locator("#book-table tbody tr").all_inner_texts()
     assert 12 == len(rows)
     assert any(
         re.search(r"Lua.*\t10\t[\d,]+\t[\d,]+\t\S+%\t96,871\t33,990\t\+137%", row) for row in rows
     )
+
+
+def measure_a_map(page: Page, address: str) -> None:
+    page.goto(address)
+    for slider, value in (("workers", 2), ("accounts", 2), ("latency_ms", 0.5), ("work_ms", 0)):
+        page.locator(f"#id_{slider}").fill(str(value))
+    page.click("text=Measure the map")
+    page.wait_for_selector("text=Stop")
+    page.reload()
+    page.wait_for_selector("#run-title >> text=finished", timeout=90_000)
+    assert 2 == page.locator(".grid .cell").count()
+    assert 5 == page.locator("#advice dt").count()
 
 
 def start_a_run(page: Page) -> None:
@@ -95,16 +143,17 @@ def watch_the_locks(page: Page, address: str) -> None:
     page.goto(address)
     page.wait_for_selector("[data-rows] tr:has-text('comparison by admin')")
     page.click("[data-rows] a:has-text('bank:comparison')")
-    page.wait_for_selector("[data-state='live'] >> text=Held by")
+    page.wait_for_selector("[data-state='live'] >> text=/Held by/")
 
 
 def end_the_run(page: Page) -> None:
     page.click("#running button")
     page.wait_for_selector(".bank-ended")
-    assert "Cancelled by admin." in page.inner_text(".bank-ended")
+    assert "admin cancelled Comparison" in page.inner_text(".bank-ended")
 
 
 def take_the_figures_along(page: Page) -> None:
+    page.click("#tab-how")
     with page.expect_download() as download:
         page.click("text=Export as JSON")
     report = json.loads(Path(download.value.path()).read_text())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from demo_project.bank import lua_transfer, transfers
+from demo_project.bank import lua_transfer, payment, transfers
 from demo_project.bank.accounts import (
     REDIS_BOOKS,
     InsufficientFunds,
@@ -237,7 +237,7 @@ def test_a_lock_held_for_too_long_is_reported_as_contention(
     monkeypatch: pytest.MonkeyPatch,
     strategy: str,
 ) -> None:
-    monkeypatch.setattr(transfers, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(payment, "WAIT_SECONDS", 0.05)
     key = account_key(accounts[1])
     # The book's lock and redis-py's stand for the same key here.
     with setnx_lock(client, key), held(Lock(key)), pytest.raises(TooMuchContention):

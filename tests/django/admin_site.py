@@ -14,7 +14,9 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "demo_project.settings"
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import django
+from django.conf import settings
 
+settings.REDIS_LOCKS["HISTORY"] = 50
 django.setup()
 
 from django.contrib.auth.models import Permission, User  # noqa: E402 - after setup

@@ -5,16 +5,18 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
 import sys
 import termios
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import django
 from django.core import management
@@ -116,17 +118,47 @@ def locks(*arguments: str, text: str | None = None) -> tuple[int, str, str]:
         return process.end(text)
 
 
+_PAINT = re.compile(r"\x1b\[[0-9;]*m")
+
+
 class Terminal:
     """One process of the command on a terminal of 80 columns."""
 
-    def __init__(self, *arguments: str, rows: int = 24, **variables: str) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        rows: int = 24,
+        main: Callable[[], None] = _django,
+        **variables: str,
+    ) -> None:
         self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
+        self.resize(rows, 80)
+        self.modes_before = self.modes
         streams = (theirs, theirs, theirs)
         env = {**environment(), **variables}
-        self._process = Forked(_django, [*ARGV, *arguments], env, streams, on_terminal=True)
+        self._process = Forked(main, [*ARGV, *arguments], env, streams, on_terminal=True)
         os.close(theirs)
         self.shown = ""
+
+    @property
+    def modes(self) -> list[Any]:
+        """How the terminal treats keys and lines."""
+        return termios.tcgetattr(self._ours)
+
+    @property
+    def frame(self) -> list[str]:
+        """The lines of the last whole screen that was drawn, without colours."""
+        whole = self.shown.rpartition("\x1b[J")[0].rpartition("\x1b[H")[2]
+        return [line.removesuffix("\x1b[K") for line in _PAINT.sub("", whole).split("\r\n")]
+
+    @property
+    def marked(self) -> str:
+        """What of the last whole screen stands out."""
+        whole = self.shown.rpartition("\x1b[J")[0].rpartition("\x1b[H")[2]
+        return whole.partition("\x1b[7m")[2].partition("\x1b[0m")[0]
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def __enter__(self) -> Self:
         return self
@@ -154,6 +186,22 @@ class Terminal:
             assert time.monotonic() < deadline, self.shown
             assert self._read(), self.shown
         return self.shown
+
+    def until_frame(self, fits: Callable[[list[str]], bool]) -> list[str]:
+        """Read until a screen fits, and return it."""
+        deadline = time.monotonic() + PATIENCE
+        while not fits(self.frame):
+            assert time.monotonic() < deadline, self.frame
+            assert self._read(), self.shown
+        return self.frame
+
+    def until_line(self, text: str) -> list[str]:
+        """Read until a line of the screen contains `text`, and return the screen."""
+        return self.until_frame(lambda frame: any(text in line for line in frame))
+
+    def until_marked(self, text: str) -> None:
+        """Read until what stands out of the screen contains `text`."""
+        self.until_frame(lambda _: text in self.marked)
 
     def end(self) -> tuple[int, str]:
         """Wait for the end; return status and all that the terminal has shown."""

@@ -25,16 +25,15 @@ def test_the_list_follows_other_processes_by_itself(
     page = visit.open(f"{LOCKS}?q={name}")
     page.wait_for_selector("text=No lock matches")
     holder, waiter = hire(), hire()
-    token = holder.ask("acquire", name=name, lease=3, label="nightly report")["fence"]
+    holder.ask("acquire", name=name, lease=3, label="nightly report")
     row = page.wait_for_selector("[data-rows] tr")
     assert row
     assert name in row.inner_text()
     assert "nightly report" in row.inner_text()
-    assert str(token) in row.inner_text()
     waiter.tell("acquire", name=name, lease=3)
-    page.wait_for_selector("text=1 waiting")
+    page.wait_for_selector("[data-rows] >> text=1 waiting")
     holder.ask("release")
-    page.wait_for_selector("text=1 waiting", state="detached")
+    page.wait_for_selector("[data-rows] >> text=1 waiting", state="detached")
     waiter.answer()
     waiter.ask("release")
     page.wait_for_selector("text=No lock matches")
@@ -46,27 +45,30 @@ def test_a_hold_that_changes_its_mode_is_shown_in_the_new_one(
     with Lock(name, using=server.url, lease=60) as hold:
         listed, alone = visit.open(f"{LOCKS}?q={name}"), visit.open(f"{LOCKS}?q={name}")
         alone.click("[data-rows] a")
-        alone.wait_for_selector("[data-state='live'] >> dd >> text=exclusive")
+        alone.wait_for_selector("[data-state='live'] >> [data-rows] td >> text=exclusive")
         hold.downgrade()
         listed.wait_for_selector("[data-rows] .locks-mode >> text=shared")
-        alone.wait_for_selector("[data-rows] dd >> text=shared")
+        alone.wait_for_selector("[data-rows] td >> text=shared")
 
 
-def test_how_many_more_wait_follows_the_queue(
+def test_a_long_queue_has_pages_that_follow_it(
     visit: Visit, server: EmbeddedServer, name: str
 ) -> None:
     with Lock(name, using=server.url, lease=60):
-        ask(((name, f"{number}.1") for number in range(102)), wait=MINUTES, using=server.url)
+        ask(((name, f"{number}.1") for number in range(150)), wait=MINUTES, using=server.url)
         page = visit.open(f"{LOCKS}?q={name}")
         page.click("[data-rows] a")
-        page.wait_for_selector("[data-state='live'] >> text=and 2 more")
-        ask(((name, f"{number}.1") for number in range(102, 104)), wait=MINUTES, using=server.url)
-        page.wait_for_selector("text=and 4 more")
+        page.wait_for_selector("[data-state='live'] >> text=waited for by 150")
+        assert page.evaluate("document.documentElement.scrollHeight") < 2500
+        page.click("a >> text=Last")
+        page.wait_for_selector("text=Page 7 of 7")
+        page.wait_for_selector("[data-state='live']")
         info = inspection.lock(name, using=server.url)
         for waiter in info.waiters[3:] if info else ():
             inspection.cancel(waiter, using=server.url)
-        page.wait_for_selector("text=/and \\d+ more/", state="detached")
-        assert 3 == page.locator("#queue-title >> xpath=..//tbody/tr").count()
+        page.wait_for_selector("text=waited for by 3")
+        # The page that there was is gone, and the last one there is takes its place.
+        assert 4 == page.locator("[data-rows] tr").count()
 
 
 def test_times_go_on_between_the_news_and_the_focus_stays(
@@ -160,12 +162,70 @@ def test_a_server_that_goes_away_is_told_and_what_was_seen_stays(
     page = visit.open(f"{LOCKS}?q={name}")
     page.route(
         "**/data/**",
-        lambda route: route.fulfill(status=503, json={"unreachable": "nobody answers."}),
+        lambda route: route.fulfill(status=503, json={"unreachable": "Error 111."}),
     )
-    page.wait_for_selector("[role=alert] >> text=Redis cannot be reached: nobody answers.")
+    page.wait_for_selector("[role=alert] >> text=Redis cannot be reached.")
+    page.wait_for_selector("text=Error 111.")
+    page.wait_for_selector("text=/what was known .* ago. Next try in/")
     assert name in page.inner_text("[data-rows]")
+    # What is shown is from before: its clocks stand still.
+    stands = page.inner_text("[data-rows] [data-since]")
+    page.evaluate("new Promise((done) => setTimeout(done, 1500))")
+    assert stands == page.inner_text("[data-rows] [data-since]")
     page.unroute("**/data/**")
+    page.click("text=Try now")
     page.wait_for_selector("[data-state='live']")
     assert not page.is_visible("[role=alert]")
     # A browser reports every 503 as an error; this one was ours.
     visit.problems[:] = [problem for problem in visit.problems if "503" not in problem]
+
+
+def test_without_the_server_nothing_can_be_ended_from_what_is_shown(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    hire().ask("acquire", name=name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.click("[data-rows] a")
+    page.wait_for_selector("[data-state='live'] >> text=Force-release…")
+    page.route("**/live/**", lambda route: route.fulfill(status=503, json={"unreachable": "gone."}))
+    page.wait_for_selector("[data-state='trouble']")
+    assert page.evaluate("[...document.querySelectorAll('[data-act]')].every((each) => each.inert)")
+    page.unroute("**/live/**")
+    page.click("text=Try now")
+    page.wait_for_selector("[data-state='live']")
+    assert not page.evaluate("document.querySelector('[data-act]').inert")
+    visit.problems[:] = [problem for problem in visit.problems if "503" not in problem]
+
+
+def test_a_search_finds_while_one_types_and_is_in_the_address(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    hire().ask("acquire", name=f"{name}:one", lease=60)
+    hire().ask("acquire", name=f"{name}:two", lease=60, label=f"label of {name}")
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.wait_for_selector("[data-rows] tr:nth-child(2)")
+    page.keyboard.press("/")
+    page.keyboard.type(f"label of {name}")
+    page.wait_for_selector("[data-rows] tr:only-child")
+    assert f"{name}:two" in page.inner_text("[data-rows]")
+    page.reload()
+    page.wait_for_selector("[data-state='live']")
+    assert 1 == page.locator("[data-rows] tr").count()
+
+
+def test_a_page_that_somebody_reads_costs_few_bytes(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    holder = hire()
+    for number in range(20):
+        holder.ask("acquire", name=f"{name}:{number}", lease=60)
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.wait_for_selector("[data-rows] tr:nth-child(20)")
+    with page.expect_response(
+        lambda response: "/data/" in response.url and response.status == 200
+    ) as caught:
+        hire().tell("acquire", name=f"{name}:0", lease=60)
+    # One row, the head, and the states of the others.
+    assert len(caught.value.body()) < 8000
+    page.wait_for_selector("text=1 waiting")
+    assert 20 == page.locator("[data-rows] tr").count()

@@ -54,7 +54,7 @@ def test_a_hostile_name_is_text_and_has_a_page(
     assert "Locks" in page.title()
     page.set_viewport_size({"width": 360, "height": 800})
     page.click("[data-rows] a")
-    page.wait_for_selector("[data-state='live'] >> text=Held by")
+    page.wait_for_selector("[data-state='live'] >> text=Held by 1")
     shown = page.inner_text("h1")
     assert "\u202e" not in shown
     assert (hostile if hostile.isprintable() else r"\u202egnp\nexe") in shown
@@ -74,7 +74,7 @@ def test_axe_finds_no_serious_violation(
     page.wait_for_selector("text=1 waiting")
     found = serious(page, OURS)
     page.click("[data-rows] a")
-    page.wait_for_selector("text=Who blocks whom")
+    page.wait_for_selector("text=Held by 1")
     found += serious(page, OURS)
     page.click("text=Cancel…")
     page.wait_for_selector("#id_reason")
@@ -86,7 +86,15 @@ def test_axe_finds_no_serious_violation(
     page.goto(page.url.split("/lock/")[0] + "/lock/?q=no-such-lock")
     page.wait_for_selector("text=No lock matches")
     found += serious(page, OURS)
-    page.goto(page.url.split("?")[0] + "stats/")
+    page.click("text=Group by name")
+    page.goto(page.url.split("?")[0] + f"?group=on&q={name}*")
+    page.wait_for_selector("text=Longest hold")
+    found += serious(page, OURS)
+    page.goto(page.url.split("?")[0] + f"?q={name}*")
+    page.click("text=End these…")
+    page.wait_for_selector("#id_reason")
+    found += serious(page, OURS)
+    page.goto(page.url.split("/lock/")[0] + "/lock/stats/")
     page.wait_for_selector("text=acquired")
     found += serious(page, OURS)
     assert [] == found
@@ -101,7 +109,7 @@ def count(server: EmbeddedServer, name: str) -> None:
         collector.flush()
 
 
-@pytest.mark.parametrize("width", [360, 768, 1280, 1920])
+@pytest.mark.parametrize("width", [360, 390, 768, 1024, 1440])
 def test_nothing_is_wider_than_the_screen(
     visit: Visit, hire: Callable[[], Worker], server: EmbeddedServer, name: str, width: int
 ) -> None:
@@ -113,7 +121,7 @@ def test_nothing_is_wider_than_the_screen(
     page.wait_for_selector("text=1 waiting")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.click("[data-rows] a")
-    page.wait_for_selector("text=Who blocks whom")
+    page.wait_for_selector("text=Held by 1")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.click("text=Cancel…")
     page.wait_for_selector("#id_reason")
@@ -122,10 +130,56 @@ def test_nothing_is_wider_than_the_screen(
     page.click("text=Force-release…")
     page.wait_for_selector("#id_reason")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.goto(page.url.split("/lock/")[0] + f"/lock/?q={name}")
+    page.click("text=End these…")
+    page.wait_for_selector("#id_reason")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     count(server, name)
     page.goto(page.url.split("/lock/")[0] + "/lock/stats/")
     page.wait_for_selector("text=acquired")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [390, 768, 1024, 1440])
+def test_nothing_that_is_hidden_can_be_focused(
+    visit: Visit, hire: Callable[[], Worker], name: str, width: int
+) -> None:
+    hire().ask("acquire", name=name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}", viewport={"width": width, "height": 900})
+    page.wait_for_selector("[data-rows] tr")
+    page.focus("#id_q")
+    seen = []
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        seen.append(
+            page.evaluate(
+                """() => {
+                    const each = document.activeElement, box = each.getBoundingClientRect();
+                    return [each.textContent, !each.closest(".locks-page") || box.width * box.height > 100];
+                }"""
+            )
+        )
+    assert [] == [text for text, visible in seen if not visible]
+    assert name in [text for text, _ in seen]
+
+
+def test_the_keys_go_from_lock_to_lock_and_back(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    holder = hire()
+    for number in (1, 2):
+        holder.ask("acquire", name=f"{name}:{number}", lease=60)
+    page = visit.open(f"{LOCKS}?q={name}&o=name")
+    page.wait_for_selector("[data-rows] tr:nth-child(2)")
+    focused = "document.activeElement.textContent"
+    for key, there in (("j", ":1"), ("j", ":2"), ("j", ":2"), ("k", ":1")):
+        page.keyboard.press(key)
+        assert f"{name}{there}" == page.evaluate(focused)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=Held by 1")
+    page.wait_for_selector("[data-state='live']")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".locks-list")
 
 
 def test_everything_can_be_reached_by_keyboard(
@@ -136,15 +190,15 @@ def test_everything_can_be_reached_by_keyboard(
     page.wait_for_selector("[data-rows] tr")
     page.focus("#id_q")
     reached = []
-    for _ in range(14):
+    for _ in range(16):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate("document.activeElement.textContent || document.activeElement.name")
         )
     assert [
         text in "\n".join(reached)
-        for text in ("host", "contended", "Pause updates", "Held for", name)
+        for text in ("Statistics", "Pause updates", "With waiters", "Held longest", name)
     ] == [True] * 5
     page.focus("[data-rows] a")
     page.keyboard.press("Enter")
-    page.wait_for_selector("text=Held by")
+    page.wait_for_selector("text=Held by 1")

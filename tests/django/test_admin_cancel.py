@@ -14,6 +14,7 @@ from redis_locks import Hold, LockBackendError, LockError, inspection
 from redis_locks.inspection import WaiterInfo
 from tests.django.admin_pages import staff
 from tests.django.test_admin_release import said, url_of
+from tests.support.admin import mark_of
 from tests.support.parties import held, waited_for
 from tests.support.world import until
 
@@ -55,8 +56,8 @@ def test_without_both_permissions_there_is_no_button_and_no_cancel(
 ) -> None:
     browser = staff(*codenames)
     assert "/cancel/" not in said(browser, name)
-    assert 403 == browser.get(url(name), {"token": waiting().token}).status_code
-    form = {"reason": WHY, "token": waiting().token}
+    assert 403 == browser.get(url(name), {"party": mark_of(waiting().token)}).status_code
+    form = {"reason": WHY, "party": mark_of(waiting().token)}
     assert 403 == browser.post(url(name), form).status_code
     assert waiting()
     assert not LogEntry.objects.exists()
@@ -67,7 +68,7 @@ def test_a_post_without_the_csrf_token_is_refused(
 ) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.cookies = operator.cookies
-    form = {"reason": WHY, "token": waiting().token}
+    form = {"reason": WHY, "party": mark_of(waiting().token)}
     assert 403 == strict.post(url(name), form).status_code
     assert waiting()
 
@@ -76,13 +77,13 @@ def test_get_asks_about_that_waiter_and_cancels_nothing(
     operator: Client, name: str, told: list[LockError]
 ) -> None:
     with waited_for(name, "other"):
-        tokens = [waiter.token for waiter in inspection.waiters()]
+        marks = [mark_of(waiter.token) for waiter in inspection.waiters()]
         links = re.findall(r'href="([^"]+/cancel/[^"]+)"', said(operator, name))
-        assert [f"{url(name)}?token={token}" for token in tokens] == links
+        assert [f"{url(name)}?party={mark}" for mark in marks] == links
         html = operator.get(links[0]).content.decode()
         assert "import" in html
         assert "other" not in html
-        assert tokens[:1] == re.findall(r'name="token" value="([^"]+)"', html)
+        assert marks[:1] == re.findall(r'name="party" value="([^"]+)"', html)
         assert 2 == len(inspection.waiters())
     assert not LogEntry.objects.exists()
 
@@ -91,17 +92,19 @@ def test_get_asks_about_that_waiter_and_cancels_nothing(
 def test_a_reason_is_needed(
     operator: Client, name: str, told: list[LockError], reason: str
 ) -> None:
-    response = operator.post(url(name), {"reason": reason, "token": waiting().token})
+    response = operator.post(url(name), {"reason": reason, "party": mark_of(waiting().token)})
     assert 200 == response.status_code
     assert b"errorlist" in response.content
-    assert f'name="token" value="{waiting().token}"' in response.content.decode()
+    assert f'name="party" value="{mark_of(waiting().token)}"' in response.content.decode()
     assert not LogEntry.objects.exists()
 
 
 def test_cancel_ends_the_wait_and_logs_who_and_why(
     operator: Client, name: str, hold: Hold, told: list[LockError]
 ) -> None:
-    response = operator.post(url(name), {"reason": WHY, "token": waiting().token}, follow=True)
+    response = operator.post(
+        url(name), {"reason": WHY, "party": mark_of(waiting().token)}, follow=True
+    )
     assert [(url_of(name, "change"), 302)] == response.redirect_chain
     assert "Cancelled; it was waited for by" in response.content.decode()
     until(lambda: told)
@@ -120,9 +123,12 @@ def test_who_may_cancel_only_cannot_release(
     operator: Client, name: str, hold: Hold, told: list[LockError]
 ) -> None:
     assert "Force-release" not in said(operator, name)
-    assert 403 == operator.post(url_of(name), {"reason": WHY, "token": hold.token}).status_code
+    assert (
+        403
+        == operator.post(url_of(name), {"reason": WHY, "party": mark_of(hold.token)}).status_code
+    )
     # The token of a hold is no waiter's.
-    response = operator.post(url(name), {"reason": WHY, "token": hold.token}, follow=True)
+    response = operator.post(url(name), {"reason": WHY, "party": mark_of(hold.token)}, follow=True)
     assert "nothing was cancelled" in response.content.decode()
     hold.check()
     assert waiting()
@@ -131,9 +137,9 @@ def test_who_may_cancel_only_cannot_release(
 def test_a_wait_that_has_ended_has_nothing_to_cancel(
     operator: Client, name: str, hold: Hold
 ) -> None:
-    response = operator.get(url(name), {"token": "gone.1"}, follow=True)
+    response = operator.get(url(name), {"party": mark_of("gone.1")}, follow=True)
     assert "there is nothing to cancel" in response.content.decode()
-    response = operator.post(url(name), {"reason": WHY, "token": "gone.1"}, follow=True)
+    response = operator.post(url(name), {"reason": WHY, "party": mark_of("gone.1")}, follow=True)
     assert "nothing was cancelled" in response.content.decode()
     assert not LogEntry.objects.exists()
 
@@ -142,7 +148,9 @@ def test_a_wait_that_ends_in_the_last_moment_is_logged_as_not_cancelled(
     operator: Client, name: str, told: list[LockError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inspection, "cancel", lambda *_: False)
-    response = operator.post(url(name), {"reason": WHY, "token": waiting().token}, follow=True)
+    response = operator.post(
+        url(name), {"reason": WHY, "party": mark_of(waiting().token)}, follow=True
+    )
     assert "nothing was cancelled" in response.content.decode()
     assert "the wait ended by itself" in LogEntry.objects.get().get_change_message()
 
@@ -155,7 +163,9 @@ def test_a_server_that_goes_away_leaves_an_entry_that_says_so(
         raise LockBackendError(msg)
 
     monkeypatch.setattr(inspection, "cancel", fail)
-    response = operator.post(url(name), {"reason": WHY, "token": waiting().token}, follow=True)
+    response = operator.post(
+        url(name), {"reason": WHY, "party": mark_of(waiting().token)}, follow=True
+    )
     assert "Redis cannot be reached: the server does not answer" in response.content.decode()
     assert "Redis did not answer" in LogEntry.objects.get().get_change_message()
 
@@ -164,8 +174,8 @@ def test_a_hostile_waiter_is_text(operator: Client) -> None:
     name = "<script>alert(1)</script>\n\u202e"
     with held(name), waited_for(name, "<b>\n\u202e"):
         token = waiting().token
-        page = operator.get(url(name), {"token": token}).content.decode()
-        operator.post(url(name), {"reason": "<i>why</i>", "token": token})
+        page = operator.get(url(name), {"party": mark_of(token)}).content.decode()
+        operator.post(url(name), {"reason": "<i>why</i>", "party": mark_of(token)})
     history = operator.get(url_of(name, "history")).content.decode()
     index = operator.get(reverse("admin:index")).content.decode()
     for html in (page, history, index):

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from redis_locks import Hold, LockBackendError, LockLost, inspection
 from tests.django.admin_pages import page_of, staff
+from tests.support.admin import mark_of
 from tests.support.parties import held
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
@@ -45,7 +46,7 @@ def test_without_both_permissions_there_is_no_button_and_no_release(
     browser = staff(*codenames)
     assert "Force-release" not in said(browser, name)
     assert 403 == browser.get(url_of(name)).status_code
-    form = {"reason": WHY, "token": hold.token}
+    form = {"reason": WHY, "party": mark_of(hold.token)}
     assert 403 == browser.post(url_of(name), form).status_code
     assert inspection.lock(name)
     assert not LogEntry.objects.exists()
@@ -54,23 +55,25 @@ def test_without_both_permissions_there_is_no_button_and_no_release(
 def test_a_post_without_the_csrf_token_is_refused(operator: Client, name: str, hold: Hold) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.cookies = operator.cookies
-    form = {"reason": WHY, "token": hold.token}
+    form = {"reason": WHY, "party": mark_of(hold.token)}
     assert 403 == strict.post(url_of(name), form).status_code
     assert inspection.lock(name)
 
 
 def test_get_asks_and_releases_nothing(operator: Client, name: str, hold: Hold) -> None:
     assert f'href="{url_of(name)}"' in said(operator, name)
-    html = operator.get(url_of(name), {"reason": WHY, "token": hold.token}).content.decode()
+    html = operator.get(
+        url_of(name), {"reason": WHY, "party": mark_of(hold.token)}
+    ).content.decode()
     assert "nightly report" in html
-    assert [hold.token] == re.findall(r'name="token" value="([^"]+)"', html)
+    assert [mark_of(hold.token)] == re.findall(r'name="party" value="([^"]+)"', html)
     assert inspection.lock(name)
     assert not LogEntry.objects.exists()
 
 
 @pytest.mark.parametrize("reason", ["", "   ", "x" * 1001])
 def test_a_reason_is_needed(operator: Client, name: str, hold: Hold, reason: str) -> None:
-    response = operator.post(url_of(name), {"reason": reason, "token": hold.token})
+    response = operator.post(url_of(name), {"reason": reason, "party": mark_of(hold.token)})
     assert 200 == response.status_code
     assert b"errorlist" in response.content
     assert inspection.lock(name)
@@ -78,9 +81,12 @@ def test_a_reason_is_needed(operator: Client, name: str, hold: Hold, reason: str
 
 
 def test_release_ends_the_hold_and_logs_who_and_why(
-    operator: Client, name: str, hold: Hold
+    operator: Client, name: str, hold: Hold, caplog: pytest.LogCaptureFixture
 ) -> None:
-    response = operator.post(url_of(name), {"reason": WHY, "token": hold.token}, follow=True)
+    caplog.set_level("INFO", "redis_locks.audit")
+    response = operator.post(
+        url_of(name), {"reason": WHY, "party": mark_of(hold.token)}, follow=True
+    )
     assert [(url_of(name, "change"), 302)] == response.redirect_chain
     assert "it was held by" in response.content.decode()
     assert inspection.lock(name) is None
@@ -92,6 +98,8 @@ def test_release_ends_the_hold_and_logs_who_and_why(
     assert message.startswith("Force-released; held by ")
     assert str(hold.fencing_token) in message
     assert message.endswith(f"Reason: {WHY}")
+    (record,) = (each for each in caplog.records if each.name == "redis_locks.audit")
+    assert ("staff", WHY) == (vars(record)["operator"], vars(record)["reason"])
     assert WHY in operator.get(url_of(name, "history")).content.decode()
 
 
@@ -99,7 +107,9 @@ def test_only_the_hold_that_was_shown_is_ended(operator: Client, name: str) -> N
     with held(name) as first:
         operator.get(url_of(name))
     with held(name) as successor:
-        response = operator.post(url_of(name), {"reason": WHY, "token": first.token}, follow=True)
+        response = operator.post(
+            url_of(name), {"reason": WHY, "party": mark_of(first.token)}, follow=True
+        )
         successor.check()
     assert "nothing was force-released" in response.content.decode()
     assert not LogEntry.objects.exists()
@@ -126,7 +136,9 @@ def test_a_hold_that_ends_in_the_last_moment_is_logged_as_not_released(
         return really(*args, **options)
 
     monkeypatch.setattr(inspection, "force_release", too_late)
-    response = operator.post(url_of(name), {"reason": WHY, "token": hold.token}, follow=True)
+    response = operator.post(
+        url_of(name), {"reason": WHY, "party": mark_of(hold.token)}, follow=True
+    )
     assert "nothing was force-released" in response.content.decode()
     assert "the hold ended by itself" in LogEntry.objects.get().get_change_message()
 
@@ -139,7 +151,9 @@ def test_a_server_that_goes_away_leaves_an_entry_that_says_so(
         raise LockBackendError(msg)
 
     monkeypatch.setattr(inspection, "force_release", fail)
-    response = operator.post(url_of(name), {"reason": WHY, "token": hold.token}, follow=True)
+    response = operator.post(
+        url_of(name), {"reason": WHY, "party": mark_of(hold.token)}, follow=True
+    )
     assert "Redis cannot be reached: the server does not answer" in response.content.decode()
     message = LogEntry.objects.get().get_change_message()
     assert "Redis did not answer" in message
@@ -156,7 +170,7 @@ def test_a_hostile_name_and_holder_are_text_in_the_log(operator: Client) -> None
     name = "<script>alert(1)</script>\n\u202e"
     with held(name, label="<b>\n\u202e") as hold:
         page = operator.get(url_of(name)).content.decode()
-        operator.post(url_of(name), {"reason": "<i>why</i>", "token": hold.token})
+        operator.post(url_of(name), {"reason": "<i>why</i>", "party": mark_of(hold.token)})
     entry = LogEntry.objects.get()
     assert name == entry.object_id
     assert "\n" not in entry.object_repr + entry.get_change_message()

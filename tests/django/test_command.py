@@ -14,8 +14,8 @@ from django.core.management import call_command
 
 from redis_locks import Hold, Lock
 from tests.django.command_calls import fails, run
-from tests.django.command_line import LOCKS, Terminal, environment
-from tests.support.commands import Report
+from tests.django.command_line import LOCKS, Terminal, environment, locks
+from tests.support.commands import VERBS, Report
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
 
@@ -111,3 +111,17 @@ def test_colours_are_for_terminals_and_can_be_refused(
         status, shown = terminal.end()
     assert 1 == status
     assert coloured == ("\x1b[" in shown)
+
+
+def test_a_wrong_verb_is_a_usage_error_that_names_the_right_one() -> None:
+    status, out, err = locks("lst")
+    assert (64, "") == (status, out)
+    assert "'lst' is no verb of `locks`. Did you mean 'list'?\n" == err
+    assert "Verbs: list, show, blocking" in locks("zzz")[2]
+
+
+@pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
+def test_the_help_of_each_verb_has_examples(verb: str) -> None:
+    status, out, _ = locks(verb, "--help")
+    assert 0 == status
+    assert f"\n  manage.py locks {verb}" in out.partition("Examples:")[2]

@@ -31,6 +31,8 @@ from tests.support.benchmark import (
 )
 from tests.support.world import until
 
+pytestmark = pytest.mark.ci
+
 INSTALLED = [key for key in USUAL if SUBJECTS[key].is_installed]
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from redis_locks import Hold, Lock, LockError, inspection
-from redis_locks.inspection import LockInfo
+from redis_locks import Hold, Lock, LockBackendError, LockError, inspection
+from redis_locks.inspection import LockInfo, WaiterInfo
 from tests.django.command_calls import answers, fails, run
 from tests.django.lock_infos import info
 from tests.support.commands import show
@@ -113,3 +113,49 @@ def test_cancel_ends_the_waits_and_says_how_many(name: str, hold: Hold) -> None:
     assert ["cancelled" in str(error) for error in told] == [True, True]
     assert "Nobody waits" in fails("cancel", name, "--yes")
     assert "with this token" in fails("cancel", name, "nobody", "--yes")
+
+
+def test_the_log_says_who_released_what_and_why(
+    name: str, hold: Hold, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "redis_locks.audit"):
+        run("release", name, "--yes", "--reason", "stuck since 3:05")
+    (record,) = (each for each in caplog.records if each.name == "redis_locks.audit")
+    assert f"force-released lock '{name}' of " in record.getMessage()
+    assert record.getMessage().endswith("Reason: stuck since 3:05")
+    assert ("force-released", name) == (vars(record)["action"], vars(record)["lock"])
+
+
+def test_the_log_has_the_waits_that_ended_before_the_server_was_gone(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    two = LockInfo(name, "exclusive", (), info(waiters=2).waiters, 2)
+    answers = iter([True])
+
+    def end(waiter: WaiterInfo, **_: object) -> bool:
+        for answer in answers:
+            return answer
+        raise LockBackendError("gone")
+
+    monkeypatch.setattr(show.inspection, "lock", lambda *_, **__: two)
+    monkeypatch.setattr(show.inspection, "cancel", end)
+    with caplog.at_level("INFO", "redis_locks.audit"):
+        fails("cancel", name, "--yes", code=69)
+    (record,) = (each for each in caplog.records if each.name == "redis_locks.audit")
+    assert [str(two.waiters[0])] == vars(record)["parties"]
+
+
+def _take_next(name: str) -> None:
+    with Lock(name, wait=30, label="GET /next"):
+        pass
+
+
+def test_release_says_who_gets_the_lock_next(
+    name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = threading.Thread(target=_take_next, args=(name,))
+    thread.start()
+    until(lambda: (lock := inspection.lock(name)) is not None and lock.waiting == 1)
+    answers(monkeypatch, lambda: "y")
+    assert "1 waiting; next: GET /next on " in run("release", name)[1]
+    thread.join()

@@ -16,15 +16,17 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_line import Process, Terminal, is_alive, locks
 from tests.support.world import until
 
-# Says what it gets, and does not end before it is told to.
+# Says what it gets, and does not end before it is told to. The signals are blocked and taken one by one: a handler
+# might have to wait for stdin, if the signal came just before that was read.
 OBSTINATE = r"""
-import os, signal, sys
-def told(number, frame):
-    os.write(1, signal.Signals(number).name.encode() + b"\n")
-for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
-    signal.signal(number, told)
+import os, signal, sys, threading
+numbers = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+threading.Thread(target=lambda: os._exit(int(sys.stdin.readline() or 1))).start()
 os.write(1, b"ready %d\n" % os.getpid())
-sys.exit(int(sys.stdin.readline()))
+while True:
+    got = signal.Signals(signal.sigwait(numbers))
+    os.write(1, got.name.encode() + b"\n")
 """
 
 
@@ -294,6 +296,32 @@ def test_a_command_does_not_outlive_us(name: str) -> None:
         command = int(process.line())
         process.send(signal.SIGKILL)
         until(lambda: not is_alive(command))
+
+
+# Gets Ctrl-C from its terminal, as we do, just before it becomes the command.
+INTERRUPTED_AT_FIRST = r"""
+import os, signal, sys
+from redis_locks.management.locks import child
+dies_with_us = child._dies_with_us
+def interrupted():
+    call = dies_with_us()
+    def called():
+        call()
+        os.kill(os.getpid(), signal.SIGINT)
+    return called
+child._dies_with_us = interrupted
+signals = child.Signals()
+with signals.caught():
+    sys.exit(child.Child(["echo", "ran"], {}).wait(signals, lambda: True))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing of ours runs in the child")
+def test_ctrl_c_just_before_the_command_begins_is_not_lost() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AT_FIRST], stdout=subprocess.PIPE, check=False
+    )
+    assert (128 + signal.SIGINT, b"") == (ended.returncode, ended.stdout)
 
 
 # Says that it stands before or after what the child does before it becomes the command, and goes

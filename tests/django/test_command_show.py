@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import pytest
 
 from redis_locks import Hold
-from tests.django.command_calls import fails, run
-from tests.django.lock_infos import info
-from tests.support.commands import show
+from tests.django.command_calls import Terminal, fails, run
+from tests.support.parties import MINUTES, ask
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
 
@@ -22,7 +22,8 @@ def test_show_tells_all_about_the_holder(name: str, hold: Hold) -> None:
     assert "(nightly report)" in out
     assert f"fencing token  {hold.fencing_token}" in out
     assert hold.token in out
-    assert "Nobody waits for it." in out
+    assert "by nightly report on " in out
+    assert "Nobody waits." in out
 
 
 def test_show_in_json_is_one_object(name: str, hold: Hold) -> None:
@@ -38,9 +39,30 @@ def test_show_in_columns_has_a_line_for_the_holder(name: str, hold: Hold) -> Non
     assert ("holder", hold.token) == (row["role"], row["token"])
 
 
-def test_details_show_the_queue_in_order_and_how_many_more_wait() -> None:
-    lines = list(show.lines(info(waiters=5), None))
-    assert "Queue (5 waiting)" in lines
-    assert "    1    1.5s  exclusive  web-1 pid 4711 thread MainThread (manage.py x)" in lines
-    assert "and 3 more" in lines[-1]
-    assert all(len(line) <= 40 for line in list(show.lines(info(waiters=1), 40))[-1:])
+def test_show_pages_the_waiters_in_their_order(name: str, hold: Hold) -> None:
+    ask(((name, f"waiter{number}.1") for number in range(30)), wait=MINUTES)
+    first, _ = run("show", name)
+    second, _ = run("show", name, "--page", "2")
+    assert "Waiters (30)" in first
+    assert "30 wait, the first for" in first
+    assert re.search(
+        r"\n    1 +\S+s  exclusive  web-1 pid 4711 thread MainThread \(many\)\n", first
+    )
+    assert "and 10 more: --page or --limit shows them" in first
+    assert [str(place) for place in range(21, 31)] == re.findall(r"\n +(\d+) ", second)
+    assert "more:" not in second
+
+
+def test_show_fits_the_terminal(name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    ask([(name, "waiter.1")], wait=MINUTES)
+    lines = run("show", name, out=Terminal())[0].splitlines()
+    # The token is to be copied, so it is never cut.
+    assert all(len(line) <= 60 or hold.token in line or name in line for line in lines)
+
+
+def test_show_tells_a_deadlock(name: str) -> None:
+    other = f"{name}:other"
+    ask([(name, "first.1"), (other, "second.1")], wait=0)
+    ask([(other, "first.2"), (name, "second.2")], wait=MINUTES)
+    assert "This is a deadlock" in run("show", name)[0]

@@ -1,67 +1,186 @@
-"""`manage.py locks watch` on a terminal of 80 columns."""
+"""`manage.py locks watch`: a screen of 80 columns, its keys, and the terminal given back."""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import signal
+import sys
+import threading
 
 import pytest
 
-from redis_locks import Lock
+from redis_locks import Lock, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_line import Terminal, locks
+from tests.support.world import until
 
 LEFT = "\x1b[?25h\x1b[?1049l"
+DOWN, UP = "\x1b[B", "\x1bOA"
 
 
-def test_the_screen_follows_the_locks_until_ctrl_c(name: str) -> None:
+def test_the_screen_follows_the_locks_until_q(name: str) -> None:
     with Terminal("watch", f"{name}*", "--interval", "0.1") as terminal:
-        terminal.until("WAITERS")
-        with Lock(f"{name}:1") as hold:
-            assert "\x1b[?1049h" in terminal.until(str(hold.fencing_token))
-        drawn = terminal.shown.count("\x1b[J")
-        terminal.until("\x1b[J", times=drawn + 3)
-        assert str(hold.fencing_token) not in terminal.shown.rpartition("\x1b[H")[2]
-        terminal.type("\x03")
+        terminal.until_line("0 locks, 0 waiting")
+        with Lock(f"{name}:1", label="nightly"):
+            terminal.until_line("nightly")
+        terminal.until_line("0 locks, 0 waiting")
+        terminal.type("q")
         status, shown = terminal.end()
-    assert 0 == status
-    assert shown.rpartition("^C")[2].endswith(LEFT)
+        assert terminal.modes_before == terminal.modes
+    assert (0, True) == (status, shown.endswith(LEFT))
+    assert "\x1b[?1049h" in shown
+
+
+@pytest.mark.parametrize(
+    ("number", "wanted"),
+    [(signal.SIGINT, 0), (signal.SIGTERM, 128 + 15), (signal.SIGHUP, 128 + 1)],
+)
+def test_a_signal_gives_the_terminal_back_too(number: signal.Signals, wanted: int) -> None:
+    with Terminal("watch") as terminal:
+        terminal.until("q quit")
+        assert terminal.modes_before != terminal.modes
+        terminal.send(number)
+        status, shown = terminal.end()
+        assert terminal.modes_before == terminal.modes
+    assert wanted == status
+    assert shown.endswith(LEFT)
     assert "Traceback" not in shown
 
 
-def test_sigterm_gives_the_terminal_back_too() -> None:
-    with Terminal("watch") as terminal:
-        terminal.until("WAITERS")
-        terminal.send(signal.SIGTERM)
-        status, shown = terminal.end()
-    assert 128 + signal.SIGTERM == status
-    assert shown.endswith(LEFT)
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash has the jobs")
+def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_again() -> None:
+    command = f"{sys.executable} -m django locks watch"
+    with Terminal(main=_shell, PS1="ready> ") as terminal:
+        terminal.until("ready> ")
+        terminal.type(f"{command}\n")
+        terminal.until("q quit")
+        terminal.type("\x1a")
+        terminal.until("Stopped")
+        assert terminal.shown.rpartition("Stopped")[0].count(LEFT) == 1
+        terminal.type("fg\n")
+        terminal.until("\x1b[?1049h", times=2)
+        terminal.until_line("q quit")
+        terminal.type("q")
+        terminal.until(LEFT, times=2)
+        terminal.type("exit $?\n")
+        assert 0 == terminal.end()[0]
 
 
-def test_a_full_screen_says_how_many_locks_there_are(name: str) -> None:
-    held = [Lock(f"{name}:{i}", lease=60, renew=False).acquire() for i in range(10)]
-    with Terminal("watch", f"{name}*", "--sort", "name", rows=8) as terminal:
-        shown = terminal.until("and more")
-        terminal.type("\x03")
-        terminal.end()
+def _shell() -> None:
+    os.execlp("bash", "bash", "--norc", "--noprofile", "-i")  # noqa: S606, S607 - the user's own
+
+
+def test_keys_choose_a_lock_open_it_and_go_back(name: str) -> None:
+    with (
+        Lock(f"{name}:a", label="first"),
+        Lock(f"{name}:b", label="second"),
+        Lock(f"{name}:c", label="third"),
+        Terminal("watch", f"{name}*", "--sort", "name") as terminal,
+    ):
+        terminal.until_line("third")
+        for key, chosen in (
+            ("j", "second"),
+            (DOWN, "third"),
+            ("j", "third"),
+            ("k", "second"),
+            (UP, "first"),
+            ("G", "third"),
+        ):
+            terminal.type(key)
+            terminal.until_marked(chosen)
+        terminal.type("\r")
+        page = terminal.until_line("Held for")
+        assert f"Lock {name}:c (exclusive)" in page
+        terminal.type("\x1b")
+        terminal.until_line("first")
+        assert "third" in terminal.marked
+
+
+def test_a_force_release_names_whom_it_ends_and_asks_for_a_reason_and_for_consent(
+    name: str,
+) -> None:
+    with Terminal("watch", f"{name}*", "--interval", "0.1") as terminal:
+        hold = Lock(name, label="stuck").acquire()
+        assert hold
+        waiting = threading.Thread(target=_take, args=(name,))
+        waiting.start()
+        until(lambda: (lock := inspection.lock(name)) is not None and lock.waiting == 1)
+        terminal.until_frame(lambda frame: any("stuck" in line for line in frame))
+        terminal.type("f")
+        asked = " ".join(terminal.until_line("Reason:"))
+        assert f"Force-release {name}?" in asked
+        assert "by stuck on" in asked
+        assert "1 waiting. Next: next one on" in asked
+        assert "This cannot be undone." in asked
+        terminal.type("\r")  # no reason, no question
+        terminal.type("paged\ry")  # pasted: the end of a reason is no consent
+        terminal.until_line("Force-release now? y/N")
+        terminal.type("\r")
+        terminal.until_line("Nothing was released.")
+        assert not hold.is_lost
+        terminal.type("fpaged\r")
+        terminal.until_line("Force-release now? y/N")
+        terminal.type("y")
+        terminal.until_line("Released 1 hold. Fencing tokens below")
+        until(lambda: hold.is_lost)
+        waiting.join()
+        terminal.type("q")
+        assert 0 == terminal.end()[0]
+
+
+def _take(name: str) -> None:
+    with Lock(name, wait=30, label="next one"):
+        pass
+
+
+def test_a_slash_filters_while_one_types(name: str) -> None:
+    with (
+        Lock(f"{name}:a", label="POST /pay"),
+        Lock(f"{name}:b", label="nightly"),
+        Terminal("watch", f"{name}*") as terminal,
+    ):
+        terminal.until_line("2 locks")
+        terminal.type("/NIGHTx\x7f")
+        terminal.until_line("1 lock,")
+        assert any("nightly" in line for line in terminal.frame)
+        terminal.type("z")
+        terminal.until_line("None of ")
+        terminal.type("\x1b")
+        terminal.until_line("2 locks")
+
+
+def test_lines_fit_whatever_the_size_and_figures_stay_whole(name: str) -> None:
+    held = [Lock(f"{name}:{'x' * 60}{i}", lease=600, renew=False).acquire() for i in range(30)]
+    with Terminal("watch", f"{name}*", "--sort", "name") as terminal:
+        terminal.until_line("30 locks, 0 waiting")
+        for rows, columns in ((24, 80), (8, 50), (40, 132), (3, 20), (24, 80)):
+            terminal.resize(rows, columns)
+            frame = terminal.until_frame(lambda frame, rows=rows: len(frame) == rows)
+            assert max(map(len, frame)) <= columns
+        assert "30 locks, 0 waiting" in frame[0]
+        assert held[0]
+        terminal.type("\r")
+        page = terminal.until_line("fencing token")
+        assert any(line.endswith(str(held[0].fencing_token)) for line in page)
     for hold in held:
         assert hold
         hold.release()
-    frame = shown.partition("\x1b[H")[2].partition("\x1b[J")[0]
-    assert 8 == len(frame.split("\n"))
-    assert "and more, of 10 locks" in frame
-    # Who waits for those that don't fit was not looked at.
-    assert "10 locks  " in frame
 
 
 def test_a_server_that_goes_and_comes_back_is_watched_on(private_server: EmbeddedServer) -> None:
     with Terminal("watch", "--interval", "0.1", "--using", private_server.url) as terminal:
-        terminal.until("0 locks, 0 waiting")
+        terminal.until_line("0 locks, 0 waiting")
         private_server.kill()
-        terminal.until("cannot be reached")
+        terminal.until_line("cannot be reached")
+        terminal.until_line("This is from ")
         private_server.restart()
-        drawn = terminal.shown.count("0 locks, 0 waiting")
-        terminal.until("0 locks, 0 waiting", times=drawn + 1)
-        terminal.type("\x03")
+        terminal.until_frame(lambda frame: not any("reached" in line for line in frame))
+        private_server.kill()
+        terminal.until_line("cannot be reached")
+        terminal.type("q")  # is heard although the server is not
         assert 0 == terminal.end()[0]
 
 
@@ -71,6 +190,12 @@ def test_without_a_terminal_the_list_is_printed_once(name: str, arguments: list[
         status, out, err = locks("watch", name, *arguments)
     assert (0, "") == (status, err)
     assert [name] == [line.split("\t")[0] for line in out.splitlines()[1:]]
+
+
+def test_with_a_format_the_list_is_printed_once_on_a_terminal_too(name: str) -> None:
+    with Lock(name), Terminal("watch", name, "--format", "jsonl") as terminal:
+        status, shown = terminal.end()
+    assert (0, name) == (status, json.loads(shown)["name"])
 
 
 def test_an_interval_that_would_load_the_server_is_refused() -> None:

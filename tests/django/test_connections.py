@@ -266,8 +266,24 @@ def replica_client() -> redis.Redis:
     return Sentinel([("127.0.0.1", 1)]).slave_for("bank")
 
 
-@pytest.mark.parametrize("path", ["one", "-1", "1x", "1/2"])
-def test_a_database_that_is_no_number_is_refused(path: str) -> None:
-    with override_settings(REDIS_LOCKS={"CONNECTION": f"redis://localhost:6379/{path}"}):
+@pytest.mark.parametrize(
+    "url",
+    [f"redis://h:6379/{path}" for path in ("one", "-1", "1x", "1/2", "?db=-1", "?db=", "1?db=2")]
+    + [f"unix:///run/r.sock{path}" for path in ("?db=x", "?db=-1", "?db=", "/1")]
+    + [f"redis+sentinel://h/bank{path}" for path in ("/x", "/-1", "/1/2", "?db=x", "/1?db=-1")]
+    + [f"redis+cluster://h{path}" for path in ("/1", "/x", "?db=1", "?db=x", "?db=-1")],
+)
+def test_a_database_that_is_no_number_is_refused(url: str) -> None:
+    with override_settings(REDIS_LOCKS={"CONNECTION": url}):
         (error,) = [each for each in run_checks() if each.id == "redis_locks.E004"]
     assert "Check host, port, database" in error.msg
+
+
+@pytest.mark.parametrize(
+    "backend", ["django_redis.cache.RedisCache", "django.core.cache.backends.redis.RedisCache"]
+)
+def test_the_address_of_a_cache_names_its_database_by_a_number_too(backend: str) -> None:
+    location = ["redis://h:6379/1", "redis://h:6379/one"]
+    with override_settings(CACHES={"default": {"BACKEND": backend, "LOCATION": location}}):
+        (error,) = [each for each in run_checks() if each.id == "redis_locks.E004"]
+    assert "Check its LOCATION" in error.msg

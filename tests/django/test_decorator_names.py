@@ -93,6 +93,8 @@ def test_a_block_without_a_name_of_its_own_is_refused(source: Any) -> None:
     with pytest.raises(TypeError, match="a block needs"):
         _ = redis_lock(source).name
     with pytest.raises(TypeError, match="a block needs"):
+        _ = redis_lock(source).names
+    with pytest.raises(TypeError, match="a block needs"):
         asyncio.run(redis_lock(source).aacquire())  # type: ignore[arg-type]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
-from redis_locks import redis_lock
+from redis_locks import redis_lock, run_once, unique_task
 
 
 def generator() -> Iterator[int]:
@@ -47,10 +48,7 @@ def test_what_cannot_be_locked_is_refused_with_advice(target: Any, advice: str) 
 
 
 def test_a_decorator_without_parentheses_is_refused_where_it_stands() -> None:
-    def made() -> None: ...
-
-    made.__qualname__ = "made"  # as a function of a module has
-    for target in (made, Celery, generator_free):
+    for target in (Celery, generator_free):
         with pytest.raises(TypeError, match="needs parentheses"):
             redis_lock(target)  # type: ignore[arg-type]
 
@@ -58,12 +56,71 @@ def test_a_decorator_without_parentheses_is_refused_where_it_stands() -> None:
 async def generator_free() -> None: ...
 
 
-def test_a_local_decorator_without_parentheses_is_refused_when_called() -> None:
-    @redis_lock
-    def locked(a: int) -> None: ...
+BARE = (
+    """\
+@lock
+def function(a): ...
+""",
+    """\
+class View:
+    @lock
+    def method(self, a): ...
+""",
+    """\
+class View:
+    @lock
+    @staticmethod
+    def method(a): ...
+""",
+    """\
+def outer():
+    @lock
+    def nested(a): ...
+outer()
+""",
+    """\
+def logged(function):
+    @wraps(function)
+    def call(*args):
+        return function(*args)
+    return call
+class View:
+    @logged
+    @lock
+    @logged
+    def method(self, a): ...
+""",
+)
 
+
+@pytest.mark.parametrize("source", BARE)
+@pytest.mark.parametrize("lock", [redis_lock, run_once, unique_task])
+def test_a_bare_decorator_of_a_function_method_or_nested_function_is_refused(
+    lock: Any, source: str
+) -> None:
     with pytest.raises(TypeError, match="needs parentheses"):
-        locked(5)  # type: ignore[arg-type]
+        exec(source, {"lock": lock, "wraps": functools.wraps, "__name__": "nobody"})  # noqa: S102
+
+
+def test_a_function_method_or_nested_function_may_give_the_name() -> None:
+    def nested(self: object, a: int) -> str:
+        return f"nested:{a}"
+
+    @functools.wraps(nested)
+    def wrapped_name(*args: Any) -> str:
+        return nested(*args)
+
+    class View:
+        def _name(self, a: int) -> str:
+            return f"own:{a}"
+
+        own = redis_lock(_name)(lambda self, a: a)
+        local = redis_lock(nested)(lambda self, a: a)
+        wrapped = redis_lock(wrapped_name)(lambda self, a: a)
+        here = redis_lock(lambda self, a: f"here:{a}")(lambda self, a: a)
+
+    for locked in (View().own, View().local, View().wrapped, View().here):
+        assert 5 == locked(5)
 
 
 @pytest.mark.parametrize(

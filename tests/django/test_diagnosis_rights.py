@@ -10,6 +10,8 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.support import scripts
 from tests.support.diagnosis import Level, as_user, found, levels, rights, running
 
+pytestmark = pytest.mark.ci
+
 
 def test_a_user_who_lacks_rights_gets_the_rule_that_gives_them() -> None:
     with running("--appendonly", "yes") as server:

@@ -73,6 +73,12 @@ def test_one_hold_may_save_many_times(database: str, older: Hold) -> None:
     assert (2, older.fencing_token) == kept(database)
 
 
+def test_a_save_under_a_hold_takes_names_only(database: str, older: Hold) -> None:
+    """An `update_fields` without its name would leave the fence out."""
+    with pytest.raises(TypeError, match="takes its other arguments by name"):
+        row(database).save(False, False, None, ["value"], hold=older)
+
+
 def test_a_save_under_a_hold_is_one_query(database: str, older: Hold) -> None:
     counter = row(database)
     with CaptureQueriesContext(connections[database]) as queries:
@@ -294,6 +300,49 @@ def before_the_first_update(database: str, work: Any) -> Iterator[None]:
     assert not todo
 
 
+@contextmanager
+def after_the_fences_are_written(database: str, work: Any) -> Iterator[None]:
+    """Do it after the first UPDATE and the query that looks for later fences."""
+    todo, seen = [work], 0
+
+    def wrapper(execute: Any, sql: str, *args: Any) -> Any:
+        nonlocal seen
+        if sql.startswith("UPDATE") or (seen and not sql.startswith("SAVEPOINT")):
+            seen += 1
+        if todo and seen > 2:
+            todo.pop()()
+        return execute(sql, *args)
+
+    with connections[database].execute_wrapper(wrapper):
+        yield
+    assert not todo
+
+
+@pytest.mark.parametrize("late_work", ["delete", "bulk_update", "get"])
+def test_a_row_that_a_later_hold_brings_into_the_filter_is_left_alone(
+    database: str, older: Hold, newer: Hold, late_work: str
+) -> None:
+    """The fences of what matches are written first. What matches only then is another hold's."""
+    counter = row(database, value=1)
+    late = Counter.objects.using(database).filter(value=2).fenced(older)
+
+    def write() -> None:
+        Counter.objects.using(database).fenced(newer).update(value=2)
+
+    with after_the_fences_are_written(database, write):
+        if late_work == "delete":
+            assert 0 == late.delete()[0]
+        elif late_work == "bulk_update":
+            counter.value = 7
+            assert 0 == late.bulk_update([counter], ["value"])
+        else:
+            with pytest.raises(StaleHold):
+                late.get()
+            # The successor's write is in the same transaction here, and so undone with it.
+            assert 1 == Counter.objects.using(database).fenced(newer).update(value=2)
+    assert (2, newer.fencing_token) == kept(database)
+
+
 @pytest.mark.parametrize("touch", ["get", "update"])
 def test_a_child_s_row_that_a_later_hold_wrote_between_two_queries_is_refused(
     database: str, older: Hold, newer: Hold, touch: str
@@ -399,6 +448,12 @@ def test_the_async_twins_check_as_well(older: Hold, newer: Hold) -> None:
         with pytest.raises(StaleHold):
             await Counter.objects.fenced(older).aupdate(value=1)
         assert 1 == await Counter.objects.fenced(newer).aupdate(value=2)
+        with pytest.raises(StaleHold):
+            await Counter.objects.fenced(older).abulk_update([counter], ["value"])
+        assert 1 == await Counter.objects.fenced(newer).abulk_update([counter], ["name"])
+        (made,) = await Counter.objects.fenced(newer).abulk_create([Counter(name="more")])
+        assert newer.fencing_token == made.fence
+        await made.adelete()
 
     asyncio.run(main())
     connections["default"].close()

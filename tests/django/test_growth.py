@@ -61,7 +61,10 @@ def test_locks_acquired_in_bulk_are_held_as_any_other(server: EmbeddedServer) ->
     assert Lock("bulk", using=server.url).acquire(wait=0) is None
 
 
-@pytest.mark.parametrize("acquires", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "acquires",
+    [pytest.param(1_000, marks=pytest.mark.ci), pytest.param(10_000, marks=pytest.mark.long)],
+)
 def test_acquires_leave_the_process_no_larger(name: str, acquires: int) -> None:
     with warnings.catch_warnings(action="ignore", category=ResourceWarning):
         gc.collect()  # what other tests of this process left open is not of this one

@@ -14,7 +14,7 @@ import redis
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockBackendError, LockLost, inspection
-from redis_locks.inspection import LockInfo, WaiterInfo, queries
+from redis_locks.inspection import LockInfo, WaiterInfo, queries, termination
 from redis_locks.testing.server import EmbeddedServer
 
 
@@ -123,6 +123,24 @@ def test_the_listing_counts_all_waiters_and_shows_the_first(
     with held(name), waiting(name, "first", "second"):
         (info,) = [info for info in inspection.locks() if info.name == name]
     assert (2, ["first"]) == (info.waiting, [waiter.label for waiter in info.waiters])
+
+
+def test_a_crowd_is_read_and_ended_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "_PARTIES", 2)
+    monkeypatch.setattr(termination, "_AT_ONCE", 2)
+    readers = {f"reader {number}" for number in range(5)}
+    for reader in sorted(readers):
+        hold = Lock(name, mode="shared", lease=60, label=reader).acquire(wait=0)
+        assert hold
+        hold.detach()
+    with waiting(name, "first", "second", "third"):
+        whole = inspection.lock(name)
+        assert whole
+        assert (5, readers) == (len(whole.holders), {each.label for each in whole.holders})
+        assert ["first", "second", "third"] == [each.label for each in whole.waiters]
+        (again,) = (each for each in inspection.contended() if each.name == name)
+        assert 5 == len(again.holders)
+    assert inspection.lock(name) is None  # `waiting` ended all holds
 
 
 @pytest.mark.parametrize("partitions", [1, 16])

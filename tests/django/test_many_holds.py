@@ -13,6 +13,8 @@ from django.test import override_settings
 
 from redis_locks import Hold, Lock
 
+pytestmark = pytest.mark.ci
+
 MANY = 1500
 FEW = 100
 ROOM = 3
@@ -24,7 +26,7 @@ def judge(times: list[float]) -> None:
     assert last < ROOM * first + 0.001
 
 
-@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("debug", [pytest.param(False, marks=pytest.mark.ci), True])
 @pytest.mark.parametrize("in_transaction", [False, True])
 def test_a_thread_s_further_locks_cost_the_same(
     transactional_db: None, name: str, debug: bool, in_transaction: bool

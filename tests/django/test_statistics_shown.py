@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client, override_settings
 from django.urls import reverse
 
@@ -82,7 +83,8 @@ def test_figures_are_filtered_and_sorted(
 
 def test_what_is_left_out_is_said(used: None) -> None:
     assert "1 of 2 locks.\n" == run("stats", "--limit", "1")[1]
-    assert "None of the 2 locks matches.\n" == run("stats", "none*")[1]
+    said = run("stats", "none*")[1]
+    assert "Nothing was counted of locks whose names match 'none*' in the last hour.\n" == said
 
 
 def test_without_figures_it_says_so_and_why(name: str) -> None:
@@ -161,10 +163,40 @@ def test_more_locks_than_the_page_shows_are_counted(
     rows = tuple(row(f"account:{number}") for number in range(300))
     moments = statistics.read().moments
     found = statistics.Statistics("hour", 0.0, rows, row(""), moments)
-    monkeypatch.setattr(statistics, "read", lambda _: found)
+    monkeypatch.setattr(statistics, "read", lambda *_, **__: found)
     html = text_of(viewer, reverse(STATS))
     assert 100 == html.count('<th scope="row">')
     assert "and 200 more" in html
+
+
+def test_the_filter_filters_the_chart(viewer: Client, used: None) -> None:
+    html = text_of(viewer, reverse(STATS) + "?q=qui")
+    assert "1 acquired and 0 contended in the last hour" in html
+    assert "Matching locks, by minute" in html
+    assert 2 == html.count('class="locks-line ')
+
+
+def test_the_figures_can_be_exported(viewer: Client, used: None) -> None:
+    found = viewer.get(reverse(STATS) + "?format=json").json()
+    assert json.loads(run("stats", "--json")[0]) == found
+    answer = viewer.get(reverse(STATS) + "?format=csv&q=qui")
+    header, quiet = answer.content.decode().splitlines()
+    assert "name,acquired,contended,timed_out,lost,deadlocks,wait_p50" in header
+    assert quiet.startswith("quiet,1,0,")
+    assert 'filename="locks.csv"' in answer.headers["Content-Disposition"]
+    assert 403 == staff_without().get(reverse(STATS) + "?format=csv").status_code
+
+
+def test_an_exported_name_is_no_formula(viewer: Client) -> None:
+    with held("=1+1"):
+        pass
+    collector.flush()
+    assert "'=1+1,1," in viewer.get(reverse(STATS) + "?format=csv").content.decode()
+
+
+def staff_without() -> Client:
+    User.objects.filter(username="staff").update(username="first")
+    return staff()
 
 
 def test_an_empty_page_says_what_to_do(viewer: Client, name: str) -> None:

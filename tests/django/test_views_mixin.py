@@ -161,3 +161,7 @@ def test_a_mixin_may_share(
             assert view(rf.post("/"), name=name).status_code == expected
     with elsewhere.held(Lock(name)):
         assert view(rf.post("/"), name=name).status_code == 423
+    braces = f"{name}:{{x}}"
+    with elsewhere.held(Lock(braces)):
+        assert view(rf.post("/"), name=braces).status_code == 423
+    assert view(rf.post("/"), name=braces).status_code == 200

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 import django
 from django.conf import settings
 
-from tests import readme
 from tests.faults import clock, subjects
 from tests.faults.counts import Counts
 from tests.faults.scenarios import SCENARIOS, Scenario, run
 from tests.faults.soak import soak
 from tests.faults.traffic import traffic
+from tests.written_tables import write_between
 
 HEAD = (
     "| fault | holds | overlaps | lost updates | tokens repeated or falling | stuck | left behind "
@@ -64,12 +64,12 @@ def rows(scenarios: list[Scenario], seconds: float) -> Iterator[tuple[bool, str]
 
 
 def main() -> int:
-    """Run, print, and write the table where README keeps it if asked to; return the exit status."""
+    """Run, print, and write the table where the docs keep it if asked to; return the exit status."""
     default = float(os.environ.get("REDIS_LOCKS_FAULT_SECONDS", "5"))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=default, help="how long each fault lasts")
     parser.add_argument(
-        "--write", action="store_true", help="replace the table in README.md as well"
+        "--write", action="store_true", help="replace the table in docs/explain/evidence.md as well"
     )
     parser.add_argument(
         "--soak",
@@ -94,7 +94,7 @@ def main() -> int:
     if options.losing and options.soak is None:
         parser.error("--losing is a kind of --soak")
     if options.write and options.keys:
-        parser.error("--write needs all faults, or README would lack the others")
+        parser.error("--write needs all faults, or the docs would lack the others")
     chosen = [SCENARIOS[key] for key in options.keys or SCENARIOS]
     # Here and not above: forked workers import this module and have settings of their own.
     settings.configure(REDIS_LOCKS={})
@@ -115,9 +115,9 @@ def main() -> int:
         sys.stdout.write(row)
         sys.stdout.flush()
     if options.write and not good:
-        sys.stderr.write("a lock of ours failed: README is left as it is\n")
+        sys.stderr.write("a lock of ours failed: the docs are left as they are\n")
     elif options.write:
-        readme.write_between("faults", table)
+        write_between("faults", table)
     return 0 if good else 1
 
 

@@ -45,7 +45,7 @@ class Scenario:
     """One row of the matrix.
 
     Args:
-        fault: What goes wrong, in the words of README's table.
+        fault: What goes wrong, in the words of the table in the docs.
         inject: Makes it happen for so many seconds and ends it; the workers go on before, during and after.
         lease: Seconds; `body` is how long, from and to, a holder takes.
         keeps_promise: Whether mutual exclusion is promised: the server keeps its data, clocks run alike.

@@ -15,7 +15,7 @@ def test_a_link_that_refuses_because_it_is_closing_is_not_given_out_again(tasks:
         link = await driver.checkout()
         link._transport.close()
         with pytest.raises(LinkBroken):
-            await link.call(scripts.INDEX, ((b"index",), ("token", -1)))
+            await link.call(scripts.RELEASE, ((b"index",), ("token",)))
         return await driver.checkout() is link
 
     assert not tasks.run(given_out_again())

@@ -18,11 +18,11 @@ def test_a_waiter_that_was_cancelled_between_two_connections_does_not_come_back(
 ) -> None:
     asks, go = threading.Event(), threading.Event()
 
-    async def held_up(plain: calls.Handler, *args: Any, first: bool = False) -> Any:
-        if not first:
+    async def held_up(plain: calls.Handler, *args: Any, **options: Any) -> Any:
+        if not options["first"]:
             asks.set()
             assert go.wait(PATIENCE)
-        return await plain(*args, first=first)
+        return await plain(*args, **options)
 
     hold = held(world, Lock(name, using=private_server.url, lease=2 * PATIENCE, renew=False))
     calls.intercept(monkeypatch, "acquire", held_up)

@@ -21,6 +21,20 @@ class NotedCounter(Counter):
     note = models.CharField(max_length=100, default="")
 
 
+class Guarded(FencedModel):
+    """A row that is changed under a hold only."""
+
+    fenced = "required"
+    name = models.CharField(max_length=100, unique=True)
+    number = models.IntegerField(default=0)
+    counter = models.ForeignKey(Counter, models.CASCADE, null=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["counter", "number"], name="one_number"),)
+
+    objects = RedisLockManager()
+
+
 class Titled(models.Model):
     """A row of a model without a fence."""
 

@@ -238,8 +238,10 @@ class Machine(RuleBasedStateMachine):
     def of_server(self, name: str) -> tuple[dict[str, int], list[str]]:
         """The holders of a lock, each with its fencing token, and its queue, the dead left out."""
         keys = set_keys(self.prefix, self.partition(name), (self.name(name),))
-        reply: Any = self.client.eval(scripts.INSPECT.text, len(keys), *keys, "", 1000)
-        _, waiting, holding, held, line = reply
+        reply: Any = self.client.eval(
+            scripts.INSPECT.text, len(keys), *keys, "", 1000, "first", 0, 0
+        )
+        _, waiting, holding, held, line, _ = reply
         assert (holding, waiting) == (len(held) // 3, len(line) // 2)
         fences = {
             token.decode(): int(claim.split()[0])

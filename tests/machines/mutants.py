@@ -19,28 +19,28 @@ class Mutant(NamedTuple):
 
 MUTANTS = {
     "a release that does not compare tokens": Mutant(
-        "_held", "not held or string.sub(held, 1, #start) ~= start", "not held"
+        "_end", 'string.sub(found[2], 1, #token + 1) == token .. " "', "true"
     ),
     "a hand-off that skips the head of the queue": Mutant(
         "_queue",
-        'local first = call("LINDEX", QUEUE .. name, 0)\n      if',
-        'local first = call("LINDEX", QUEUE .. name, -1)\n      if',
+        'local entry = call("HGET", state.key, text(state.first))',
+        'local entry = call("HGET", state.key, text(state.last))',
     ),
     "a lease that ends a millisecond early": Mutant("_modes", "text(clock() - 1)", "text(clock())"),
     "one permit too many": Mutant("_modes", "count < capacity_beside", "count <= capacity_beside"),
     "an upgrade that leaves its share behind": Mutant("_modes", "unshare(name, { from })", ""),
     "a set that keeps a part": Mutant("release", "ipairs(all)", "ipairs({ all[1] })"),
     "a newcomer that overtakes": Mutant(
-        "_free", "SHARERS .. name, QUEUE .. name", "SHARERS .. name, SHARERS .. name"
+        "acquire", "not (upgrade or state_of(name).waiting == 0) or ", ""
     ),
-    "a grant that nobody hears but counts": Mutant("_told", "heard > 0", "heard >= 0"),
+    "a grant that nobody hears but counts": Mutant("_queue", "text(now)) > 0", "text(now)) >= 0"),
     "a hold of a set that takes only the first lock": Mutant(
         "_modes",
         "for place, name in ipairs(locks) do\n    local here",
         "for place, name in ipairs({ locks[1] }) do\n    local here",
     ),
     "a fencing token that comes twice": Mutant(
-        "_prelude", "return math.max(fence + 1, now_us)", "return fence"
+        "_lock", "return math.max(fence + 1, now_us)", "return fence"
     ),
     "a wait given up that keeps its place": Mutant("abandon", "leave(all, token)", ""),
     "a wait given up that keeps the others waiting": Mutant("abandon", "settle(all)", ""),
@@ -52,44 +52,49 @@ MUTANTS = {
         "adopt", "text(math.max(tonumber(fence), fence_now))", "text(tonumber(fence) - 1)"
     ),
     "sharers that are not counted down": Mutant(
-        "_modes", 'call("HINCRBY", CLAIMS .. name, kind(mode), -1)', "local _ = 0"
+        "_modes", "count_in(state, mode, -number)", "local _ = number"
     ),
     "shared beside exclusive": Mutant(
         "_modes",
         "if exclusive(name) then\n    return false",
         'if exclusive(name) then\n    return kind(mode) == "shared"',
     ),
-    "the dead that keep the living from sharing": Mutant("_queue", "living = aside\n", "break\n"),
+    "the dead that keep the living from sharing": Mutant(
+        "_queue", 'call("PUBSUB", "NUMSUB", channel_of(listener))[2] > 0', "true"
+    ),
     "a set granted where it is not first everywhere": Mutant(
         "_queue", "stands and #locks > 1 and", "stands and #locks > 9 and"
     ),
     "a set handed on where it is not first everywhere": Mutant(
-        "_leave", "for place = 2, size do", "for place = 2, 1 do"
+        "_end", "elseif entry ~= first then", "elseif not entry then"
     ),
     "a part handed on to one that wants more": Mutant(
-        "_heir", "tonumber(wanted) == size", "tonumber(wanted) >= size"
+        "_end", "tonumber(size) == #all", "tonumber(size) >= #all"
     ),
     "a set that is granted though a part is held": Mutant(
-        "_free", "for place = 1, size do", "for place = 1, 1 do"
+        "_queue",
+        "if not room(name, here) then\n      if",
+        "if place == 1 and not room(name, here) then\n      if",
     ),
     "a set that waits for its first lock only": Mutant(
-        "_join",
-        "for place = 1, size do\n        local queue",
-        "for place = 1, 1 do\n        local queue",
+        "acquire",
+        "for place, name in ipairs(all) do\n    local state, here",
+        "for place, name in ipairs({ all[1] }) do\n    local state, here",
     ),
-    "an index that forgets nobody": Mutant("_leave", 'call("ZREM", index, unpack(names))', ""),
 }
 
 
 @contextmanager
 def mutated(mutant: Mutant) -> Iterator[None]:
-    """Have the scripts with a mistake."""
+    """Have the scripts with a mistake. Raises LookupError if it is not one of today's scripts."""
     read = scripts._read
+    if read(scripts.__name__, mutant.part).decode().count(mutant.right) != 1:
+        msg = f"{mutant.part}.lua must have {mutant.right!r} once: write the mutant for the script of today"
+        raise LookupError(msg)
 
     def reading(package: str, part: str) -> bytes:
         text = read(package, part).decode()
         if part == mutant.part:
-            assert text.count(mutant.right) == 1, mutant
             text = text.replace(mutant.right, mutant.wrong)
         return text.encode()
 

@@ -38,7 +38,7 @@ class ScriptMachine(Machine):
         super().__init__()
         self.bench = Bench(self.client, uuid.uuid4().hex)
         self.prefix = self.bench.prefix
-        self.ears = self.client.pubsub()
+        self.subscription = self.client.pubsub()
         self.count = 0
         self.until_loss = self.losses = 0
         self.moment = 0 if clock_stands(self.client) else 20
@@ -84,8 +84,8 @@ class ScriptMachine(Machine):
 
     def queue_up(self, party: Party) -> None:
         party.token = self.new_token()
-        self.ears.subscribe(self.bench.channel(party.token))
-        while self.ears.get_message(timeout=5)["type"] != "subscribe":
+        self.subscription.subscribe(self.bench.channel(party.token))
+        while self.subscription.get_message(timeout=5)["type"] != "subscribe":
             pass
         assert "0" == self.question(party, FOR_EVER, first=True)
         self.model.comes(party, waits=True)
@@ -127,7 +127,7 @@ class ScriptMachine(Machine):
             last_moment = (
                 _ENDS_NOW % (sharers, self.moment, held.token) + scripts.INSPECT.text.decode()
             )
-            reply: Any = self.client.eval(last_moment, len(keys), *keys, "", 1000)
+            reply: Any = self.client.eval(last_moment, len(keys), *keys, "", 1000, "first", 0, 0)
             assert held.token.encode() in reply[3][::3]
             self.client.zadd(sharers, {held.token: 1}, xx=True)
 
@@ -143,8 +143,8 @@ class ScriptMachine(Machine):
         assert ["1"] == self.call(scripts.CANCEL, operator, waiter.token)
 
     def dies(self, waiter: Party) -> None:
-        self.ears.unsubscribe(self.bench.channel(waiter.token))
-        while self.ears.get_message(timeout=5)["type"] != "unsubscribe":
+        self.subscription.unsubscribe(self.bench.channel(waiter.token))
+        while self.subscription.get_message(timeout=5)["type"] != "unsubscribe":
             pass
 
     # What only a script can be asked at a certain moment.
@@ -165,4 +165,4 @@ class ScriptMachine(Machine):
 
     def clear(self) -> None:
         super().clear()
-        self.ears.close()
+        self.subscription.close()

@@ -48,8 +48,8 @@ chan queue = [CLIENTS + 1] of { byte }; /* queue key; claims are implied by it *
 byte fence, highest;                    /* the last token given out; the highest ever, which only the checks use */
 
 /* ---- the network: what PUBLISH to a client's channel does ---- */
-mtype = { deaf, hears, half_open };     /* no receiver; a living one; one that counts but hears nothing */
-mtype ear[CLIENTS] = deaf;
+mtype = { closed, open, half_open };     /* no receiver; a living one; one that counts but receives nothing */
+mtype listener[CLIENTS] = closed;
 bit message[CLIENTS], stale[CLIENTS];   /* a grant is under way; the server answered a later request since */
 byte message_age[CLIENTS], message_fence[CLIENTS];
 
@@ -151,19 +151,19 @@ inline hand_off(me) {
 #ifdef DEAD_WAITERS_ARE_GRANTED
         :: first != me ->
 #else
-        :: first != me && ear[first] != deaf ->
+        :: first != me && listener[first] != closed ->
 #endif
-            assert(!dead[first] || ear[first] == half_open);  /* promise 3: a crashed waiter blocks nobody */
+            assert(!dead[first] || listener[first] == half_open);  /* promise 3: a crashed waiter blocks nobody */
             next_fence();
             grant(first);
             if
-            :: ear[first] == hears && wants[first] ->
+            :: listener[first] == open && wants[first] ->
                 message[first] = 1; stale[first] = 0; message_age[first] = 0; message_fence[first] = fence
             :: else
             fi;
             break
 #ifndef DEAD_WAITERS_ARE_GRANTED
-        :: first != me && ear[first] == deaf ->
+        :: first != me && listener[first] == closed ->
 #ifdef HAND_OFF_KEEPS_THE_PLACE
             queue?first
 #else
@@ -179,7 +179,7 @@ inline check_after_script() {           /* the invariants of _lock.lua */
     i = 0;
     do
     :: i < CLIENTS ->
-        assert(holder != NOBODY || ear[i] == deaf || !(queue??[eval(i)])); /* 3 */
+        assert(holder != NOBODY || listener[i] == closed || !(queue??[eval(i)])); /* 3 */
         i++
     :: else -> break
     od;
@@ -190,7 +190,7 @@ inline check_after_script() {           /* the invariants of _lock.lua */
 
 inline acquire_script(me) {             /* granted = whether the reply says so */
     granted = 0;
-    ear[me] = hears;
+    listener[me] = open;
     delay[me] = age[me];
     if :: message[me] -> stale[me] = 1 :: else fi;
     if
@@ -276,7 +276,7 @@ inline abandon_script(me) {
 inline break_link(me) {
     faults--;
     message[me] = 0; stale[me] = 0; message_age[me] = 0; message_fence[me] = 0; granted = 0;
-    if :: ear[me] = deaf :: ear[me] = half_open fi
+    if :: listener[me] = closed :: listener[me] = half_open fi
 }
 
 inline forget_message(me) {
@@ -423,7 +423,7 @@ proctype world() {
         :: k = 2
 #endif
         fi;
-        if :: ear[k] = deaf :: ear[k] = half_open fi;
+        if :: listener[k] = closed :: listener[k] = half_open fi;
         if
         :: !done[k] ->
             d_step {

@@ -10,7 +10,6 @@ from django.db.models.functions import RowNumber
 
 from redis_locks.rows import lock_model, lock_rows
 from redis_locks.rows.names import row_of
-from redis_locks.rows.sets import RowSet
 from tests.ledger.models import Counter, Entry, NotedCounter
 
 rows = Counter.objects.all
@@ -30,7 +29,11 @@ def windowed() -> Any:
         (rows, {"skip_locked": True, "wait": 5}, "skip_locked and wait exclude each other"),
         (rows, {"wait": -1}, "wait must be"),
         (rows, {"limit": 0}, "limit must be 1 or more, or None for all, not 0"),
-        (rows, {"of": ["owner"]}, r"of must name relations of ledger.Counter.* has entry, noted"),
+        (
+            rows,
+            {"of": ["owner"]},
+            r"of must name relations of ledger.Counter.* has entry, guarded, noted",
+        ),
         (rows, {"of": ["entry__owner"]}, "ledger.Entry has counter$"),
         (rows, {"of": ["name"]}, "not 'name'"),
         (lambda: rows()[:5], {"limit": 5}, r"limit cannot be used with .*rows\[0:5\]"),
@@ -68,13 +71,6 @@ def test_a_select_for_lock_is_refused_before_it_is_evaluated() -> None:
         Entry.objects.select_for_lock("update")
     with pytest.raises(ValueError, match="exclude each other"):
         Entry.objects.select_for_lock(nowait=True, skip_locked=True)
-
-
-def test_more_rows_than_one_hold_can_have_are_refused() -> None:
-    wanted = [row_of(Counter, "default", number) for number in range(1000)]
-    with pytest.raises(ValueError, match=r"1000 rows are too many .* up to 999; give a limit, or"):
-        RowSet(wanted, "exclusive")
-    assert len(RowSet(wanted[:999], "exclusive").names) == 1000
 
 
 @pytest.mark.parametrize("model", [Counter.objects, "ledger.Counter", None, type])

@@ -109,19 +109,26 @@ def test_tasks_do_every_job_exactly_once(
 
 
 @pytest.mark.usefixtures("transactional_db")
-def test_a_backlog_of_rows_with_relations_is_locked_in_parts_that_fit(name: str) -> None:
+def test_a_backlog_that_does_not_fit_into_one_hold_is_taken_by_several(name: str) -> None:
     counters = Counter.objects.bulk_create(Counter(name=f"{name}:{i}") for i in range(510))
     Entry.objects.bulk_create(
         Entry(book=name, number=i, counter=counter) for i, counter in enumerate(counters)
     )
     rows = Entry.objects.filter(book=name).select_related("counter").order_by("number")
     with lock_rows(rows, skip_locked=True, limit=505) as found:
-        assert list(range(499)) == [row.number for row in found]  # 998 locks, and two models'
-        rest = in_thread(lock_rows(rows, skip_locked=True, limit=505).__enter__)
-        assert list(range(499, 510)) == [row.number for row in rest]
+        assert list(range(505)) == [row.number for row in found]
+        assert 2 == len(found.holds)  # 499 rows of each model and the two models fit into one
+        rest = in_thread(lock_rows(rows, skip_locked=True).__enter__)
+        assert list(range(505, 510)) == [row.number for row in rest]
         rest.release()
-    with pytest.raises(ValueError, match="1020 rows are too many"):
-        lock_rows(rows, skip_locked=True).acquire()
+    with lock_rows(rows, skip_locked=True) as found:
+        assert (510, 1) == (
+            len(found),
+            len(found.holds),
+        )  # one model is locked in place of its rows
+        busy = in_thread(lock_rows(rows[:1].get().counter, nowait=True).acquire)
+        assert busy is None
+    assert inspection.lock("ledger.Entry@default") is None
 
 
 @pytest.mark.usefixtures("transactional_db")

@@ -9,6 +9,7 @@ import pytest
 from django.contrib import admin
 
 from redis_locks import LockBackendError, LockLost, LockNotAvailable, LockTimeout, inspection
+from redis_locks.inspection.story import tell
 from redis_locks.rows import lock_model, lock_rows
 from tests.ledger.models import Counter
 from tests.rows.locked import Make, lock_of, locked
@@ -113,10 +114,10 @@ def test_the_modes_of_all_holders_are_shown(world: World, counter: Make) -> None
     assert of_model is not None
     assert ("no_key", "key_share") == of_row.modes
     assert ("intent:no_key", "intent:key_share") == of_model.modes
-    shown = "\n".join(show.lines(of_row, None))
+    shown = "\n".join(show.lines(of_row, None, tell(of_row)))
     assert shown.startswith(f"Lock {lock_of(row)} (no_key, key_share)\n")
     assert ["no_key", "key_share"] == re.findall(r"^  mode +(\w+)$", shown, re.MULTILINE)
-    assert "no_key on rows, key_share on rows" == LockRow.of(of_model, admin.site).mode
+    assert "no_key on rows, key_share on rows" == LockRow.of(of_model, None, admin.site).mode
     for each in holds:
         world.release(each)
 

@@ -9,11 +9,13 @@ import pytest
 from django.db.models import Model
 from django.db.transaction import atomic
 
-from redis_locks import Hold, Lock, LockError, LockNotAvailable, inspection
+from redis_locks import Hold, Lock, LockError, LockLost, LockNotAvailable, inspection
 from redis_locks.rows import lock_model, lock_rows
+from redis_locks.rows.locked_rows import Locking
 from redis_locks.rows.names import row_of
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry, NotedCounter
+from tests.support import leases
 from tests.support.keys import partition_of
 from tests.support.world import Tasks, World
 
@@ -125,6 +127,27 @@ def test_what_would_wait_for_itself_is_an_error_at_once(
     assert inspection.lock(MODEL) is None
 
 
+def test_a_row_that_is_to_be_locked_in_a_stronger_mode_names_the_way(
+    world: World, counter: Make
+) -> None:
+    row = counter()
+    way = r"row locks cannot be upgraded: lock it in the stronger mode first"
+
+    def blocks() -> None:
+        with lock_rows(row, "no_key"):
+            for options in ({}, {"skip_locked": True}):
+                with pytest.raises(LockError, match=way):
+                    lock_rows(row, **options).acquire()
+
+    async def ablocks() -> None:
+        async with lock_rows(row, "no_key"):
+            for options in ({}, {"skip_locked": True}):
+                with pytest.raises(LockError, match=way):
+                    await lock_rows(row, **options).aacquire()
+
+    in_one(world, blocks, ablocks)
+
+
 def test_who_has_the_model_has_its_rows(world: World, counter: Make) -> None:
     row = counter()
 
@@ -222,3 +245,28 @@ def test_skip_locked_does_not_reach_several_partitions(world: World, entry: Entr
     found: Any = world.acquire(lock_rows(rows, skip_locked=True))
     assert [entry] == found
     world.release(found)
+
+
+def test_a_block_that_finds_one_of_its_holds_lost_releases_the_others(
+    tasks: Tasks, counter: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, other = counter(), counter()
+    whole = Locking.lock
+
+    async def lock_and_lose(locking: Locking[Any], *args: Any) -> Any:
+        rows = await whole(locking, *args)
+        leases.mark_lost(rows.holds[-1])
+        return rows
+
+    async def blocks() -> None:
+        outer = await lock_rows(row).aacquire()
+        assert outer is not None
+        monkeypatch.setattr(Locking, "lock", lock_and_lose)
+        with pytest.raises(LockLost):
+            async with lock_rows([row, other]):
+                pytest.fail("its hold is lost")
+        with pytest.raises(LockLost):
+            await outer.arelease()
+
+    tasks.run(blocks())
+    assert [] == tokens(other)

@@ -90,7 +90,7 @@ def test_an_error_without_a_text_still_ends_the_attempt(
     once = workers.function(run_once(name), work)
     with pytest.raises(Odd):
         workers.call(once)
-    assert "Odd: (its text cannot be had: RuntimeError)" == records.of(name)["outcome"]
+    assert "Odd: (its text is not available: RuntimeError)" == records.of(name)["outcome"]
 
 
 def test_a_lone_surrogate_in_an_error_still_ends_the_attempt(

@@ -11,7 +11,7 @@ from tests.support import leases, stored
 from tests.support.timings import MOST_PASSED
 from tests.support.world import PATIENCE
 
-pytestmark = pytest.mark.parametrize("losses", [1, 2])
+pytestmark = [pytest.mark.parametrize("losses", [1, 2]), pytest.mark.ci]
 
 
 def test_a_beginning_whose_reply_was_lost_is_one_attempt(

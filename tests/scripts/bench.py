@@ -82,10 +82,11 @@ class Bench:
         return self.words(self.extension, token, lease)
 
     def inspect(self, most: int = 1000) -> list[Any]:
-        return self.run(scripts.INSPECT, "", most)
+        return self.run(scripts.INSPECT, "", most, "first", 0, 0)
 
-    def index(self, most: int = -1) -> list[bytes]:
-        return self.run(scripts.INDEX, "", most)
+    def index(self, most: int = 1000) -> list[bytes]:
+        packed, *_ = self.run(scripts.NAMES, "", 0, 0, most, 0)
+        return packed.split(b"\0") if packed else []
 
     def channel(self, token: str) -> str:
         return grant_channel(self.prefix, token)
@@ -114,14 +115,15 @@ class Bench:
     def holders(self, name: str = "") -> list[str]:
         names = (name,) if name else ()
         return [
-            token.decode() for token in self.run(scripts.INSPECT, "", 1000, names=names)[3][::3]
+            token.decode()
+            for token in self.run(scripts.INSPECT, "", 1000, "first", 0, 0, names=names)[3][::3]
         ]
 
     def holder_claim(self) -> str:
         return self.inspect()[3][2].decode()
 
     def lease_left(self) -> int:
-        at_ms, _, _, held, _ = self.inspect()
+        at_ms, _, _, held, *_ = self.inspect()
         return int(held[1]) - int(at_ms) if held else -2
 
     def queued(self) -> list[str]:

@@ -7,6 +7,8 @@ from redis_locks.protocol import acquire
 from tests.scripts.bench import WHO, Bench
 
 X, Y = ("x",), ("y",)
+LOOK = ("", "first", "")
+"""What it holds is not known, so that it looks in any case; its first look; from the beginning."""
 
 
 def detect(
@@ -17,7 +19,9 @@ def detect(
     mode: str = "exclusive",
     forsaken: str = "",
 ) -> str:
-    return bench.words(scripts.DETECT, token, mode, WHO, "bank.py:7", forsaken, names=names)[0]
+    return bench.words(scripts.DETECT, token, mode, WHO, "bank.py:7", forsaken, *LOOK, names=names)[
+        0
+    ]
 
 
 def test_the_youngest_of_a_circle_gives_way_and_leaves_the_queue(bench: Bench) -> None:

@@ -7,6 +7,7 @@ import pytest
 from redis_locks import scripts
 from redis_locks.values.claims import Claim
 from tests.scripts.bench import FOR_EVER, WHO, Bench
+from tests.scripts.test_detect import LOOK
 
 WANTED = {"A.2": ("y",), "B.2": ("x",)}
 
@@ -38,14 +39,14 @@ def queue_up_at_once(bench: Bench) -> None:
 
 
 def since(bench: Bench, token: str) -> int:
-    (_, text) = bench.run(scripts.INSPECT, "", 1, names=WANTED[token])[4]
+    (_, text) = bench.run(scripts.INSPECT, "", 1, "first", 0, 0, names=WANTED[token])[4]
     claim = Claim.parse(text.decode())
     assert claim is not None
     return claim.since_ms
 
 
 def gives_way(bench: Bench, token: str) -> bool:
-    asked = (token, "exclusive", WHO, "bank.py:7", "")
+    asked = (token, "exclusive", WHO, "bank.py:7", "", *LOOK)
     return bench.words(scripts.DETECT, *asked, names=WANTED[token])[0] == "1"
 
 

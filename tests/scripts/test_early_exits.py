@@ -24,6 +24,8 @@ from tests.scripts.short_ways import (
     side,
 )
 
+pytestmark = pytest.mark.ci
+
 __all__ = ["side"]
 
 AHEAD = 1_999_999_999_999_999

@@ -9,6 +9,7 @@ from redis_locks.values import modes
 from redis_locks.values.keys import lock_keys
 from tests.scripts.bench import FOR_EVER, WHO, Bench
 from tests.scripts.rows import AB, A, B, asked, lock, queue_up
+from tests.scripts.test_detect import LOOK
 
 ROW_MODES = ["key_share", "shared", "no_key", "exclusive"]
 INTENTS = [f"intent:{mode}" for mode in ROW_MODES]
@@ -23,7 +24,10 @@ TABLE = {
 
 
 def queue_of(bench: Bench, name: str) -> list[str]:
-    return [waiter.decode() for waiter in bench.run(scripts.INSPECT, "", 100, names=[name])[4][::2]]
+    return [
+        waiter.decode()
+        for waiter in bench.run(scripts.INSPECT, "", 100, "first", 0, 0, names=[name])[4][::2]
+    ]
 
 
 @pytest.mark.parametrize("held", [*ROW_MODES, *INTENTS, "permit:2"])
@@ -187,7 +191,8 @@ def test_a_waiter_is_shown_with_what_it_wants_of_each_lock(bench: Bench) -> None
     bench.acquire("m", names=["M"])
     queue_up(bench, "w", A, "no_key")
     shown = [
-        bench.run(scripts.INSPECT, "", 9, names=[name])[4][1].split()[2].decode() for name in A
+        bench.run(scripts.INSPECT, "", 9, "first", 0, 0, names=[name])[4][1].split()[2].decode()
+        for name in A
     ]
     assert ["intent:no_key", "no_key"] == shown
 
@@ -204,7 +209,7 @@ def test_a_repeated_acquire_keeps_place_and_hold(bench: Bench) -> None:
 
 
 def detect(bench: Bench, token: str, names: tuple[str, ...], mode: str) -> str:
-    return bench.words(scripts.DETECT, token, mode, WHO, "x.py:1", "", names=names)[0]
+    return bench.words(scripts.DETECT, token, mode, WHO, "x.py:1", "", *LOOK, names=names)[0]
 
 
 def test_a_circle_through_a_row_and_its_model_is_found(bench: Bench) -> None:

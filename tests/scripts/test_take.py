@@ -7,9 +7,11 @@ from tests.scripts.bench import WHO, Bench
 from tests.scripts.rows import AB, A, B, asked, lock, queue_up
 
 
-def take(bench: Bench, token: str, groups: str, *, most: int = 9, first: bool = True) -> list[str]:
+def take(
+    bench: Bench, token: str, groups: str, *, most: int = 9, first: bool = True, read_ago: int = 0
+) -> list[str]:
     names = ("M", "M:a", "M:b", "M:c")
-    argv = (60_000, asked("exclusive"), WHO, token, most, groups, int(first))
+    argv = (60_000, asked("exclusive"), WHO, token, most, groups, int(first), read_ago)
     fence, _, *taken = bench.words(scripts.TAKE, token, *argv, names=names)
     numbers = [number for number, group in enumerate(groups.split(), 1) if group != "-"]
     assert (fence != "0") == any(str(number) in taken for number in numbers)
@@ -74,3 +76,20 @@ def test_taking_again_returns_what_was_taken_and_no_more(bench: Bench) -> None:
     bench.abandon("t", mode=asked("exclusive"), names=("M", "M:a", "M:b", "M:c"))
     assert [] == bench.holders("M")
     assert ["1"] == take(bench, "t", "1,2 1,3 1,4", most=1, first=False)
+
+
+def test_what_somebody_had_since_it_was_read_comes_last(bench: Bench) -> None:
+    lock(bench, "a", A)
+    assert bench.release("a", names=A)
+    long_ago = 60_000_000  # microseconds
+    assert ["1"] == take(bench, "t", "1,2 1,3 1,4", most=1)
+    assert bench.release("t", names=A)
+    assert ["2"] == take(bench, "u", "1,2 1,3 1,4", most=1, read_ago=long_ago)
+    assert ["1", "3"] == take(bench, "v", "1,2 1,3 1,4", most=2, read_ago=long_ago)
+
+
+def test_those_that_come_last_fill_up_what_is_left(bench: Bench) -> None:
+    for number in range(2):
+        lock(bench, f"e{number}", (A, B)[number])
+        assert bench.release(f"e{number}", names=(A, B)[number])
+    assert ["1", "3"] == take(bench, "t", "1,2 1,3 1,4", most=2, read_ago=60_000_000)

@@ -13,6 +13,8 @@ from redis_locks import Lock, run_once
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held
 
+pytestmark = pytest.mark.ci
+
 LARGE = bytes(40_000_000)
 SLACK = 1.0
 """Seconds that it may take longer than redis-py, on a busy machine."""

@@ -25,6 +25,8 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.support import stored
 from tests.support.world import PATIENCE, World, held, keys_of
 
+pytestmark = pytest.mark.ci
+
 OURS, THEIRS = "1", "2"
 PACKAGE = Path(redis_locks.__file__).parent
 PROCESS = Path(__file__).with_name("other_version.py")

@@ -71,12 +71,16 @@ def _nobody_listens_in_the_end() -> Iterator[None]:
 
 class Row(NamedTuple):
     lock: str
-    mode: str
-    outcome: str
-    waited: str
-    held: str
-    fencing_token: str
     in_the_way: str
+    waited: str
+    outcome: str
+    held: str
+    mode: str
+    fencing_token: str
+
+    @property
+    def facts(self) -> tuple[str, str, str]:
+        return self.lock, self.mode, self.outcome
 
 
 class Shown:
@@ -123,9 +127,9 @@ def test_a_sync_view_shows_what_it_took_and_where(name: str, redis_server: objec
 
     page = shown(take)
     (row,) = page.rows
-    assert (name, "exclusive", "released", "") == row[:4]
+    assert ((name, "exclusive", "released"), "") == (row.facts, row.waited)
     assert 0 < milliseconds(row.held) < PATIENCE * 1000
-    assert (*tokens, "") == row[5:]
+    assert (*tokens, "") == (row.fencing_token, row.in_the_way)
     assert "Locks 1 acquire, waited 0.0 ms" == page.button
     (stack,) = page.stacks
     innermost = _text(stack.strip().split("\n\n")[-1])
@@ -154,7 +158,7 @@ def test_an_async_view_shows_what_it_and_its_threads_took_and_where(
         (f"{name}:task", "shared", "released"),
         (f"{name}:thread", "exclusive", "released"),
     ]
-    assert expected == [row[:3] for row in page.rows]
+    assert expected == [row.facts for row in page.rows]
     assert "Locks 3 acquires, waited 0.0 ms" == page.button
     innermost = [_text(stack.strip().split("\n\n")[-1]) for stack in page.stacks]
     for function, line in zip(("take", "in_a_task", "in_a_thread"), innermost, strict=True):
@@ -181,6 +185,9 @@ def test_a_wait_is_shown_with_who_was_in_the_way(
     assert 0 < milliseconds(row.waited) < PATIENCE * 1000
     assert "(the first)" in row.in_the_way
     assert result.button.endswith(f"waited {row.waited}")
+    first_words = _text(result.content)
+    assert first_words.startswith(f"Waited longest: {row.waited} for {name} . In the way:")
+    assert "(the first)" in first_words.partition("Summary")[0]
 
 
 @pytest.mark.parametrize(("wait", "outcome"), [(0, "not available"), (0.02, "timed out")])

@@ -109,7 +109,7 @@ def test_of_what_is_frequent_few_are_to_be_noted_and_of_the_rest_more() -> None:
             "of another lock nothing is noted yet"
         )
     assert 5 == wanted
-    kept = [(note.kind, note.at) for _, note, _ in collector._tallies["server"].notes()]
+    kept = [(note.kind, note.at) for _, _, note in collector._tallies["server"].notes()]
     assert [("acquired", number) for number in range(5)] == kept[:5]
     assert [("lost", number) for number in range(80, 100)] == kept[5:]
 

@@ -15,6 +15,8 @@ from tests.support.scripts import Script
 
 ALL = [script.name for script in scripts.ALL]
 
+LISTS = ("notable", "frequent", "ended")
+
 
 def split(name: str) -> tuple[str, str]:
     """Return the comment lines a script begins with, and its code without any comment."""
@@ -48,8 +50,14 @@ def run(client: redis.Redis, name: str) -> Any:
 
 
 def figures(run: Any, seconds: int = 60) -> dict[bytes, int]:
-    words = run(scripts.READ, seconds, -1)[2].split(b"\0")
-    return dict(zip(words[::2], map(int, words[1::2]), strict=True))
+    found: dict[bytes, int] = {}
+    following = b"0"
+    while True:
+        _, _, following, packed = run(scripts.READ, seconds, -1, following)
+        words = packed.split(b"\0")
+        found.update(zip(words[::2], map(int, words[1::2]), strict=True))
+        if following == b"0":
+            return found
 
 
 def test_figures_are_added_up_by_the_minute_and_by_the_quarter_of_an_hour(run: Any) -> None:
@@ -71,26 +79,27 @@ def test_a_bucket_with_very_many_figures_adds_new_ones_to_the_rest(run: Any) -> 
 
 def test_only_the_latest_notes_of_a_lock_are_kept(run: Any) -> None:
     for number in range(60):
-        run(scripts.NOTE, "x", 1, 0, f"often {number}", "x", 0, 0, f"seldom {number}")
-    texts = [note.split(b" ", 1)[1] for note in run(scripts.NOTES, "x")]
-    assert [b"seldom %d" % number for number in range(59, 9, -1)] == texts[:50]
-    assert [b"often %d" % number for number in range(59, 39, -1)] == texts[50:]
+        words = [w for kept in LISTS for w in ("x", kept, 0, f"{kept} {number}")]
+        run(scripts.NOTE, 3, *words)
+    for kept, most in zip(LISTS, (50, 20, 3), strict=True):
+        texts = [note.split(b" ", 1)[1].decode() for note in run(scripts.NOTES, "x", kept)]
+        assert [f"{kept} {number}" for number in range(59, 59 - most, -1)] == texts
 
 
 def test_only_the_latest_locks_that_were_noted_have_notes(run: Any, client: redis.Redis) -> None:
-    run(scripts.NOTE, "first", 1, 0, "{}", "first", 0, 0, "{}")
+    run(scripts.NOTE, 1, *(w for kept in LISTS for w in ("first", kept, 0, "{}")))
     for start in (0, 1000):
-        words = [w for n in range(start, start + 1000) for w in (f"lock:{n}", 0, 0, "{}")]
-        run(scripts.NOTE, *words)
-    assert [] == run(scripts.NOTES, "first")
-    assert 1 == len(run(scripts.NOTES, "lock:1999"))
+        words = [w for n in range(start, start + 1000) for w in (f"lock:{n}", "notable", 0, "{}")]
+        run(scripts.NOTE, 1, *words)
+    assert [] == run(scripts.NOTES, "first", *LISTS)
+    assert 1 == len(run(scripts.NOTES, "lock:1999", *LISTS))
 
 
 def test_every_key_ends_by_itself(run: Any, client: redis.Redis, name: str) -> None:
     run(scripts.ADD, "a x", 1)
-    run(scripts.NOTE, "x", 1, 0, "{}", "x", 0, 0, "{}")
+    run(scripts.NOTE, 1, *(w for kept in LISTS for w in ("x", kept, 0, "{}")))
     keys = list(client.scan_iter(f"{name}*"))
-    assert 5 == len(keys)
+    assert 6 == len(keys)
     assert all(client.ttl(key) > 0 for key in keys)
     # Long enough to be read as the oldest one of its period.
     minutes = client.ttl(next(key for key in keys if b":60:" in key))

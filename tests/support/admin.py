@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from django.contrib.admin import AdminSite
 
-from redis_locks.admin import page_content
+from redis_locks.admin import LockAdmin, page_content, server_strip
+from redis_locks.admin.page_content import KNOWN
 from redis_locks.admin.paths import from_path, to_path
-from redis_locks.admin.table_rows import LockRow, mode_text
-from redis_locks.inspection import filters
+from redis_locks.admin.table_rows import LockRow, mark_of, mode_text
+from redis_locks.inspection import blockers, filters
+from redis_locks.inspection.survey import Survey
+from redis_locks.models import Lock
 
-__all__ = ["LockRow", "from_path", "mode_text", "to_path"]
+__all__ = ["KNOWN", "LockRow", "from_path", "mark_of", "mode_text", "to_path"]
 
 
-def show_waiters(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """The page of a lock shows at most so many waiters."""
-    monkeypatch.setattr(page_content, "MOST_WAITERS_SHOWN", most)
+def show_parties(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """The page of a lock shows so many holders and waiters at a time."""
+    monkeypatch.setattr(page_content, "PARTIES_A_PAGE", most)
 
 
 def search_for_blockers(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """The page of a lock looks for blockers among at most so many locks."""
-    monkeypatch.setattr(page_content, "MOST_LOCKS_SEARCHED", most)
+    monkeypatch.setattr(blockers, "MOST_LOCKS_SEARCHED", most)
+
+
+def register(site: AdminSite) -> None:
+    """Put the locks on a site."""
+    site.register(Lock, LockAdmin)
 
 
 def list_a_page(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
@@ -27,6 +39,23 @@ def list_a_page(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(filters, "PAGE_SIZE", size)
 
 
-def search_the_list(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """A search or an order of the list looks at no more than so many locks."""
-    monkeypatch.setattr(filters, "MOST_SEARCHED", most)
+def keep_surveys(monkeypatch: pytest.MonkeyPatch, *, slower_than: float) -> None:
+    """The list is kept for other readers if it took more than so many seconds to read."""
+    monkeypatch.setattr(server_strip, "_QUICK", slower_than)
+
+
+def read_surveys(monkeypatch: pytest.MonkeyPatch, *, in_seconds: float) -> Callable[[float], None]:
+    """To read the list takes so many seconds, and no others pass. Returns what lets time pass."""
+    now, survey = 0.0, server_strip.survey
+
+    def pass_by(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def slow_survey(**options: Any) -> Survey:
+        pass_by(in_seconds)
+        return survey(**options)
+
+    monkeypatch.setattr(server_strip, "survey", slow_survey)
+    monkeypatch.setattr(server_strip, "monotonic", lambda: now)
+    return pass_by

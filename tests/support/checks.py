@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from redis_locks.checks import check_servers, check_settings, check_task_order, check_views
+from redis_locks.checks import (
+    check_lock_names,
+    check_servers,
+    check_settings,
+    check_task_order,
+    check_views,
+)
 from redis_locks.checks.servers import SHARED_WITH_CACHE
 
 __all__ = [
     "SHARED_WITH_CACHE",
+    "check_lock_names",
     "check_servers",
     "check_settings",
     "check_task_order",

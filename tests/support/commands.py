@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from redis_locks.management.locks import show, stats
+from redis_locks.management.locks import VERBS, show, stats
 from redis_locks.management.locks.report import Report
-from redis_locks.management.locks.selection import Selection
 from redis_locks.values.text import latency
 
-__all__ = ["Report", "Selection", "latency", "show", "stats"]
+__all__ = ["VERBS", "Report", "latency", "show", "stats"]

@@ -10,9 +10,9 @@ import pytest
 from redis_locks.connections import resolution
 from redis_locks.connections.backends import backend_for
 from redis_locks.connections.resolution import resolve
-from redis_locks.drivers.asynchronous import AsyncLink
+from redis_locks.drivers.asynchronous import AsyncDriver, AsyncLink
 from redis_locks.drivers.base import CutShort, LinkBroken, Unreachable, run_blocking
-from redis_locks.drivers.blocking import BlockingLink
+from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.sentinel import Sentinels
 from redis_locks.drivers.sentinel_url import client_of_url
@@ -27,12 +27,37 @@ __all__ = [
     "count_calls_together",
     "count_packets",
     "on_receive",
+    "record_pauses",
+    "refuse_to_listen",
     "resolve",
     "run_blocking",
     "sentinels_say",
     "server_of",
     "use_for_default",
 ]
+
+
+def record_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How many seconds each task pauses, from here on, before it asks the server again."""
+    plain, pauses = AsyncDriver.sleep, []
+
+    async def noted(driver: AsyncDriver, seconds: float) -> None:
+        pauses.append(seconds)
+        await plain(driver, seconds)
+
+    monkeypatch.setattr(AsyncDriver, "sleep", noted)
+    return pauses
+
+
+def refuse_to_listen(monkeypatch: pytest.MonkeyPatch, tried: Callable[[], object]) -> None:
+    """From here on, new drivers cannot listen for what operators end; call `tried` when one would."""
+
+    def refuse(_: object) -> None:
+        tried()
+        msg = "the credential provider has no password"
+        raise ValueError(msg)
+
+    monkeypatch.setattr(BlockingDriver, "open_subscription", refuse)
 
 
 def server_of(hold: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from redis_locks.conf.validation import TELEMETRY
+from redis_locks.events import log_lines
 from redis_locks.events.dispatch import Teller
 from redis_locks.protocol import lock_events
 
@@ -27,3 +28,13 @@ def nobody_observes(monkeypatch: pytest.MonkeyPatch) -> None:
 def nobody_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """No statistics are kept."""
     monkeypatch.setattr(Teller, "count", lambda *_: False)
+
+
+def sum_up_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Have one line of the log stand for all waits of a lock within so many seconds."""
+    monkeypatch.setattr(log_lines.convoys, "interval", seconds)
+
+
+def write_summaries() -> None:
+    """Write what is counted for the log, as the end of the process does."""
+    log_lines.convoys.flush()

@@ -62,7 +62,7 @@ def held(name: str, **options: Any) -> Iterator[Hold]:
 def on_host(host: str, pid: int | None = None) -> Iterator[None]:
     """Let whoever asks for a lock meanwhile do so on another host, perhaps in a process of that number."""
 
-    def who(own: int, unit: str, label: str | None, _ear: str | None) -> str:
+    def who(own: int, unit: str, label: str | None, _channel: str | None) -> str:
         return write_who(host, pid or own, unit, label)
 
     # Locks that are described alike remember together who asked last.

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from redis_locks.scripts import ACQUIRE, ALL, EXTEND, INDEX, RELEASE, Script
+from redis_locks.scripts import ACQUIRE, ALL, EXTEND, RELEASE, Script
 
-__all__ = ["ACQUIRE", "ALL", "EXTEND", "INDEX", "RELEASE", "Script"]
+__all__ = ["ACQUIRE", "ALL", "EXTEND", "RELEASE", "Script"]

@@ -92,6 +92,15 @@ def drop_line(client: Any, lock: bytes) -> None:
     set_state(client, lock, [*state[:4], b"1", b"0", b"0", state[7]])
 
 
+def move_last(client: Any, lock: bytes, by: int) -> None:
+    """Let the last waiter stand so many places further back, as if all between had left."""
+    *start, last, waiting, sharers = client.hget(lock, "state").split()
+    entry, further = client.hget(lock, last), int(last) + by
+    client.hdel(lock, last)
+    client.hset(lock, mapping={further: entry, entry.split(b" ")[0]: further})
+    set_state(client, lock, [*start, b"%d" % further, waiting, sharers])
+
+
 def in_use(client: Any, lock: bytes) -> set[str]:
     """Return what is there of "holder", "sharers" and "queue", the parts of a lock that is in use."""
     fields = {field.decode(errors="replace") for field in client.hkeys(lock)}

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from redis_locks.conf.validation import MOST_PASSED
+from redis_locks.diagnosis import alerts
 from redis_locks.protocol import acquire, lease, local_handover, renewal, replication
 from redis_locks.protocol.acquire import LOOK_AGAIN
 from redis_locks.protocol.lease import YOUNG
@@ -54,3 +55,8 @@ def replicas_may_outlast_the_lease(seconds: float) -> AbstractContextManager[obj
 def waits_are_brief_below(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """A waiter asks silently if the wait before took no longer than so many seconds."""
     monkeypatch.setattr(acquire, "BRIEF", seconds)
+
+
+def alerts_are_told_again_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """An alert that still fires is told again after so many seconds."""
+    monkeypatch.setattr(alerts, "TOLD_AGAIN", seconds)

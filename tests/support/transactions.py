@@ -9,7 +9,7 @@ import pytest
 from django.db import connections
 
 from redis_locks.locks import commit_guard
-from redis_locks.locks.transactions import Kept, transactions_of
+from redis_locks.locks.transactions import Kept, Transactions, transactions_of
 
 Do = Callable[[], object]
 
@@ -25,7 +25,7 @@ def keeps_anything(database: str) -> bool:
 
 def end(database: str) -> None:
     """Release what the transaction keeps, as its end does."""
-    transactions_of(connections[database]).end_all()
+    transactions_of(connections[database]).end()
 
 
 def at_commit(
@@ -46,8 +46,8 @@ def at_release(monkeypatch: pytest.MonkeyPatch, before: Do) -> None:
     """Do something before a transaction that has ended releases a hold."""
     leave = Kept.leave
 
-    def left(kept: Kept) -> None:
+    def left(kept: Kept, ended: Transactions) -> None:
         before()
-        leave(kept)
+        leave(kept, ended)
 
     monkeypatch.setattr(Kept, "leave", left)

@@ -146,6 +146,8 @@ class Tasks:
         self.run(self._end())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(PATIENCE)
+        # What other threads have called here meanwhile, such as to tell of a loss.
+        self.loop.run_until_complete(self._end())
         self.loop.close()
 
     async def _end(self) -> None:
@@ -210,7 +212,7 @@ class Observer:
             return self.client.zscore(key, name) is not None
         if kind == "set":
             return name.encode() in self.client.lrange(key, 0, -1)
-        return False  # what those who wait noted goes by itself within 10 s
+        return False  # what those who wait noted goes by itself within a minute
 
     def commands(self) -> int:
         """How many commands clients have sent, the scripts' own and this observer's left out."""

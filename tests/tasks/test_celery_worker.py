@@ -27,7 +27,7 @@ from tests.tasks import celery_app
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 40
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.ci]
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 

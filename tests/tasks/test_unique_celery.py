@@ -225,6 +225,7 @@ def test_tests_can_say_that_it_is_queued_already(name: str, make: Make) -> None:
         ({"on_duplicate": "raise"}, ValueError, "on_duplicate must be 'skip' or 'first'"),
         ({"lease": 0}, ValueError, "lease must be between"),
         ({"using": 1}, TypeError, "using must be a string or None"),
+        ({"database": ""}, ValueError, "database must be an alias"),
     ],
 )
 def test_a_wrong_argument_is_named(options: Any, error: Any, text: str) -> None:
@@ -239,3 +240,10 @@ def test_a_template_must_fit_the_task(make: Make) -> None:
         make(unique_task("{invoice}"))(work).delay(1)
     with pytest.raises(TypeError, match=r"base=UniqueTask, unique=unique_task\(\.\.\.\)"):
         unique_task("x")(work)  # type: ignore[type-var]
+
+
+def test_a_queue_of_celery_is_in_no_database(make: Make) -> None:
+    def work(order: int) -> None: ...
+
+    with pytest.raises(TypeError, match=r"Queue the task with delay_on_commit\(\)"):
+        make(unique_task("{order}", database="default"))(work).delay(1)

@@ -8,8 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
+from django.db import transaction
 from django.test import override_settings
 from django.utils import timezone
+from django.utils.connection import ConnectionDoesNotExist
 
 from redis_locks import inspection, redis_lock, unique_task
 from redis_locks.testing import assert_locked, assert_released
@@ -62,7 +65,7 @@ async def async_until_end(context: TaskContext, key: str, again: bool = False) -
     return again and await async_until_end.aenqueue(key) is not None
 
 
-@unique_task("{pair}")
+@unique_task(lambda pair: f"{pair}")
 @task
 def with_a_pair(pair: Any) -> None: ...
 
@@ -157,3 +160,58 @@ def test_it_pickles(name: str, queue: Any) -> None:
 def test_the_first_one_s_result_is_not_known() -> None:
     with pytest.raises(TypeError, match="on_duplicate must be 'skip' for django"):
         unique_task("x", on_duplicate="first")(with_a_pair)
+
+
+@unique_task("{key}", database="default")
+@task
+def in_the_database(key: str) -> None: ...
+
+
+async def _aenqueue(key: str) -> object:
+    return await in_the_database.aenqueue(key)
+
+
+QUEUEING = {"enqueue": in_the_database.enqueue, "aenqueue": async_to_sync(_aenqueue)}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("send", QUEUEING.values(), ids=QUEUEING)
+def test_a_message_that_a_rollback_takes_back_makes_room(name: str, queue: Any, send: Any) -> None:
+    with transaction.atomic():
+        assert send(name)
+        transaction.set_rollback(True)
+    assert_released(f"queued:{name}")
+    with transaction.atomic():
+        assert send(name)
+        with transaction.atomic():
+            assert send(f"{name}:inner")
+            transaction.set_rollback(True)
+        assert_released(f"queued:{name}:inner")
+    assert_locked(f"queued:{name}")
+    with transaction.atomic():
+        transaction.set_rollback(True)
+    assert_locked(f"queued:{name}")
+
+
+@pytest.mark.django_db
+def test_in_a_test_case_a_block_that_is_rolled_back_makes_room(name: str, queue: Any) -> None:
+    with transaction.atomic():
+        assert in_the_database.enqueue(name)
+        transaction.set_rollback(True)
+    assert_released(f"queued:{name}")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rollback_frees_no_name_of_a_queue_elsewhere(name: str, queue: Any) -> None:
+    with transaction.atomic():
+        assert until_start.enqueue(name)
+        transaction.set_rollback(True)
+    assert until_start.enqueue(name) is None
+
+
+def test_a_database_that_there_is_not_queues_nothing(name: str, queue: Any) -> None:
+    elsewhere = unique_task("{key}", database="nowhere")(task(in_the_database.func))
+    with pytest.raises(ConnectionDoesNotExist, match="nowhere"):
+        elsewhere.enqueue(name)
+    assert [] == queue
+    assert_released(f"queued:{name}")

@@ -236,6 +236,16 @@ def test_busy_locks_refuse_at_once_with_the_error_of_their_wait() -> None:
     assert Lock("a").acquire() is None
 
 
+@pytest.mark.parametrize("time", ["first", "second"])
+def test_what_busy_locks_log_is_logged_in_the_test(
+    time: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with override_locks("busy"):
+        for _ in range(3):
+            assert Lock("a").acquire() is None
+    assert 2 == len([each for each in caplog.records if each.levelname == "WARNING"]), time
+
+
 @override_locks("busy")
 def test_busy_reaches_functions_views_and_mixins_sync_and_async() -> None:
     with pytest.raises(LockTimeout):

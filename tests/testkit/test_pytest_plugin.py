@@ -52,25 +52,104 @@ def test_another_test_does_not_meet_it(redis_locks):
 """
 
 
-def test_a_suite_with_the_fixture_needs_no_server_and_its_tests_do_not_meet(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "test_suite.py").write_text(SUITE)
+ASYNC_CONFTEST = """
+from django.conf import settings
+
+pytest_plugins = ["redis_locks.testing.pytest_plugin"]
+
+settings.configure(
+    INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", "redis_locks"],
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+    REDIS_LOCKS={"CONNECTION": "unix:///nonexistent/production.sock", "WAIT": 0},
+)
+"""
+
+ASYNC_SUITE = """
+import asyncio
+
+import pytest
+from django.contrib.auth.models import Group
+from django.http import HttpResponse
+
+from redis_locks import LockLost, LockNotAvailable, redis_lock
+from redis_locks.testing import assert_locked, assert_released, lose_lock, override_locks
+
+pytestmark = pytest.mark.asyncio
+
+@redis_lock("report:{number}")
+async def report(number):
+    assert_locked(f"report:{number}")
+    return number
+
+@redis_lock("view:{pk}")
+async def view(request, pk):
+    return HttpResponse("done")
+
+@pytest.mark.parametrize("number", [1, 2])  # each on a loop of its own
+async def test_on_the_fixtures_server(redis_locks, number):
+    assert [number, 3] == await asyncio.gather(report(number), report(3))
+    assert_released("report:3")
+
+async def test_a_loss(redis_locks):
+    with pytest.raises(LockLost):
+        async with redis_lock("a"):
+            lose_lock("a")
+            await asyncio.Event().wait()
+
+@pytest.mark.override_locks("busy")
+async def test_marked(async_rf):
+    with pytest.raises(LockNotAvailable):
+        await report(1)
+    assert (await view(async_rf.get("/"), pk=1)).status_code == 423
+
+@override_locks("unavailable")
+async def test_decorated(async_rf):
+    assert (await view(async_rf.get("/"), pk=1)).status_code == 503
+
+@pytest.mark.override_locks("granted")
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.django_db(transaction=True)
+async def test_with_a_database(again):
+    async with redis_lock("group"):
+        await Group.objects.acreate(name="unique")
+    assert await Group.objects.aexists()
+"""
+
+
+def run_suite(folder: Path, conftest: str, suite: str, *options: str) -> str:
+    """Return what pytest prints of a suite of somebody else's, without anything of ours around it."""
+    (folder / "conftest.py").write_text(conftest)
+    (folder / "test_suite.py").write_text(suite)
     without = {"REDIS_URL", "DJANGO_SETTINGS_MODULE", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"}
     environment = {key: value for key, value in os.environ.items() if key not in without}
-    command = [sys.executable, "-m", "pytest", "-q", "-pno:django", "-pno:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-pno:cacheprovider", "-pno:xdist"]
     result = subprocess.run(
-        [*command, "-pno:xdist", "--rootdir=.", "."],
-        cwd=tmp_path,
+        [*command, "--rootdir=.", *options, "."],
+        cwd=folder,
         env={**environment, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "3 passed" in result.stdout, result.stdout + result.stderr
+    return result.stdout + result.stderr
+
+
+def test_a_suite_with_the_fixture_needs_no_server_and_its_tests_do_not_meet(
+    tmp_path: Path,
+) -> None:
+    printed = run_suite(tmp_path, CONFTEST, SUITE, "-pno:django")
+    assert "3 passed" in printed, printed
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+@pytest.mark.ci
+def test_async_tests_of_a_suite_use_all_of_the_kit(tmp_path: Path) -> None:
+    pytest.importorskip("pytest_asyncio")
+    scope = "asyncio_default_fixture_loop_scope=function"
+    # A warning would be an error of a careful suite.
+    printed = run_suite(tmp_path, ASYNC_CONFTEST, ASYNC_SUITE, "-Werror", "-o", scope)
+    assert "7 passed" in printed, printed
 
 
 def test_the_locks_of_a_test_are_on_the_fixtures_server_under_a_prefix_of_their_own(

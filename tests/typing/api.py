@@ -13,6 +13,7 @@ from django.views import View
 from redis.asyncio.client import Pipeline as AsyncPipeline
 from redis.client import Pipeline
 
+from demo_project.rows.models import Account
 from redis_locks import (
     AlreadyDone,
     Attempt,
@@ -23,6 +24,7 @@ from redis_locks import (
     RedisLockMixin,
     RunEvent,
     RunStatus,
+    Semaphore,
     TooMuchContention,
     compat,
     inspection,
@@ -32,8 +34,14 @@ from redis_locks import (
     redis_lock,
     run_once,
 )
+from redis_locks.fencing import FencedRows
 from redis_locks.optimistic.pipelines import WatchingPipeline
-from redis_locks.rows import LockedRows, RedisLockQuerySet, lock_model, lock_rows
+from redis_locks.rows import (
+    LockedRows,
+    RedisLockQuerySet,
+    lock_model,
+    lock_rows,
+)
 
 
 @redis_lock("account:{account_id}", wait=5)
@@ -102,10 +110,51 @@ def decorated_functions_keep_their_signature(request: HttpRequest) -> None:
 
 
 def locked_tasks_stay_tasks() -> None:
-    tasks: list[Task[[int], str]] = [lock_above, task_above]
+    tasks: list[Task[[int], str]] = [lock_above]
     lock_above.enqueue("one")  # type: ignore[arg-type]
     assert_type(tasks[0].call(1), str)
+    assert_type(task_above.call(1), str | None)
     assert_type(lock_above.call(account_id=1), str)
+
+
+def conflict(error: LockNotAvailable, number: int) -> float:
+    return 1.5
+
+
+async def aconflict(error: LockNotAvailable, number: int) -> bytes:
+    return b""
+
+
+class Owned(redis_lock):
+    """A project's own."""
+
+
+async def what_contention_returns_is_in_the_type() -> None:
+    def plain(number: int) -> str:
+        return ""
+
+    async def later(number: int) -> str:
+        return ""
+
+    assert_type(redis_lock("report", on_conflict="raise")(plain)(1), str)
+    assert_type(redis_lock("report", on_conflict="retry")(plain)(1), str)
+    assert_type(redis_lock("report", on_conflict="skip")(plain)(1), str | None)
+    assert_type(redis_lock(on_conflict=conflict)(plain)(number=1), str | float)
+    assert_type(await redis_lock("report", wait=0)(later)(1), str)
+    assert_type(await redis_lock("report", "other", on_conflict="skip")(later)(1), str | None)
+    assert_type(await redis_lock("report", on_conflict=aconflict)(later)(1), str | bytes)
+    assert_type(await redis_lock("report", on_conflict=conflict)(later)(1), str | float)
+    redis_lock("report", on_conflict="skip")(plain)("one")  # type: ignore[arg-type]
+    redis_lock("report", on_conflict="give up")  # type: ignore[call-overload]
+    redis_lock("report", waiting=5)  # type: ignore[call-overload]
+    assert_type(Semaphore("exports", 3, wait=0)(plain)(1), str)
+    assert_type(Semaphore("exports", 3, on_conflict="skip")(plain)(1), str | None)
+    assert_type(Semaphore("exports", 3, on_conflict=conflict)(plain)(1), str | float)
+    assert_type(Owned("report", wait=5, on_conflict="skip"), Owned)
+    assert_type(Owned("report")(plain)(1), str)
+    with redis_lock("report", mode="shared") as hold, Semaphore("exports", 3) as permit:
+        assert_type(hold, Hold)
+        assert_type(permit, Hold)
 
 
 async def decorated_coroutines_stay_coroutines() -> None:
@@ -233,7 +282,7 @@ def invoice(number: int) -> str:
     return str(number)
 
 
-@run_once(on_conflict="skip")
+@run_once(on_conflict="skip", store_result=True)
 async def ainvoice(number: int) -> str:
     return str(number)
 
@@ -245,7 +294,8 @@ class Watched(run_once):
 
 async def jobs() -> None:
     assert_type(invoice(1), str)
-    assert_type(await ainvoice(1), str)
+    assert_type(await ainvoice(1), str | None)
+    assert_type(run_once("invoice")(invoice)(1), str | None)
     invoice("one")  # type: ignore[arg-type]
     job = Watched("nightly", lease=5)
     assert_type(job.acquire(wait=0), Attempt | None)
@@ -277,3 +327,10 @@ async def locked_rows(permission: Permission) -> None:
     async with lock_model(Permission, "shared") as hold:
         assert_type(hold, Hold)
     lock_rows(permission, "update")  # type: ignore[arg-type]
+
+
+def fenced_rows(hold: Hold) -> None:
+    assert_type(Account.objects.fenced(hold).get(name="one"), Account)
+    assert_type(
+        Account.objects.filter(cents__lt=0).order_by("name").fenced(hold), FencedRows[Account]
+    )

@@ -9,7 +9,7 @@ import pytest
 from redis_locks import Lock
 from redis_locks.benchmark.worker import work
 from redis_locks.testing.overrides import override_locks
-from tests import readme
+from tests import written_tables
 from tests.benchmarks.__main__ import SECTIONS, SHOWN
 from tests.benchmarks.sections import Round, Section, Wanted, ratio
 
@@ -29,7 +29,7 @@ def test_what_was_seen_is_the_median_of_the_ratios_within_a_round() -> None:
     assert (True, "| speed | at least 2.00x | 2.00x (1.00x to 3.00x) |\n") == seen
 
 
-def test_the_sections_in_readme_are_sections() -> None:
+def test_the_sections_in_the_docs_are_sections() -> None:
     assert {*SHOWN} <= {*SECTIONS}
 
 
@@ -74,16 +74,16 @@ def test_only_what_was_held_in_time_counts_as_in_use() -> None:
 def test_a_table_is_written_between_its_comments_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = tmp_path / "README.md"
+    page = tmp_path / "page.md"
     page.write_text("a\n<!-- speed -->\nold\n<!-- /speed -->\nb\n", encoding="utf-8")
-    monkeypatch.setattr(readme, "README", page)
-    readme.write_between("speed", "new \\1\n")
+    monkeypatch.setattr(written_tables, "PAGES", {"speed": page, "size": page})
+    written_tables.write_between("speed", "new \\1\n")
     assert "a\n<!-- speed -->\nnew \\1\n<!-- /speed -->\nb\n" == page.read_text(encoding="utf-8")
     with pytest.raises(ValueError, match="size"):
-        readme.write_between("size", "new\n")
+        written_tables.write_between("size", "new\n")
 
 
-def test_readme_has_room_for_each_table() -> None:
-    text = readme.README.read_text(encoding="utf-8")
-    for name in ("benchmark", "faults"):
+def test_the_docs_have_room_for_each_table() -> None:
+    for name, page in written_tables.PAGES.items():
+        text = page.read_text(encoding="utf-8")
         assert 1 == text.count(f"<!-- {name} -->") == text.count(f"<!-- /{name} -->")

@@ -173,7 +173,7 @@ def test_a_key_beside_a_lock_is_in_its_slot(partitions: int) -> None:
                 assert {slot_of(beside.encode())} == set(map(slot_of, keys))
 
 
-def test_a_key_beside_a_lock_is_named_as_readme_says() -> None:
+def test_a_key_beside_a_lock_is_named_as_the_docs_say() -> None:
     with override_settings(REDIS_LOCKS={"PARTITIONS": 64}):
         assert "{25}:left" == key_beside("stock:7", "left")
 

@@ -17,6 +17,8 @@ from redis_locks import (
     LockTimeout,
     TooMuchContention,
 )
+from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.drivers.errors import connection_error
 from redis_locks.drivers.refusals import Redirected
 from redis_locks.exceptions import Wait
 
@@ -83,3 +85,10 @@ def test_too_much_contention_is_what_a_database_reports_for_a_serialization_fail
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):  # noqa: S301 - our own
         assert (("a", "b"), 5) == (again.keys, again.attempts)
         assert "kept changing" == str(again)
+
+
+def test_a_connection_that_took_too_long_says_so() -> None:
+    endpoint = Endpoint.from_url("redis://localhost:1")
+    assert "cannot be reached: no connection in time" in str(
+        connection_error(TimeoutError(), endpoint)
+    )

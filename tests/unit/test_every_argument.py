@@ -23,6 +23,7 @@ CLASS = [5, str, object()]
 FUNCTION_OR_TEXT = [5, b"x", object()]
 
 REFUSED: dict[str, list[Any]] = {
+    "above": SECONDS,
     "attempts": COUNT,
     "capacity": COUNT,
     "commit_guard": FLAG,
@@ -39,6 +40,7 @@ REFUSED: dict[str, list[Any]] = {
     "host": [*TEXT, ""],
     "keys": [5, b"x", ""],
     "label": TEXT,
+    "locks": TEXT,
     "lease": [*SECONDS, 0, None],
     "key": TEXT,
     "limit": ["5", 1.5, True, -1],
@@ -55,6 +57,7 @@ REFUSED: dict[str, list[Any]] = {
     "on_duplicate": ["raise", None],
     "on_unavailable": ["never", 5, None],
     "operation_id": FUNCTION_OR_TEXT,
+    "pattern": TEXT,
     "period": ["week", None],
     "pipe": [None, "GET", object()],
     "read": [5, ["GET"], [("SET", "a", 1)]],
@@ -63,8 +66,10 @@ REFUSED: dict[str, list[Any]] = {
     "renew": FLAG,
     "replicas": ["1", 1.5, True, -1],
     "rows": [None, "Counter", [1], Counter],
+    "rule": ["wait", None],
     "scope": ["request", None],
     "seconds": SECONDS,
+    "severity": ["bad", None],
     "session": [*TEXT, ""],
     "skip_locked": FLAG,
     "store_result": FLAG,
@@ -74,7 +79,9 @@ REFUSED: dict[str, list[Any]] = {
     "using": TEXT,
     "wait": SECONDS,
     "waiter": [None, "x", object()],
+    "waiters": COUNT,
     "watch": [5, b"x", [], [5], ""],
+    "within": SECONDS,
 }
 """By argument, what none of those that have one so named may take."""
 
@@ -135,6 +142,7 @@ CALLS = {
     "optimistic.run": Call(optimistic.run, run),
     "optimistic.conflicts": Call(optimistic.conflicts),
     "key_beside": Call(redis_locks.key_beside, name="x", key="y"),
+    "LockAlert": Call(redis_locks.LockAlert, rule="lost"),
     "lock_timeout": Call(redis_locks.lock_timeout),
     "lock_deadline": Call(redis_locks.lock_deadline),
     "Hold.adopt": Call(Hold.adopt, text="x"),

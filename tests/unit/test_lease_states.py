@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 import redis_locks
-from redis_locks.drivers.bells import ThreadBell
+from redis_locks.drivers.wake_events import ThreadWakeEvent
 from redis_locks.protocol import lease as leases
 from redis_locks.protocol.lease import LEASE_ENDED, NOT_KNOWN, Lease, State
 from redis_locks.protocol.store import Request
@@ -26,13 +26,13 @@ class NobodyRenews:
 
     async def listening(self, run: Any = None) -> Any: ...
 
-    pulse = None
+    heartbeat = None
 
 
 class NextInLine:
     def __init__(self) -> None:
         self.before: Lease | None = None
-        self.bell = ThreadBell()
+        self.wake_event = ThreadWakeEvent()
 
 
 HOLD = object()

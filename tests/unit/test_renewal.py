@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
-from redis_locks.drivers.base import LinkBroken
+from redis_locks.drivers.base import LinkBroken, run_blocking
 from redis_locks.protocol.lease import Lease, State
-from redis_locks.protocol.renewal import Registry, note
+from redis_locks.protocol.renewal import Registry, note, renew
 from redis_locks.protocol.store import Request
 from redis_locks.values.keys import set_keys
 
@@ -41,7 +41,7 @@ class NobodyRenews:
 
     async def listening(self, run: Any = None) -> Any: ...
 
-    pulse = None
+    heartbeat = None
 
 
 def add(registry: Registry, lease: Lease) -> None:
@@ -148,6 +148,91 @@ def test_not_held_is_no_loss_if_it_was_asked_before_an_upgrade_ended(clock: Cloc
     assert lease.state is State.LOST
 
 
+class SlowDriver:
+    """Each call takes a while, and its reply comes with those of all calls that were sent with it.
+
+    Meanwhile the holders look at their holds.
+    """
+
+    def __init__(self, clock: Clock, each: float, leases: list[Lease]) -> None:
+        self._clock = clock
+        self._each = each
+        self._leases = leases
+        self.calls = 0
+
+    async def checkout(self) -> Self:
+        return self
+
+    def checkin(self, link: object) -> None: ...
+
+    async def call_many(self, script: object, calls: Sequence[Any]) -> list[bytes]:
+        self.calls += len(calls)
+        for _ in range(10):
+            self._clock.now += self._each * len(calls) / 10
+            for lease in self._leases:
+                lease.is_over()
+        return [f"{token} 1 0 {milliseconds}".encode() for _, (token, milliseconds) in calls]
+
+
+def test_many_holds_of_a_slow_process_or_server_are_all_kept(clock: Clock) -> None:
+    """One by one they take most of a lease. A hold does not wait for the renewals of all others."""
+    lost: list[Lease] = []
+    registry = Registry(lost.append)
+    leases = [lease_of(10, clock.now + 10, str(number)) for number in range(1_500)]
+    for lease in leases:
+        add(registry, lease)
+    driver = SlowDriver(clock, 6 / len(leases), leases)
+    for _ in range(10):
+        due, pause = registry.take_due()
+        run_blocking(renew(driver, due))  # type: ignore[arg-type]
+        clock.now += pause
+    assert [] == lost
+    assert 3 * len(leases) <= driver.calls
+
+
+def test_a_renewal_that_is_noted_late_keeps_a_hold_that_nobody_found_lost(clock: Clock) -> None:
+    lease, seen = (lease_of(3, clock.now + 3, name) for name in "ab")
+    clock.now += 2
+    sent = clock.now
+    clock.now += 2
+    assert seen.is_over()
+    for each in (lease, seen):
+        note(each, f"{each.token} 1 0 3000".encode(), sent)
+    assert not lease.is_over()
+    assert pytest.approx(sent + 3) == lease.deadline
+    assert seen.is_over()
+
+
 def test_leases_run_on_the_monotonic_clock() -> None:
     assert not lease_of(1, monotonic() + 1).is_over()
     assert lease_of(1, monotonic()).is_over()
+
+
+class SilentDriver(SlowDriver):
+    """Each call ends with its timeout of 5 s."""
+
+    def drop_idle(self) -> None: ...
+
+    async def call_many(self, script: object, calls: Sequence[Any]) -> list[bytes]:
+        self.calls += 1
+        self._clock.now += 5
+        raise LinkBroken
+
+
+def test_a_server_that_is_silent_is_asked_for_the_first_part_of_many_holds_only(
+    clock: Clock,
+) -> None:
+    """Whoever waits for a timeout for each part notices no loss meanwhile. The others are due again soon."""
+    registry = Registry(lambda _: None)
+    leases = [lease_of(60, clock.now + 60, str(number)) for number in range(1_500)]
+    for lease in leases:
+        add(registry, lease)
+    clock.now += 30
+    due, _ = registry.take_due()
+    assert len(leases) == len(due)
+    driver = SilentDriver(clock, 0, leases)
+    run_blocking(renew(driver, due))  # type: ignore[arg-type]
+    assert 2 == driver.calls  # and once more on a new connection
+    clock.now += 10
+    due, _ = registry.take_due()
+    assert len(leases) == len(due)

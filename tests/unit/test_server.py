@@ -15,6 +15,8 @@ import redis
 
 from redis_locks.testing.server import EmbeddedServer, ServerError, find_binary
 
+pytestmark = pytest.mark.ci
+
 ROOT = Path(__file__).resolve().parents[2]
 PARENT = """
 import signal, sys

@@ -96,6 +96,29 @@ def rows_of(table: Iterable[Mapping[str, Any]]) -> list[TableRow]:
     return [_row(row) for row in table]
 
 
+def factors_of(table: Iterable[Mapping[str, Any]]) -> list[str]:
+    """How much more often a lock was acquired than the book's first one, in a sentence for each lock; [] if unknown."""
+    rows = list(table)
+    return [
+        sentence
+        for lock in LOCKS[1:]
+        for where, column in (("In the book", "book_percent"), ("Here", "percent"))
+        if (sentence := _factors(rows, lock, where, column))
+    ]
+
+
+def _factors(rows: list[Mapping[str, Any]], lock: str, where: str, column: str) -> str:
+    found = [
+        f"{row[column]:+.0f} % with {row['clients']}"
+        for row in rows
+        if row["lock"] == lock and row[column] is not None
+    ]
+    if not found:
+        return ""
+    label = SUBJECTS[lock].label
+    return f"{where} ({label}): {', '.join(found)} clients, against the original lock."
+
+
 def _row(row: Mapping[str, Any]) -> TableRow:
     scale = BOOK_SECONDS / row["seconds"]
     tries, acquires = (round(row[name] * scale) for name in ("tries", "acquires"))

@@ -1,4 +1,4 @@
-"""Who is ahead of whom, and where nobody can tell. Pure functions over a run's rounds."""
+"""The order of strategies, and where the rounds do not tell it. Pure functions over a run's rounds."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from demo_project.bank.models import Measurement
+from demo_project.bank.models import Measured, Measurement
 from demo_project.bank.strategies import label_of
 
 
@@ -74,7 +74,7 @@ class Summary:
     accounts: str
     workers: int
     strategy: str
-    rows: tuple[Measurement, ...]
+    rows: tuple[Measured, ...]
 
     @property
     def label(self) -> str:
@@ -148,7 +148,7 @@ class Money:
         return self.difference or overdrawn or OK
 
 
-def money_of(rows: Iterable[Measurement]) -> Money:
+def money_of(rows: Iterable[Measured]) -> Money:
     """Add the measurements up."""
     found = list(rows)
     return Money(

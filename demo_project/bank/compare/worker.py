@@ -30,7 +30,11 @@ MARKER_SECONDS = 5
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is to do, its own number for operation ids, and the most to ask for at once, in cents."""
+    """What a worker is to do, its own number for operation ids, and the most to ask for at once, in cents.
+
+    ``work_seconds`` is how long each transfer works between reading and writing. ``url`` is the server's address if
+    it is not the usual one; all jobs of a worker have the same.
+    """
 
     strategy: str
     account_ids: list[str]
@@ -38,6 +42,8 @@ class Job:
     number: int
     run: str
     most: int
+    work_seconds: float = 0.0
+    url: str = ""
 
 
 def work(conn: redis.Redis, job: Job) -> WorkerReport:
@@ -66,6 +72,7 @@ def work(conn: redis.Redis, job: Job) -> WorkerReport:
                 strategy=job.strategy,
                 operation_id=f"{job.run}:{job.number}:{step}",
                 marker_seconds=MARKER_SECONDS,
+                work_seconds=job.work_seconds,
             )
         except LockBackendError:
             raise
@@ -109,13 +116,19 @@ def warm_up(conn: redis.Redis, job: Job) -> None:
         return
 
 
-def prepare(conn: redis.Redis, message: dict[str, Any]) -> Callable[[], WorkerReport]:
+def prepare(message: dict[str, Any]) -> Callable[[], WorkerReport]:
     """Return what does a job, after a warm-up."""
     job = Job(**message)
+    if job.url:
+        # What starts servers is needed here only.
+        from demo_project.bank.server import point_everything_at
+
+        point_everything_at(job.url)
+    conn = get_redis_connection("default")
     warm_up(conn, job)
     return partial(work, conn, job)
 
 
 def main() -> None:
     """Serve a `WorkerPool`."""
-    serve(sys.stdin, sys.stdout, partial(prepare, get_redis_connection("default")))
+    serve(sys.stdin, sys.stdout, prepare)

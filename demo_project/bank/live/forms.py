@@ -12,6 +12,7 @@ from demo_project.bank.strategies import label_of
 
 from .customers import CUSTOMERS
 from .money import cents_of
+from .race import SLOW_EACH_WAY, SLOW_SECONDS
 
 SAFE = ("redis_lock", "optimistic")
 WARNING = "unprotected"
@@ -27,7 +28,7 @@ def _strategies(*names: str) -> list[tuple[str, str]]:
 
 
 class _PaymentForm(forms.Form):
-    """Who pays whom how much."""
+    """Sender, recipient and amount."""
 
     required_css_class = "required"
 
@@ -63,16 +64,25 @@ class TransferForm(_PaymentForm):
     prefix = "transfer"
 
     strategy = forms.ChoiceField(
-        label="Made", choices=_strategies(*SAFE), initial=SAFE[0], widget=forms.RadioSelect
+        label="Method", choices=_strategies(*SAFE), initial=SAFE[0], widget=forms.RadioSelect
     )
     operation_id = forms.UUIDField(initial=uuid.uuid4, widget=forms.HiddenInput)
 
 
 class RaceForm(_PaymentForm):
-    """Many transfers each way; also without any lock, to see what that does."""
+    """Many transfers each way; also without any lock, to see what that does, and slowly."""
 
     prefix = "race"
 
     strategy = forms.ChoiceField(
-        label="Made", choices=_strategies(*SAFE, WARNING), initial=SAFE[0], widget=forms.RadioSelect
+        label="Method",
+        choices=_strategies(*SAFE, WARNING),
+        initial=SAFE[0],
+        widget=forms.RadioSelect,
+    )
+    slow_motion = forms.BooleanField(
+        label="Slow motion",
+        required=False,
+        help_text=f"{2 * SLOW_EACH_WAY} transfers that take {SLOW_SECONDS:.0f} s each, so that there is a queue "
+        "to look at.",
     )

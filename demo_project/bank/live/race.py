@@ -1,10 +1,10 @@
-"""Many transfers at the same moment between two accounts, half of them each way, and what came of them."""
+"""Many transfers at the same moment, and what came of them: half of them each way between two accounts."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,6 +17,9 @@ from redis_locks import LockError
 from .watcher import Moment, Watcher
 
 EACH_WAY = 50
+SLOW_EACH_WAY = 4
+SLOW_SECONDS = 2.0
+"""How long each transfer of a slow race works between reading and writing."""
 START_SECONDS = 10.0
 """How long the runners may take to get to the start."""
 
@@ -93,6 +96,7 @@ def run_race(
     *,
     strategy: str,
     each_way: int = EACH_WAY,
+    work_seconds: float = 0.0,
 ) -> Result:
     """Make all transfers at the same moment, each in a thread of its own; blocks until all have ended.
 
@@ -102,15 +106,12 @@ def run_race(
         redis.RedisError: The bank's server could not be asked.
     """
     before = read_balances(conn, accounts)
-    with _client_for(conn, 2 * each_way) as client:
-        start = threading.Barrier(2 * each_way + 1)
-        runs = [
-            _Run(client, start, pair, cents, strategy, f"{pair[0]} to {pair[1]} {number}")
-            for number in range(1, each_way + 1)
-            for pair in (accounts, accounts[::-1])
-        ]
-        watcher = Watcher(account_key(accounts[0]))
-        seconds = _race(runs, start, watcher)
+    transfers = [
+        Transfer(f"{pair[0]} to {pair[1]} {number}", *pair, cents, strategy, work_seconds)
+        for number in range(1, each_way + 1)
+        for pair in (accounts, accounts[::-1])
+    ]
+    seconds, runners, fullest = race(conn, transfers, account_key(accounts[0]))
     after = read_balances(conn, accounts)
     return Result(
         strategy,
@@ -119,9 +120,47 @@ def run_race(
         seconds,
         (before[accounts[0]], before[accounts[1]]),
         (after[accounts[0]], after[accounts[1]]),
-        tuple(run.runner(watcher) for run in sorted(runs, key=lambda run: run.ended)),
-        watcher.fullest,
+        runners,
+        fullest,
     )
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One transfer that is to be made; its name is that of its thread."""
+
+    name: str
+    sender: str
+    recipient: str
+    cents: int
+    strategy: str
+    work_seconds: float = 0.0
+
+
+def race(
+    conn: redis.Redis, transfers: Sequence[Transfer], lock_name: str
+) -> tuple[float, tuple[Runner, ...], Moment | None]:
+    """Make all transfers at the same moment, each in a thread of its own; blocks until all have ended.
+
+    Args:
+        conn: Client of the bank's server.
+        transfers: What to make.
+        lock_name: The lock that is watched meanwhile.
+
+    Returns:
+        For how many seconds it lasted, the runners in the order in which they finished, and the longest queue.
+
+    Raises:
+        LockBackendError: The locks' server could not be asked; transfers may have been made.
+        redis.RedisError: The bank's server could not be asked.
+    """
+    watcher = Watcher(lock_name)
+    with _client_for(conn, len(transfers)) as client:
+        start = threading.Barrier(len(transfers) + 1)
+        runs = [_Run(client, start, transfer) for transfer in transfers]
+        seconds = _race(runs, start, watcher)
+    finished = sorted(runs, key=lambda run: run.ended)
+    return seconds, tuple(run.runner(watcher) for run in finished), watcher.fullest
 
 
 def _race(runs: list[_Run], start: threading.Barrier, watcher: Watcher) -> float:
@@ -148,17 +187,12 @@ class _Run(threading.Thread):
         self,
         conn: redis.Redis,
         start: threading.Barrier,
-        pair: tuple[str, str],
-        cents: int,
-        strategy: str,
-        name: str,
+        transfer: Transfer,
     ) -> None:
-        super().__init__(name=name, daemon=True)
+        super().__init__(name=transfer.name, daemon=True)
         self._conn = conn
         self._start = start
-        self._pair = pair
-        self._cents = cents
-        self._strategy = strategy
+        self._order = transfer
         self._began = self.ended = 0.0
         self._moved, self._retries, self._outcome = False, 0, "did not start"
 
@@ -173,14 +207,22 @@ class _Run(threading.Thread):
             self.ended = time.perf_counter()
 
     def _transfer(self) -> None:
-        receipt = transfer_funds(self._conn, *self._pair, self._cents, strategy=self._strategy)
+        order = self._order
+        receipt = transfer_funds(
+            self._conn,
+            order.sender,
+            order.recipient,
+            order.cents,
+            strategy=order.strategy,
+            work_seconds=order.work_seconds,
+        )
         self._moved, self._retries, self._outcome = receipt.moved, receipt.retries, "moved"
 
     def runner(self, watcher: Watcher) -> Runner:
         """Return what it did and, as far as `watcher` saw it, whom it waited for."""
         return Runner(
             self.name,
-            self._pair[0],
+            self._order.sender,
             self._moved,
             self._outcome,
             round((self.ended - self._began) * 1000, 1),

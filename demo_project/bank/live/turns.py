@@ -1,4 +1,4 @@
-"""Who may change balances while a race counts them: its own transfers, and nobody else."""
+"""While a race counts balances, only its own transfers may change them."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import redis
@@ -18,36 +16,24 @@ from django_redis import get_redis_connection
 
 from demo_project.bank.accounts import TransferError
 from demo_project.bank.strategies import label_of, transfer_funds
-from redis_locks import LockError, LockNotAvailable
+from redis_locks import LockNotAvailable
 
 from .customers import accounts, open_accounts, total
 from .forms import RaceForm, TransferForm
 from .money import money
 from .race import EACH_WAY, run_race
-from .results import recall, remember
+from .results import is_under_way, recall, recall_rush, remember, remember_rush
+from .rush import CUSTOMERS, PRICE, run_rush
+from .slow_race import start_slow_race
+from .trouble import explains_trouble
 from .turns import BankInUse, race_turn, transfer_turn
-
-View = Callable[..., HttpResponse]
 
 PAGE = "bank/live.html"
 
 
-def _explains_trouble(view: View) -> View:
-    """Answer 503 with the reason, as a page, when Redis cannot be asked."""
-
-    @wraps(view)
-    def explained(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        try:
-            return view(request, *args, **kwargs)
-        except (redis.RedisError, LockError) as error:
-            return render(request, "bank/trouble.html", {"error": error}, status=503)
-
-    return explained
-
-
 @never_cache
 @require_GET
-@_explains_trouble
+@explains_trouble
 def show(request: HttpRequest) -> HttpResponse:
     """The accounts and both forms."""
     return _page(request)
@@ -55,7 +41,7 @@ def show(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_GET
-@_explains_trouble
+@explains_trouble
 def show_accounts(request: HttpRequest) -> HttpResponse:
     """The table of accounts alone, for the page's script."""
     return render(request, "bank/accounts.html", _accounts_context(_bank()))
@@ -63,9 +49,11 @@ def show_accounts(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_GET
-@_explains_trouble
+@explains_trouble
 def show_race(request: HttpRequest, race_id: uuid.UUID) -> HttpResponse:
     """The page with the result of a race."""
+    if is_under_way(_bank(), race_id):
+        return _page(request, under_way=True)
     result = recall(_bank(), race_id)
     if result is None:
         messages.warning(request, "The bank has forgotten this race: it remembers one for an hour.")
@@ -78,7 +66,7 @@ def show_race(request: HttpRequest, race_id: uuid.UUID) -> HttpResponse:
 
 
 @require_POST
-@_explains_trouble
+@explains_trouble
 def transfer(request: HttpRequest) -> HttpResponse:
     """Make one transfer."""
     form = TransferForm(request.POST)
@@ -110,29 +98,51 @@ def transfer(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@_explains_trouble
+@explains_trouble
 def race(request: HttpRequest) -> HttpResponse:
     """Make many transfers at once; one race at a time, and no other transfer meanwhile."""
     form = RaceForm(request.POST)
     if not form.is_valid():
         return _page(request, status=422, race_form=form)
+    strategy = form.cleaned_data["strategy"]
     try:
-        with race_turn():
-            result = run_race(
-                _bank(), form.accounts, form.cents, strategy=form.cleaned_data["strategy"]
-            )
+        if form.cleaned_data["slow_motion"]:
+            race_id = start_slow_race(_bank(), form.accounts, form.cents, strategy=strategy)
+        else:
+            with race_turn():
+                result = run_race(_bank(), form.accounts, form.cents, strategy=strategy)
+            race_id = remember(_bank(), result)
     except BankInUse as error:
         form.add_error(None, str(error))
         return _page(request, status=423, race_form=form)
     except TransferError as error:
         form.add_error(None, f"Nothing was moved. {error}")
         return _page(request, status=422, race_form=form)
-    found = reverse("bank:result", args=[remember(_bank(), result)])
-    return redirect(f"{found}#result")
+    return redirect(f"{reverse('bank:result', args=[race_id])}#result")
 
 
 @require_POST
-@_explains_trouble
+@explains_trouble
+def race_all(_request: HttpRequest) -> HttpResponse:
+    """Let fifty customers pay one shop at once, in each of three ways."""
+    found = reverse("bank:rush", args=[remember_rush(_bank(), run_rush(_bank()))])
+    return redirect(f"{found}#rush")
+
+
+@never_cache
+@require_GET
+@explains_trouble
+def show_rush(request: HttpRequest, rush_id: uuid.UUID) -> HttpResponse:
+    """The page with what the shop got in each way."""
+    tills = recall_rush(_bank(), rush_id)
+    if tills is None:
+        messages.warning(request, "The bank has forgotten this race: it remembers one for an hour.")
+        return redirect("bank:live")
+    return _page(request, tills=tills)
+
+
+@require_POST
+@explains_trouble
 def open_all(request: HttpRequest) -> HttpResponse:
     """Open the accounts, or set their balances back."""
     try:
@@ -157,5 +167,6 @@ def _accounts_context(conn: redis.Redis) -> dict[str, Any]:
 
 def _page(request: HttpRequest, *, status: int = 200, **context: Any) -> HttpResponse:
     forms = {"transfer_form": TransferForm(), "race_form": RaceForm()}
-    context = {**forms, **context, **_accounts_context(_bank()), "each_way": EACH_WAY}
+    numbers = {"each_way": EACH_WAY, "customers": CUSTOMERS, "price": PRICE}
+    context = {**forms, **context, **_accounts_context(_bank()), **numbers}
     return render(request, PAGE, context, status=status)

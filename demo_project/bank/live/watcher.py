@@ -1,4 +1,4 @@
-"""Who waits for whom while a race is on: what the locks' own listing shows, again and again."""
+"""The waiters of a race, as the locks' own listing shows them again and again."""
 
 from __future__ import annotations
 

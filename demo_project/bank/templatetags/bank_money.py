@@ -1,4 +1,4 @@
-"""The filter ``money``."""
+"""The filters ``money`` and ``thousands``."""
 
 from __future__ import annotations
 
@@ -8,3 +8,9 @@ from demo_project.bank.live.money import money
 
 register = template.Library()
 register.filter("money", money)
+
+
+@register.filter
+def thousands(number: int) -> str:
+    """The number with commas, the same for every reader."""
+    return f"{number:,}"

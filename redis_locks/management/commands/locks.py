@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.core.management.color import no_style
+from django.utils import translation
 
 from redis_locks.exceptions import LockBackendError
 from redis_locks.management.locks import VERBS
@@ -24,8 +26,8 @@ class Command(BaseCommand):
 
     help = (
         "Show the locks that are held or waited for, release them, run commands under them. "
-        "Exit status: 0 ok, 1 not found or something is wrong, 64 usage, 69 the server cannot "
-        "be reached, 70 a job has failed as often as it may be tried, 75 somebody else holds the lock, "
+        "Exit status: 0 ok; 1 not found or something is wrong; 64 usage; 69 the server cannot "
+        "be reached; 70 a job has no attempt left; 75 somebody else holds the lock; "
         "79 a command lost its lock while it ran."
     )
     # A tool for the hour of need must not stop at an unrelated failing check.
@@ -39,6 +41,17 @@ class Command(BaseCommand):
         for verb in VERBS:
             verb.parser(verbs)
 
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Refuse an unknown verb with the exit status of other usage errors, before Django does."""
+        given, known = argv[2:3], [verb.name for verb in VERBS]
+        if given and not given[0].startswith("-") and given[0] not in known:
+            close = difflib.get_close_matches(given[0], known, n=1)
+            hint = f"Did you mean '{close[0]}'?" if close else f"Verbs: {', '.join(known)}."
+            sys.stderr.write(f"'{printable(given[0])}' is no verb of `locks`. {hint}\n")
+            sys.exit(USAGE)
+        super().run_from_argv(argv)
+
+    @translation.override("en")  # what it prints is for logs, scripts and search
     def handle(self, *_args: Any, run: Callable[..., None], **options: Any) -> None:
         """Run one verb."""
         if os.environ.get("NO_COLOR") and not options["force_color"]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from redis_locks.management.locks.benchmark import Benchmark
 from redis_locks.management.locks.blocking_tree import Blocking
 from redis_locks.management.locks.cancel import Cancel
+from redis_locks.management.locks.completion import Completion
 from redis_locks.management.locks.doctor import Doctor
 from redis_locks.management.locks.drain import Drain
 from redis_locks.management.locks.list import List
+from redis_locks.management.locks.past_holds import History
 from redis_locks.management.locks.release import Release
 from redis_locks.management.locks.run import Run
 from redis_locks.management.locks.show import Show
@@ -15,12 +17,13 @@ from redis_locks.management.locks.stats import Stats
 from redis_locks.management.locks.verb import Verb
 from redis_locks.management.locks.watch import Watch
 
-VERBS: tuple[Verb, ...] = (
+_VERBS: tuple[Verb, ...] = (
     List(),
     Show(),
     Blocking(),
     Watch(),
     Stats(),
+    History(),
     Release(),
     Cancel(),
     Drain(),
@@ -28,3 +31,5 @@ VERBS: tuple[Verb, ...] = (
     Doctor(),
     Benchmark(),
 )
+
+VERBS: tuple[Verb, ...] = (*_VERBS, Completion(_VERBS))

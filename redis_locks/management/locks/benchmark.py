@@ -37,9 +37,10 @@ class Benchmark(Verb):
 
     name = "benchmark"
     help = "Measure locks against each other on this server, as a book did."
+    examples = ("benchmark",)
     details = (
-        'Table 11.2 of "Redis in Action": clients (processes) take and release one lock for 10 s '
-        "each, with the book's two locks, redis-py's, python-redis-lock's and ours, in turn. "
+        'This is Table 11.2 of "Redis in Action". Clients (processes) take and release one lock for 10 s each. '
+        "The locks are the book's two, redis-py's, python-redis-lock's and ours, in turn. "
         "+/- is acquires against the original lock, FAIRNESS is 1 if all clients got the same, "
         "COMMANDS are those sent per acquire. Loads the server: not for one in production."
     )

@@ -28,6 +28,7 @@ class Blocking(Verb):
 
     name = "blocking"
     help = "Show who blocks whom, as a tree."
+    examples = ("blocking",)
 
     def run(self, console: Console, **options: Any) -> None:
         """Print a tree for each session that blocks others and is not blocked itself."""

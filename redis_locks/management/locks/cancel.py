@@ -7,10 +7,11 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from redis_locks import inspection
+from redis_locks.inspection import audit
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.show import find
-from redis_locks.management.locks.verb import Verb
+from redis_locks.management.locks.verb import Verb, add_reason
 from redis_locks.values.text import printable
 
 
@@ -19,6 +20,7 @@ class Cancel(Verb):
 
     name = "cancel"
     help = "End the waits for a lock; each waiter gets an error at once."
+    examples = ("cancel account:17", "cancel account:17 TOKEN --yes --reason 'client is gone'")
 
     def arguments(self, parser: CommandParser) -> None:
         """Add the name, the waiter, and the consent."""
@@ -26,6 +28,7 @@ class Cancel(Verb):
         parser.add_argument(
             "token", nargs="?", help="the waiter, as `show NAME --json` prints it; without: all"
         )
+        add_reason(parser)
         parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
     def run(self, console: Console, **options: Any) -> None:
@@ -42,7 +45,12 @@ class Cancel(Verb):
             console.confirm(
                 f"Cancel the wait of {who}{more} for lock '{shown}'?", "cancel", "cancelled"
             )
-        ended = sum(inspection.cancel(waiter, using=using) for waiter in waiters)
+        by, ended = audit.operator(), 0
+        for waiter in waiters:
+            if inspection.cancel(waiter, using=using):
+                ended += 1
+                # One by one: the next may not be reached.
+                audit.note("cancelled", name, [waiter], by=by, reason=options["reason"])
         if not ended:
             fail(f"Nobody of {who}{more} waits for lock '{shown}' any more.")
         row: Row = {"name": name, "cancelled": ended}

@@ -151,13 +151,13 @@ def _dies_with_us() -> Callable[[], None] | None:
         return None
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
     # What is ignored stays so, in the command as well.
-    catches = signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN
+    caught = [n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN]
 
     def call() -> None:
         # In a copy of a process with threads: as little as possible, and no imports.
-        if catches:
-            # Ours would swallow it until the command begins.
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in caught:
+            # Our handlers would swallow a signal, such as Ctrl-C, until the command begins.
+            signal.signal(number, signal.SIG_DFL)
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM.value)
         if os.getppid() != parent:  # killed before that
             os._exit(128 + signal.SIGTERM)

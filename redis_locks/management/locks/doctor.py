@@ -23,6 +23,7 @@ class Doctor(Verb):
 
     name = "doctor"
     help = "Check the server that keeps the locks."
+    examples = ("doctor", "doctor --json")
     details = "Says what is wrong and how to put it right. Takes a lock of its own for a moment."
 
     def run(self, console: Console, **options: Any) -> None:

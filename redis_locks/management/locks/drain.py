@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, NoReturn
 from django.core.management.base import CommandParser
 
 from redis_locks import inspection
-from redis_locks.inspection import HolderInfo, Parties, WaiterInfo
+from redis_locks.inspection import HolderInfo, Parties, WaiterInfo, audit
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
-from redis_locks.management.locks.verb import Verb
+from redis_locks.management.locks.verb import Verb, add_reason
 from redis_locks.values.text import printable, shorten
 
 _WHO = ("lock", "mode", "host", "pid", "unit", "label", "token")
@@ -39,6 +39,7 @@ class Drain(Verb):
 
     name = "drain"
     help = "End all holds and waits of a host that is gone or taken out of service."
+    examples = ("drain --host web-3 --dry-run", "drain --host web-3 --reason 'web-3 is gone'")
     details = "What still runs there may take locks again at once, so stop it first."
 
     def arguments(self, parser: CommandParser) -> None:
@@ -46,6 +47,7 @@ class Drain(Verb):
         parser.add_argument(
             "--host", required=True, type=_host, help="the host, as `list` shows it"
         )
+        add_reason(parser)
         parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
         parser.add_argument(
             "-n", "--dry-run", action="store_true", help="end nothing, show what would be"
@@ -65,6 +67,8 @@ class Drain(Verb):
         ended = inspection.drain(host, using=using, dry_run=dry_run)
         if ended == _NOBODY:
             _fail(host, inspection.parties(using=using))
+        if not dry_run:
+            _note(ended, options["reason"])
         document = {"host": host, "dry_run": dry_run, **asdict(ended)}
         texts = _PLANNED if dry_run else _DONE
         console.report(
@@ -77,6 +81,14 @@ class Drain(Verb):
             console.note(
                 "The holders learn of it at once, or at their next renewal if they cannot be told."
             )
+
+
+def _note(ended: Parties, reason: str) -> None:
+    by = audit.operator()
+    for holder in ended.holders:
+        audit.note("force-released", holder.lock, [holder], by=by, reason=reason)
+    for waiter in ended.waiters:
+        audit.note("cancelled", waiter.lock, [waiter], by=by, reason=reason)
 
 
 def _rows(ended: Parties) -> list[Row]:

@@ -15,6 +15,7 @@ from redis_locks.management.locks.report import FOR_PROGRAMS, Report, Row
 from redis_locks.management.locks.selection import Selection
 from redis_locks.management.locks.table import table
 from redis_locks.management.locks.verb import Verb
+from redis_locks.statistics.usual import Recent
 
 _HOLDER = ("host", "pid", "unit", "label", "held_for", "lease_left", "fencing_token")
 _COLUMNS = ("name", "mode", "waiting", *_HOLDER)
@@ -24,33 +25,35 @@ class List(Verb):
     """A table of the locks, a line per hold."""
 
     name = "list"
-    help = "List the locks that are held or waited for."
+    help = "List the locks that are held or waited for, trouble first."
+    examples = ("list", "list 'account:*' --contended", "list --older 60 --sort held --json")
 
     def arguments(self, parser: CommandParser) -> None:
         """Add filters, order and limit."""
-        selection.add_arguments(parser, sort="name")
+        selection.add_arguments(parser)
 
     def run(self, console: Console, **options: Any) -> None:
         """Print the locks; tab-separated when stdout is not a terminal."""
         chosen = Selection(**{field: options[field] for field in Selection.__slots__})
         found = chosen.search(options["using"])
         shown = found.part(0, chosen.limit)
-        console.report(_report(shown, console), options["format"], piped="plain")
+        console.report(_report(shown, console, found.recent), options["format"], piped="plain")
         if options["format"] in FOR_PROGRAMS:
             return
-        if not found.there:
+        there = len(found.survey.locks)
+        if not there:
             console.note("No lock is held or waited for.")
         elif not shown:
-            console.note(f"None of the {found.there} locks matches.")
+            console.note(f"None of the {there} locks matches.")
         elif chosen.limit is not None and chosen.limit < len(found):
             console.note(f"{len(shown)} of {len(found)} locks.")
 
 
-def _report(locks: Sequence[LockInfo], console: Console) -> Report:
+def _report(locks: Sequence[LockInfo], console: Console, recent: Recent) -> Report:
     def text(columns: int | None) -> list[str]:
         if not locks:
             return []
-        header, *lines = table(locks, columns)
+        header, *lines = table(locks, columns, recent)
         return [console.style.MIGRATE_LABEL(header), *lines]
 
     rows = [row for lock in locks for row in _rows(lock)]

@@ -7,11 +7,13 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from redis_locks import inspection
+from redis_locks.inspection import LockInfo, audit
+from redis_locks.inspection.story import runs
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.show import find
-from redis_locks.management.locks.verb import Verb
-from redis_locks.values.text import printable
+from redis_locks.management.locks.verb import Verb, add_reason
+from redis_locks.values.text import duration, printable
 
 
 class Release(Verb):
@@ -19,10 +21,12 @@ class Release(Verb):
 
     name = "release"
     help = "End the hold of a lock and hand it on."
+    examples = ("release account:17", "release account:17 --yes --reason 'stuck since 3:05'")
 
     def arguments(self, parser: CommandParser) -> None:
         """Add the name, and the consent."""
         parser.add_argument("name", help="the name of the lock")
+        add_reason(parser)
         parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
     def run(self, console: Console, **options: Any) -> None:
@@ -34,11 +38,15 @@ class Release(Verb):
             fail(f"Nobody holds lock '{shown}'; {lock.waiting} waiting for it.")
         by = printable(" and ".join(map(str, lock.holders)))
         if not options["yes"]:
-            console.confirm(f"Release lock '{shown}' held by {by}?", "release", "released")
+            question = f"Release lock '{shown}' held by {by}? {_successor(lock)}"
+            console.confirm(question, "release", "released")
         tokens = [holder.token for holder in lock.holders]
         released = inspection.force_release(name, using=using, tokens=tokens)
         if not released:
             fail(f"Lock '{shown}' is no longer held by {by}; nothing was released.")
+        audit.note(
+            "force-released", name, lock.holders, by=audit.operator(), reason=options["reason"]
+        )
         row: Row = {
             "name": name,
             "released": released.ended,
@@ -53,3 +61,10 @@ class Release(Verb):
         console.note(
             "The holder learns of it at once, or at its next renewal if it cannot be told."
         )
+
+
+def _successor(lock: LockInfo) -> str:
+    if not lock.waiters:
+        return "Nobody waits for it."
+    first = lock.waiters[0]
+    return f"{lock.waiting} waiting; next: {runs(first)}, waiting for {duration(first.waited)}."

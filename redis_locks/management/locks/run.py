@@ -29,18 +29,19 @@ class Run(Verb):
 
     name = "run"
     help = "Run a command while holding a lock, for cron."
+    examples = ("run nightly-report --wait 0 -- python report.py",)
     details = (
-        "Signals are passed on; the exit status is "
-        "the command's (128 + the number of a signal that ended it), 75 if somebody else holds the "
-        "lock or an operator cancelled the wait. A command that loses its lock is ended, and the "
-        "exit status is 79, however it ends. Should we be killed by "
-        "SIGKILL, it gets SIGTERM on Linux, and goes on elsewhere. It finds the fencing token, by which "
-        f"what it writes can tell late writes, in {_FENCING_TOKEN}. With --once the command is a job: an exit status of 0 makes it done, any "
-        "other a failed attempt, which the next one to try repeats. The exit status is 0 if the job is "
-        "done already, 70 if no attempt is left, 69 if nobody knows whether it got recorded as done. "
+        "Signals are passed on. The exit status is the command's, or 128 + the number of a signal that "
+        "ended it. It is 75 if somebody else holds the lock or an operator cancelled the wait. A command "
+        "that loses its lock is ended, and the exit status is 79, however it ends. If `run` is killed by "
+        "SIGKILL, the command gets SIGTERM on Linux, and goes on elsewhere. The command finds the fencing "
+        f"token, which tells late writes, in {_FENCING_TOKEN}. With --once the command is a job. An exit "
+        "status of 0 makes it done. Any other is a failed attempt, which the next caller repeats. "
+        "The exit status is 0 if the job is done already, and 70 if no attempt is left. It is 69 if nobody "
+        "knows whether the job was recorded as done. "
         f"The command finds its attempt, from 1 on, in {_ATTEMPT}, and the most in {_MAX_ATTEMPTS}. "
-        "A job that is to be done each day has the day in its name, for what is done stays done for a day from its "
-        "end: locks run report-$(date +%F) --once --wait 3600 -- ./report.sh (in a crontab, % is written \\%)"
+        "A job for each day has the day in its name, as a job stays done for a day. For example: "
+        "locks run report-$(date +%F) --once --wait 3600 -- ./report.sh (in a crontab, % is written \\%)"
     )
     answers = False
 
@@ -58,7 +59,7 @@ class Run(Verb):
             "--lease",
             type=seconds,
             metavar="SECONDS",
-            help="how long the lock outlives us, should we be killed; default: REDIS_LOCKS['LEASE']",
+            help="how long the lock outlives `run` if that is killed; default: REDIS_LOCKS['LEASE']",
         )
         parser.add_argument(
             "--skip", action="store_true", help="exit with 0 if somebody else holds the lock"

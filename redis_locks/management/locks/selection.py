@@ -7,8 +7,9 @@ from fnmatch import fnmatchcase
 
 from django.core.management.base import CommandParser
 
-from redis_locks.inspection import LockInfo, filters
-from redis_locks.inspection.filters import Search, held_for
+from redis_locks.inspection import filters
+from redis_locks.inspection.filters import Search
+from redis_locks.inspection.replies import Summary
 from redis_locks.management.locks.verb import count, seconds
 
 
@@ -24,32 +25,24 @@ class Selection:
     host: str | None = None
     older: float | None = None
     contended: bool = False
-    sort: str = "name"
+    sort: str = filters.TROUBLE
     limit: int | None = None
 
     def search(self, using: str | None) -> Search:
         """Look for the locks that match; the limit is not applied."""
         return filters.search(self, order=self.sort, using=using)
 
-    @property
-    def needs_details(self) -> bool:
-        """Whether the name and the length of the queue do not tell."""
-        return self.host is not None or self.older is not None
-
-    def keeps_name(self, name: str) -> bool:
-        """Whether a lock of that name can match."""
-        return self.pattern is None or fnmatchcase(name, self.pattern)
-
-    def keeps(self, lock: LockInfo) -> bool:
-        """Whether a lock whose name matches does so by its details."""
+    def keeps(self, lock: Summary) -> bool:
+        """Whether to list a lock."""
         return (
-            (self.host is None or any(self.host == holder.host for holder in lock.holders))
-            and (self.older is None or held_for(lock) > self.older)
+            (self.pattern is None or fnmatchcase(lock.name, self.pattern))
+            and (self.host is None or any(self.host == who.host for who in lock.holders))
+            and (self.older is None or lock.held_for > self.older)
             and (lock.waiting > 0 or not self.contended)
         )
 
 
-def add_arguments(parser: CommandParser, *, sort: str) -> None:
+def add_arguments(parser: CommandParser) -> None:
     """Add the arguments that make a Selection."""
     parser.add_argument("pattern", nargs="?", help="only locks whose name matches: 'account:*'")
     parser.add_argument("--host", help="only locks held by this host")
@@ -60,7 +53,7 @@ def add_arguments(parser: CommandParser, *, sort: str) -> None:
     parser.add_argument(
         "--sort",
         choices=filters.ORDERS,
-        default=sort,
-        help="by name, longest held, least lease left, or longest queue; default: %(default)s",
+        default=filters.TROUBLE,
+        help="trouble: oldest wait first, then the hold that is longest beside its usual length; default: %(default)s",
     )
     parser.add_argument("--limit", type=count, metavar="N", help="show at most so many locks")

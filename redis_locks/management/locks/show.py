@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.management.base import CommandParser
 
 from redis_locks import inspection
-from redis_locks.inspection import LockInfo
+from redis_locks.inspection import LockInfo, blockers
+from redis_locks.inspection.story import Story, connected, longest, tell
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
-from redis_locks.management.locks.verb import Verb
+from redis_locks.management.locks.verb import Verb, count
+from redis_locks.statistics.usual import Usual, recent
 from redis_locks.values.text import duration, printable, shorten
 
+_WAITERS_A_PAGE = 20
+_FIRST_PAGE = slice(0, _WAITERS_A_PAGE)
 _WHO = ("mode", "host", "pid", "unit", "label", "token")
 _COLUMNS = ("role", *_WHO, "seconds", "lease_left", "fencing_token")
 
@@ -28,19 +33,40 @@ def find(name: str, using: str | None) -> LockInfo:
 
 
 class Show(Verb):
-    """One lock, its holders and its queue."""
+    """One lock: what is going on, its holders and its waiters."""
 
     name = "show"
-    help = "Show one lock, its holders and its queue."
+    help = "Show what is going on with one lock, its holders and its waiters."
+    examples = ("show account:17", "show account:17 --page 2", "show account:17 --json")
 
     def arguments(self, parser: CommandParser) -> None:
         """Add the name."""
         parser.add_argument("name", help="the name of the lock")
+        parser.add_argument(
+            "--limit",
+            type=count,
+            metavar="N",
+            default=_WAITERS_A_PAGE,
+            help="show so many waiters; default: %(default)s",
+        )
+        parser.add_argument(
+            "--page", type=count, metavar="P", default=1, help="which page of the waiters"
+        )
 
     def run(self, console: Console, **options: Any) -> None:
         """Print everything that is known of the lock."""
-        lock = find(options["name"], options["using"])
-        report = Report(asdict(lock), _COLUMNS, _rows(lock), lambda width: lines(lock, width))
+        name, using = options["name"], options["using"]
+        lock = find(name, using)
+        around = surroundings(lock, using)
+        story = around.tell(lock)
+        start = (options["page"] - 1) * options["limit"]
+        shown = slice(start, start + options["limit"])
+        report = Report(
+            {**asdict(lock), "story": story.text, "advice": story.advice},
+            _COLUMNS,
+            _rows(lock),
+            lambda width: lines(lock, width, story, shown),
+        )
         console.report(report, options["format"])
 
 
@@ -68,11 +94,40 @@ def _rows(lock: LockInfo) -> list[Row]:
     return holders + waiters
 
 
-def lines(lock: LockInfo, width: int | None) -> Iterator[str]:
-    """Return all that is known of one lock; `width` None does not shorten lines."""
+class Surroundings(NamedTuple):
+    """What the story of a lock needs beside the lock."""
+
+    usual: Usual | None
+    is_connected: bool | None
+    deadlocked: bool
+
+    def tell(self, lock: LockInfo) -> Story:
+        """Return the story of the lock."""
+        return tell(
+            lock, usual=self.usual, is_connected=self.is_connected, deadlocked=self.deadlocked
+        )
+
+
+def surroundings(lock: LockInfo, using: str | None) -> Surroundings:
+    """Return what is usual for a lock, whether its longest holder is connected, and whether it is in a deadlock; blocks.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    usual = recent(using=using).usual(lock.name)
+    is_connected = connected(longest(lock), using=using) if lock.holders else None
+    roots = blockers.around(lock, using=using)[0] if lock.waiting else ()
+    return Surroundings(usual, is_connected, any(root.has_deadlock for root in roots))
+
+
+def lines(
+    lock: LockInfo, width: int | None, story: Story, shown: slice = _FIRST_PAGE
+) -> Iterator[str]:
+    """Return all that is known of one lock; `width` None does not shorten lines. `shown`: which waiters."""
     yield f"Lock {printable(lock.name)} ({', '.join(lock.modes)})"
-    if not lock.holders:
-        yield "Nobody holds it."
+    for paragraph in (story.text, story.advice):
+        if paragraph:
+            yield from textwrap.wrap(paragraph, width) if width else [paragraph]
     for holder in lock.holders:
         yield f"Held by {printable(str(holder))}"
         if len(lock.modes) > 1:
@@ -82,11 +137,12 @@ def lines(lock: LockInfo, width: int | None) -> Iterator[str]:
         yield f"  fencing token  {holder.fencing_token}"
         yield f"  token          {printable(holder.token)}"
     if not lock.waiting:
-        yield "Nobody waits for it."
         return
-    yield f"Queue ({lock.waiting} waiting)"
-    for place, waiter in enumerate(lock.waiters, 1):
+    yield f"Waiters ({lock.waiting})"
+    first = shown.start + 1
+    for place, waiter in enumerate(lock.waiters[shown], first):
         who = printable(str(waiter))
         yield shorten(f"  {place:>3}  {duration(waiter.waited):>6}  {waiter.mode}  {who}", width)
-    if lock.waiting > len(lock.waiters):
-        yield f"       and {lock.waiting - len(lock.waiters)} more"
+    after = lock.waiting - min(shown.stop, len(lock.waiters))
+    if after > 0:
+        yield f"       and {after} more: --page or --limit shows them"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from fnmatch import fnmatchcase
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -36,6 +35,7 @@ class Stats(Verb):
 
     name = "stats"
     help = "Show how often each lock was acquired, contended and lost, most contended first."
+    examples = ("stats", "stats 'account:*' --day", "stats --sort hold --format csv")
     details = (
         "WAIT99 is what 99 of 100 acquires did not wait longer than, HOLD99 the same of holds; "
         "50 stands for half of them. Columns without any figure are left out."
@@ -55,23 +55,22 @@ class Stats(Verb):
     def run(self, console: Console, **options: Any) -> None:
         """Print the figures of the period."""
         period: statistics.Period = "day" if options["day"] else "hour"
-        found = statistics.read(period, using=options["using"])
         pattern = options["pattern"]
-        rows = [row for row in found.locks if pattern is None or fnmatchcase(row.name, pattern)]
+        found = statistics.read(period, using=options["using"], pattern=pattern)
+        rows = found.locks
         shown = ordered(rows, options["sort"])[: options["limit"]]
-        if found.others and pattern is None and len(shown) == len(rows):
+        if found.others and len(shown) == len(rows):
             shown.append(found.others)
         console.report(_report(shown, console), options["format"])
         if options["format"] in FOR_PROGRAMS:
             return
         if len(shown) < len(rows):
             console.note(f"{len(shown)} of {len(rows)} locks.")
-        if not found.locks:
-            console.note(f"Nothing was counted in the last {period}.")
+        if not rows:
+            of = "" if pattern is None else f" of locks whose names match '{printable(pattern)}'"
+            console.note(f"Nothing was counted{of} in the last {period}.")
             if not get_settings().statistics:
                 console.note('They are switched off: REDIS_LOCKS["STATISTICS"] is False.')
-        elif not rows:
-            console.note(f"None of the {len(found.locks)} locks matches.")
 
 
 def _report(found: Sequence[LockStatistics], console: Console) -> Report:

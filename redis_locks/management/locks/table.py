@@ -5,34 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from redis_locks.inspection import LockInfo
-from redis_locks.values.text import duration, pad, printable, shorten, width
+from redis_locks.statistics.usual import Recent
+from redis_locks.values.text import duration, latency, pad, printable, shorten, width
 
-_HEADER = ("NAME", "MODE", "HOLDER", "RUNS", "HELD", "LEFT", "WAITERS", "FENCE")
-_MODE, _RUNS = map(_HEADER.index, ("MODE", "RUNS"))
-_FLEXIBLE = tuple(map(_HEADER.index, ("NAME", "HOLDER", "RUNS")))
-_NUMBERS = tuple(map(_HEADER.index, ("HELD", "LEFT", "WAITERS", "FENCE")))
+_HEADER = ("NAME", "MODE", "RUNS", "HOLDER", "HELD", "USUAL", "WAITERS", "OLDEST", "LEFT")
+_MODE, _USUALLY, _LEFT = map(_HEADER.index, ("MODE", "USUAL", "LEFT"))
+_FLEXIBLE = tuple(map(_HEADER.index, ("NAME", "RUNS", "HOLDER")))
+_NUMBERS = tuple(map(_HEADER.index, ("HELD", "USUAL", "WAITERS", "OLDEST", "LEFT")))
 _USUAL = "exclusive"
 _NONE = "-"
 _SHORTEST = 8
 _GAP = "  "
 
 
-def table(locks: Sequence[LockInfo], columns: int | None) -> list[str]:
+def table(
+    locks: Sequence[LockInfo], columns: int | None, recent: Recent | None = None
+) -> list[str]:
     """Return a header and a line per hold, not longer than `columns` if that can be done.
 
     Long names and holders lose their middle, where they differ least. None shortens nothing.
-    The mode is left out where all are exclusive, and what holders run where there is no room: `show` has it.
+    The mode is left out where all are exclusive. Where there is no room, the usual hold and the lease
+    are left out too: `show` has them. `recent` knows what is usual.
     """
-    rows = [_HEADER, *(row for lock in locks for row in _rows(lock))]
+    rows = [_HEADER, *(row for lock in locks for row in _rows(lock, recent))]
     shown = list(range(len(_HEADER)))
     if all(lock.mode == _USUAL for lock in locks):
         shown.remove(_MODE)
+    if all(row[_USUALLY] == _NONE for row in rows[1:]):
+        shown.remove(_USUALLY)
     whole = aligned(rows, None, shown=shown, flexible=_FLEXIBLE, numbers=_NUMBERS)
     if columns is None or max(map(width, whole)) <= columns:
         return whole
-    shown.remove(_RUNS)
-    flexible = [i for i in _FLEXIBLE if i in shown]
-    return aligned(rows, columns, shown=shown, flexible=flexible, numbers=_NUMBERS)
+    shown = [i for i in shown if i not in {_USUALLY, _LEFT}]
+    return aligned(rows, columns, shown=shown, flexible=_FLEXIBLE, numbers=_NUMBERS)
 
 
 def aligned(
@@ -79,21 +84,27 @@ def _shares(wanted: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def _rows(lock: LockInfo) -> list[tuple[str, ...]]:
+def _rows(lock: LockInfo, recent: Recent | None) -> list[tuple[str, ...]]:
     name, waiting = printable(lock.name), str(lock.waiting)
+    oldest = max((waiter.waited for waiter in lock.waiters), default=None)
+    waited = _NONE if oldest is None else duration(oldest)
     if not lock.holders:
-        return [(name, lock.mode, _NONE, _NONE, _NONE, _NONE, waiting, _NONE)]
+        return [
+            (name, lock.mode, "(being handed over)", _NONE, _NONE, _NONE, waiting, waited, _NONE)
+        ]
+    usual = recent.usual(lock.name) if recent else None
     return [
         (
             name,
             holder.mode,
+            printable(holder.label),
             # Without the thread or task, which few people look for first; `show` has it.
             printable(f"{holder.host} pid {holder.pid}"),
-            printable(holder.label),
             duration(holder.held_for),
-            duration(holder.lease_left),
+            latency(usual.p99) if usual else _NONE,
             waiting,
-            str(holder.fencing_token),
+            waited,
+            duration(holder.lease_left),
         )
         for holder in lock.holders
     ]

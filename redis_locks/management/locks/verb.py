@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
@@ -12,6 +13,8 @@ from django.core.management.base import CommandError, CommandParser
 from redis_locks.management.locks.console import USAGE, Console
 from redis_locks.management.locks.report import FORMATS
 from redis_locks.values.durations import MAX_SECONDS
+
+_HELP_COLUMNS = 78
 
 _DJANGOS = {
     "--settings": {},
@@ -23,7 +26,17 @@ _DJANGOS = {
 
 
 class VerbParser(CommandParser):
-    """A parser whose usage errors have the exit status 64."""
+    """A parser whose usage errors have the exit status 64; `known` are its arguments."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.known: list[argparse.Action] = []
+        super().__init__(*args, **options)
+
+    def add_argument(self, *args: Any, **options: Any) -> argparse.Action:
+        """Add an argument, and note it."""
+        action = super().add_argument(*args, **options)
+        self.known.append(action)
+        return action
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the arguments, and end."""
@@ -47,13 +60,20 @@ class Verb:
     help: ClassVar[str]
     details: ClassVar[str] = ""
     """What is to be said beyond `help` by --help."""
+    examples: ClassVar[tuple[str, ...]] = ()
+    """What people may type after "manage.py locks"; --help shows them."""
     answers: ClassVar[bool] = True
     """Whether it prints an answer, of which the user may choose the format."""
 
-    def parser(self, verbs: Any) -> None:
-        """Add this verb to the command's `verbs`."""
-        parser = verbs.add_parser(
-            self.name, help=self.help, description=f"{self.help} {self.details}"
+    def parser(self, verbs: Any) -> VerbParser:
+        """Add this verb to the command's `verbs`, and return its parser."""
+        examples = "".join(f"\n  manage.py locks {each}" for each in self.examples)
+        parser: VerbParser = verbs.add_parser(
+            self.name,
+            help=self.help,
+            description=textwrap.fill(f"{self.help} {self.details}", _HELP_COLUMNS),
+            epilog=f"Examples:{examples}" if examples else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         parser.set_defaults(run=self.run)
         self.arguments(parser)
@@ -66,6 +86,7 @@ class Verb:
         for option, kind in _DJANGOS.items():
             # As Django's, which are the command's, but a user may well put them last.
             parser.add_argument(option, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **kind)
+        return parser
 
     def _format_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -108,3 +129,13 @@ def number(least: float, most: float, kind: type[int | float], what: str) -> Cal
 
 seconds = number(0, MAX_SECONDS, float, "a number of seconds from 0 to one year")
 count = number(1, 10**9, int, "a whole number above 0")
+
+
+def add_reason(parser: CommandParser) -> None:
+    """Add why a hold or a wait is ended."""
+    parser.add_argument(
+        "--reason",
+        default="",
+        metavar="TEXT",
+        help="why, for the log: the logger redis_locks.audit tells who ended what",
+    )

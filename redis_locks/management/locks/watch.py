@@ -2,46 +2,55 @@
 
 from __future__ import annotations
 
-import shutil
-import signal
-import textwrap
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from os import terminal_size
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from redis_locks.connections.backends import backend_for
-from redis_locks.exceptions import LockBackendError
+from redis_locks import diagnosis
+from redis_locks.diagnosis import AlertEvent
 from redis_locks.management.locks import selection
-from redis_locks.management.locks.console import Console
+from redis_locks.management.locks.console import USAGE, Console, fail
+from redis_locks.management.locks.feed import Feed
 from redis_locks.management.locks.list import List
+from redis_locks.management.locks.live_screen import LiveScreen
+from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.selection import Selection
-from redis_locks.management.locks.table import table
-from redis_locks.management.locks.unix_signals import ended_by
+from redis_locks.management.locks.terminal import FullScreen
 from redis_locks.management.locks.verb import Verb, number
-from redis_locks.values.text import printable, shorten
+from redis_locks.values.text import printable
 
-# A screen of its own, without cursor and line wrapping, which leaves the user's as it was.
-_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
-# Overwriting, and then clearing what is left over, does not flicker.
-_HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+_BEAT = 0.25
+"""Seconds between two frames while no key is pressed."""
 
 _interval = number(0.1, 3600, float, "a number of seconds from 0.1 to 3600")
 
 
 class Watch(Verb):
-    """The list, drawn again and again."""
+    """The list and the locks on a screen of their own, always up to date."""
 
     name = "watch"
-    help = "Watch the locks live, most waited for first, until Ctrl-C."
-    answers = False
+    help = "Watch the locks live, trouble first, until q."
+    details = (
+        "Keys: j, k and the arrows choose a lock, Enter opens it, Esc goes back, f force-releases after "
+        "asking for a reason, / filters, q quits. "
+        "With --format, or if stdout is no terminal, print the locks once, as `list` does. "
+        "With --alerts, print a line when a rule of REDIS_LOCKS['ALERTS'] begins to fire and when that is over; "
+        "the log and the signal lock_alert tell of it, too. With --once, exit with 1 if one fires."
+    )
+    examples = (
+        "watch",
+        "watch 'account:*' --interval 1",
+        "watch --alerts --interval 15",
+        "watch --alerts --once",
+    )
 
     def arguments(self, parser: CommandParser) -> None:
         """Add those of `list`, and the pause."""
-        selection.add_arguments(parser, sort="queue")
+        selection.add_arguments(parser)
         parser.add_argument(
             "--interval",
             type=_interval,
@@ -49,54 +58,86 @@ class Watch(Verb):
             metavar="SECONDS",
             help="pause between two looks; default: %(default)g",
         )
+        parser.add_argument("--alerts", action="store_true", help="look for alerts, list no locks")
+        parser.add_argument("--once", action="store_true", help="with --alerts: look once")
 
     def run(self, console: Console, **options: Any) -> None:
         """Draw the list until interrupted; if stdout is no terminal, print it once, as `list` does."""
-        if not console.is_terminal:
-            List().run(console, format=None, **options)
+        if options["once"] and not options["alerts"]:
+            fail("--once goes with --alerts; `locks list` lists the locks once.", USAGE)
+        if options["alerts"]:
+            with suppress(KeyboardInterrupt):
+                _watch_alerts(console, options)
+            return
+        if options["format"] or not console.is_terminal:
+            List().run(console, **options)
             return
         chosen = Selection(**{field: options[field] for field in Selection.__slots__})
-        with suppress(KeyboardInterrupt), _screen(console):
-            while True:
-                size = shutil.get_terminal_size()
-                _draw(console, _frame(options["using"], chosen, console, size))
-                time.sleep(options["interval"])
+        with suppress(KeyboardInterrupt, EOFError):
+            _watch(console, options["using"], chosen, options["interval"])
 
 
-def _frame(
-    using: str | None, chosen: Selection, console: Console, size: terminal_size
-) -> list[str]:
-    clock = time.strftime("%H:%M:%S")
-    server = printable(backend_for(using).description)
+def _watch_alerts(console: Console, options: Mapping[str, Any]) -> None:
+    known: dict[str, AlertEvent] = {}
+    changes = _Changes(console, options["format"])
+    while True:
+        firing = {
+            event.alert.label: event for event in diagnosis.check_alerts(using=options["using"])
+        }
+        for name, event in firing.items():
+            if name not in known:
+                changes.tell(event.alert.severity, name, event.message)
+        for name in known.keys() - firing.keys():
+            changes.tell("resolved", name, "It is over.")
+        known = firing
+        if options["once"]:
+            break
+        time.sleep(options["interval"])
+    if known:
+        fail(f"{len(known)} alerts fire." if len(known) > 1 else "1 alert fires.")
+
+
+class _Changes:
+    """Prints what begins to fire and what is over, as it happens."""
+
+    def __init__(self, console: Console, wanted: str | None) -> None:
+        self._console = console
+        # A stream is no document: each record has its line.
+        self._wanted = {None: "table", "json": "jsonl"}.get(wanted, wanted or "")
+        self._headed = False
+
+    def tell(self, state: str, name: str, message: str) -> None:
+        row: Row = {
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "state": state,
+            "alert": name,
+            "message": message,
+        }
+        style = self._console.style
+        paint = {"critical": style.ERROR, "warning": style.WARNING}.get(state, style.SUCCESS)
+        text = (
+            f"{time.strftime('%H:%M:%S')}  {paint(state.upper().ljust(len('critical')))}  "
+            f"{printable(name)}: {message}"
+        )
+        lines = Report(row, tuple(row), [row], lambda _: [text]).lines(self._wanted, None)
+        headed = self._wanted in {"csv", "plain"}
+        self._console.write(lines[1:] if headed and self._headed else lines)
+        self._headed = True
+
+
+def _watch(console: Console, using: str | None, chosen: Selection, interval: float) -> None:
+    terminal, screen = FullScreen(console), LiveScreen(console, using, chosen)
+    feed, wanted = Feed(screen.read, interval), screen.wanted
     try:
-        found = chosen.search(using)
-        # More locks than there are lines cannot be shown, so they need not be read.
-        most = size.lines if chosen.limit is None else min(chosen.limit, size.lines)
-        locks = found.part(0, most)
-    except LockBackendError as error:
-        # It may come back, and then the watcher should not have to start again.
-        return [clock, "", *textwrap.wrap(printable(str(error)), size.columns)]
-    waiting = "" if found.waiting is None else f", {found.waiting} waiting"
-    summary = f"{clock}  {len(found)} locks{waiting}  {server}"
-    header, *lines = table(locks, size.columns)
-    lines = [shorten(summary, size.columns), "", console.style.MIGRATE_LABEL(header), *lines]
-    if len(lines) > size.lines:
-        lines[size.lines - 1 :] = [f"and more, of {len(found)} locks"]
-    return lines
-
-
-def _draw(console: Console, lines: Sequence[str]) -> None:
-    # No newline after the last line: it would scroll a full screen.
-    text = (_END_OF_LINE + "\n").join(lines)
-    console.draw(_HOME + text + _END_OF_LINE + _BELOW)
-
-
-@contextmanager
-def _screen(console: Console) -> Iterator[None]:
-    """Give the terminal back as it was, also when told to end."""
-    with ended_by(signal.SIGTERM):
-        console.draw(_ENTER)
-        try:
-            yield
-        finally:
-            console.draw(_LEAVE)
+        with terminal.shown():
+            key: str | None = ""
+            while key is None or screen.press(key):
+                if key and screen.asks_for_consent:
+                    terminal.forget_typed()
+                terminal.draw(screen.frame(feed.news, terminal.size))
+                if screen.wanted != wanted:
+                    wanted = screen.wanted
+                    feed.hurry()
+                key = terminal.key(_BEAT)
+    finally:
+        feed.close()

@@ -4,6 +4,7 @@
 --   P{0}:stats:SECONDS:N     HASH  "METRIC NAME" -> count, of the Nth SECONDS since 1970
 --   P{0}:stats:frequent:NAME LIST  "at_ms JSON" of the lock's latest acquires, latest first
 --   P{0}:stats:notable:NAME  LIST  the same of what seldom happens, such as a loss
+--   P{0}:stats:ended:NAME    LIST  the same of the ends of holds, if the setting HISTORY keeps them
 --   P{0}:stats:noted         ZSET  name -> when it was noted last (ms), of all that have lists
 --
 -- Invariants, true before and after every script:
@@ -14,13 +15,18 @@
 --include _prelude
 
 local STATS = tag .. "stats:"
-local LISTS = { STATS .. "notable:", STATS .. "frequent:" }
+
+-- The list of notes of a lock; kept is "frequent", "notable" or "ended".
+local function list_of(kept, name)
+  return STATS .. kept .. ":" .. name
+end
+
 local NOTED = STATS .. "noted"
 
 -- Seconds that a bucket is long -> ms that it is kept: an hour of minutes, a day of quarters.
 local KEPT_MS = { ["60"] = 3720000, ["900"] = 88200000 }
 local NOTES_KEPT_MS = 86400000
-local MOST_NOTES = { 50, 20 }
+local MOST_NOTES = { notable = 50, frequent = 20 }
 local MOST_NOTED = 2000
 local MOST_FIGURES = 5000
 

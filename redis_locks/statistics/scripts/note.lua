@@ -2,16 +2,17 @@
 --
 -- KEYS: index
 -- ARGV: token (not used)
---   2... in turn: name, 1 if it happens frequently, how long ago in ms, and JSON that people read
+--   2 how many ends of holds are kept for each lock
+--   3... in turn: name, "frequent", "notable" or "ended", how long ago in ms, and JSON that people read
 -- Reply: 1
 
 --include _stats
 
-for i = 2, #ARGV, 4 do
-  local name, which = ARGV[i], ARGV[i + 1] + 1
-  local key = LISTS[which] .. name
+for i = 3, #ARGV, 4 do
+  local name, kept = ARGV[i], ARGV[i + 1]
+  local key = list_of(kept, name)
   redis.call("LPUSH", key, text(clock() - ARGV[i + 2]) .. " " .. ARGV[i + 3])
-  redis.call("LTRIM", key, 0, MOST_NOTES[which] - 1)
+  redis.call("LTRIM", key, 0, (MOST_NOTES[kept] or ARGV[2]) - 1)
   redis.call("PEXPIRE", key, NOTES_KEPT_MS)
   redis.call("ZADD", NOTED, text(clock()), name)
 end
@@ -20,7 +21,8 @@ local surplus = redis.call("ZCARD", NOTED) - MOST_NOTED
 if surplus > 0 then
   local forgotten = redis.call("ZPOPMIN", NOTED, surplus)
   for i = 1, #forgotten, 2 do
-    redis.call("DEL", LISTS[1] .. forgotten[i], LISTS[2] .. forgotten[i])
+    local name = forgotten[i]
+    redis.call("DEL", list_of("notable", name), list_of("frequent", name), list_of("ended", name))
   end
 end
 return 1

@@ -3,12 +3,15 @@
 -- KEYS: index
 -- ARGV: token (not used)
 --   2 name
+--   3... which lists: "frequent", "notable", "ended"
 -- Reply: texts "at_ms JSON", in no order
 
 --include _stats
 
-local found = redis.call("LRANGE", LISTS[1] .. ARGV[2], 0, -1)
-for _, note in ipairs(redis.call("LRANGE", LISTS[2] .. ARGV[2], 0, -1)) do
-  found[#found + 1] = note
+local found = {}
+for i = 3, #ARGV do
+  for _, note in ipairs(redis.call("LRANGE", list_of(ARGV[i], ARGV[2]), 0, -1)) do
+    found[#found + 1] = note
+  end
 end
 return found

@@ -84,7 +84,7 @@ def test_what_threads_pass_on_unaware_of_a_force_release_has_an_older_fencing_to
     assert theirs is not None
     world.release(hold)
     heir = waiter.result(PATIENCE)
-    # What README says of LOCAL_BATCH: both believe that they hold, and a resource can tell them apart.
+    # What the docs say of LOCAL_BATCH: both believe that they hold, and a resource can tell them apart.
     assert hold.fencing_token < heir.fencing_token < ended.fencing_token <= theirs.fencing_token
     with pytest.raises(LockLost):
         world.release(heir)

@@ -116,8 +116,8 @@ class Stage(NamedTuple):
         return once(*heard, lambda *_: True, before, after)
 
 
-def deaf() -> AbstractContextManager[object]:
-    """Nobody hears the message that a silent question is answered by."""
+def without_messages() -> AbstractContextManager[object]:
+    """The message that answers a silent question reaches no waiter."""
     plain = BlockingLink.message_after
 
     async def message_after(

@@ -20,7 +20,7 @@ from tests.internals.acquire.interrupted_cases import (
     when_it_gives_its_connection_back,
     when_it_stands_in_line,
 )
-from tests.internals.acquire.stage import Stage, deaf, lose
+from tests.internals.acquire.stage import Stage, lose, without_messages
 from tests.internals.acquire.waiting_cases import (
     broken_in_line,
     cancelled,
@@ -56,7 +56,7 @@ def forgotten(stage: Stage) -> None:
 
 
 def granted_but_not_told(stage: Stage) -> None:
-    with deaf(), stage.lock as hold:
+    with without_messages(), stage.lock as hold:
         stage.checked(hold)
 
 

@@ -1,4 +1,7 @@
-"""A lock that is waited for again and again, so that the next question may be a silent one."""
+"""A lock that is waited for again and again, so that the next question may be a silent one.
+
+No hold is renewed: that needs a connection, too, and here there is one whose round trips are counted.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.events.dispatch import Teller
-from redis_locks.protocol import acquire
+from redis_locks.protocol import acquire, renewal
+from redis_locks.protocol.lease import Lease
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.world import PATIENCE, Observer, Tasks, Threads
 
@@ -73,7 +77,7 @@ def turns(
     driver.drop_idle()
     driver.checkin(run_blocking(driver.checkout()))
     with own_server.client() as client:
-        made = Turns(driver, client, Lock(name, using=own_server.url))
+        made = Turns(driver, client, Lock(name, lease=60, using=own_server.url))
         plain = BlockingLink.message_after
 
         async def message_after(link: BlockingLink, commands: bytes, *args: Any) -> bytes | None:
@@ -89,6 +93,11 @@ def turns(
                 made.asked.append(commands)
             return await trip(link, commands, *args)
 
+        async def not_now(_: object, leases: list[Lease]) -> None:
+            for lease in leases:
+                lease.postpone()
+
+        monkeypatch.setattr(renewal, "renew", not_now)
         monkeypatch.setattr(BlockingLink, "message_after", message_after)
         monkeypatch.setattr(BlockingLink, "round_trip", round_trip)
         monkeypatch.setattr(acquire, "BRIEF", PATIENCE)

@@ -156,7 +156,8 @@ def behind_one_that_is_gone(stage: Stage) -> None:
     keys = backend.keys(stage.lock.name)
     link = run_blocking(stage.driver.checkout())
     request = Request(keys, new_token(), LEASE * 1000, "exclusive", gone)
-    assert isinstance(run_blocking(store.acquire(link, request, 0)), Granted)
+    outcome, _ = run_blocking(store.acquire(link, request, 0))
+    assert isinstance(outcome, Granted)
     stage.driver.checkin(link)
     with stage.lock as hold:
         stage.checked(hold)
@@ -164,7 +165,7 @@ def behind_one_that_is_gone(stage: Stage) -> None:
 
 def behind_one_that_may_be_gone(stage: Stage) -> None:
     looked: list[object] = []
-    with stage.asking(scripts.BURY, after=looked.append):
+    with stage.asking(scripts.CRASH_RELEASE, after=looked.append):
         with stage.again(crash_release=True):
             waiting = stage.in_line()
             until(lambda: looked)

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from ipaddress import IPv4Address
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import TextChoices
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
 
 from redis_locks.decorators.calls import for_calls_of
 from redis_locks.values.name_templates import parse
@@ -132,10 +141,54 @@ def test_a_value_that_everybody_would_share_is_refused(value: object) -> None:
         name_for(account, "account:{account_id}", value)
 
 
-@pytest.mark.parametrize("value", [b"7", object(), print, [].append])
+@dataclass
+class Money:
+    cents: int
+
+
+class Currency(TextChoices):
+    EURO = "EUR"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(b"7", object(), print, [].append, functools.partial(print)),
+        *([7], (7,), {}, Money(7), HttpRequest(), User.objects.all()),
+    ],
+    ids=lambda value: type(value).__name__,
+)
 def test_a_value_without_a_text_of_its_own_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match="account_id"):
         name_for(account, "account:{account_id}", value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [User(pk=7, username="ann"), SimpleLazyObject(lambda: User(pk=7)), AnonymousUser()],
+    ids=["a user", "a lazy one", "nobody"],
+)
+def test_a_model_s_instance_is_refused_for_its_pk_is_meant(value: object) -> None:
+    with pytest.raises(TypeError, match=r"write \{account_id\.pk\}"):
+        name_for(account, "account:{account_id}", value)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (True, "True"),
+        (1.5, "1.5"),
+        (Decimal("1.50"), "1.50"),
+        (UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+        (date(2026, 11, 25), "2026-11-25"),
+        (datetime(2026, 11, 25, tzinfo=UTC), "2026-11-25 00:00:00+00:00"),
+        (Currency.EURO, "EUR"),
+        (IPv4Address("10.0.0.1"), "10.0.0.1"),
+        (SimpleLazyObject(lambda: 7), "7"),
+    ],
+)
+def test_a_value_with_a_text_of_its_own_is_fine(value: object, expected: str) -> None:
+    assert expected == name_for(account, "{account_id}", value)
 
 
 def test_a_missing_attribute_is_named() -> None:

@@ -37,7 +37,7 @@ def driver(redis_server: object, monkeypatch: pytest.MonkeyPatch) -> BlockingDri
 
 @pytest.mark.parametrize(
     ("holds", "more", "lease", "looks", "commands"),
-    [(False, 0, 10, 0, 10), (True, 0, 10, 30, 60), (False, 1, 10, 0, 10), (False, 0, 2, 0, 30)],
+    [(False, 0, 10, 0, 10), (True, 0, 10, 24, 48), (False, 1, 10, 0, 10), (False, 0, 2, 0, 30)],
     ids=["holds nothing", "holds something", "wants several", "has a short lease"],
 )
 def test_a_waiter_sends_a_known_number_of_commands_a_minute(
@@ -66,8 +66,8 @@ def test_a_waiter_sends_a_known_number_of_commands_a_minute(
             assert Lock(*names, lease=lease).acquire(wait=MINUTES * 60) is None
     sent = Counter(script.name for script in ran)
     assert {"acquire", "abandon"} <= set(sent)
-    # The first time, the server may not know the script that looks.
-    assert looks == pytest.approx(sent["detect"] / MINUTES, abs=0.25)
-    assert commands == round(sent.total() / MINUTES)
+    # The first time, the server may not know the script that looks; 2 to 3 s lie between two looks.
+    assert looks == pytest.approx(sent["detect"] / MINUTES, abs=0.25 if not looks else 1)
+    assert commands == pytest.approx(sent.total() / MINUTES, abs=0.5 if not looks else 2)
     # Each look travels with a question; a few other trips are those of renewal.
     assert trips <= sent["acquire"] + sent["abandon"] + 15

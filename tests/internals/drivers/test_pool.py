@@ -79,11 +79,11 @@ def test_a_thread_that_is_interrupted_gives_on_what_it_was_given(
 ) -> None:
     link = run_blocking(driver.checkout_for_asking())
 
-    async def interrupted(bell: object, seconds: float) -> bool:
+    async def interrupted(event: object, seconds: float) -> bool:
         driver.checkin(link)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("redis_locks.drivers.bells.ThreadBell.rings", interrupted)
+    monkeypatch.setattr("redis_locks.drivers.wake_events.ThreadWakeEvent.wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_blocking(driver.checkout_for_asking())
     assert ([link], []) == (list(driver._idle), list(driver._wanting))
@@ -95,7 +95,7 @@ def test_a_connection_that_a_waiting_thread_dropped_takes_no_place_of_those_that
     for _ in range(blocking.ALONE):
         link: Link | None = run_blocking(driver.checkout())
         assert isinstance(link, BlockingLink)
-        assert driver.sits(link)
+        assert driver.waits_on(link)
         link.close()
         link = None  # as an interrupt leaves it that came before it was given back
         gc.collect()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from redis_locks.inspection import LockInfo
+from redis_locks.inspection.story import tell
 from redis_locks.management.locks import show
 from redis_locks.management.locks.table import table
 from redis_locks.values import text
@@ -31,13 +32,15 @@ def test_the_mode_is_shown_unless_all_are_exclusive() -> None:
 
 def test_a_short_neighbour_leaves_its_room_to_a_long_name() -> None:
     name = "account:1234567890:of:a:long:name"
-    assert table([info(name, host="h", pid=1, label="x")], 84)[1].startswith(name)
+    assert table([info(name, host="h", pid=1, label="x")], 82)[1].startswith(name)
 
 
 def test_a_lock_that_nobody_holds_is_listed_with_its_waiters() -> None:
     waited_for = LockInfo("x", "exclusive", (), info(waiters=1).waiters, 1)
-    assert ["x", "-", "-", "-", "-", "1", "-"] == table([waited_for], None)[1].split()
-    assert "Nobody holds it." in list(show.lines(waited_for, None))
+    (line,) = table([waited_for], None)[1:]
+    assert ["x", "(being", "handed", "over)", "-", "-", "1", "1.5s", "-"] == line.split()
+    told = "\n".join(show.lines(waited_for, None, tell(waited_for)))
+    assert "Free, and being handed to the first waiter. 1 waits, for 1.5s." in told
 
 
 @pytest.mark.parametrize(

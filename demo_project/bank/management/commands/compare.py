@@ -25,12 +25,13 @@ from demo_project.bank.compare.plan import (
     Plan,
 )
 from demo_project.bank.compare.rankings import LEAST_ROUNDS
-from demo_project.bank.compare.runner import AlreadyRunning, Cancelled, run_comparison
+from demo_project.bank.compare.runner import COMPARISONS
+from demo_project.bank.endings import one_line_endings
 from demo_project.bank.models import Comparison
+from demo_project.bank.recorder import AlreadyRunning, Cancelled
 from demo_project.bank.report import print_report, progress_bar
 from demo_project.bank.server import bank_server
 from demo_project.bank.strategies import STRATEGIES, available
-from redis_locks import LockBackendError
 from redis_locks.benchmark.pool import WorkerError
 
 
@@ -105,13 +106,14 @@ def run_in_terminal(plan: Plan, *, color: bool) -> Comparison:
     """Run the plan with a progress bar on standard error.
 
     Raises:
-        CommandError: Another comparison is running, it was cancelled from the page, something is in its way, a
-            worker failed, or the server cannot be reached.
+        CommandError: Another comparison is running, it was cancelled from the page, something is in its way, or a
+            worker failed.
+        LockError: The server cannot be reached.
     """
     try:
         with progress_bar(sys.stderr, plan, color=color) as advance:
-            return run_comparison(plan, on_measurement=advance)
-    except (AlreadyRunning, Cancelled, CannotMeasure, WorkerError, LockBackendError) as error:
+            return COMPARISONS.run(plan, on_measurement=advance)
+    except (AlreadyRunning, Cancelled, CannotMeasure, WorkerError) as error:
         raise CommandError(str(error)) from error
 
 
@@ -119,8 +121,8 @@ class Command(BaseCommand):
     """Compare the transfer strategies and record the run."""
 
     help = (
-        "Measure the ways to transfer money against each other, with real worker processes, "
-        "on the server that REDIS_URL names or else on one of its own."
+        "Measure the ways to transfer money against each other, with real worker processes. "
+        "The server is the one that REDIS_URL names, or else one of its own."
     )
     # The system checks need the server that this command starts.
     requires_system_checks = ()
@@ -141,16 +143,17 @@ class Command(BaseCommand):
         color = not options["no_color"]
         # Also before there is a server, so that a mistake is told at once.
         plan_from(options)
-        with bank_server():
-            comparison = run_in_terminal(plan_from(options), color=color)
         # Past Django's wrapper, which hides whether this is a terminal's width.
         out = getattr(self.stdout, "_out", sys.stdout)
-        if options["json"]:
-            self.stdout.write(json.dumps(as_json(comparison), indent=2))
-        elif options["csv"]:
-            write_csv(out, comparison)
-        else:
-            print_report(out, comparison, color=color)
+        with one_line_endings():
+            with bank_server():
+                comparison = run_in_terminal(plan_from(options), color=color)
+            if options["json"]:
+                self.stdout.write(json.dumps(as_json(comparison), indent=2))
+            elif options["csv"]:
+                write_csv(out, comparison)
+            else:
+                print_report(out, comparison, color=color)
 
 
 def _checked(argument: str, read: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shlex
-import socket
 import sys
+import time
 from argparse import ArgumentParser
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django_redis import get_redis_connection
 
+from demo_project.bank.background import experiments_end
+from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.rankings import LEAST_ROUNDS
+from demo_project.bank.endings import Terminated, one_line_endings
 from demo_project.bank.live.customers import open_accounts
+from demo_project.bank.only_demo import only_demo
 from demo_project.bank.report import print_report
-from demo_project.bank.server import bank_server
+from demo_project.bank.server import announced, bank_server
+from demo_project.bank.site import Site
 from demo_project.bank.tour import directions
 
 from .compare import add_plan_arguments, plan_from, run_in_terminal
 
 LOGIN = "admin"
 USUAL_PORT = 8000
+LOOK_SECONDS = 2.0
+"""Between two looks at whether the server still answers."""
 
 
 class Command(BaseCommand):
-    """Start a server, prepare the bank, compare the strategies, and serve the site."""
+    """Start a server, serve the site, and compare the strategies meanwhile."""
 
-    help = "Show the whole demo: start a server, seed the bank, run a short comparison, serve the site."
+    help = "Show the whole demo: start a server, open the bank, serve the site, and run a short comparison."
     # The system checks need the server that this command starts.
     requires_system_checks = ()
 
@@ -48,33 +56,72 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Do one step after the other and say so."""
+        """Serve at once, measure meanwhile, and go on until somebody stops it."""
         plan = plan_from(options)
-        with bank_server():
+        color = not options["no_color"]
+        with (
+            one_line_endings(),
+            closing(Site(options["port"])) as site,
+            bank_server(),
+            only_demo(site.url),
+            announced(),
+        ):
             open_accounts(get_redis_connection("default"))
             password = create_login()
-            self.stdout.write(
-                f"Making {len(plan)} measurements, about {plan.estimated_seconds:.0f} s ..."
-            )
-            color = not options["no_color"]
-            comparison = run_in_terminal(plan, color=color)
-            print_report(getattr(self.stdout, "_out", sys.stdout), comparison, color=color)
-            self.stdout.write(f"Log in as {LOGIN} with the password {password}")
-            if not options["once"]:
-                self._serve(choose_port(options["port"]))
+            if options["once"]:
+                self._measure(plan, color=color)
+                self._say(site=None, password=password)
+                return
+            with experiments_end(), site.serving():
+                self._show(site, password, plan, color=color)
 
-    def _serve(self, port: int) -> None:
-        site = f"http://127.0.0.1:{port}"
-        self.stdout.write(f"Open {site}/ and stop the demo with Ctrl-C. What to click first:")
-        for line in directions(site):
+    def _show(self, site: Site, password: str, plan: Plan, *, color: bool) -> None:
+        self._say(site, password)
+        if site.note:
+            self.stdout.write(site.note)
+        self.stdout.write("\nWhat to click first:")
+        for line in directions(site.url.removesuffix("/")):
             self.stdout.write(line)
+        self.stdout.write(" And in a second terminal, from this folder, the same locks:")
+        self.stdout.write(f"    {command_here('locks', 'list')}\n\n")
         self.stdout.write(
-            " And in a second terminal, from this directory, the same locks as a command:"
+            f"Comparing: {len(plan)} measurements, about {plan.estimated_seconds:.0f} s. "
+            "The site works meanwhile."
         )
-        self.stdout.write(f"    {command_here('locks', 'list')}")
         self.stdout.flush()
-        # No reloader: it would run this command, and so the server, a second time.
-        call_command("runserver", f"127.0.0.1:{port}", use_reloader=False, skip_checks=True)
+        try:
+            self._measure(plan, color=color)
+        except CommandError as error:
+            # Somebody has cancelled it, or runs another one, from the page.
+            self.stdout.write(str(error))
+        self.stdout.write("")
+        self._say(site, password)
+        self.stdout.write("Stop the demo with Ctrl-C.")
+        self.stdout.flush()
+        self._wait()
+
+    def _measure(self, plan: Plan, *, color: bool) -> None:
+        comparison = run_in_terminal(plan, color=color)
+        print_report(getattr(self.stdout, "_out", sys.stdout), comparison, color=color)
+
+    def _say(self, site: Site | None, password: str) -> None:
+        if site:
+            self.stdout.write(f"Open {site.url}")
+        self.stdout.write(f"Log in as {LOGIN} with the password {password}")
+
+    def _wait(self) -> None:
+        """Block until somebody stops the demo.
+
+        Raises:
+            redis.RedisError: The server has ended.
+        """
+        conn = get_redis_connection("default")
+        try:
+            while True:
+                time.sleep(LOOK_SECONDS)
+                conn.ping()
+        except (KeyboardInterrupt, Terminated):
+            self.stdout.write("The demo has ended.")
 
 
 def command_here(*arguments: str) -> str:
@@ -82,8 +129,11 @@ def command_here(*arguments: str) -> str:
     paths = [Path(sys.executable), settings.BASE_DIR / "manage.py"]
     here = Path.cwd()
     shown = [path.relative_to(here) if path.is_relative_to(here) else path for path in paths]
-    line = shlex.join([*map(str, shown), *arguments])
-    return f"REDIS_URL={shlex.quote(settings.REDIS_URL)} {line}"
+    # A server of our own is found by the database, where that is the usual one.
+    names = ["DATABASE_URL", "DEMO_DATABASE"]
+    names += [] if settings.BANK_OWNS_SERVER else ["REDIS_URL"]
+    chosen = [f"{name}={shlex.quote(os.environ[name])}" for name in names if os.environ.get(name)]
+    return " ".join([*chosen, shlex.join([*map(str, shown), *arguments])])
 
 
 def create_login() -> str:
@@ -96,16 +146,3 @@ def create_login() -> str:
     user.set_password(password)
     user.save()
     return password
-
-
-def choose_port(wanted: int) -> int:
-    """The wanted port, or a free one if somebody listens there already."""
-    for port in (wanted, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise CommandError("There is no free port on this machine.")

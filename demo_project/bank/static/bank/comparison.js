@@ -83,6 +83,7 @@ function styled(series) {
   const shade = color(`--bank-series-${(series.color % COLORS) + 1}`);
   return {
     ...series,
+    hidden: false,
     borderColor: shade,
     backgroundColor: shade,
     pointStyle: MARKERS[series.color % MARKERS.length],
@@ -95,6 +96,24 @@ function styled(series) {
   };
 }
 
+/* 1, 2 and 5 of each power of ten, as far as there is room. */
+function roundTicks(scale) {
+  const decades = Math.log10(scale.max / scale.min);
+  const steps = decades > 3 ? [1] : decades > 1.5 ? [1, 3] : [1, 2, 5];
+  const ticks = [];
+  for (let power = Math.floor(Math.log10(scale.min)); power <= Math.ceil(Math.log10(scale.max)); power += 1) {
+    for (const step of steps) {
+      const value = step * 10 ** power;
+      if (value >= scale.min && value <= scale.max) {
+        ticks.push({ value });
+      }
+    }
+  }
+  scale.ticks = ticks;
+}
+
+const brief = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+
 function draw() {
   const data = document.getElementById("chart-data");
   if (!data || !window.Chart) {
@@ -103,10 +122,16 @@ function draw() {
   drawn.splice(0).forEach((chart) => chart.destroy());
   const [text, line] = [color("--body-fg"), color("--hairline-color")];
   for (const chart of JSON.parse(data.textContent)) {
+    const canvas = document.getElementById(chart.id);
+    if (canvas.offsetParent === null) {
+      continue; // in a tab that is not shown
+    }
+    const all = canvas.closest(".bank-panel").querySelector(".bank-all input").checked;
+    const series = chart.series.filter(({ hidden }) => all || !hidden);
     drawn.push(
-      new window.Chart(document.getElementById(chart.id), {
+      new window.Chart(canvas, {
         type: "line",
-        data: { labels: chart.workers, datasets: chart.series.map(styled) },
+        data: { labels: chart.workers, datasets: series.map(styled) },
         plugins: [marks],
         options: {
           // Chart.js forgets a change of size that comes in the last frame of an animation.
@@ -120,7 +145,8 @@ function draw() {
             x: { ...axis("Worker processes", text, line), offset: true },
             y: {
               ...axis(chart.unit, text, line),
-              ...(chart.logarithmic ? { type: "logarithmic" } : { beginAtZero: true }),
+              ticks: { color: text, callback: (value) => brief.format(value), maxTicksLimit: 7 },
+              ...(chart.logarithmic ? { type: "logarithmic", afterBuildTicks: roundTicks } : { beginAtZero: true }),
               afterDataLimits: (scale) => makeRoom(scale, chart.marks.length),
             },
           },
@@ -129,6 +155,47 @@ function draw() {
     );
   }
   document.documentElement.dataset.chartsDrawn = String(drawn.length);
+}
+
+/* One panel at a time; without this script, all of them stand below each other. */
+function useTabs(list) {
+  const tabs = [...list.children];
+
+  function select(chosen) {
+    for (const tab of tabs) {
+      const isChosen = tab === chosen;
+      tab.setAttribute("aria-selected", String(isChosen));
+      tab.tabIndex = isChosen ? 0 : -1;
+      document.getElementById(tab.getAttribute("aria-controls")).hidden = !isChosen;
+    }
+    draw();
+  }
+
+  for (const tab of tabs) {
+    const panel = document.getElementById(tab.getAttribute("aria-controls"));
+    panel.setAttribute("role", "tabpanel");
+    panel.setAttribute("aria-labelledby", tab.id);
+    tab.addEventListener("click", () => {
+      history.replaceState(null, "", `#${panel.id}`);
+      select(tab);
+    });
+  }
+  list.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step) {
+      const next = tabs[(tabs.indexOf(document.activeElement) + step + tabs.length) % tabs.length];
+      next.focus();
+      next.click();
+    }
+  });
+  list.hidden = false;
+  const asked = location.hash.slice(1);
+  select(tabs.find((tab) => tab.getAttribute("aria-controls") === asked) ?? tabs[0]);
+}
+
+for (const label of document.querySelectorAll(".bank-all")) {
+  label.hidden = false;
+  label.querySelector("input").addEventListener("change", draw);
 }
 
 function follow(section) {
@@ -153,7 +220,7 @@ function follow(section) {
   });
 }
 
-draw();
+useTabs(document.querySelector(".bank-tabs"));
 new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 const running = document.getElementById("running");

@@ -1,0 +1,1 @@
+"""The failover worker: three processes, one job, and buttons to kill whoever does it."""

@@ -1,0 +1,77 @@
+"""The page of the failover worker: start a team, kill whoever works, and see who takes over."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+from django_redis import get_redis_connection
+
+from demo_project.bank.live.trouble import explains_trouble
+
+from .team import JOB_SECONDS, SIGNALS, WORKERS, Team, TeamAtWork, Teams, address_of
+from .worker import LEASE, MAX_ATTEMPTS
+
+TEAMS = Teams()
+
+
+@never_cache
+@require_GET
+def show(request: HttpRequest) -> HttpResponse:
+    """What it is about, and the button that starts a team."""
+    return _page(request, None)
+
+
+@require_POST
+@explains_trouble
+def start(request: HttpRequest) -> HttpResponse:
+    """Start three workers with one job."""
+    conn = get_redis_connection("default")
+    # The workers would only find out one by one that it does not answer.
+    conn.ping()
+    try:
+        team = TEAMS.start(address_of(conn))
+    except TeamAtWork as error:
+        messages.error(request, str(error))
+        return redirect("failover:start_page")
+    return redirect("failover:team", team.name)
+
+
+@never_cache
+@require_GET
+@explains_trouble
+def show_team(request: HttpRequest, name: str) -> HttpResponse:
+    """The workers of a team, and what they said."""
+    team = TEAMS.find(name)
+    if team is None:
+        messages.warning(request, "The site has forgotten this team.")
+        return redirect("failover:start_page")
+    return _page(request, team)
+
+
+@require_POST
+def signal(request: HttpRequest, name: str, who: str, what: str) -> HttpResponse:
+    """Kill a worker, or make its attempt fail."""
+    team = TEAMS.find(name)
+    if team is None or who not in WORKERS or what not in SIGNALS:
+        raise Http404
+    if team.is_at_work:
+        team.do(what, who)
+    else:
+        messages.warning(request, "The workers have ended.")
+    return redirect("failover:team", name)
+
+
+def _page(request: HttpRequest, team: Team | None) -> HttpResponse:
+    context = {
+        "team": team,
+        "seconds": JOB_SECONDS,
+        "lease": LEASE,
+        "max_attempts": MAX_ATTEMPTS,
+        "status": team.status() if team else None,
+        "members": team.members() if team else [],
+        "events": team.events() if team else [],
+    }
+    return render(request, "bank/failover.html", context)

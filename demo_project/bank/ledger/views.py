@@ -1,0 +1,127 @@
+"""The page of the ledger: start a run with faults, and see what each way made of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import redis
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+from django_redis import get_redis_connection
+
+from demo_project.bank.background import Busy, Found, Show, find_experiment, start_experiment
+from demo_project.bank.live.trouble import explains_trouble
+
+from .entries import WAYS, Entry
+from .office import CLERKS, KILLS, LOST_EVERY, OPERATIONS, run_ledger
+from .reconciliation import Operation, Report
+
+NAME = "ledger"
+COLUMNS = 20
+CELL = 20
+
+
+@dataclass(frozen=True)
+class Square:
+    """One operation in the picture: its place, what it is called, and how often it is in the ledger."""
+
+    x: int
+    y: int
+    id: str
+    times: int
+
+    @property
+    def state(self) -> str:
+        """Its class in the stylesheet."""
+        return {0: "never", 1: "once"}.get(self.times, "twice")
+
+
+@never_cache
+@require_GET
+def show(request: HttpRequest) -> HttpResponse:
+    """What it is about, and the button that starts it."""
+    return _page(request)
+
+
+@require_POST
+@explains_trouble
+def start(request: HttpRequest) -> HttpResponse:
+    """Start a run."""
+    conn = _bank()
+
+    def work(show_part: Show) -> Found:
+        reports = run_ledger(conn, progress=lambda over: show_part({"over": over}))
+        return {"reports": [asdict(report) for report in reports]}
+
+    try:
+        run_id = start_experiment(conn, NAME, work)
+    except Busy as error:
+        messages.error(request, str(error))
+        return redirect("ledger:start_page")
+    return redirect("ledger:run", run_id)
+
+
+@never_cache
+@require_GET
+@explains_trouble
+def show_run(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """One run: how far it has come, or its reports."""
+    run = find_experiment(_bank(), run_id)
+    if run is None or run["name"] != NAME:
+        messages.warning(request, "The bank has forgotten this run: it remembers one for an hour.")
+        return redirect("ledger:start_page")
+    reports = [_report(found) for found in run.get("reports", ())]
+    return _page(
+        request,
+        run=run,
+        over=[
+            {"label": WAYS[way].label, "over": over, "count": count}
+            for way, (over, count) in run.get("over", {}).items()
+        ],
+        sides=[
+            {
+                "report": report,
+                "label": WAYS[report.way].label,
+                "squares": list(_squares(report)),
+                "height": CELL * -(-len(report.operations) // COLUMNS),
+                "accounts": [
+                    (name, report.before[name], cents) for name, cents in report.after.items()
+                ],
+            }
+            for report in reports
+        ],
+    )
+
+
+def _report(found: dict[str, Any]) -> Report:
+    operations = [Operation(**operation) for operation in found.pop("operations")]
+    entries = [Entry(**entry) for entry in found.pop("entries")]
+    return Report(operations=operations, entries=entries, **found)
+
+
+def _squares(report: Report) -> Iterator[Square]:
+    for number, operation in enumerate(report.operations):
+        row, column = divmod(number, COLUMNS)
+        yield Square(column * CELL, row * CELL, operation.id, report.times[operation.id])
+
+
+def _page(request: HttpRequest, **context: Any) -> HttpResponse:
+    numbers = {
+        "operations": OPERATIONS,
+        "clerks": CLERKS,
+        "kills": KILLS,
+        "lost_every": LOST_EVERY,
+        "width": COLUMNS * CELL,
+    }
+    return render(request, "bank/ledger.html", {**numbers, **context})
+
+
+def _bank() -> redis.Redis:
+    found: redis.Redis = get_redis_connection("default")
+    return found

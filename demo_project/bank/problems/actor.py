@@ -1,0 +1,121 @@
+"""One customer of the experiment, a process of its own: locks the account, reads it, works, and withdraws money.
+
+It gets its job as JSON, and prints what it does as lines of JSON with the time of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+
+import redis
+
+from demo_project.bank.processes import say
+
+LEASE = 2
+WAIT = 20.0
+MONEY, PAID = "money", "paid"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to do: with which lock, over which address, on which account."""
+
+    lock: str
+    url: str
+    account: str
+    cents: int
+    work_seconds: float
+
+
+def withdraw_with_book_lock(job: Job) -> None:
+    """As the book does it: the lock ends by its expiry, and the write does not ask whether it is still held."""
+    from redis_locks.benchmark.book_locks import lua_lock
+
+    client = redis.Redis.from_url(job.url)
+    client.ping()
+    begin()
+    with lua_lock(client, job.account, wait=WAIT, lease=LEASE):
+        say("holds", "acquires the lock")
+        if not is_covered(job, client.hget(job.account, MONEY)):
+            return
+        time.sleep(job.work_seconds)
+        with client.pipeline(transaction=True) as pipe:
+            pipe.hincrby(job.account, MONEY, -job.cents)
+            pipe.hincrby(job.account, PAID, job.cents)
+            pipe.execute()
+        say("wrote", f"withdraws {job.cents / 100:.2f}")
+
+
+def withdraw_with_redis_lock(job: Job) -> None:
+    """As `redis_lock` does it: it is renewed, and the server writes only if the lock is still held."""
+    from redis_locks import LockLost, inspection, redis_lock
+
+    lock = redis_lock(job.account, wait=WAIT, lease=LEASE, read=[("HGET", job.account, MONEY)])
+    inspection.lock(job.account)
+    begin()
+    found = inspection.lock(job.account)
+    for holder in found.holders if found else ():
+        say("sees", f"waits for process {holder.pid}")
+    with lock as hold:
+        say("holds", f"acquires the lock, token …{hold.fencing_token % 1_000_000}")
+        (balance,) = hold.read
+        if not is_covered(job, balance):
+            return
+        time.sleep(job.work_seconds)
+        moves = [
+            ("HINCRBY", job.account, MONEY, -job.cents),
+            ("HINCRBY", job.account, PAID, job.cents),
+        ]
+        try:
+            hold.commit(moves)
+        except LockLost:
+            say("unwritten", "is refused its withdrawal by the server")
+            raise
+        say("wrote", f"withdraws {job.cents / 100:.2f}")
+
+
+def begin() -> None:
+    """Say that everything is loaded and connected, and wait for the word."""
+    say("ready")
+    sys.stdin.readline()
+    say("asks")
+
+
+def is_covered(job: Job, balance: bytes | str | None) -> bool:
+    """Whether the account has enough money; says so."""
+    cents = int(balance or 0)
+    if cents < job.cents:
+        say("refused", f"reads {cents / 100:.2f}: not enough")
+        return False
+    say("read", f"reads {cents / 100:.2f}")
+    return True
+
+
+WITHDRAWALS = {"book": withdraw_with_book_lock, "redis_lock": withdraw_with_redis_lock}
+
+
+def main() -> None:
+    """Do the job that the first argument describes."""
+    import django
+    from django.conf import settings
+
+    job = Job(**json.loads(sys.argv[1]))
+    settings.configure(REDIS_LOCKS={"CONNECTION": job.url, "STATISTICS": False})
+    django.setup()
+    from redis_locks import LockError
+
+    try:
+        WITHDRAWALS[job.lock](job)
+    except LockError as error:
+        say("told", f"is told: {type(error).__name__}")
+    except redis.RedisError as error:
+        say("told", f"sees {type(error).__name__}")
+    else:
+        say("ends", "releases the lock")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Processes that a page starts to show something, and what they say."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class ActorFailed(RuntimeError):
+    """A process did not do what it should."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a process did, or that was done to it; `at` is in seconds."""
+
+    at: float
+    who: str
+    kind: str
+    text: str
+
+
+class _Stage:
+    """The actors of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._actors: set[Actor] = set()
+        self._is_closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @contextmanager
+    def entering(self, actor: Actor) -> Iterator[None]:
+        with self._lock:
+            if self._is_closed:
+                raise ActorFailed(_ENDS)
+            yield
+            self._actors.add(actor)
+
+    def leave(self, actor: Actor) -> None:
+        with self._lock:
+            self._actors.discard(actor)
+
+    def open(self) -> None:
+        with self._lock:
+            self._is_closed = False
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            for actor in self._actors:
+                actor.kill()
+
+
+_ENDS = "The site ends, and its experiments with it."
+_STAGE = _Stage()
+
+
+@contextmanager
+def actors_end() -> Iterator[None]:
+    """Kill all actors of this process when the block ends, and let no other thread start one after that."""
+    _STAGE.open()
+    try:
+        yield
+    finally:
+        _STAGE.close()
+
+
+def check_actors() -> None:
+    """Do nothing while actors may start.
+
+    Raises:
+        ActorFailed: The block of `actors_end` has ended.
+    """
+    if _STAGE.is_closed:
+        raise ActorFailed(_ENDS)
+
+
+class Actor:
+    """A process of its own that runs a module, is given its job as JSON, and says in lines of JSON what it does.
+
+    It ends with its own block, or with that of `actors_end`.
+
+    Raises:
+        ActorFailed: The block of `actors_end` has ended.
+        OSError: The process cannot be started.
+    """
+
+    def __init__(self, who: str, module: str, job: Mapping[str, Any]) -> None:
+        self.who = who
+        with _STAGE.entering(self):
+            self._process = self._start(module, job)
+
+    @staticmethod
+    def _start(module: str, job: Mapping[str, Any]) -> subprocess.Popen[str]:
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            [sys.executable, "-m", module, json.dumps(job)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+        _STAGE.leave(self)
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    def hear(self) -> Event | None:
+        """The next that the process says, or None if it has ended; blocks until then."""
+        assert self._process.stdout is not None  # noqa: S101 - we have asked for it
+        line = self._process.stdout.readline()
+        # A process that is killed may leave half a line.
+        return Event(who=self.who, **json.loads(line)) if line.endswith("\n") else None
+
+    def listen(self, heard: Callable[[Event], None]) -> None:
+        """Pass on what the process says, and that it has ended; blocks until then."""
+        while event := self.hear():
+            heard(event)
+        heard(Event(time.monotonic(), self.who, "gone", ""))
+
+    def tell(self, line: str = "") -> None:
+        """Send the process a line, if it has not ended; an empty one is the word to begin."""
+        assert self._process.stdin is not None  # noqa: S101 - we have asked for it
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """Kill the process by SIGKILL, if it has not ended; what it has said can still be heard."""
+        self._process.kill()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the process a signal, if it has not ended."""
+        self._process.send_signal(number)
+
+
+def say(kind: str, text: str = "") -> None:
+    """Tell whoever started this process what happens now."""
+    print(json.dumps({"at": time.monotonic(), "kind": kind, "text": text}), flush=True)  # noqa: T201

@@ -1,0 +1,262 @@
+"""A way to the server that can be slow, can be cut, and can lose a reply."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Self
+
+from .processes import Actor, say
+
+_CHUNK = 65_536
+_NEEDED = ("path", "host", "port", "username", "password", "db")
+
+
+class _End:
+    """One end of a link: its socket, and what this has not taken yet."""
+
+    def __init__(self, end: socket.socket, *, is_client: bool) -> None:
+        end.setblocking(False)  # noqa: FBT003 - the standard library's own
+        self._socket = end
+        self._rest = bytearray()
+        self.is_client = is_client
+        self.other = self
+        # Requests set this at the client's end: the next reply is lost.
+        self.loses_reply = False
+
+    def fileno(self) -> int:
+        """What `select` needs."""
+        return self._socket.fileno()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has to be written to again."""
+        return bool(self._rest)
+
+    def receive(self) -> bytes | None:
+        """What has come; nothing if the other side has hung up, None if it did not come after all."""
+        try:
+            return self._socket.recv(_CHUNK)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return b""
+
+    def send(self, chunk: bytes = b"") -> None:
+        """Pass on as much as the socket takes, and keep the rest."""
+        self._rest += chunk
+        with suppress(OSError):
+            del self._rest[: self._socket.send(self._rest)]
+
+    def shut(self) -> None:
+        """Hang up; another thread may do this."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Hang up, and leave the socket."""
+        self.shut()
+        self._socket.close()
+
+
+class Proxy:
+    """A unix socket in front of a server; use it in a ``with`` block.
+
+    One thread carries everything. A delay holds up each chunk by itself, so any number of chunks can be on the way.
+
+    Args:
+        options: What a client of redis-py connects with.
+        path: Where the socket is to be.
+        round_trip_seconds: What the way there and back takes, half of it each.
+    """
+
+    def __init__(
+        self, options: Mapping[str, Any], path: str, round_trip_seconds: float = 0.0
+    ) -> None:
+        self.path = path
+        self._options = options
+        self._delay = round_trip_seconds / 2
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen()
+        self._alarm, self._bell = socket.socketpair()
+        self._thread = threading.Thread(target=self._carry, name="proxy", daemon=True)
+        self._lock = threading.Lock()
+        self._ends: set[_End] = set()
+        # All have the same delay, so the first one is due first. No chunk: the sender has hung up.
+        self._on_the_way: deque[tuple[float, _End, bytes]] = deque()
+        self._lost_word = b""
+        self._every = 0
+        self._seen = 0
+        self._lost = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._bell.close()
+        self._thread.join()
+        self._listener.close()
+        self._alarm.close()
+
+    @property
+    def lost(self) -> int:
+        """How many replies were lost."""
+        return self._lost
+
+    def cut(self) -> None:
+        """Cut all connections; new ones work."""
+        with self._lock:
+            for end in self._ends:
+                end.shut()
+
+    def lose_replies(self, word: bytes, every: int = 0) -> None:
+        """Deliver requests that contain `word`, and cut their connection before the reply.
+
+        Args:
+            word: What such a request contains.
+            every: Lose each so-many-th of these replies; 0 loses the first one only.
+        """
+        with self._lock:
+            self._lost_word, self._every, self._seen = word, every, 0
+
+    def _carry(self) -> None:
+        while True:
+            wait = self._on_the_way[0][0] - time.monotonic() if self._on_the_way else None
+            full = [end for end in self._ends if end.is_full]
+            sources: list[socket.socket | _End] = [self._alarm, *self._ends]
+            if self._listener.fileno() >= 0:
+                sources.append(self._listener)
+            readable, writable, _ = select.select(
+                sources, full, [], wait if wait is None else max(0.0, wait)
+            )
+            for source in readable:
+                if source is self._alarm:
+                    self._hang_up(*self._ends)
+                    return
+                if isinstance(source, _End):
+                    self._read(source)
+                else:
+                    self._accept()
+            for end in writable:
+                end.send()
+            self._deliver()
+
+    def _accept(self) -> None:
+        client = _End(self._listener.accept()[0], is_client=True)
+        try:
+            server = _End(_dial(self._options), is_client=False)
+        except OSError:
+            # Whoever connects from now on is told at once that there is no server.
+            client.close()
+            self._listener.close()
+            return
+        client.other, server.other = server, client
+        with self._lock:
+            self._ends |= {client, server}
+
+    def _read(self, source: _End) -> None:
+        if source not in self._ends:  # hung up a moment ago
+            return
+        chunk = source.receive()
+        if chunk is None:
+            return
+        if source.is_client:
+            source.loses_reply |= self._is_lost(chunk)
+        elif source.other.loses_reply:
+            # The server has done what it was asked for.
+            self._lost += 1
+            self._hang_up(source)
+            return
+        self._on_the_way.append((time.monotonic() + self._delay, source.other, chunk))
+
+    def _deliver(self) -> None:
+        while self._on_the_way and self._on_the_way[0][0] <= time.monotonic():
+            _, target, chunk = self._on_the_way.popleft()
+            if target not in self._ends:
+                continue
+            if chunk:
+                target.send(chunk)
+            else:
+                self._hang_up(target)
+
+    def _hang_up(self, *ends: _End) -> None:
+        with self._lock:
+            for end in ends:
+                self._ends -= {end, end.other}
+                end.close()
+                end.other.close()
+
+    def _is_lost(self, request: bytes) -> bool:
+        with self._lock:
+            if not self._lost_word or self._lost_word not in request:
+                return False
+            self._seen += 1
+            if not self._every:
+                self._lost_word = b""
+                return True
+            return self._seen % self._every == 0
+
+
+def _dial(options: Mapping[str, Any]) -> socket.socket:
+    path = options.get("path")
+    if path:
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(path)
+        return server
+    address = (options.get("host", "localhost"), options.get("port", 6379))
+    server = socket.create_connection(address)
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return server
+
+
+@contextmanager
+def proxy_for(options: Mapping[str, Any]) -> Iterator[tuple[Proxy, str]]:
+    """A proxy for the server of a client with these options, and the address to connect to instead."""
+    with _place_for_socket() as path, Proxy(options, path) as proxy:
+        yield proxy, _address(options, path)
+
+
+@contextmanager
+def slow_way(options: Mapping[str, Any], round_trip_seconds: float) -> Iterator[str]:
+    """The address of a proxy that delays, in a process of its own: it takes no time from the threads of this one."""
+    job = {
+        "options": {name: options[name] for name in _NEEDED if options.get(name) is not None},
+        "round_trip_seconds": round_trip_seconds,
+    }
+    with _place_for_socket() as path, Actor("proxy", __name__, {**job, "path": path}) as actor:
+        if actor.hear() is None:
+            raise OSError(f"The proxy in front of the server did not start at {path}.")
+        yield _address(options, path)
+
+
+@contextmanager
+def _place_for_socket() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="bank-") as directory:
+        yield str(Path(directory, "p.sock"))
+
+
+def _address(options: Mapping[str, Any], path: str) -> str:
+    secret = f":{options['password']}@" if options.get("password") else ""
+    return f"unix://{secret}{path}?db={options.get('db', 0)}"
+
+
+def main() -> None:
+    """Be a proxy, as the first argument describes it, until whoever started this process closes its input."""
+    with Proxy(**json.loads(sys.argv[1])):
+        say("ready")
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""Runs that measure something for a while: recorded in the database, at most one at a time anywhere."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, Generic, Protocol, TypeVar
+
+import redis
+from django.contrib.auth.models import User
+from django.db import IntegrityError, connections
+from django.db.transaction import atomic
+from django.utils import timezone
+
+from redis_locks import LockNotAvailable, redis_lock
+
+from .models import Run
+
+LOCK_NAME = "bank:comparison"
+"""Of all kinds of runs, as they would disturb each other."""
+
+Measured = Callable[[], None]
+Check = Callable[[], None]
+
+
+class AlreadyRunning(Exception):
+    """Another run is under way on this server or this database; the message says whose."""
+
+
+class Cancelled(Exception):
+    """Somebody cancelled the run; the message says who."""
+
+
+class AnyPlan(Protocol):
+    """What a run is to measure."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan in JSON's types."""
+
+    def __len__(self) -> int:
+        """How many measurements it has."""
+
+
+P = TypeVar("P", bound=AnyPlan)
+R = TypeVar("R", bound=Run)
+
+
+class Recorder(Generic[P, R]):
+    """Runs plans of one kind, and records them in rows of `model`.
+
+    Args:
+        model: The rows.
+        measure: Does all that a plan says. It is given the plan, the run's row, and two functions. It calls the first
+            after each measurement, and the second several times a second, which raises once the run is to end.
+        clear: Removes from Redis what a run has left there whose process died.
+    """
+
+    def __init__(
+        self,
+        model: type[R],
+        measure: Callable[[P, R, Measured, Check], None],
+        clear: Callable[[R], None],
+    ) -> None:
+        self._model = model
+        self._measure = measure
+        self._clear = clear
+
+    def run(
+        self,
+        plan: P,
+        user: User | None = None,
+        *,
+        on_start: Callable[[R], None] | None = None,
+        on_measurement: Measured = lambda: None,
+    ) -> R:
+        """Run the plan in this thread and return its row; blocks until it is finished.
+
+        Args:
+            plan: What to measure.
+            user: The user who started it; None for nobody in particular.
+            on_start: Called with the row once the lock is held.
+            on_measurement: Called after each measurement, as soon as it is saved.
+
+        Raises:
+            AlreadyRunning: Another run is under way; the message says whose.
+            Cancelled: Somebody cancelled it; the row says so as well.
+            CannotMeasure: Something is in the way of the benchmark of locks; the row says so as well.
+            WorkerError: A worker failed; the row says so as well.
+        """
+        label = f"{self._model._meta.verbose_name} by {user or 'the command line'}"
+        try:
+            with redis_lock(LOCK_NAME, wait=0, label=label) as hold:
+                self.settle_interrupted()
+                run = self._begin(plan, user)
+                if on_start is not None:
+                    on_start(run)
+                try:
+                    self._measure_all(plan, run, on_measurement, hold.check)
+                except BaseException as error:
+                    self._finish(run, _status_after(error), str(error) or type(error).__name__)
+                    raise
+                self._finish(run, Run.Status.FINISHED)
+                return run
+        except LockNotAvailable as error:
+            holder = f" It is held by {error.holder}." if error.holder else ""
+            raise AlreadyRunning(f"A comparison is already running.{holder}") from error
+
+    def start(self, plan: P, user: User | None = None) -> int:
+        """Start the plan in a background thread and return the key of its row once it holds the lock.
+
+        Raises:
+            AlreadyRunning: Another run is under way; the message says whose.
+            LockBackendError: The server cannot be asked.
+        """
+        started: Future[int] = Future()
+
+        def announce(run: R) -> None:
+            started.set_result(run.pk)
+
+        def work() -> None:
+            try:
+                self.run(plan, user, on_start=announce)
+            except Exception as error:  # noqa: BLE001
+                # What happens after the start is in the row, where the page finds it.
+                if not started.done():
+                    started.set_exception(error)
+            finally:
+                connections.close_all()
+
+        threading.Thread(target=work, name="comparison", daemon=True).start()
+        return started.result()
+
+    def cancel(self, pk: int, who: str) -> bool:
+        """Ask a run to end, which it does within a second, wherever it runs; False if it is not running."""
+        running = self._rows.filter(pk=pk, status=Run.Status.RUNNING)
+        return bool(running.update(cancelled_by=who))
+
+    def settle_interrupted(self) -> None:
+        """Mark runs whose process has died as interrupted; those that are alive go on."""
+        for run in self._rows.filter(status=Run.Status.RUNNING):
+            if run.is_alive:
+                continue
+            # A server that died with the run has nothing left of it.
+            with suppress(redis.RedisError):
+                self._clear(run)
+            self._finish(
+                run,
+                Run.Status.INTERRUPTED,
+                "The process that ran it ended before it was finished.",
+            )
+
+    @property
+    def _rows(self) -> Any:
+        return self._model._default_manager
+
+    def _begin(self, plan: P, user: User | None) -> R:
+        """Record that the plan runs.
+
+        Raises:
+            AlreadyRunning: Another run, on another server, has the same database.
+        """
+        try:
+            with atomic():
+                run: R = self._rows.create(
+                    parameters=plan.as_dict(), planned=len(plan), started_by=user
+                )
+        except IntegrityError as error:
+            other = self._rows.filter(status=Run.Status.RUNNING).first()
+            owner = f" It is run by process {other.process}." if other else ""
+            raise AlreadyRunning(f"A comparison is already running.{owner}") from error
+        return run
+
+    def _measure_all(self, plan: P, run: R, on_measurement: Measured, check_hold: Check) -> None:
+        def check() -> None:
+            check_hold()
+            run.give_sign()
+            asked = self._rows.filter(pk=run.pk).values_list("cancelled_by", flat=True)
+            who = asked.first()
+            if who is None:
+                raise Cancelled("The run was deleted.")
+            if who:
+                raise Cancelled(f"Cancelled by {who}.")
+
+        def measured() -> None:
+            run.measured += 1
+            run.save(update_fields=["measured"])
+            on_measurement()
+
+        self._measure(plan, run, measured, check)
+
+    def _finish(self, run: R, status: Run.Status, error: str = "") -> None:
+        run.status, run.error, run.finished = status, error, timezone.now()
+        # Not by save(), which fails if the row was deleted meanwhile.
+        self._rows.filter(pk=run.pk).update(status=status, error=error, finished=run.finished)
+
+
+def _status_after(error: BaseException) -> Run.Status:
+    if isinstance(error, Cancelled):
+        return Run.Status.CANCELLED
+    # Ctrl-C and its like are no fault of the run.
+    is_fault = isinstance(error, Exception)
+    return Run.Status.FAILED if is_fault else Run.Status.INTERRUPTED

@@ -1,0 +1,79 @@
+"""How Sphinx builds these pages: `nox -s docs`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import django
+from sphinx.application import Sphinx
+
+DOCS = Path(__file__).parent
+sys.path[:0] = [str(DOCS), str(DOCS.parent)]
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+django.setup()
+
+from addresses import absolute, repository  # noqa: E402
+
+from redis_locks import __version__  # noqa: E402
+
+project = "django-redis-locks"
+author = "django-redis-locks contributors"
+copyright = author  # noqa: A001 - Sphinx's name
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+nitpicky = True
+exclude_patterns = ["_build"]
+default_role = "code"  # our docstrings mark code as Markdown does
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # signatures show them
+napoleon_use_ivar = True
+# The words of signatures are not references to pages of ours.
+nitpick_ignore_regex = [("py:.*", ".*")]
+
+# Needs a network, which a build for CI does not: `nox -s docs -- --online`.
+if os.environ.get("DOCS_ONLINE"):
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "django": (
+            "https://docs.djangoproject.com/en/stable/",
+            "https://docs.djangoproject.com/en/stable/_objects/",
+        ),
+        "redis": ("https://redis.readthedocs.io/en/stable/", None),
+    }
+
+html_theme = "furo"
+html_title = f"django-redis-locks {release}"
+html_theme_options = {
+    "source_repository": repository(),
+    "source_branch": f"v{release}",
+    "source_directory": "docs/",
+}
+
+
+DECISIONS = """
+```{toctree}
+:glob:
+:hidden:
+
+0*
+```
+"""
+
+
+def prepare(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Replace links to files of the repository that are no pages here; put the decisions below their index."""
+    folder = Path(app.env.doc2path(docname)).parent
+    source[0] = absolute(source[0], folder, f"v{release}", keep=DOCS)
+    if docname == "decisions/README":
+        source[0] += DECISIONS
+
+
+def setup(app: Sphinx) -> None:
+    """Tell Sphinx of `prepare`."""
+    app.connect("source-read", prepare)

@@ -1,0 +1,154 @@
+"""The head of the list: is anything wrong? How many hold and wait, the oldest wait, and how the server is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import monotonic
+from weakref import WeakKeyDictionary
+
+from django.contrib.admin.sites import AdminSite
+from django.template.defaultfilters import filesizeformat
+from django.utils.translation import gettext as _
+
+from redis_locks import inspection
+from redis_locks.admin.paths import lock_url
+from redis_locks.admin.table_rows import short_name
+from redis_locks.connections.backends import Backend, backend_for
+from redis_locks.diagnosis.vitals import Vitals, vitals
+from redis_locks.inspection.filters import LONG_WAIT, Search
+from redis_locks.inspection.localized_times import duration
+from redis_locks.inspection.survey import Survey, survey
+from redis_locks.inspection.time_limit import within
+
+_VITALS_KEPT = 15.0
+"""Seconds for which this process shows what it read of the server: that takes a connection of its own."""
+
+_QUICK = 0.1
+"""Seconds that a survey may take without being kept for other readers."""
+
+_SHARE = 10
+"""A survey that takes longer is kept for so many times what it took."""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The figures of all locks, whether they match or not."""
+
+    held: int
+    waiting: int
+    contended: int
+    oldest_wait: str
+    waiting_since: str
+    long_wait: bool
+    worst_name: str
+    worst_url: str
+    lost: int
+    deadlocks: int
+    server: str
+    server_details: str
+    warning: str
+
+    @classmethod
+    def of(cls, found: Search, site: AdminSite) -> Strip:
+        """Return the strip over the locks of a search; asks the server how it is, now and then."""
+        every, oldest = found.survey, found.survey.oldest
+        known = _vitals()
+        return cls(
+            held=every.held,
+            waiting=every.waiting,
+            contended=sum(lock.waiting > 0 for lock in every.locks),
+            oldest_wait=duration(oldest.oldest_wait) if oldest else "",
+            waiting_since=f"{every.at - oldest.oldest_wait:.3f}" if oldest else "",
+            long_wait=oldest is not None and oldest.oldest_wait >= LONG_WAIT,
+            worst_name=short_name(oldest.name) if oldest else "",
+            worst_url=lock_url(site, "change", oldest.name) if oldest else "",
+            lost=found.recent.lost,
+            deadlocks=found.recent.deadlocks,
+            server=known.server if known else "",
+            server_details=_details(known) if known else "",
+            warning=_warning(known) if known else "",
+        )
+
+    @property
+    def facts(self) -> object:
+        """The same as long as the page would show the same: the oldest wait counts on by itself."""
+        shown = {**self.__dict__, "oldest_wait": ""}
+        return sorted(shown.items())
+
+
+def _details(known: Vitals) -> str:
+    # Rounded, so that they change seldom.
+    took = (
+        _("under 1 ms")
+        if known.latency < 0.001  # noqa: PLR2004 - one millisecond
+        else f"{known.latency * 1000:.0f} ms"
+    )
+    memory = filesizeformat(float(f"{known.used_memory:.2g}"))
+    if known.max_memory:
+        memory = _("%(share)s %% of %(memory)s") % {
+            "share": f"{known.used_memory / known.max_memory * 100:.0f}",
+            "memory": filesizeformat(known.max_memory),
+        }
+    return f"{took}, {memory}, {known.policy}"
+
+
+def _warning(known: Vitals) -> str:
+    """Return the warning for who looks at the page; `manage.py locks doctor` says more."""
+    if not known.warning:
+        return ""
+    if known.policy == "noeviction":
+        return _("Most of maxmemory is used. Without memory no lock can be acquired.")
+    text = _(
+        "maxmemory-policy is %(policy)s. When memory is short, the server may remove a held lock, "
+        "and two holders would not know of each other. Set it to noeviction."
+    )
+    return text % {"policy": known.policy}
+
+
+_BADGE_WAITS, _BADGE_KEPT = 1.0, 5.0
+"""Seconds in which the server must answer, and for which this process shows what it answered, or that it did not."""
+
+_kept: WeakKeyDictionary[Backend, tuple[float, Vitals | None]] = WeakKeyDictionary()
+_surveys: WeakKeyDictionary[Backend, tuple[float, Survey]] = WeakKeyDictionary()
+_counts: WeakKeyDictionary[Backend, tuple[float, int | None]] = WeakKeyDictionary()
+
+
+def _vitals() -> Vitals | None:
+    backend = backend_for(None)
+    known = _kept.get(backend)
+    if known is None or monotonic() > known[0]:
+        known = monotonic() + _VITALS_KEPT, vitals()
+        _kept[backend] = known
+    return known[1]
+
+
+def shared_survey(*, using: str | None = None) -> Survey:
+    """Return a survey. A slow one is kept for a while, so that many readers cost little; blocks.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    backend = backend_for(using)
+    kept = _surveys.get(backend)
+    if kept is not None and monotonic() < kept[0]:
+        return kept[1]
+    started = monotonic()
+    read = survey(using=using)
+    took = monotonic() - started
+    if took > _QUICK:
+        _surveys[backend] = monotonic() + _SHARE * took, read
+    return read
+
+
+def waiting_now() -> int | None:
+    """Return how many wait, at most some seconds old; None if the server does not say so at once.
+
+    Blocks for a second at most: for one round trip, and one more for each 500 locks.
+    """
+    backend = backend_for(None)
+    known = _counts.get(backend)
+    if known is None or monotonic() > known[0]:
+        read = within(_BADGE_WAITS, inspection.queues)
+        known = monotonic() + _BADGE_KEPT, None if read is None else sum(read.values())
+        _counts[backend] = known
+    return known[1]

@@ -1,0 +1,141 @@
+"""The picture of the last hour of a lock: holds as bars, and what went wrong as marks.
+
+Lengths are seconds. The page's script moves the part that shows, so that the edge at the right is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from redis_locks.inspection import LockInfo
+from redis_locks.inspection.localized_times import latency
+from redis_locks.statistics import Event, PastHold
+from redis_locks.values.text import printable
+
+SPAN = 3600
+"""Seconds that the picture shows."""
+
+MOST_LANES = 6
+"""How many holds at once have a lane of their own; further ones share the last."""
+
+_LANE, _GAP, _MARKS = 20, 4, 16
+_FAR = 10 * SPAN
+"""How long the bar of a hold that goes on is: longer than anybody looks at the page without news."""
+
+_TROUBLES = {
+    "timed_out": gettext_lazy("%(time)s: waited in vain: %(who)s"),
+    "deadlock": gettext_lazy("%(time)s: ended by a deadlock: %(who)s"),
+    "lost": gettext_lazy("%(time)s: lost: %(who)s"),
+    "force_released": gettext_lazy("%(time)s: force-released: %(who)s"),
+    "cancelled": gettext_lazy("%(time)s: cancelled: %(who)s"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A hold. Texts, for no reader's separators fit SVG; `look` is "past", "lost" or "now"."""
+
+    x: str
+    width: str
+    y: int
+    look: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that went wrong."""
+
+    x: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The picture; `began` is where it begins on the server's clock, from where all lengths count."""
+
+    began: str
+    height: int
+    bars: tuple[Bar, ...]
+    marks: tuple[Mark, ...]
+    summary: str
+
+    @property
+    def box(self) -> str:
+        """The part that shows, as the attribute of an SVG."""
+        return f"0 0 {SPAN} {self.height}"
+
+
+def timeline(
+    at: float, lock: LockInfo | None, past: Sequence[PastHold], events: Iterable[Event]
+) -> Timeline:
+    """Return the picture of the hour before `at`.
+
+    Args:
+        at: Now, by the server's clock, in seconds since 1970.
+        lock: Who holds it now; None: nobody.
+        past: The holds that have ended.
+        events: What happened to it.
+    """
+    began = at - SPAN
+    spans = [
+        (hold.began, hold.ended, "lost" if hold.outcome == "lost" else "past", hold.who)
+        for hold in past
+        if hold.ended > began
+    ]
+    if lock:
+        spans += [(at - holder.held_for, at + _FAR, "now", str(holder)) for holder in lock.holders]
+    lanes: list[float] = []
+    bars = [_bar(span, began, lanes) for span in sorted(spans)]
+    marks = [
+        Mark(f"{event.at - began:.1f}", str(_TROUBLES[event.kind]) % _facts(event.at, event.who))
+        for event in events
+        if event.kind in _TROUBLES and event.at > began
+    ]
+    ended = sum(bar.look != "now" for bar in bars)
+    lost = sum(bar.look == "lost" for bar in bars)
+    return Timeline(
+        f"{began:.3f}",
+        max(1, len(lanes)) * (_LANE + _GAP) + _MARKS,
+        tuple(bars),
+        tuple(marks),
+        _(
+            "The last hour. Holds that ended: %(ended)s, of which lost: %(lost)s. "
+            "Holds that go on: %(held)s. Events that were trouble: %(trouble)s."
+        )
+        % {"ended": ended, "lost": lost, "held": len(bars) - ended, "trouble": len(marks)},
+    )
+
+
+def _bar(span: tuple[float, float, str, str], began: float, lanes: list[float]) -> Bar:
+    acquired, end, look, who = span
+    start = max(acquired, began)
+    lane = next((place for place, busy in enumerate(lanes) if busy <= acquired), len(lanes))
+    lane = min(lane, MOST_LANES - 1)
+    lanes[lane : lane + 1] = [end]
+    return Bar(
+        f"{start - began:.2f}",
+        f"{end - start:.2f}",
+        _MARKS + lane * (_LANE + _GAP),
+        look,
+        str(_HOLDS[look]) % {**_facts(acquired, who), "length": latency(end - acquired)},
+    )
+
+
+_HOLDS = {
+    "now": gettext_lazy("%(time)s: still held by %(who)s"),
+    "lost": gettext_lazy("%(time)s: held for %(length)s, then lost, by %(who)s"),
+    "past": gettext_lazy("%(time)s: held for %(length)s by %(who)s"),
+}
+
+
+def _facts(at: float, who: str) -> dict[str, str]:
+    time = date_format(localtime(datetime.fromtimestamp(at, UTC)), "H:i:s T")
+    return {"time": time, "who": printable(who)}

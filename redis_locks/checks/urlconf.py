@@ -1,0 +1,67 @@
+"""The views of the URLconf, and what a view is made of."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from inspect import isfunction, ismethod
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from redis_locks.decorators.locked_function import LockedFunction
+
+
+class Route(NamedTuple):
+    """A view, where it is, and the names of the keywords that the URL gives it."""
+
+    route: str
+    view: Any
+    keywords: frozenset[str]
+
+
+def routes() -> Iterator[Route]:
+    """Yield the views of the project's URLconf; none if it has no URLconf."""
+    if getattr(settings, "ROOT_URLCONF", None):
+        yield from _below(get_resolver(), "", frozenset())
+
+
+def _below(resolver: URLResolver, prefix: str, keywords: frozenset[str]) -> Iterator[Route]:
+    for entry in resolver.url_patterns:
+        route = f"{prefix}{entry.pattern}"
+        given = keywords | set(entry.pattern.regex.groupindex)
+        if isinstance(entry, URLResolver):
+            yield from _below(entry, route, given | set(entry.default_kwargs))
+        elif isinstance(entry, URLPattern):
+            yield Route(route, entry.callback, given | set(entry.default_args))
+
+
+def parts_of(thing: Any) -> Iterable[Any]:
+    """Yield what a decorated function calls, and its decorators."""
+    for part in _kept_by(thing):
+        # By type(), because isinstance() would make a lazy object load its value.
+        yield from part if is_a(part, (list, tuple)) else (part,)
+
+
+def _kept_by(thing: Any) -> Iterator[Any]:
+    if is_a(thing, LockedFunction):
+        yield thing.function
+    elif is_a(thing, functools.partial):
+        yield from (thing.func, *thing.args, *thing.keywords.values())
+    elif ismethod(thing):
+        yield thing.__func__
+    elif isfunction(thing):
+        for cell in thing.__closure__ or ():
+            try:
+                yield cell.cell_contents
+            except ValueError:  # not assigned yet
+                continue
+        yield getattr(thing, "__wrapped__", None)
+    elif callable(thing):  # an object in place of a function
+        yield from (type(thing).__call__, *getattr(thing, "__dict__", {}).values())
+
+
+def is_a(thing: object, kind: type | tuple[type, ...]) -> bool:
+    """Whether it is of a type, asked without loading a lazy object."""
+    return issubclass(type(thing), kind)

@@ -1,0 +1,102 @@
+"""System check of views whose lock gets no name, as its template wants what the URL does not give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.checks import CheckMessage, Warning  # noqa: A004 - Django's name
+from django.views import View
+
+from redis_locks.checks.urlconf import Route, is_a, parts_of, routes
+from redis_locks.decorators.locked_function import LockedFunction
+from redis_locks.decorators.redis_lock import redis_lock
+from redis_locks.values.name_templates import parse
+from redis_locks.views import RedisLockMixin
+
+NO_NAME = "redis_locks.W014"
+
+
+def check_lock_names(**_: object) -> list[CheckMessage]:
+    """Return a warning for each view that raises at every request that takes its lock.
+
+    No error, because a decorator may give the view more than the URL does.
+    """
+    return [
+        Warning(
+            f"The view at {route.route!r} cannot name its lock: {problem}.",
+            hint="Write a field that is an argument of the URL, or override get_lock_name() of a mixin, or give "
+            "the decorator a callable.",
+            id=NO_NAME,
+        )
+        for route in routes()
+        for problem in sorted(set(_problems(route)))
+    ]
+
+
+def _problems(route: Route) -> Iterator[str]:
+    kind = getattr(route.view, "view_class", None) or getattr(route.view, "cls", None)
+    if isinstance(kind, type) and issubclass(kind, View):
+        handlers = _handlers(route.view, kind)
+        if issubclass(kind, RedisLockMixin):
+            yield from _of_mixin(route, kind, handlers)
+        if handlers:
+            yield from _of_decorators(kind.dispatch, route.keywords, set())
+        for name in handlers.values():
+            yield from _of_decorators(getattr(kind, name), route.keywords, set())
+    yield from _of_decorators(route.view, route.keywords, set())
+
+
+def _handlers(view: Any, kind: type[View]) -> dict[str, str]:
+    """Return the methods that a view handles, each with the name of its function."""
+    actions: dict[str, str] | None = getattr(view, "actions", None)  # of a viewset
+    if actions is not None:
+        return dict(actions)
+    return {
+        method: method
+        for method in kind.http_method_names
+        if method != "options" and hasattr(kind, method)
+    }
+
+
+def _of_mixin(route: Route, kind: type[RedisLockMixin], handlers: dict[str, str]) -> Iterator[str]:
+    given = getattr(route.view, "view_initkwargs", None) or getattr(route.view, "initkwargs", {})
+    name = given.get("lock_name", kind.lock_name)
+    methods = given.get("lock_methods", kind.lock_methods)
+    if kind.get_lock_name is not RedisLockMixin.get_lock_name or not isinstance(name, str):
+        return
+    if handlers.keys().isdisjoint(method.lower() for method in methods):
+        return
+    roots = {field.root for field in parse(name).fields}
+    for root in roots - route.keywords - {"request"}:
+        yield f"lock_name {name!r} of {kind.__qualname__} has {{{root}}}, {_only(route.keywords)}"
+
+
+def _of_decorators(thing: Any, keywords: frozenset[str], seen: set[int]) -> Iterator[str]:
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    parts = list(parts_of(thing))
+    for part in parts:
+        if is_a(part, LockedFunction):
+            yield from _of_lock(part.owner, part.function, keywords)
+        elif is_a(part, redis_lock):  # method_decorator's, which decorates at each call
+            for function in parts:
+                if callable(function) and not is_a(function, (type, redis_lock, LockedFunction)):
+                    yield from _of_lock(part, function, keywords)
+        if is_a(part, LockedFunction) or (callable(part) and not is_a(part, (type, redis_lock))):
+            yield from _of_decorators(part, keywords, seen)
+
+
+def _of_lock(lock: Any, function: Any, keywords: frozenset[str]) -> Iterator[str]:
+    try:
+        missing = lock.keywords_of(function) - keywords
+    except ValueError as error:
+        yield str(error)
+        return
+    for root in missing:
+        yield f"the name of {lock!r} has {{{root}}}, {_only(keywords)}"
+
+
+def _only(keywords: frozenset[str]) -> str:
+    return f"and the URL gives {', '.join(sorted(keywords)) or 'nothing'}"

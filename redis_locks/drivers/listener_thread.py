@@ -1,0 +1,192 @@
+"""A thread that listens on a connection which sends no commands.
+
+`ThreadRenewer` learns from it at once that a hold was force-released. `shared_subscription` receives grants with it,
+for threads that wait without a connection of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import Final, Protocol, Self
+from weakref import WeakSet
+
+from redis_locks.drivers.base import LinkBroken
+from redis_locks.exceptions import LockBackendError
+
+logger = logging.getLogger("redis_locks")
+
+PAUSES: Final = (0.0, 0.05, 0.25, 1.0)
+"""Seconds to pause before each attempt to connect again; the last one from then on."""
+
+
+class Subscription(Protocol):
+    """A connection that receives messages, such as the tokens that do not hold any more."""
+
+    def deliver_messages(
+        self, receiver: Callable[[str], None], silence: float | None = None
+    ) -> None:
+        """Call `receiver` with each message, until the connection breaks: raises LinkBroken.
+
+        Returns after `silence` seconds without one (None: never), once it has asked the server for a
+        sign of life; a second silence without that is a broken connection.
+        """
+
+    def close(self) -> None:
+        """Close the connection, from another thread perhaps."""
+
+
+class Pin:
+    """Keeps a listener thread open until its block ends, or until nothing refers to the pin any more.
+
+    The second also covers a block that was interrupted before it began.
+    """
+
+    def __init__(self, thread: ListenerThread) -> None:
+        self._thread = thread
+        thread.pins.add(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Need it no more."""
+        self._thread.pins.discard(self)
+
+
+class ListenerThread:
+    """Listens, in a thread of its own, from `open` to `close`; connects again by itself.
+
+    Args:
+        connect: Opens a link; raises LinkBroken or LockBackendError.
+        receiver: Gets each message, in that thread.
+        reconnected: Is called after the connection was gone for a while: messages may have been lost.
+        silence: Seconds without a message after which the connection is tested; None: never.
+        over: Is called then; it returns True if it has closed the thread because nobody needs it.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Subscription],
+        receiver: Callable[[str], None],
+        reconnected: Callable[[], None],
+        *,
+        silence: float | None = None,
+        over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._connect = connect
+        self._receiver = receiver
+        self._reconnected = reconnected
+        self._silence = silence
+        self._over = over
+        self._link: Subscription | None = None
+        self.pins: WeakSet[Pin] = WeakSet()
+        """The blocks that need it open. It stays open while there is one."""
+        self.retry_at = 0.0
+        """When to try to open it at the earliest."""
+        self._closing = threading.Event()
+        # Re-entrant: the handler of a signal may come in between.
+        self._opening = threading.RLock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it listens, or tries to."""
+        return self._link is not None
+
+    def open(self) -> None:
+        """Listen from now on; blocks for two round trips, or until another thread has opened it.
+
+        Raises LinkBroken or LockBackendError, or RuntimeError when no thread can be started.
+        """
+        if self._link is not None:
+            return
+        with self._opening:
+            if self._link is not None:
+                return
+            link = self._connect()
+            if self._link is not None:  # by a signal's handler, in this thread
+                link.close()
+                return
+            closing = threading.Event()
+            thread = threading.Thread(
+                target=self._run, args=(link, closing), name="redis_locks-listener", daemon=True
+            )
+            self._link, self._closing = link, closing
+            try:
+                thread.start()
+            except BaseException:
+                self._link = None
+                link.close()
+                raise
+
+    def try_to_open(self) -> bool:
+        """Listen from now on, if that works, and return whether it does; see `retry_at`."""
+        try:
+            self.open()
+        except (LinkBroken, LockBackendError, RuntimeError):
+            pass
+        except Exception:  # from the user's credential provider, perhaps
+            logger.exception("Cannot listen to Redis; trying again")
+        else:
+            return True
+        self.retry_at = monotonic() + PAUSES[-1]
+        return False
+
+    def close(self) -> None:
+        """Listen no more, unless `pinned`; the thread ends."""
+        if self.pins:
+            return
+        link, self._link = self._link, None
+        self._closing.set()
+        if link is not None:
+            link.close()
+
+    def connect_again(self) -> None:
+        """Connect anew, if it is open, as if the connection had broken."""
+        link = self._link
+        if link is not None:
+            link.close()
+
+    def _run(self, link: Subscription, closing: threading.Event) -> None:
+        while True:
+            try:
+                link.deliver_messages(self._receiver, self._silence)
+            except LinkBroken:
+                if closing.is_set():
+                    return
+            except Exception:  # the link is closed: go on as if it had broken
+                logger.exception("What Redis said could not be passed on; connecting again")
+            else:
+                if self._over():
+                    return
+                continue
+            again = self._connect_again(closing)
+            if again is None:
+                return
+            link = again
+            self._reconnected()
+
+    def _connect_again(self, closing: threading.Event) -> Subscription | None:
+        failures = 0
+        while not closing.wait(PAUSES[min(failures, len(PAUSES) - 1)]):
+            try:
+                link = self._connect()
+            except (LinkBroken, LockBackendError):
+                failures += 1
+                continue
+            except Exception:
+                logger.exception("Cannot listen to Redis; trying again")
+                failures += 1
+                continue
+            self._link = link
+            if closing.is_set():
+                if self._link is link:  # else it was opened again meanwhile
+                    self._link = None
+                link.close()
+            return link
+        return None

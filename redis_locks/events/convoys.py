@@ -1,0 +1,141 @@
+"""Fold the log lines of many waits for the same lock into one summary for each interval."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from redis_locks.protocol.lock_events import Kind, LockEvent
+
+INTERVAL: Final = 10.0
+"""Seconds that one line about the waits for a lock stands for."""
+
+MOST_LOCKS: Final = 1000
+"""How many locks are told apart. Events of further ones are counted together."""
+
+FOLDED: Final = frozenset({"waiting", "timed_out"})
+"""The kinds that each waiter of a crowd tells."""
+
+_Key = tuple[Kind, str, tuple[str, ...]]
+"""The kind, the server and the locks; without locks for all those beyond `MOST_LOCKS`."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """What happened to the waits for a lock since the last line about them.
+
+    Attributes:
+        events: How many there were.
+        oldest: The event of the wait that began first.
+        began: When that wait began, on the monotonic clock.
+        latest: The event that came last: it names today's holder.
+        is_rest: Whether they are about several locks.
+    """
+
+    events: int
+    oldest: LockEvent
+    began: float
+    latest: LockEvent
+    is_rest: bool
+
+
+@dataclass(slots=True)
+class _Convoy:
+    ends: float
+    """When the next line may be written, on the monotonic clock."""
+    summary: Summary | None = None
+
+
+class Convoys:
+    """The locks of which this process has written a line within `INTERVAL`. Threads may use it at once.
+
+    The first event of a lock gets a line of its own. Later ones are counted, and a thread, which lives
+    only for this, passes one `Summary` to `write` when the interval ends.
+    """
+
+    def __init__(self, write: Callable[[Summary], None], interval: float = INTERVAL) -> None:
+        self._write = write
+        self.interval = interval
+        self.reset()
+
+    def reset(self) -> None:
+        """Start empty. After a fork, the parent has the thread and writes what it has counted."""
+        # Re-entrant: a finalizer or a signal handler may log while its thread has the guard.
+        self._guard = threading.RLock()
+        self._convoys: dict[_Key, _Convoy] = {}
+        self._timer: threading.Timer | None = None
+
+    def admits(self, event: LockEvent) -> bool:
+        """Return whether to write a line of its own for `event`, which is counted otherwise. Does not block."""
+        now = monotonic()
+        key: _Key = event.kind, event.server, event.names
+        with self._guard:
+            if key not in self._convoys and len(self._convoys) >= MOST_LOCKS:
+                self._drop_ended(now)
+                if len(self._convoys) >= MOST_LOCKS:
+                    key = event.kind, event.server, ()
+            convoy = self._convoys.get(key)
+            if convoy is None or (convoy.summary is None and convoy.ends <= now):
+                self._convoys[key] = _Convoy(now + self.interval)
+                return True
+            self._count(convoy, event, now, is_rest=not key[2])
+            if self._timer is None:
+                self._start(max(0.0, convoy.ends - now))
+            return False
+
+    def _count(self, convoy: _Convoy, event: LockEvent, now: float, *, is_rest: bool) -> None:
+        began, summary = now - event.waited, convoy.summary
+        if summary is None:
+            convoy.summary = Summary(1, event, began, event, is_rest)
+            return
+        summary.events += 1
+        summary.latest = event
+        if began < summary.began:
+            summary.began, summary.oldest = began, event
+
+    def _drop_ended(self, now: float) -> None:
+        for key, convoy in list(self._convoys.items()):
+            if convoy.summary is None and convoy.ends <= now:
+                del self._convoys[key]
+
+    def _start(self, seconds: float) -> None:
+        timer = threading.Timer(seconds, self._tick)
+        timer.name, timer.daemon = "redis_locks-log", True
+        try:
+            timer.start()
+        except RuntimeError:  # no more threads can start, or the process ends: `flush` writes it
+            return
+        self._timer = timer
+
+    def _tick(self) -> None:
+        with self._guard:
+            self._timer = None
+            due = self._due(monotonic())
+            ends = [each.ends for each in self._convoys.values() if each.summary is not None]
+            if ends:
+                self._start(max(0.0, min(ends) - monotonic()))
+        for summary in due:
+            self._write(summary)
+
+    def _due(self, now: float) -> list[Summary]:
+        """Take the summaries whose interval is over, and begin their next one."""
+        due = []
+        for convoy in self._convoys.values():
+            if convoy.summary is not None and convoy.ends <= now:
+                due.append(convoy.summary)
+                convoy.summary, convoy.ends = None, now + self.interval
+        return due
+
+    def flush(self) -> None:
+        """Write all summaries now."""
+        with self._guard:
+            due = self._due(float("inf"))
+            self._convoys.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+        for summary in due:
+            self._write(summary)

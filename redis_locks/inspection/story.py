@@ -1,0 +1,235 @@
+"""What is going on with one lock, and what can be done about it, in a few sentences.
+
+The admin's page of a lock and `manage.py locks show` begin with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext, pgettext
+
+from redis_locks.connections.backends import backend_for
+from redis_locks.drivers.base import run_blocking
+from redis_locks.drivers.resp import pack
+from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
+from redis_locks.inspection.filters import is_long, is_renewed
+from redis_locks.inspection.localized_times import duration, latency
+from redis_locks.statistics.usual import Usual
+from redis_locks.values.text import printable
+
+LISTENS_FROM = 2.0
+"""Seconds from which the process of a hold must be listening. It begins to after 0.05 s."""
+
+
+class Case(StrEnum):
+    """What is going on."""
+
+    FREE = "free"
+    HANDING_OVER = "handing over"
+    NORMAL = "normal"
+    LONG = "long"
+    STALE = "stale"
+    GONE = "gone"
+    DEADLOCK = "deadlock"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a sentence; with `ago`, a time in seconds that goes on, whose text it is."""
+
+    text: str
+    ago: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What is going on with a lock.
+
+    Attributes:
+        case: Which of the cases it is.
+        facts: Who holds it, for how long, and who waits, as one text in parts.
+        advice: What the case means, and what to do about it. Empty if there is nothing to do.
+    """
+
+    case: Case
+    facts: tuple[Span, ...]
+    advice: str
+
+    @property
+    def text(self) -> str:
+        """The facts as text."""
+        return "".join(span.text for span in self.facts)
+
+
+def connected(holder: HolderInfo, *, using: str | None = None) -> bool | None:
+    """Return whether the holder's process is connected; None if that cannot be told. Blocks for a round trip.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    backend = backend_for(using)
+    # The nodes of a cluster do not know who listens at others.
+    if backend.in_cluster or holder.held_for < LISTENS_FROM or not holder.lock:
+        return None
+    channel = backend.holder_channel(holder.token).encode()
+    ask = pack((b"PUBSUB", b"NUMSUB", channel))
+    keys = backend.keys(holder.lock)
+
+    (reply,) = run_blocking(backend.ask(backend.driver, lambda link: link.read([ask], keys)))
+    # An error, if this user may not ask.
+    return bool(reply[1]) if isinstance(reply, list) and len(reply) > 1 else None
+
+
+def tell(
+    lock: LockInfo | None,
+    *,
+    usual: Usual | None = None,
+    is_connected: bool | None = None,
+    deadlocked: bool = False,
+) -> Story:
+    """Return the story of a lock.
+
+    Args:
+        lock: The lock; None: nobody holds it or waits for it.
+        usual: How long it is held as a rule, if that is known.
+        is_connected: Whether the process of the longest hold is connected, if that is known.
+        deadlocked: Whether one of its waiters waits for itself, through others.
+    """
+    if lock is None:
+        return Story(Case.FREE, (Span(_("Nobody holds this lock or waits for it.")),), "")
+    facts = tuple(_facts(lock, usual))
+    if deadlocked:
+        return Story(Case.DEADLOCK, facts, str(_DEADLOCK))
+    if not lock.holders:
+        return Story(Case.HANDING_OVER, facts, str(_HANDING_OVER))
+    return Story(*_held_case(lock, facts, usual, is_connected=is_connected))
+
+
+def _held_case(
+    lock: LockInfo, facts: tuple[Span, ...], usual: Usual | None, *, is_connected: bool | None
+) -> tuple[Case, tuple[Span, ...], str]:
+    holder = longest(lock)
+    ends = (
+        _("The lease ends in %(left)s, and then the first waiter gets the lock.")
+        if lock.waiting
+        else _("The lease ends in %(left)s, and then the lock is free.")
+    )
+    end = f"{ends % {'left': duration(holder.lease_left)}} {_FORCE}"
+    if is_connected is False:
+        return Case.GONE, facts, f"{_GONE} {end}"
+    if not is_renewed(holder.lease_left, holder.lease):
+        return Case.STALE, facts, f"{_STALE} {end}"
+    if is_long(holder.held_for, usual):
+        where = {"pid": holder.pid, "host": printable(holder.host)}
+        return Case.LONG, facts, f"{_LONG % where} {_FORCE}"
+    return Case.NORMAL, facts, ""
+
+
+_HANDING_OVER = gettext_lazy(
+    "This takes a moment. If the first waiter has died, the next one gets the lock within some seconds."
+)
+_DEADLOCK = gettext_lazy(
+    "This is a deadlock: each waits for a lock that another one holds. "
+    "One of the waits ends by itself within some seconds, unless DEADLOCK_TIMEOUT is None. "
+    "To end it now, cancel one of the waits."
+)
+_GONE = gettext_lazy("The holder's process is not connected: it has died, or its network is cut.")
+_STALE = gettext_lazy(
+    "The lease is not being renewed: the process is paused or blocked, or the hold has renew=False."
+)
+_LONG = gettext_lazy(
+    "The hold lasts far longer than usual. "
+    "See what process %(pid)s on %(host)s does before you end it."
+)
+_FORCE = gettext_lazy(
+    "A force-release hands the lock on now. A holder that still runs may go on working: "
+    "only fencing tokens stop its late writes."
+)
+
+
+def longest(lock: LockInfo) -> HolderInfo:
+    """Return the holder that has held the lock for longest."""
+    return max(lock.holders, key=lambda holder: holder.held_for)
+
+
+def renewed_ago(holder: HolderInfo) -> float | None:
+    """Return how many seconds ago the lease was renewed last; None if it never was, as far as one can see."""
+    ago = holder.lease - holder.lease_left
+    return ago if holder.lease and 0 <= ago < holder.held_for - 0.5 else None
+
+
+def runs(party: HolderInfo | WaiterInfo) -> str:
+    """Return what a party runs, and where."""
+    label, host = printable(party.label) or pgettext("locks", "unknown"), printable(party.host)
+    if not host:
+        return _("%(label)s on an unknown host") % {"label": label}
+    return _("%(label)s on %(host)s") % {"label": label, "host": host}
+
+
+def _facts(lock: LockInfo, usual: Usual | None) -> Iterator[Span]:
+    if lock.holders:
+        yield from _held(lock, usual)
+    else:
+        yield Span(_("Free, and being handed to the first waiter."))
+    yield Span(" ")
+    if not lock.waiting:
+        yield Span(_("Nobody waits."))
+        return
+    count = Span(number_format(lock.waiting, force_grouping=True))
+    if not lock.waiters:
+        yield from _filled(
+            ngettext("%(count)s waits.", "%(count)s wait.", lock.waiting), count=count
+        )
+        return
+    yield from _filled(
+        ngettext(
+            "%(count)s waits, for %(time)s.",
+            "%(count)s wait, the first for %(time)s.",
+            lock.waiting,
+        ),
+        count=count,
+        time=_since(max(waiter.waited for waiter in lock.waiters)),
+    )
+
+
+def _held(lock: LockInfo, usual: Usual | None) -> Iterator[Span]:
+    holder = longest(lock)
+    yield from _filled(
+        ngettext(
+            "Held for %(time)s by %(who)s.",
+            "Held by %(count)s, the longest for %(time)s by %(who)s.",
+            len(lock.holders),
+        ),
+        count=Span(number_format(len(lock.holders), force_grouping=True)),
+        time=_since(holder.held_for),
+        who=Span(runs(holder)),
+    )
+    if usual:
+        times = {"p50": latency(usual.p50), "p99": latency(usual.p99)}
+        yield Span(" " + _("Usual: %(p50)s (p99 %(p99)s).") % times)
+    ago = renewed_ago(holder)
+    if ago is not None:
+        yield Span(" ")
+        yield from _filled(_("Renewed %(time)s ago."), time=_since(ago))
+    elif not is_renewed(holder.lease_left, holder.lease):
+        yield Span(" " + _("Never renewed."))
+
+
+def _since(ago: float) -> Span:
+    return Span(duration(ago), ago)
+
+
+_PLACEHOLDER = re.compile(r"%\((\w+)\)s")
+
+
+def _filled(sentence: str, **values: Span) -> Iterator[Span]:
+    """Yield a translated sentence in parts. Its words, and so the places of the values, are the language's."""
+    for place, part in enumerate(_PLACEHOLDER.split(sentence)):
+        if part:
+            yield values[part] if place % 2 else Span(part)

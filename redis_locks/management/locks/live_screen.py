@@ -1,0 +1,392 @@
+"""The screen of `manage.py locks watch`: the list, one lock, and what its keys do."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from os import terminal_size
+from typing import NamedTuple
+
+from redis_locks import inspection
+from redis_locks.connections.backends import backend_for
+from redis_locks.exceptions import LockBackendError
+from redis_locks.inspection import HolderInfo, LockInfo, audit
+from redis_locks.inspection.filters import LONG_WAIT, Filter, Search, is_long, is_renewed, search
+from redis_locks.inspection.replies import Summary
+from redis_locks.inspection.story import longest, runs, tell
+from redis_locks.management.locks.console import Console
+from redis_locks.management.locks.feed import News
+from redis_locks.management.locks.selection import Selection
+from redis_locks.management.locks.show import Surroundings, lines, surroundings
+from redis_locks.management.locks.table import table
+from redis_locks.values.text import duration, pad, printable, shorten, width
+
+_REVERSE, _PLAIN = "\x1b[7m", "\x1b[0m"
+_ABOVE, _BELOW = 3, 1
+"""Lines above the rows: figures, a note, a header. Below them: the keys."""
+
+_MOST_SHOWN = 5
+"""How many holds the question before a force-release names."""
+
+_LIST_KEYS = ("q quit", "enter open", "f force-release", "/ filter", "j k choose")
+_LOCK_KEYS = ("q quit", "esc back", "f force-release", "j k scroll")
+"""What they do, the most needed first: those that find room are shown."""
+
+
+class Look(NamedTuple):
+    """What was read for one state of the screen; `opened` is the lock that it shows, or None for the list."""
+
+    opened: str | None
+    found: Search | None
+    locks: Mapping[str, LockInfo]
+    lock: LockInfo | None
+    around: Surroundings | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """A line that the user types: a filter, the reason for a force-release of `lock`, or the consent."""
+
+    kind: str
+    text: str = ""
+    lock: LockInfo | None = None
+
+    def edited(self, key: str) -> _Prompt:
+        """Return it after a key that types or deletes; other keys change nothing."""
+        if key == "backspace":
+            return replace(self, text=self.text[:-1])
+        typed = key if len(key) == 1 and key.isprintable() else ""
+        return replace(self, text=self.text + typed)
+
+
+class _Both(NamedTuple):
+    """What the arguments and the typed filter both let pass."""
+
+    chosen: Selection
+    typed: Filter
+
+    def keeps(self, lock: Summary) -> bool:
+        return self.chosen.keeps(lock) and self.typed.keeps(lock)
+
+
+class LiveScreen:
+    """What is on the screen, as frames, and what each key changes. `read` is for a thread of its own."""
+
+    def __init__(self, console: Console, using: str | None, chosen: Selection) -> None:
+        self._style, self._using, self._chosen = console.style, using, chosen
+        self._server = printable(backend_for(using).description)
+        self._filter = ""
+        self._names: Sequence[str] = ()
+        self._marked: str | None = None
+        self._place = self._top = self._scrolled = 0
+        self._rows = 20
+        self._opened: str | None = None
+        self._prompt: _Prompt | None = None
+        self._said = ""
+
+    def read(self) -> Look:
+        """Read what the screen shows; blocks.
+
+        Raises:
+            LockBackendError: Redis could not be asked.
+        """
+        opened = self._opened
+        if opened is not None:
+            lock = inspection.lock(opened, using=self._using)
+            around = surroundings(lock, self._using) if lock else None
+            return Look(opened, None, {}, lock, around)
+        matching = _Both(self._chosen, Filter(text=self._filter))
+        found = search(matching, order=self._chosen.sort, using=self._using)
+        last = self._top + self._rows
+        if self._chosen.limit is not None:
+            last = min(last, self._chosen.limit)
+        part = found.part(self._top, last)
+        return Look(None, found, {lock.name: lock for lock in part}, None, None)
+
+    def press(self, key: str) -> bool:
+        """Do what a key does, and return whether to go on."""
+        if self._prompt is not None:
+            self._type(key, self._prompt)
+            return True
+        self._said = ""
+        if key in {"escape", "backspace"}:
+            self._go_back()
+        elif key == "f":
+            self._ask_to_release()
+        elif self._opened is not None:
+            self._scrolled = max(0, self._scrolled + self._step(key))
+        elif key == "enter" and self._name is not None:
+            self._opened, self._marked, self._scrolled = self._name, self._name, 0
+        elif key == "/":
+            self._prompt = _Prompt("filter", self._filter)
+        else:
+            self._move(self._step(key))
+        return key != "q"
+
+    def frame(self, news: News[Look], size: terminal_size) -> list[str]:
+        """Return the lines of the screen, none longer than it, and no more than it has."""
+        self._rows = max(1, size.lines - _ABOVE - _BELOW)
+        look = news.value
+        if look is not None and look.opened != self._opened:
+            look = None  # of before the last key
+        # While the server cannot be asked, nobody knows whether what is shown goes on.
+        later = 0.0 if news.error else news.age
+        if self._prompt is not None and self._prompt.lock is not None:
+            body = self._question(self._prompt.lock, size.columns)
+        elif look is None:
+            body = ["", "" if news.error else "Reading …"]
+        elif look.opened is not None:
+            body = self._lock(look, later, size)
+        else:
+            body = self._list(look, later, size)
+        above = [self._head(look, later, size.columns), *self._note(news, size.columns)]
+        body = body[: max(0, size.lines - len(above) - _BELOW)]
+        empty = [""] * (size.lines - len(above) - len(body) - _BELOW)
+        return [*above, *body, *empty, self._bottom(size.columns)][-size.lines :]
+
+    @property
+    def wanted(self) -> object:
+        """What is to be read; another one than before is to be read at once."""
+        return self._opened, self._filter, self._top, self._rows
+
+    @property
+    def asks_for_consent(self) -> bool:
+        """Whether the next key ends a hold."""
+        return self._prompt is not None and self._prompt.kind == "consent"
+
+    @property
+    def _name(self) -> str | None:
+        return self._names[self._place] if self._place < len(self._names) else None
+
+    def _step(self, key: str) -> int:
+        far = 10**9
+        steps = {
+            **dict.fromkeys(("j", "down"), 1),
+            **dict.fromkeys(("k", "up"), -1),
+            **dict.fromkeys((" ", "page down"), self._rows),
+            "page up": -self._rows,
+            **dict.fromkeys(("g", "home"), -far),
+            **dict.fromkeys(("G", "end"), far),
+        }
+        return steps.get(key, 0)
+
+    def _move(self, by: int) -> None:
+        if by and self._names:
+            self._place = min(len(self._names) - 1, max(0, self._place + by))
+            # From here on the mark stays with this lock, wherever that goes.
+            self._marked = self._name
+
+    def _go_back(self) -> None:
+        if self._opened is not None:
+            self._opened = None
+        else:
+            self._filter = ""
+
+    def _type(self, key: str, prompt: _Prompt) -> None:
+        if prompt.kind == "consent":
+            self._prompt = None
+            if key in {"y", "Y"} and prompt.lock is not None:
+                self._said = self._release(prompt.lock, prompt.text)
+            else:
+                self._said = "Nothing was released."
+        elif prompt.kind == "reason":
+            self._prompt = self._reasoned(key, prompt)
+        else:
+            edited = replace(prompt, text="") if key == "escape" else prompt.edited(key)
+            self._filter = edited.text
+            self._prompt = None if key in {"enter", "escape"} else edited
+
+    def _reasoned(self, key: str, prompt: _Prompt) -> _Prompt | None:
+        if key == "escape":
+            return None
+        if key == "enter":
+            return replace(prompt, kind="consent") if prompt.text.strip() else prompt
+        return prompt.edited(key)
+
+    def _ask_to_release(self) -> None:
+        name = self._opened or self._name
+        if name is None:
+            return
+        try:
+            lock = inspection.lock(name, using=self._using)
+        except LockBackendError as error:
+            self._said = printable(str(error))
+            return
+        if lock is None or not lock.holders:
+            self._said = f"Nobody holds {printable(name)}: there is nothing to release."
+        else:
+            self._prompt = _Prompt("reason", lock=lock)
+
+    def _release(self, lock: LockInfo, reason: str) -> str:
+        tokens = [holder.token for holder in lock.holders]
+        try:
+            released = inspection.force_release(lock.name, using=self._using, tokens=tokens)
+        except LockBackendError as error:
+            return f"The hold may have been released or not: {printable(str(error))}"
+        if not released:
+            return "The holder changed: nothing was released."
+        audit.note(
+            "force-released", lock.name, lock.holders, by=audit.operator(), reason=reason.strip()
+        )
+        holds = "1 hold" if released.ended == 1 else f"{released.ended} holds"
+        return f"Released {holds}. Fencing tokens below {released.fencing_token} are overtaken."
+
+    def _question(self, lock: LockInfo, columns: int) -> list[str]:
+        holds = sorted(lock.holders, key=lambda holder: -holder.held_for)
+        texts = [f"Force-release {printable(lock.name)}?", ""]
+        texts += [
+            f"Held for {duration(holder.held_for)} by {runs(holder)}, pid {holder.pid}."
+            for holder in islice(holds, _MOST_SHOWN)
+        ]
+        if len(holds) > _MOST_SHOWN:
+            texts.append(f"And {len(holds) - _MOST_SHOWN} more holds.")
+        if lock.waiters:
+            first = lock.waiters[0]
+            texts.append(
+                f"{lock.waiting} waiting. Next: {runs(first)}, waiting for {duration(first.waited)}."
+            )
+        else:
+            texts.append("Nobody waits for the lock.")
+        texts += [
+            "",
+            "The holder is told at once, but code that does not check may go on working beside the "
+            "next holder. Fencing tokens prevent its late writes. This cannot be undone.",
+        ]
+        return [line for text in texts for line in textwrap.wrap(text, columns) or [""]]
+
+    def _head(self, look: Look | None, later: float, columns: int) -> str:
+        parts = [time.strftime("%H:%M:%S")]
+        if look is not None and look.found is not None:
+            found = look.found.found
+            parts.append(f"{_counted(len(found))}, {sum(lock.waiting for lock in found)} waiting")
+            waits = [lock.oldest_wait for lock in found if lock.waiting]
+            if waits:
+                parts[-1] += f", oldest {duration(max(waits) + later)}"
+        # The figures stay whole.
+        text = "  ".join(parts)
+        room = columns - width(text) - 2
+        return f"{text}  {shorten(self._server, room)}" if room > 1 else shorten(text, columns)
+
+    def _note(self, news: News[Look], columns: int) -> list[str]:
+        if news.error:
+            left = max(0, round(news.next_try - time.monotonic()))
+            when = f"Next try in {left} s." if left else "Trying."
+            if news.value is not None:
+                when = f"This is from {duration(news.age)} ago. {when}"
+            words = textwrap.wrap(f"{printable(news.error)} {when}", columns)
+            return [self._style.ERROR(line) for line in words]
+        said = self._said or (f"Filter: {printable(self._filter)}" if self._filter else "")
+        return [self._style.WARNING(line) for line in textwrap.wrap(said, columns)] or [""]
+
+    def _bottom(self, columns: int) -> str:
+        prompt = self._prompt
+        if prompt is None:
+            return _fitting(_LIST_KEYS if self._opened is None else _LOCK_KEYS, columns)
+        if prompt.kind == "consent":
+            return _REVERSE + shorten("Force-release now? y/N", columns) + _PLAIN
+        asked = "Filter by name, host or label: " if prompt.kind == "filter" else "Reason: "
+        # The end, where the user types, must be seen.
+        typed = printable(prompt.text)
+        room = max(1, columns - len(asked) - 1)
+        typed = typed if len(typed) <= room else f"…{typed[1 - room :]}" if room > 1 else ""
+        return shorten(f"{asked}{typed}", columns - 1) + f"{_REVERSE} {_PLAIN}"
+
+    def _list(self, look: Look, later: float, size: terminal_size) -> list[str]:
+        found = look.found
+        if found is None or not found.found:
+            there = 0 if found is None else len(found.survey.locks)
+            self._names = ()
+            return [
+                "",
+                f"None of {_counted(there)} matches."
+                if there
+                else "No lock is held or waited for.",
+            ]
+        known = {lock.name: lock for lock in found.found[: self._chosen.limit]}
+        self._names = list(known)
+        if self._marked in known:
+            self._place = self._names.index(self._marked)
+        self._place = min(self._place, len(self._names) - 1)
+        self._top = min(self._place, max(self._top, self._place - self._rows + 1))
+        self._top = max(0, min(self._top, len(self._names) - self._rows))
+        window = self._names[self._top : self._top + self._rows]
+        # Those that have scrolled into view are read next; until then their summaries do.
+        rows = [_later(look.locks.get(name) or _brief(known[name]), later) for name in window]
+        header, *texts = table([_one_line(row) for row in rows], size.columns, found.recent)
+        header = self._style.MIGRATE_LABEL(shorten(header, size.columns))
+        marked = self._place - self._top
+        painted = []
+        for place, (row, text) in enumerate(zip(rows, texts, strict=True)):
+            line = shorten(text, size.columns)
+            if place == marked:
+                painted.append(_REVERSE + pad(line, size.columns) + _PLAIN)
+            else:
+                painted.append(self._painted(row, line, found))
+        return [header, *painted]
+
+    def _painted(self, row: LockInfo, line: str, found: Search) -> str:
+        waited = max((waiter.waited for waiter in row.waiters), default=0.0)
+        usual = found.recent.usual(row.name)
+        if waited >= LONG_WAIT or any(
+            is_long(holder.held_for, usual) or not is_renewed(holder.lease_left, holder.lease)
+            for holder in row.holders
+        ):
+            return self._style.ERROR(line)
+        return self._style.WARNING(line) if row.waiting else line
+
+    def _lock(self, look: Look, later: float, size: terminal_size) -> list[str]:
+        name, columns = printable(look.opened or ""), size.columns
+        if look.lock is None or look.around is None:
+            return [*textwrap.wrap(f"Lock {name}", columns), "", tell(None).text]
+        lock = _later(look.lock, later)
+        story = look.around.tell(lock)
+        everything = slice(0, len(lock.waiters))
+        body = [shorten(line, columns) for line in lines(lock, columns, story, everything)]
+        self._scrolled = max(0, min(self._scrolled, len(body) - self._rows))
+        return body[self._scrolled :]
+
+
+def _fitting(texts: Sequence[str], columns: int) -> str:
+    line = ""
+    for text in texts:
+        longer = f"{line}   {text}" if line else text
+        if width(longer) > columns:
+            break
+        line = longer
+    return line
+
+
+def _counted(number: int) -> str:
+    return "1 lock" if number == 1 else f"{number} locks"
+
+
+def _one_line(lock: LockInfo) -> LockInfo:
+    """Return the lock with its longest hold only, which says how many more there are."""
+    if len(lock.holders) < 2:  # noqa: PLR2004 - one hold is one line
+        return lock
+    holder = longest(lock)
+    label = f"{holder.label} and {len(lock.holders) - 1} more"
+    return replace(lock, holders=(replace(holder, label=label),))
+
+
+def _brief(lock: Summary) -> LockInfo:
+    """Return what a summary says of a lock."""
+    holders = tuple(
+        HolderInfo("", 0, lock.held_for, lock.lease_left, "exclusive", *who, lock.lease, lock.name)
+        for who in lock.holders[:1]
+    )
+    return LockInfo(lock.name, "exclusive", holders, (), lock.waiting)
+
+
+def _later(lock: LockInfo, seconds: float) -> LockInfo:
+    """Return the lock as it is so many seconds later, if nothing happened to it; its lease is renewed."""
+    return replace(
+        lock,
+        holders=tuple(
+            replace(holder, held_for=holder.held_for + seconds) for holder in lock.holders
+        ),
+        waiters=tuple(replace(waiter, waited=waiter.waited + seconds) for waiter in lock.waiters),
+    )

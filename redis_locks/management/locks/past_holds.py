@@ -1,0 +1,70 @@
+"""`manage.py locks history`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from redis_locks import statistics
+from redis_locks.conf.settings import get_settings
+from redis_locks.management.locks.console import Console
+from redis_locks.management.locks.report import FOR_PROGRAMS, Report
+from redis_locks.management.locks.table import aligned
+from redis_locks.management.locks.verb import Verb, count
+from redis_locks.statistics import PastHold
+from redis_locks.values.text import latency, printable
+
+_COLUMNS = tuple(field.name for field in fields(PastHold))
+_HEADER = ("ENDED (UTC)", "HELD FOR", "OUTCOME", "HOLDER")
+_HOLDER = (3,)
+
+
+class History(Verb):
+    """The past holds of a lock."""
+
+    name = "history"
+    help = "Show the past holds of a lock, latest first: who, when, how long, how it ended."
+    details = "The setting HISTORY says how many are kept. `show` has those who hold it now."
+    examples = ("history account:17", "history account:17 --format csv")
+
+    def arguments(self, parser: CommandParser) -> None:
+        """Add the lock and the limit."""
+        parser.add_argument("name", help="the lock")
+        parser.add_argument("--limit", type=count, metavar="N", help="show at most so many holds")
+
+    def run(self, console: Console, **options: Any) -> None:
+        """Print the holds."""
+        found = statistics.holds(options["name"], using=options["using"])[: options["limit"]]
+        rows = [asdict(hold) for hold in found]
+        report = Report(rows, _COLUMNS, rows, lambda columns: _text(found, console, columns))
+        console.report(report, options["format"])
+        if options["format"] in FOR_PROGRAMS or found:
+            return
+        if get_settings().history:
+            console.note("No hold of this lock has ended in the last day.")
+        else:
+            console.note('None is kept. REDIS_LOCKS["HISTORY"] says how many to keep: 50, say.')
+
+
+def _text(found: Sequence[PastHold], console: Console, columns: int | None) -> list[str]:
+    if not found:
+        return []
+    rows = [_HEADER, *map(_cells, found)]
+    shown = range(len(_HEADER))
+    header, *lines = aligned(rows, columns, shown=shown, flexible=_HOLDER, numbers=(1,))
+    return [console.style.MIGRATE_LABEL(header), *lines]
+
+
+def _cells(hold: PastHold) -> tuple[str, ...]:
+    ended = datetime.fromtimestamp(hold.ended, UTC)
+    who = f"{hold.who} ({hold.detail})" if hold.detail else hold.who
+    return (
+        f"{ended:%Y-%m-%d %H:%M:%S}",
+        latency(hold.ended - hold.began),
+        hold.outcome,
+        printable(who),
+    )

@@ -1,0 +1,116 @@
+-- Sum up one part of the index: what people need to find the lock that is in trouble. Changes nothing.
+-- In parts and packed, as `names` is. It reads ten thousand locks, so it takes two commands for most of them.
+--
+-- KEYS: index
+-- ARGV: token (not used)
+--   2 earliest lease end, ms
+--   3 how many names with no earlier lease end to skip
+--   4 most names to look at
+-- Reply: {now in ms, how many names it looked at, lease end of the last one in ms, summaries}. A summary has, with a
+-- NUL between each two: name, number of waiters, since when the first one waits (ms), number of holders, since when
+-- the earliest one holds (ms), when the first lease ends (ms), how long that lease is (ms), the first holders and the
+-- first waiters, with a newline between each two. Numbers are 0 if there are none.
+
+--include _prelude
+
+local MOST = 10
+
+local from, skip, most = ARGV[2], ARGV[3], ARGV[4]
+local found = call("ZRANGEBYSCORE", index, from == "0" and text(clock()) or from, "+inf", "LIMIT", skip, most)
+if #found == 0 then
+  return { text(clock()), 0, "", "" }
+end
+
+local parts, size = {}, 0
+
+local function add(field)
+  size = size + 1
+  parts[size] = field
+end
+
+-- How many hold it, the earliest since, the first end of a lease, that lease, and who they are.
+local function holders(name, key, state)
+  local held = call("HMGET", key, "holder", "claim", "who", "label")
+  local ends = held[1] and tonumber(string.match(held[1], " (%d+)$"))
+  if ends and ends >= clock() then
+    local since, lease = string.match(held[2] or "", "^%d+ (%d+) %S+ (%d+)")
+    return 1, since or 0, ends, lease or 0, (held[3] or "") .. (held[4] or "")
+  end
+  if state.sharers == "0" then
+    return 0, 0, 0, 0, ""
+  end
+  local sharers = SHARERS .. name
+  local tokens = call("ZRANGEBYSCORE", sharers, text(clock()), "+inf", "WITHSCORES", "LIMIT", 0, MOST)
+  if #tokens == 0 then
+    return 0, 0, 0, 0, ""
+  end
+  local names = {}
+  for i = 1, #tokens, 2 do
+    names[#names + 1] = tokens[i]
+  end
+  local claims = call("HMGET", key, unpack(names))
+  local earliest, lease, people = nil, 0, {}
+  for i, claim in ipairs(claims) do
+    local since, its, who = string.match(claim or "", "^%d+ (%d+) %S+ (%d+) %S+ %d+ %d+ (.*)$")
+    if since and (not earliest or tonumber(since) < tonumber(earliest)) then
+      earliest = since
+    end
+    if i == 1 then
+      lease = its or 0
+    end
+    people[i] = who or ""
+  end
+  local count = call("ZCOUNT", sharers, text(clock()), "+inf")
+  return count, earliest or 0, tokens[2], lease, table.concat(people, "\n")
+end
+
+-- Since when the first waiter waits, and who the first ones are.
+local function waiters(key, state)
+  local people, since = {}, 0
+  local first = tonumber(state.first)
+  -- Few of the first places are empty: see `first_in_line`.
+  local last = math.min(tonumber(state.last), first + 10 * MOST - 1)
+  while first <= last and since == 0 do
+    local places = {}
+    for place = first, math.min(first + MOST - 1, last) do
+      places[#places + 1] = text(place)
+    end
+    for _, entry in ipairs(call("HMGET", key, unpack(places))) do
+      if entry then
+        local its, who = string.match(entry, "^%S+ %d+ (%d+) %S+ %d+ %S+ %d+ %d+ (.*)$")
+        since = since == 0 and its or since
+        people[#people + 1] = who or ""
+      end
+    end
+    first = first + MOST
+  end
+  return since, table.concat(people, "\n")
+end
+
+for _, name in ipairs(found) do
+  local key = LOCK .. name
+  local state = {}
+  local protocol, waiting
+  protocol, _, _, _, state.first, state.last, waiting, state.sharers =
+    string.match(call("HGET", key, "state") or "", STATE)
+  -- A lock that a version with another protocol uses cannot be read.
+  if protocol == PROTOCOL then
+    local holding, held_since, ends, lease, who = holders(name, key, state)
+    if holding > 0 or waiting ~= "0" then
+      local since, queue = 0, ""
+      if waiting ~= "0" then
+        since, queue = waiters(key, state)
+      end
+      add(name)
+      add(waiting)
+      add(since)
+      add(holding)
+      add(held_since)
+      add(ends)
+      add(lease)
+      add(who)
+      add(queue)
+    end
+  end
+end
+return { text(clock()), #found, call("ZSCORE", index, found[#found]), table.concat(parts, "\0") }

@@ -1,0 +1,114 @@
+"""What is usual for each lock, and what went wrong, in the last hour: read often, so read cheaply.
+
+The figures come from the quarters of an hour, which are few. Processes send their figures every
+5 s, so a reader in this process gets what was read in the last 5 s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import partial
+from time import monotonic
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from redis_locks.connections.backends import Backend, backend_for
+from redis_locks.drivers.base import run_blocking
+from redis_locks.statistics import storage
+from redis_locks.statistics.collector import INTERVAL, REST
+from redis_locks.statistics.histogram import quantile
+from redis_locks.values.name_patterns import pattern_of
+
+_MINUTE = 60
+_QUARTER, _COUNT = 900, 5
+"""An hour, and the quarter that is under way."""
+
+FEWEST: Final = 10
+"""How many holds make a usual one. With fewer, the lock's own figures say little."""
+
+
+class Usual(NamedTuple):
+    """How long a lock is held as a rule, in seconds; see `LockStatistics` for how exact that is."""
+
+    p50: float
+    p99: float
+
+
+class Recent:
+    """The figures of the last hour; up to a quarter more, so that nothing of the hour is missing."""
+
+    def __init__(self, counts: Mapping[str, Mapping[str, int]]) -> None:
+        self.lost = sum(each.get("l", 0) for each in counts.values())
+        self.deadlocks = sum(each.get("d", 0) for each in counts.values())
+        self._holds: dict[str, dict[int, int]] = {}
+        self._alike: dict[str, dict[int, int]] = {}
+        for name, each in counts.items():
+            holds = {int(metric[1:]): count for metric, count in each.items() if metric[0] == "h"}
+            if not holds or name == REST:
+                continue
+            self._holds[name] = holds
+            alike = self._alike.setdefault(pattern_of(name), defaultdict(int))
+            for bucket, count in holds.items():
+                alike[bucket] += count
+        self._known: dict[str, Usual | None] = {}
+
+    def usual(self, name: str) -> Usual | None:
+        """Return how long this lock, or those with a name like it, are held as a rule; None: not known."""
+        own = self._holds.get(name)
+        if own and sum(own.values()) >= FEWEST:
+            return self._of(name, own)
+        pattern = pattern_of(name)
+        alike = self._alike.get(pattern)
+        return self._of(f"{pattern}\0", alike) if alike else None
+
+    def _of(self, key: str, holds: Mapping[int, int]) -> Usual | None:
+        if key not in self._known:
+            p50, p99 = quantile(holds, 0.5), quantile(holds, 0.99)
+            enough = sum(holds.values()) >= FEWEST and p50 is not None and p99 is not None
+            self._known[key] = Usual(p50 or 0.0, p99 or 0.0) if enough else None
+        return self._known[key]
+
+
+_read: WeakKeyDictionary[Backend, tuple[float, Recent]] = WeakKeyDictionary()
+
+
+def recent(*, using: str | None = None) -> Recent:
+    """Return the figures of the last hour, at most 5 s old; blocks for two round trips, or not at all.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    backend = backend_for(using)
+    known = _read.get(backend)
+    if known is None or monotonic() - known[0] > INTERVAL:
+        keys = backend.partitions()[0]
+        ask = partial(storage.buckets, keys=keys, seconds=_QUARTER, count=_COUNT)
+        known = monotonic(), Recent(_summed(run_blocking(backend.ask(backend.driver, ask))))
+        _read[backend] = known
+    return known[1]
+
+
+def troubles(within: float, *, using: str | None = None) -> dict[str, dict[str, int]]:
+    """Return what was counted of each lock in the last `within` seconds, by whole minutes; blocks.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    backend = backend_for(using)
+    minutes = math.ceil(within / _MINUTE) + 1  # the one that is under way
+    keys = backend.partitions()[0]
+    ask = partial(storage.buckets, keys=keys, seconds=_MINUTE, count=minutes)
+    return _summed(run_blocking(backend.ask(backend.driver, ask)))
+
+
+def _summed(buckets: list[storage.Bucket]) -> dict[str, dict[str, int]]:
+    sums: dict[str, dict[str, int]] = {}
+    for bucket in buckets:
+        for figure, count in bucket.figures.items():
+            metric, _, name = figure.partition(" ")
+            if metric[0] in "hld":
+                counts = sums.setdefault(name, {})
+                counts[metric] = counts.get(metric, 0) + count
+    return sums

@@ -1,0 +1,545 @@
+"""What each script costs the server, by how many hold, wait or are listed: `python -m tests.benchmarks.crowds`.
+
+The server's own clock measures each call, without its way through the network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from itertools import count, islice
+from statistics import median
+from typing import Any, NamedTuple
+
+from redis_locks import scripts
+from redis_locks.scripts import Script
+from redis_locks.statistics import scripts as statistics
+from redis_locks.testing.server import EmbeddedServer
+from redis_locks.values.keys import grant_channel, index_key, lock_keys, set_keys
+
+SIZES = (10, 100, 1_000, 10_000)
+TIMES = 40
+"""How often a question is asked that leaves all as it was."""
+
+LEASE_MS = 600_000
+WHO = "web-1\t4711\tthread MainThread\tPOST /accounts/1234/withdraw"
+EVERY = (*scripts.ALL, *statistics.ALL)
+FLUSHED = 200
+"""How many figures a process adds to the statistics in a call, and twice as many as it adds notes."""
+
+_AT_ONCE = 1000
+
+Question = Callable[[], object]
+
+
+class Place:
+    """One lock and the crowd around it, on a server that has nothing else."""
+
+    def __init__(self, server: EmbeddedServer) -> None:
+        self.client: Any = server.client()
+        self.client.flushall()
+        for script in EVERY:
+            self.client.script_load(script.text)
+        self._tokens = (f"somebody.{number}" for number in count())
+        self._subscription = self.client.pubsub()
+        self._subscription.subscribe(grant_channel("crowd", "living"))
+        self._subscription.get_message(timeout=5)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._subscription.close()
+        self.client.close()
+
+    def tokens(self, number: int) -> list[str]:
+        """Return tokens that nobody has had."""
+        return list(islice(self._tokens, number))
+
+    def token(self) -> str:
+        """Return a token that nobody has had."""
+        return next(self._tokens)
+
+    def run(self, script: Script, *argv: object, names: Sequence[str] = ("hot",)) -> Any:
+        """Run a script on the locks of these names, or on the index alone."""
+        return self.send(self.client, script, argv, names)
+
+    def send(self, to: Any, script: Script, argv: Sequence[object], names: Sequence[str]) -> Any:
+        """Send the call of a script to a client, or to a pipeline."""
+        keys = set_keys("crowd", 0, tuple(names)) if names else (index_key("crowd", 0),)
+        return to.evalsha(script.sha.decode(), len(keys), *keys, *argv)
+
+    def acquire(
+        self,
+        token: str,
+        mode: str = "exclusive",
+        wait: int = 0,
+        listener: str = "dead",
+        *,
+        first: int = 1,
+        names: Sequence[str] = ("hot",),
+    ) -> bool:
+        """Ask once; whether the lock was granted."""
+        argv = acquire_words(token, mode, wait, listener, first)
+        reply: bytes = self.run(scripts.ACQUIRE, *argv, names=names)
+        return reply.split(b" ")[1] == b"1"
+
+    def come(
+        self,
+        number: int,
+        mode: str = "exclusive",
+        wait: int = 0,
+        listener: str = "dead",
+        names: Callable[[int], Sequence[str]] = lambda _: ("hot",),
+    ) -> list[str]:
+        """Let so many ask, each with a token of its own, and return the tokens."""
+        tokens = self.tokens(number)
+        for start in range(0, number, _AT_ONCE):
+            with self.client.pipeline(transaction=False) as pipeline:
+                for place, token in enumerate(tokens[start : start + _AT_ONCE], start):
+                    argv = acquire_words(token, mode, wait, listener)
+                    self.send(pipeline, scripts.ACQUIRE, argv, names(place))
+                pipeline.execute()
+        return tokens
+
+    @property
+    def lock(self) -> bytes:
+        """The key of the lock's hash."""
+        return lock_keys("crowd", 0, "hot").lock
+
+    def end_sharers(self) -> None:
+        """Let the leases of all who share the lock end."""
+        key = lock_keys("crowd", 0, "hot").sharers
+        tokens = self.client.zrange(key, 0, -1)
+        for start in range(0, len(tokens), _AT_ONCE):
+            self.client.zadd(key, dict.fromkeys(tokens[start : start + _AT_ONCE], 1))
+
+    def durations(self) -> dict[str, list[int]]:
+        """Return the microseconds of each call since `forget`, by script."""
+        names = {script.sha: script.name for script in EVERY}
+        found: dict[str, list[int]] = {}
+        for entry in self.client.slowlog_get(100_000):
+            words = entry["command"].split(b" ")
+            if words[0].upper() == b"EVALSHA":
+                found.setdefault(names[words[1]], []).append(entry["duration"])
+        return found
+
+    def listen(self) -> None:
+        """Note from here on how long each call takes."""
+        self.client.config_set("slowlog-max-len", 100_000)
+        self.client.config_set("slowlog-log-slower-than", 0)
+        self.client.slowlog_reset()
+
+
+def acquire_words(
+    token: str, mode: str, wait: int, listener: str, first: int = 1
+) -> tuple[object, ...]:
+    """Return the arguments of `acquire`."""
+    return token, LEASE_MS, mode, WHO, listener, wait, first
+
+
+class Cost(NamedTuple):
+    """Microseconds of a script's call: the least, the median and the longest."""
+
+    least: float
+    median: float
+    most: float
+
+
+class Crowd(NamedTuple):
+    """A crowd, and what is asked in its presence.
+
+    `gather` makes a crowd of some size, and returns the question, which is asked `times`. Beside `few` it costs as much
+    as beside any more: 10, or as many as a script works off or returns at once.
+    """
+
+    label: str
+    gather: Callable[[Place, int], Question]
+    times: int = TIMES
+    few: int = 10
+
+
+CROWDS: list[Crowd] = []
+
+
+Gather = Callable[[Place, int], Question]
+
+
+def crowd(label: str, times: int = TIMES, few: int = 10) -> Callable[[Gather], Gather]:
+    """Add a crowd to those that are measured."""
+
+    def add(gather: Gather) -> Gather:
+        CROWDS.append(Crowd(label, gather, times, few))
+        return gather
+
+    return add
+
+
+@crowd("held by readers: refused")
+def _(place: Place, size: int) -> Question:
+    place.come(size, "shared")
+    return lambda: place.acquire(place.token())
+
+
+@crowd("held by readers: wait for it, and leave")
+def _(place: Place, size: int) -> Question:
+    place.come(size, "shared")
+
+    def ask() -> None:
+        token = place.token()
+        place.acquire(token, wait=-1, listener="living")
+        place.run(scripts.ABANDON, token, "exclusive")
+
+    return ask
+
+
+@crowd("held by readers: one more reader comes and goes")
+def _(place: Place, size: int) -> Question:
+    place.come(size, "shared")
+    return lambda: come_and_go(place, "shared")
+
+
+@crowd("held by readers: extend, adopt and raise the fence of one of them")
+def _(place: Place, size: int) -> Question:
+    token = place.come(size, "shared")[size // 2]
+
+    def ask() -> None:
+        place.run(scripts.EXTEND, token, LEASE_MS)
+        place.run(scripts.CONFIRM, token, LEASE_MS)
+        place.run(scripts.FENCE, token, LEASE_MS, 5)
+        place.run(scripts.ADOPT, token, token + "x", LEASE_MS, WHO, 0)
+        place.run(scripts.ADOPT, token + "x", token, LEASE_MS, WHO, 0)
+
+    return ask
+
+
+@crowd("held by readers: an upgrade waits, and leaves")
+def _(place: Place, size: int) -> Question:
+    reader = place.come(size, "shared")[size // 2]
+
+    def ask() -> None:
+        token = place.token()
+        place.acquire(token, f"upgrade:{reader}", -1, "living")
+        place.run(scripts.ABANDON, token, f"upgrade:{reader}")
+
+    return ask
+
+
+@crowd("held by readers: one is force-released")
+def _(place: Place, size: int) -> Question:
+    readers = place.come(size, "shared")
+
+    def ask() -> None:
+        place.run(scripts.FORCE_RELEASE, place.token(), readers[size // 2])
+        place.acquire(readers[size // 2], "shared")
+
+    return ask
+
+
+@crowd("locked by rows' intents: refused")
+def _(place: Place, size: int) -> Question:
+    place.come(size, "intent:exclusive")
+    return lambda: place.acquire(place.token(), "shared")
+
+
+@crowd("beside one that blocks: refused")
+def _(place: Place, size: int) -> Question:
+    place.come(size, "key_share")
+    place.acquire(place.token(), "no_key")
+    return lambda: place.acquire(place.token(), "no_key")
+
+
+@crowd("all permits are out: refused")
+def _(place: Place, size: int) -> Question:
+    place.come(size, f"permit:{size}")
+    return lambda: place.acquire(place.token(), f"permit:{size}")
+
+
+@crowd("all permits are out, of a smaller capacity: refused")
+def _(place: Place, size: int) -> Question:
+    place.come(size, f"permit:{size}")
+    return lambda: place.acquire(place.token(), f"permit:{size + 100}")
+
+
+@crowd("permits are out: one more comes and goes")
+def _(place: Place, size: int) -> Question:
+    place.come(size - 1, f"permit:{size}")
+    return lambda: come_and_go(place, f"permit:{size}")
+
+
+@crowd("all permits are out, and one is handed on")
+def _(place: Place, size: int) -> Question:
+    mode = f"permit:{size}"
+    holder = place.come(size, mode)[0]
+
+    def ask() -> None:
+        nonlocal holder
+        heir = place.token()
+        place.acquire(heir, mode, -1, "living")
+        place.run(scripts.RELEASE, holder)
+        holder = heir
+
+    return ask
+
+
+@crowd("waiters in line: refused")
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    place.come(size, wait=-1, listener="living")
+    return lambda: place.acquire(place.token())
+
+
+@crowd("waiters in line: wait, ask again, and leave")
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    place.come(size, wait=-1, listener="living")
+
+    def ask() -> None:
+        token = place.token()
+        place.acquire(token, wait=-1, listener="living")
+        place.acquire(token, wait=-1, listener="living", first=0)
+        place.run(scripts.ABANDON, token, "exclusive")
+
+    return ask
+
+
+@crowd("waiters in line: a wait is cancelled")
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    place.come(size, wait=-1, listener="living")
+
+    def ask() -> None:
+        token = place.token()
+        place.acquire(token, wait=-1, listener="living")
+        place.run(scripts.CANCEL, place.token(), token)
+
+    return ask
+
+
+@crowd("waiters in line: handed on", times=10)
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    line = iter(["holder", *place.come(size, wait=-1, listener="living")])
+    return lambda: place.run(scripts.RELEASE, next(line))
+
+
+@crowd("waiters in line: handed on by a commit", times=10)
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    line = iter(["holder", *place.come(size, wait=-1, listener="living")])
+    return lambda: place.run(scripts.COMMIT, next(line), 3, "SET", "{0}:data", "x")
+
+
+@crowd("waiters in line: taken by SKIP LOCKED")
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    place.come(size, wait=-1, listener="living")
+    return lambda: place.run(
+        scripts.TAKE, place.token(), LEASE_MS, "exclusive", WHO, "x", 1, "1", 1, 0
+    )
+
+
+@crowd("readers wait, and the lock is released", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    place.come(size, "shared", -1, "living")
+    return lambda: place.run(scripts.RELEASE, "holder")
+
+
+@crowd("readers wait, and the lock is downgraded", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    place.come(size, "shared", -1, "living")
+    return lambda: place.run(scripts.DOWNGRADE, "holder")
+
+
+@crowd("dead waiters in line: released", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    place.come(size, wait=-1)
+    return lambda: place.run(scripts.RELEASE, "holder")
+
+
+@crowd("dead waiters in line: the holder leaves, a waiter asks again", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    place.come(size, wait=-1)
+    place.acquire("waiter", wait=-1, listener="living")
+    place.client.hdel(place.lock, "holder", "claim", "who", "label")
+    return lambda: place.acquire("waiter", wait=-1, listener="living", first=0)
+
+
+@crowd("dead waiters of two locks in line: released", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder", names=("hot", "warm"))
+    place.come(size, wait=-1, names=lambda _: ("hot", "warm"))
+    return lambda: place.run(scripts.RELEASE, "holder", names=("hot", "warm"))
+
+
+@crowd("waiters whose time is over in line: released", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    place.come(size, wait=1, listener="living")
+    return lambda: place.run(scripts.RELEASE, "holder")
+
+
+@crowd("waiters left from the middle of the line: handed on", times=2, few=3_000)
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    place.acquire("first", wait=-1, listener="living")
+    crowd = place.come(size, wait=-1, listener="living")
+    place.acquire("last", wait=-1, listener="living")
+    place.acquire("behind", wait=-1, listener="living")
+    for start in range(0, size, _AT_ONCE):
+        with place.client.pipeline(transaction=False) as pipeline:
+            for token in crowd[start : start + _AT_ONCE]:
+                place.send(pipeline, scripts.ABANDON, (token, "exclusive"), ("hot",))
+            pipeline.execute()
+    line = iter(["holder", "first"])
+    return lambda: place.run(scripts.RELEASE, next(line))
+
+
+@crowd("readers' leases have ended: acquired", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.come(size, "shared")
+    place.end_sharers()
+    return lambda: place.acquire(place.token())
+
+
+@crowd("permits' leases have ended: acquired", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.come(size, f"permit:{size}")
+    place.end_sharers()
+    return lambda: place.acquire(place.token(), f"permit:{size}")
+
+
+@crowd("names in the index: a free lock comes and goes")
+def _(place: Place, size: int) -> Question:
+    fill_index(place, size)
+    return lambda: come_and_go(place, "exclusive")
+
+
+@crowd("names in the index are over: acquired", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    fill_index(place, size, ends_ms=1)
+    return lambda: place.acquire(place.token())
+
+
+@crowd("held locks: a page of names, and of a survey", times=5, few=1_000)
+def _(place: Place, size: int) -> Question:
+    fill_index(place, size)
+
+    def ask() -> None:
+        place.run(scripts.NAMES, "", 0, 0, 500, 1, names=())
+        place.run(scripts.SURVEY, "", 0, 0, 25, names=())
+
+    return ask
+
+
+@crowd("held by readers: shown", few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.come(size, "shared")
+    return lambda: place.run(scripts.INSPECT, "", 300, "first", 0, 0)
+
+
+@crowd("waiters in line: shown", few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    place.come(size, wait=-1, listener="living")
+    return lambda: place.run(scripts.INSPECT, "", 300, "first", 0, 0)
+
+
+@crowd("locks with many holders and waiters: a part of a survey", times=5, few=2_000)
+def _(place: Place, size: int) -> Question:
+    def hundred(number: int) -> Sequence[str]:
+        return (f"other:{number % 100}",)
+
+    place.come(size, "shared", names=hundred)
+    place.come(size, wait=-1, listener="living", names=hundred)
+    return lambda: place.run(scripts.SURVEY, "", 0, 0, 25, names=())
+
+
+@crowd("figures of many locks: some more, read, noted", times=5, few=1_000)
+def _(place: Place, size: int) -> Question:
+    def flush(start: int, number: int) -> None:
+        figures = [
+            word for each in range(start, start + number) for word in (f"h12 lock:{each}", 1)
+        ]
+        noted = [
+            word
+            for each in range(start, start + number // 2)
+            for word in (f"lock:{each}", "frequent", 0, "{}")
+        ]
+        place.run(statistics.ADD, "", *figures, names=())
+        place.run(statistics.NOTE, "", 20, *noted, names=())
+
+    for start in range(0, size, FLUSHED):
+        flush(start, min(FLUSHED, size - start))
+
+    def ask() -> None:
+        flush(size, FLUSHED)
+        place.run(statistics.READ, "", 900, -1, 0, names=())
+        place.run(statistics.NOTES, "", "lock:1", "frequent", names=())
+
+    return ask
+
+
+def come_and_go(place: Place, mode: str) -> None:
+    """Let one more acquire the lock, and release it."""
+    token = place.token()
+    if not place.acquire(token, mode):
+        raise RuntimeError("the lock was refused")
+    place.run(scripts.RELEASE, token)
+
+
+def fill_index(place: Place, size: int, ends_ms: int | None = None) -> None:
+    """Let so many other locks be held; or only be listed, if `ends_ms` says when their leases ended."""
+    if ends_ms is None:
+        place.come(size, names=lambda number: (f"other:{number}",))
+    for start in range(0, size if ends_ms else 0, _AT_ONCE):
+        names = {f"other:{number}": ends_ms for number in range(start, min(start + _AT_ONCE, size))}
+        place.client.zadd(index_key("crowd", 0), names)
+    place.client.pexpire(index_key("crowd", 0), LEASE_MS // 2 if ends_ms else 2 * LEASE_MS)
+
+
+def measured(server: EmbeddedServer, each: Crowd, size: int, rounds: int) -> dict[str, Cost]:
+    """Return what each script's call costs, the best of some rounds."""
+    best: dict[str, Cost] = {}
+    for _ in range(rounds):
+        place = Place(server)
+        try:
+            ask = each.gather(place, size)
+            place.listen()
+            for _ in range(each.times):
+                ask()
+            found = place.durations()
+        finally:
+            place.client.config_set("slowlog-log-slower-than", -1)
+            place.close()
+        for script, times in found.items():
+            cost = Cost(min(times), median(times), max(times))
+            best[script] = Cost(*map(min, cost, best.get(script, cost)))
+    return best
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured")
+    parser.add_argument("--only", default="", help="those whose label contains this")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    options = parser.parse_args()
+    sys.stdout.write("Microseconds of a call: median / longest, the best of several rounds\n\n")
+    sys.stdout.write(f"{'':64}" + "".join(f"{size:>16,}" for size in options.sizes) + "\n")
+    with EmbeddedServer(use_environment=False) as server:
+        for each in CROWDS:
+            if options.only not in each.label:
+                continue
+            found = [measured(server, each, size, options.rounds) for size in options.sizes]
+            for script in found[0]:
+                cells = (f"{of[script].median:>8.0f} /{of[script].most:>6}" for of in found)
+                sys.stdout.write(f"{each.label + ': ' + script:64}" + "".join(cells) + "\n")
+                sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""An interrupt at any step of a block: nobody renews the lock then, and it can be taken again."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+import pytest
+import redis
+from django.db import connection, transaction
+
+from redis_locks import Lock, redis_lock
+from tests.support.interrupts import interrupt, open_here, renewed
+from tests.support.world import PATIENCE, Observer, Threads, keys_of
+
+LEASE = 30
+STEP = 59
+
+Run = Callable[[], object]
+Shape = Callable[[Lock], Run]
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.django_db(transaction=True)]
+
+
+def block(lock: Lock) -> Run:
+    def run() -> None:
+        with lock:
+            pass
+
+    return run
+
+
+def named(lock: Lock) -> Run:
+    kept: list[object] = []
+
+    def run() -> None:
+        with lock as hold:
+            kept.append(hold)
+
+    return run
+
+
+def with_hold(lock: Lock) -> Run:
+    def run() -> None:
+        with lock.hold():
+            pass
+
+    return run
+
+
+def one_hold_object(lock: Lock) -> Run:
+    held = lock.hold()
+
+    def run() -> None:
+        with held:
+            pass
+
+    return run
+
+
+def nested(lock: Lock) -> Run:
+    def run() -> None:
+        with lock, lock:
+            pass
+
+    return run
+
+
+def nested_in_another_object(lock: Lock) -> Run:
+    other = Lock(lock.name, lease=LEASE)
+
+    def run() -> None:
+        with lock.hold(), other:
+            pass
+
+    return run
+
+
+def upgraded(lock: Lock) -> Run:
+    shared = Lock(lock.name, mode="shared", lease=LEASE)
+
+    def run() -> None:
+        with shared, lock:
+            pass
+
+    return run
+
+
+def committed(lock: Lock) -> Run:
+    reading = Lock(lock.name, lease=LEASE, read=[("GET", "nothing")])
+
+    def run() -> None:
+        with reading as hold:
+            hold.commit([("SET", f"{lock.name}:value", "1")])
+
+    return run
+
+
+def in_an_exit_stack(lock: Lock) -> Run:
+    def run() -> None:
+        with ExitStack() as stack:
+            stack.enter_context(lock)
+
+    return run
+
+
+def around_a_transaction(lock: Lock) -> Run:
+    def run() -> None:
+        with lock, transaction.atomic():
+            pass
+
+    return run
+
+
+def in_a_transaction(lock: Lock) -> Run:
+    def run() -> None:
+        with transaction.atomic(), lock:
+            pass
+
+    return run
+
+
+def in_a_nested_transaction(lock: Lock) -> Run:
+    def run() -> None:
+        with transaction.atomic(), lock, transaction.atomic(), lock:
+            pass
+
+    return run
+
+
+def decorated(lock: Lock) -> Run:
+    @redis_lock(lock.name, lease=LEASE)
+    def run() -> None:
+        pass
+
+    return run
+
+
+def acquired(lock: Lock) -> Run:
+    def run() -> None:
+        hold = lock.acquire()
+        assert hold
+        hold.release()
+
+    return run
+
+
+KEPT_BY_A_TRACEBACK = [in_an_exit_stack, decorated, acquired]
+"""Shapes whose hold is a variable of some function: a traceback that is kept keeps it, too."""
+
+SHAPES = [
+    block,
+    named,
+    with_hold,
+    one_hold_object,
+    nested,
+    nested_in_another_object,
+    upgraded,
+    committed,
+    around_a_transaction,
+    in_a_transaction,
+    in_a_nested_transaction,
+    *KEPT_BY_A_TRACEBACK,
+]
+
+
+@pytest.fixture
+def lock(name: str) -> Lock:
+    return Lock(name, lease=LEASE, wait=PATIENCE)
+
+
+def sweep(run: Run, step: int, check: Callable[[str], None], *, keep: bool = True) -> None:
+    """Interrupt it at every so-manieth event, and check what is true after each; `keep` all exceptions till the end."""
+    run()  # warm
+    kept: list[BaseException | None] = []
+    at = 1
+    with unheard():
+        while (interrupted := interrupt(run, at)) is not None:
+            # As an interpreter's prompt does, and who logs it later.
+            kept.append(interrupted.error if keep else None)
+            where = interrupted.where
+            del interrupted
+            if not keep:
+                gc.collect(1)  # ExitStack makes a circle of an exception that comes at its end
+            check(where)
+            at += step
+        assert len(kept) > 5
+        kept.clear()
+        gc.collect()
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Nobody hears of interrupts in `__del__`, which are swallowed, nor of holds and coroutines that are dropped."""
+    hook = sys.unraisablehook
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sys.unraisablehook = lambda _: None
+        try:
+            yield
+        finally:
+            sys.unraisablehook = hook
+
+
+def _check(lock: Lock, client: redis.Redis, where: str) -> None:
+    observer = Observer(client)
+    assert 0 == renewed(lock.name), where
+    assert 0 == open_here(lock.name), where
+    assert not connection.in_atomic_block, where
+    if not connection.get_autocommit():
+        # As Django does at the end of a request: its own `atomic` was interrupted at its start.
+        connection.rollback()
+        connection.set_autocommit(True)
+    if observer.left_of(lock.name):
+        # As when the lease has ended, which nobody makes any longer.
+        client.delete(*keys_of(lock.name))
+    with lock as hold:
+        assert hold.token == observer.holder(lock.name), where
+        assert Threads().acquire(lock, wait=0) is None, where
+    assert set() == observer.left_of(lock.name), where
+
+
+STEPS = pytest.mark.parametrize("step", [STEP, pytest.param(1, marks=pytest.mark.ci)])
+
+
+@STEPS
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+def test_no_interrupt_leaves_a_lock_that_is_renewed(
+    shape: Shape, step: int, lock: Lock, client: redis.Redis
+) -> None:
+    keep = shape not in KEPT_BY_A_TRACEBACK
+    sweep(shape(lock), step, partial(_check, lock, client), keep=keep)

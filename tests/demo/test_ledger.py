@@ -1,0 +1,139 @@
+"""The ledger: each transfer once, though replies are lost and workers are killed, and a check that can fail."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import replace
+
+import pytest
+import redis
+from django.test import Client
+from django.urls import reverse
+
+from demo_project.bank.background import LOCK, start_experiment
+from demo_project.bank.ledger.entries import Entry
+from demo_project.bank.ledger.office import run_ledger
+from demo_project.bank.ledger.reconciliation import Operation, Report
+from redis_locks import Lock
+from tests.elsewhere import held
+
+pytestmark = [pytest.mark.django_db, pytest.mark.urls("demo_project.urls")]
+
+RIGHT = Report(
+    way="redis_lock",
+    operations=[
+        Operation("#1", "A", "B", 30, 1, is_acknowledged=True),
+        Operation("#2", "B", "A", 10, 4),
+        Operation("#3", "B", "A", 5, 4),
+    ],
+    entries=[Entry("#1", "A", "B", 30, 7), Entry("#2", "B", "A", 10, 8)],
+    before={"A": 100, "B": 100},
+    after={"A": 80, "B": 120},
+    replies_lost=2,
+    killed=1,
+    seconds=1.0,
+)
+FIRST, SECOND = RIGHT.entries
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.ci
+def test_each_acknowledged_transfer_is_in_the_ledger_once_whatever_fails(
+    client: redis.Redis,
+) -> None:
+    seen: list[dict[str, tuple[int, int]]] = []
+    ours, marked, theirs = run_ledger(client, 40, seen.append)
+    assert ["redis_lock", "marked", "transaction"] == [ours.way, marked.way, theirs.way]
+    # The operation id makes the difference: with it, each transfer is there once, with a lock or without.
+    for once in (ours, marked):
+        assert [] == once.faults
+        for operation in once.operations:
+            assert once.times[operation.id] in ({1} if operation.is_acknowledged else {0, 1})
+        assert once.booked == once.ordered > 0
+    assert all(entry.token for entry in ours.entries)
+    for report in (ours, marked, theirs):
+        assert 40 == len(report.operations)
+        assert 3 == report.killed
+        assert report.replies_lost > 5
+        assert report.attempts > 40
+    # What the page is about: the same faults, and without an id a transaction repeats what it has done.
+    assert theirs.duplicates
+    assert theirs.booked > theirs.ordered
+    assert not theirs.is_right
+    assert {"redis_lock", "marked", "transaction"} == seen[-1].keys()
+    assert not [*client.scan_iter("account:ledger-*")]
+
+
+@pytest.mark.parametrize(
+    ("report", "fault"),
+    [
+        (RIGHT, None),
+        (
+            replace(RIGHT, entries=[FIRST, SECOND, replace(FIRST, token=9)]),
+            "#1 is in the ledger 2 times.",
+        ),
+        (
+            replace(RIGHT, entries=[SECOND]),
+            "#1 was acknowledged, and is not in the ledger.",
+        ),
+        (
+            replace(RIGHT, entries=[*RIGHT.entries, replace(SECOND, token=9)]),
+            "#2 is in the ledger 2 times.",
+        ),
+        (
+            replace(RIGHT, entries=[*RIGHT.entries, Entry("#4", "A", "B", 1, 9)]),
+            "#4 is in the ledger, and nobody asked for it.",
+        ),
+        (replace(RIGHT, after={"A": 81, "B": 120}), "Money was lost or made up."),
+        (
+            replace(RIGHT, after={"A": 79, "B": 121}),
+            "Account A shows 0.79 instead of 0.80.",
+        ),
+        (
+            replace(RIGHT, entries=[replace(FIRST, token=9), SECOND]),
+            "#2 has an older fencing token than the entry before it.",
+        ),
+    ],
+)
+def test_what_does_not_match_is_found(report: Report, fault: str | None) -> None:
+    assert report.is_right == (fault is None)
+    assert fault is None or fault in report.faults
+
+
+def test_the_page_runs_it_and_shows_both_ledgers(
+    client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = replace(
+        RIGHT, way="transaction", entries=[FIRST, FIRST, SECOND], after={"A": 50, "B": 150}
+    )
+    monkeypatch.setattr(
+        "demo_project.bank.ledger.views.run_ledger", lambda *_, **__: [RIGHT, wrong]
+    )
+    visitor = Client()
+    with held(Lock(LOCK, label="somebody's experiment")):
+        refused = visitor.post(reverse("ledger:start"), follow=True).content.decode()
+    assert "Another experiment is under way" in refused
+    address = visitor.post(reverse("ledger:start")).headers["Location"]
+    deadline = time.monotonic() + 50
+    while "Under way" in (page := visitor.get(address).content.decode()):
+        assert time.monotonic() < deadline
+    assert "2 of 3, each once" in page
+    assert "1 duplicates" in page
+    assert "0.70 was moved instead of 0.40." in page
+    assert 6 == page.count("<rect")
+    assert "style=" not in page
+    lost = visitor.get(reverse("ledger:run", args=[uuid.UUID(int=0)]), follow=True)
+    assert "has forgotten this run" in lost.content.decode()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_run_that_was_stopped_is_not_under_way_for_ever(client: redis.Redis) -> None:
+    def stopped(_show: object) -> dict[str, object]:
+        raise NotImplementedError  # as abruptly as a process ends
+
+    run_id = start_experiment(client, "ledger", stopped)
+    Lock(LOCK).acquire(wait=10).release()  # type: ignore[union-attr]
+    page = Client().get(reverse("ledger:run", args=[run_id])).content.decode()
+    assert "It was stopped before its end." in page

@@ -1,0 +1,115 @@
+"""The end of many holds and waits at once: drain of a host, and of what a filter finds."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client, override_settings
+from django.urls import reverse
+
+from redis_locks import Lock, inspection
+from tests import elsewhere
+from tests.django.admin_pages import LIST, page_of, staff, text_of, viewer
+from tests.support.admin import mark_of
+from tests.support.parties import held, on_host, waited_for
+
+__all__ = ["viewer"]
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
+
+BULK = "admin:redis_locks_lock_bulk"
+WHY = "web-2 is gone"
+
+
+@pytest.fixture
+def operator() -> Client:
+    return staff("view_lock", "release_lock", "cancel_waiter")
+
+
+def url(query: str) -> str:
+    return f"{reverse(BULK)}?{query}"
+
+
+def offered(page: str) -> list[str]:
+    return [unescape(value) for value in re.findall(r'name="end" value="([^"]*)"', page)]
+
+
+def end(browser: Client, query: str, values: list[str], reason: str = WHY) -> str:
+    form = {"reason": reason, "end": values}
+    answer = browser.post(url(query), form, follow=True)
+    text: str = answer.content.decode()
+    return text
+
+
+def test_a_host_is_drained_of_what_it_holds_and_waits_for(operator: Client) -> None:
+    with held("other"), on_host("web-2"), held("a"), held("b"), waited_for("other"):
+        page = text_of(operator, url("host=web-2"))
+        assert "2 holds and 1 wait</strong> on 1 host" in page
+        told = end(operator, "host=web-2", offered(page))
+        assert "Force-released 2 holds. Cancelled 1 wait.<" in told
+        assert ["other"] == [lock.name for lock in inspection.locks()]
+    assert {"a", "b", "other"} == {entry.object_id for entry in LogEntry.objects.all()}
+    assert all(WHY in entry.change_message for entry in LogEntry.objects.all())
+
+
+def test_only_what_is_ticked_ends_and_only_if_it_was_shown(operator: Client) -> None:
+    with held("a:1"), held("a:2"), held("a:3"):
+        values = offered(text_of(operator, url("q=a:*")))
+        kept = [value for value in values if not value.endswith("a:2")]
+        inspection.force_release("a:3")
+        with elsewhere.held(Lock("a:3")):
+            told = end(operator, "q=a:*", kept)
+            assert (
+                "Force-released 1 hold. Cancelled 0 waits. 1 of those ticked had ended by itself."
+                in told
+            )
+            assert ["a:2", "a:3"] == [lock.name for lock in inspection.locks()]
+
+
+def test_without_a_filter_nothing_is_offered(operator: Client) -> None:
+    with held("a"):
+        answer = operator.get(url(""), follow=True)
+        assert "Filter the list first" in answer.content.decode()
+        assert "End these" not in answer.content.decode()
+        assert "End these…" in text_of(operator, f"{reverse(LIST)}?q=a")
+        assert "Drain this host…" not in text_of(operator, f"{reverse(LIST)}?host=nobody")
+
+
+def test_without_a_reason_nothing_ends_and_the_ticks_stay(operator: Client) -> None:
+    with held("a:1"), held("a:2"):
+        first, second = offered(text_of(operator, url("q=a:*")))
+        page = end(operator, "q=a:*", [first], reason="")
+        assert "This field is required" in page
+        assert [True, False] == [
+            bool(re.search(rf'value="{re.escape(value)}"\s+checked', page))
+            for value in (first, second)
+        ]
+        assert 2 == len(inspection.locks())
+
+
+def test_who_may_only_cancel_is_offered_waits_only(viewer: Client) -> None:
+    with held("a"), waited_for("a"):
+        assert 403 == viewer.get(url("q=a")).status_code
+        assert "End these" not in text_of(viewer, f"{reverse(LIST)}?q=a")
+        page = text_of(canceller := _canceller(), url("q=a"))
+        assert "0 holds and 1 wait</strong>" in page
+        (hold,) = inspection.locks()[0].holders
+        end(canceller, "q=a", [f"release\t{mark_of(hold.token)}\ta", "nonsense"])
+        assert inspection.lock("a")
+        assert "/a/" in page_of("a")
+
+
+def _canceller() -> Client:
+    from django.contrib.auth.models import User
+
+    User.objects.filter(username="staff").update(username="first")
+    return staff("view_lock", "cancel_waiter")
+
+
+def test_a_server_that_is_down_is_told(operator: Client) -> None:
+    with override_settings(REDIS_LOCKS={"CONNECTION": "unix:///nonexistent/server.sock"}):
+        answer = operator.get(url("q=a"), follow=True)
+    assert "Redis cannot be reached" in answer.content.decode()

@@ -1,0 +1,68 @@
+"""Random histories keep the rules, and one in which the server forgets what it granted does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.history.plan import Fault, Plan, Section, Worker, plan_of, shrink
+from tests.history.running import run
+
+LONG = Section("lock", ("x",), lease=4.0, verbs=("stay",) * 20)
+IMPATIENT = Section("lock", ("x",), lease=4.0, wait=0.05)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_everything_of_a_plan_comes_from_its_seed(seed: int) -> None:
+    plan = plan_of(seed)
+    assert plan == plan_of(seed)
+    assert plan == Plan.from_json(plan.to_json())
+
+
+def test_a_plan_is_shrunk_to_what_it_takes_to_fail() -> None:
+    plan = replace(plan_of(1), faults=tuple(Fault(at, "cut", 0.5) for at in range(8)))
+    needed = plan.workers[1].units[0][5]
+
+    def fails(smaller: Plan) -> bool:
+        sections = [each for worker in smaller.workers for unit in worker.units for each in unit]
+        return needed in sections and any(fault.at == 3 for fault in smaller.faults)
+
+    small = shrink(plan, fails, runs=1000, tries=1)
+    assert (Fault(3, "cut", 0.5),) == small.faults
+    assert [(needed,)] == [unit for worker in small.workers for unit in worker.units]
+
+
+def test_shrinking_ends_when_its_runs_are_used_up() -> None:
+    runs = []
+
+    def fails(smaller: Plan) -> bool:
+        runs.append(smaller)
+        return False
+
+    plan = plan_of(2)
+    assert plan == shrink(plan, fails, runs=7)
+    assert 7 == len(runs)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_random_history_keeps_the_rules(tmp_path: Path) -> None:
+    result = run(plan_of(3, sections=6, seconds=2.0), tmp_path / "failure")
+    assert [] == result.violations
+    assert result.holds
+    assert result.granted
+
+
+@pytest.mark.ci
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_server_that_forgets_what_it_granted_is_found_out() -> None:
+    workers = (
+        Worker(tasks=False, proxied=False, units=((LONG,) * 8,)),
+        Worker(tasks=True, proxied=False, units=((IMPATIENT,) * 60,) * 2),
+    )
+    faults = tuple(Fault(at / 2, "lose all", 0.0) for at in range(1, 6))
+    found = run(Plan(0, workers, faults)).violations
+    assert any("x: overlap" in each for each in found), found

@@ -1,0 +1,51 @@
+"""No crowd makes a script slow: neither holders, nor waiters, nor the dead, nor what is listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from redis_locks.testing.server import EmbeddedServer
+from tests.benchmarks.crowds import CROWDS, Cost, Crowd, measured
+
+MOST_US = 5_000
+TRIES = 5
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(use_environment=False) as started:
+        yield started
+
+
+def too_much(few: dict[str, Cost], many: dict[str, Cost], factor: float) -> dict[str, object]:
+    """Return the scripts that cost too much beside many, with what they cost beside few and beside many."""
+    return {
+        script: (few[script], cost)
+        for script, cost in many.items()
+        if cost.least > factor * few[script].least or cost.most > MOST_US
+    }
+
+
+@pytest.mark.ci
+@pytest.mark.timed
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("crowd", CROWDS, ids=lambda crowd: crowd.label)
+def test_a_call_costs_the_same_beside_few_and_beside_many(
+    server: EmbeddedServer, crowd: Crowd
+) -> None:
+    wrong: dict[str, object] = {}
+    for _ in range(TRIES):  # the machine may be busy with something else
+        few = measured(server, crowd, crowd.few, rounds=1)
+        wrong = too_much(few, measured(server, crowd, 10_000, rounds=1), factor=2)
+        if not wrong:
+            break
+    assert {} == wrong
+
+
+def test_a_cost_that_grows_is_found() -> None:
+    few, many = Cost(10, 12, 30), Cost(25, 30, 60)
+    assert {"x": (few, many)} == too_much({"x": few}, {"x": many}, factor=2)
+    assert {} == too_much({"x": few}, {"x": few}, factor=2)
+    assert too_much({"x": few}, {"x": few._replace(most=6_000)}, factor=2)

@@ -1,0 +1,56 @@
+"""The summaries of locks that the script `survey` packs."""
+
+from __future__ import annotations
+
+from redis_locks import scripts
+from tests.scripts.bench import Bench
+
+FIELDS = 9
+
+
+def summaries(bench: Bench, most: int = 10) -> list[list[str]]:
+    _, _, _, packed = bench.run(scripts.SURVEY, "", 0, 0, most)
+    fields = packed.decode().split("\0") if packed else []
+    return [fields[start : start + FIELDS] for start in range(0, len(fields), FIELDS)]
+
+
+def everything(bench: Bench) -> dict[bytes, object]:
+    """What each key holds and when it ends; not its DUMP, in whose order Redis moves a hash's fields as it grows."""
+    client = bench.client
+    read = {
+        b"hash": client.hgetall,
+        b"zset": lambda key: client.zrange(key, 0, -1, withscores=True),
+    }
+    return {
+        key: (client.pexpiretime(key), read[client.type(key)](key))
+        for key in client.scan_iter(match=f"*{bench.prefix}*")
+    }
+
+
+def test_an_empty_index_has_no_summary(bench: Bench) -> None:
+    assert [0, b"", b""] == bench.run(scripts.SURVEY, "", 0, 0, 10)[1:]
+
+
+def test_a_lock_that_is_listed_but_free_has_none(bench: Bench) -> None:
+    bench.client.zadd(bench.index_key, {"free": 4_102_444_800_000})
+    bench.client.pexpire(bench.index_key, 60_000)
+    assert [] == summaries(bench)
+    assert 1 == bench.run(scripts.SURVEY, "", 0, 0, 10)[1]
+
+
+def test_the_first_waiter_is_the_one_that_stands_first(bench: Bench) -> None:
+    bench.acquire("me")
+    bench.queue_up("you")
+    bench.queue_up("her")
+    ((name, waiting, since, holding, held, ends, lease, _, _),) = summaries(bench)
+    assert (bench.name, "2", "1") == (name, waiting, holding)
+    assert int(held) <= int(since) < int(ends) == int(held) + int(lease)
+
+
+def test_a_survey_changes_nothing(bench: Bench) -> None:
+    bench.acquire("me")
+    bench.queue_up("you")
+    before = everything(bench)
+    summaries(bench)
+    assert before
+    assert before == everything(bench)

@@ -1,0 +1,84 @@
+"""Interrupts in the middle of our own code: KeyboardInterrupt at any call, line or return of the package."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import redis_locks
+from redis_locks.connections.backends import known
+from redis_locks.values.identity import open_around
+
+PACKAGE = str(Path(redis_locks.__file__).parent)
+
+_MUTEX = re.compile(r"\s*with ([\w.]*\.)?_?(mutex|guard|changed|lock)\b")
+"""A line that takes a mutex of a thread. Its trace function is called again before the mutex is given
+back, where Python itself checks for no signal: an interrupt there would keep the mutex for good."""
+
+
+class Interrupt(NamedTuple):
+    """An interrupt that was raised."""
+
+    where: str
+    """The line and the function, for people."""
+    error: BaseException | None
+    """What the code that was run raised; None if it was swallowed, as in `__del__`."""
+
+
+def interrupt(run: Callable[[], object], at: int) -> Interrupt | None:
+    """Run it, and interrupt it at the so-manieth event in the package's code; None if there are fewer."""
+    count, where = 0, ""
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count, where
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event != "exception" and not _takes_a_mutex(frame, event):
+            count += 1
+            if count == at:
+                # Python stops tracing by itself when this is raised.
+                file, function = Path(frame.f_code.co_filename).name, frame.f_code.co_qualname
+                where = f"{event} {at} at {file}:{frame.f_lineno}, {function}"
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run()
+    except KeyboardInterrupt as error:
+        return Interrupt(where, error)
+    finally:
+        sys.settrace(before)
+    return Interrupt(where, None) if where else None
+
+
+def _takes_a_mutex(frame: FrameType, event: str) -> bool:
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    return event == "line" and _MUTEX.match(line) is not None
+
+
+def renewed(name: str) -> int:
+    """How many leases of a lock this process renews, or watches end."""
+    renewers = [backend.renewer for backend in set(known.values())]
+    found: list[Any] = [
+        reference() for renewer in renewers for reference in _leases_of(renewer).values()
+    ]
+    return sum(
+        1 for lease in found if lease is not None and not lease.state.ended and name in lease.names
+    )
+
+
+def _leases_of(renewer: Any) -> dict[str, Any]:
+    leases: dict[str, Any] = renewer._registry.leases
+    return leases.copy()
+
+
+def open_here(name: str) -> int:
+    """How many leases of a lock this thread has yet to leave."""
+    return sum(1 for lease in open_around() if name in lease.names)

@@ -1,0 +1,125 @@
+"""The tables of docs/reference say what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import redis_locks
+from redis_locks import exceptions, signals
+from redis_locks.checks import (
+    configuration,
+    row_locks,
+    servers,
+    task_order,
+    view_checks,
+    view_names,
+)
+from redis_locks.conf import settings as configured
+from redis_locks.conf import validation
+from redis_locks.decorators import answers
+from redis_locks.decorators.semaphore import MAX_CAPACITY
+from redis_locks.inspection.queries import MOST_WAITERS, MOST_WAITERS_LISTED
+from redis_locks.optimistic.plans import MAX_ATTEMPTS
+from redis_locks.run_once.results import MAX_RESULT_BYTES
+from redis_locks.run_once.terms import MOST_ATTEMPTS
+from redis_locks.values.durations import MIN_LEASE
+from redis_locks.values.keys import MAX_NAME_BYTES, MAX_SET
+
+TESTS = Path(__file__).parent
+DOCS = TESTS.parent / "docs"
+ERRORS = [
+    error
+    for error in vars(exceptions).values()
+    if isinstance(error, type) and issubclass(error, exceptions.LockError)
+]
+
+
+def rows(page: str) -> dict[str, list[str]]:
+    """Return the cells of each row of the tables of a page, by the first one."""
+    text = (DOCS / "reference" / f"{page}.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| (.*) \|$", text, re.MULTILINE)
+    found: dict[str, list[str]] = {}
+    for first, *others in (line.split("|") for line in lines):
+        found.setdefault(first.strip(" `"), [cell.strip() for cell in others])
+    return found
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_each_exception_has_its_row(error: type[exceptions.LockError]) -> None:
+    _, sqlstate, status = rows("exceptions")[error.__name__]
+    assert error is getattr(redis_locks, error.__name__)
+    assert getattr(error, "sqlstate", "") == sqlstate
+    raised = error("text")
+    answered = answers.answer_to(raised).status if answers.is_answered(raised) else 500
+    assert answered == int(status)
+
+
+def test_each_check_has_its_row() -> None:
+    modules = (configuration, configured, row_locks, servers, task_order, view_checks, view_names)
+    ids = {
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, str) and re.fullmatch(r"redis_locks\.[EW]\d+", value)
+    }
+    assert ids == {first for first in rows("checks") if first.startswith("redis_locks.")}
+
+
+def test_each_signal_has_its_row() -> None:
+    sent = {
+        name for name in signals.__all__ if isinstance(getattr(signals, name), signals.LockSignal)
+    }
+    assert sent == {
+        first for first in rows("events") if re.fullmatch(r"(lock|run|deadlock)_\w+", first)
+    }
+
+
+@pytest.mark.parametrize(
+    ("what", "limits"),
+    [
+        ("name of a lock", [MAX_NAME_BYTES]),
+        ("locks in one hold", [MAX_SET]),
+        ("permits of a semaphore", [MAX_CAPACITY]),
+        ("lease", [MIN_LEASE]),
+        ("PREFIX", [validation.MAX_PREFIX_BYTES]),
+        ("PARTITIONS", [validation.MAX_PARTITIONS]),
+        ("REPLICAS", [validation.MAX_REPLICAS]),
+        ("LOCAL_BATCH", [validation.MOST_PASSED]),
+        ("result of a `run_once` job", [MAX_RESULT_BYTES]),
+        ("attempts of a `run_once` job", [MOST_ATTEMPTS]),
+        ("attempts of an optimistic transaction", [MAX_ATTEMPTS]),
+        ("waiters that a listing shows for each lock", [MOST_WAITERS_LISTED, MOST_WAITERS]),
+        ("Retry-After", [answers.MAX_RETRY_AFTER]),
+    ],
+)
+def test_the_limits_are_those_of_the_code(what: str, limits: list[float]) -> None:
+    (said,) = rows("limits")[what]
+    for limit in limits:
+        assert re.search(rf"(?<![\d,.]){limit:,}(?![\d,])", said), said
+
+
+def test_the_protocol_s_number_is_that_of_the_scripts() -> None:
+    prelude = Path(redis_locks.__file__).parent / "scripts" / "_prelude.lua"
+    (number,) = re.findall(
+        r'^local PROTOCOL = "(\d+)"', prelude.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert f"**{number}** now" in (DOCS / "reference" / "keys.md").read_text(encoding="utf-8")
+
+
+def test_each_public_class_and_function_is_on_the_page_of_the_api() -> None:
+    page = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
+    whole = set(re.findall(r"^\.\. automodule:: (\S+)$", page, re.MULTILINE))
+    shown = {
+        path.rpartition(".")[2]
+        for path in re.findall(r"^\.\. auto\w+:: (\S+)$", page, re.MULTILINE)
+    }
+    reviewed = (TESTS / "architecture" / "public_api.txt").read_text(encoding="utf-8")
+    modules = re.findall(r"^## module (\S+)\n(.*?)(?=^## |\Z)", reviewed, re.MULTILINE | re.DOTALL)
+    assert len(modules) > 10
+    for module, text in modules:
+        names = set(re.findall(r"^(?:async )?(?:class|def) (\w+)", text, re.MULTILINE))
+        if module not in whole | {"redis_locks.exceptions", "redis_locks.testing.pytest_plugin"}:
+            assert set() == names - shown, module
