@@ -1,7 +1,7 @@
 """The lease of a hold: a state machine on this process's monotonic clock, and what is told of its end.
 
 A `Lease` is what one thread or task has of a set of locks. Nested holds share it: it ends when the last of them
-leaves. A renewer extends it in the background. Its state changes by these verbs only:
+leaves. A renewer extends it in the background. Its state changes by these verbs only, as `AFTER` says:
 
     ===========  =======  ===========  =====  ======  =======
     state        renew    hand_over    lose   leave   resume
@@ -16,7 +16,8 @@ leaves. A renewer extends it in the background. Its state changes by these verbs
 granted: the server, or another thread of this process, gave us the locks. renewed: an extend has succeeded since.
 handed over: another thread or task of this process has the hold now, under the same token. lost: the hold is
 gone although nobody released it; `Lease.reason` says why. ended: it was released or given away, or that was tried.
-"=": the state stays. `leave` is that of the last hold that is open.
+"=": the state stays. `leave` is that of the last hold that is open. Any thread may call any verb at any time: each
+takes effect as a whole, under the mutex, and so the table decides what two of them come to.
 """
 
 from __future__ import annotations
@@ -65,6 +66,19 @@ class State(Enum):
         """Whether the locks are held, as far as is known."""
         self.ended = ended
         """Whether the lease was released or handed over, or that was tried."""
+
+
+_STAYS: Final = {state: state for state in State}
+_RUNNING: Final = tuple(state for state in State if state.runs)
+
+AFTER: Final[dict[str, dict[State, State]]] = {
+    "renew": _STAYS | dict.fromkeys(_RUNNING, State.RENEWED),
+    "hand_over": _STAYS | dict.fromkeys((*_RUNNING, State.ENDED), State.HANDED_OVER),
+    "lose": _STAYS | dict.fromkeys((*_RUNNING, State.ENDED), State.LOST),
+    "leave": _STAYS | dict.fromkeys(_RUNNING, State.ENDED),
+    "resume": _STAYS | {State.ENDED: State.RENEWED},
+}
+"""The state after each verb, by the state before: the table above."""
 
 
 Runner = Callable[[Callable[[], None]], Awaitable[None]]
@@ -301,9 +315,9 @@ class Lease:
             if id(hold) in self._open:
                 self._open.remove(id(hold))
             last = not self._open
-            if last and self.state.runs:
+            if last:
                 # A renewal that is under way and finds nothing is no loss from here on.
-                self.state = State.ENDED
+                self.state = AFTER["leave"][self.state]
         if last:
             self.forget(self._held)
             self.renewer.discard(self)
@@ -343,29 +357,32 @@ class Lease:
     def renew(self, deadline: float) -> None:
         """Note that the lease ends at `deadline`, and when to renew it next."""
         with _mutex:  # or it might go on although another thread has just found that it is over
+            self.state = AFTER["renew"][self.state]
             if self.state.runs:
-                self.state = State.RENEWED
                 self.deadline = deadline
                 self.due = deadline - self.lease_ms / 1000 * 2 / 3 if self.renews else deadline
 
     def extend(self, deadline: float) -> None:
         """Note that the lease ends at `deadline` at the soonest. The next renewal comes when it would have come."""
-        due = self.due
-        self.renew(max(self.deadline, deadline))
-        self.due = due
+        with _mutex:
+            due = self.due
+            self.renew(max(self.deadline, deadline))
+            self.due = due
 
     def lose(self, reason: str) -> None:
         """Note that it is lost; the first reason counts."""
         with _mutex:
-            if self.state is not State.LOST and self.state is not State.HANDED_OVER:
+            if AFTER["lose"][self.state] is not self.state:
                 self.reason = reason  # first: another thread that sees the state asks why
-                self.state = State.LOST
+            self.state = AFTER["lose"][self.state]
 
     def resume(self, hold: object) -> None:
         """Go on with `hold` after an end that did not come about. If it is lost, the next renewal finds that out."""
         if self.state is State.ENDED:
-            self.state = State.RENEWED
             self.begin(hold, None if self._held is _NOBODY else self._held, self.server)
+            with _mutex:
+                if self._open:  # else another thread has left it again
+                    self.state = AFTER["resume"][self.state]
         self.renewer.add(self)
 
     def promise(self, heir: Heir) -> None:
@@ -374,11 +391,11 @@ class Lease:
 
     def hand_over(self) -> None:
         """Wake the heir: what the token holds is the heir's from then on."""
-        if self.heir is not None:
-            self.heir.wake_event.set()
         with _mutex:
-            if self.state is not State.LOST:
-                self.state = State.HANDED_OVER
+            self.state = AFTER["hand_over"][self.state]
+        heir = self.heir
+        if heir is not None:
+            heir.wake_event.set()
         self.heir = None  # which refers to this lease: not to be left to the garbage collector
 
     # What was handed over to us

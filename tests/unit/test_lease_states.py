@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import sys
+import threading
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 import pytest
@@ -101,6 +105,81 @@ def test_each_verb_leads_from_each_state_to_the_one_in_the_table(state: State, v
     assert table()[state, verb] is lease.state
 
 
+class Mutex:
+    """The mutex of leases, which tells when a thread has to wait for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.is_waited_for = threading.Event()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self.is_waited_for.set()
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def what_is_known_of(lease: Lease) -> tuple[object, ...]:
+    return lease.state, lease.reason, lease.deadline, lease.due
+
+
+def interleaved(lease: Lease, verb: str, line: int, other: str, mutex: Mutex) -> bool:
+    """Run a verb, and the other one in another thread before its line of that number; False if it has fewer lines."""
+    ended = threading.Event()
+
+    def compete() -> None:
+        VERBS[other](lease)
+        ended.set()
+
+    rival = threading.Thread(target=compete, daemon=True)
+    seen = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal seen
+        if frame.f_code.co_filename != leases.__file__:
+            return None
+        if event == "line":
+            seen += 1
+            if seen == line:
+                rival.start()
+                while not (ended.is_set() or mutex.is_waited_for.wait(0.001)):
+                    pass
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        VERBS[verb](lease)
+    finally:
+        sys.settrace(before)
+    if seen >= line:
+        rival.join()
+    return seen >= line
+
+
+@pytest.mark.parametrize("other", VERBS)
+@pytest.mark.parametrize("verb", VERBS)
+def test_two_threads_come_to_what_one_after_the_other_would(
+    verb: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever line of one verb the other verb comes before."""
+    for state, way in WAYS.items():
+        one_after_the_other = [
+            what_is_known_of(lease_that(*way, *pair)) for pair in ((verb, other), (other, verb))
+        ]
+        for line in count(1):
+            lease, mutex = lease_that(*way), Mutex()
+            monkeypatch.setattr(leases, "_mutex", mutex)
+            if not interleaved(lease, verb, line, other, mutex):
+                break
+            assert what_is_known_of(lease) in one_after_the_other, (
+                f"{other} before line {line} of {verb}, of a lease {state.word}"
+            )
+        assert line > 2
+
+
 def test_a_lease_whose_deadline_has_passed_is_lost_for_that_reason() -> None:
     lease = lease_that()
     assert not lease.is_over()
@@ -113,6 +192,29 @@ def test_the_first_reason_for_a_loss_counts() -> None:
     lease = lease_that("lose")
     lease.lose(LEASE_ENDED)
     assert NOT_KNOWN == lease.reason
+
+
+def test_only_the_table_changes_the_state() -> None:
+    """Each verb's own row of the table, under the mutex."""
+    tree = ast.parse(Path(leases.__file__).read_text(encoding="utf-8"))
+    changes = {
+        (verb.name, ast.unparse(block.items[0].context_expr), ast.unparse(change))
+        for verb in ast.walk(tree)
+        if isinstance(verb, ast.FunctionDef)
+        for block in ast.walk(verb)
+        if isinstance(block, ast.With)
+        for change in ast.walk(block)
+        if isinstance(change, ast.Assign) and "self.state" in map(ast.unparse, change.targets)
+    }
+    assert changes == {(v, "_mutex", f"self.state = AFTER['{v}'][self.state]") for v in VERBS}
+    stores = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and node.attr == "state"
+    ]
+    assert len(VERBS) == len(stores)
 
 
 def test_what_was_handed_over_is_lost_no_more() -> None:
