@@ -118,11 +118,14 @@ class LockAdmin(_ModelAdmin):
         """How many wait, for the admin's index, as JSON; 204 if the server does not say so at once."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        waiting = waiting_now()
-        if waiting is None:
+        queues = waiting_now()
+        if queues is None:
             return HttpResponse(status=204)
+        waiting = queues.waiting
         text = npgettext("locks", "%(count)s waiting", "%(count)s waiting", waiting)
-        return JsonResponse({"waiting": waiting, "text": text % {"count": number_format(waiting)}})
+        # A plus says that not all queues were looked at.
+        count = f"{number_format(waiting)}{'' if queues.whole else '+'}"
+        return JsonResponse({"waiting": waiting, "text": text % {"count": count}})
 
     def stats(self, request: HttpRequest) -> HttpResponse:
         """How often locks were acquired and contended, and how long waits and holds were."""

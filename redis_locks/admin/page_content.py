@@ -154,7 +154,7 @@ def list_screen(
         "bulk_url": bulk_url,
         "server": backend_for(None).description,
     }
-    there = len(found.survey.locks)
+    there, whole = found.survey.total, found.complete
     frame = (bool(pieces), bool(there), matching, order, group is not None)
     return Screen(
         now=found.survey.at or time.time(),
@@ -162,8 +162,8 @@ def list_screen(
             Piece("strip", strip.facts, {"strip": strip}),
             Piece(
                 "filters",
-                (matching, page.found, there, order, group is not None, bulk_url),
-                common | {"there": there},
+                (matching, page.found, there, whole, order, group is not None, bulk_url),
+                common | {"there": there, "whole": whole, "read": len(found.survey.locks)},
             ),
             Piece("results", frame, common | {"filled": bool(pieces), "there": there}),
             Piece("pages", (page.number, page.pages, matching, order), {"page": page}),

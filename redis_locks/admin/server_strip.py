@@ -10,14 +10,13 @@ from django.contrib.admin.sites import AdminSite
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 
-from redis_locks import inspection
 from redis_locks.admin.paths import lock_url
 from redis_locks.admin.table_rows import short_name
 from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.diagnosis.vitals import Vitals, vitals
 from redis_locks.inspection.filters import LONG_WAIT, Search
 from redis_locks.inspection.localized_times import duration
-from redis_locks.inspection.survey import Survey, survey
+from redis_locks.inspection.survey import Named, Queues, Survey, queues, survey
 from redis_locks.inspection.time_limit import within
 
 _VITALS_KEPT = 15.0
@@ -37,6 +36,7 @@ class Strip:
     held: int
     waiting: int
     contended: int
+    counted: bool
     oldest_wait: str
     waiting_since: str
     long_wait: bool
@@ -56,7 +56,8 @@ class Strip:
         return cls(
             held=every.held,
             waiting=every.waiting,
-            contended=sum(lock.waiting > 0 for lock in every.locks),
+            contended=every.contended,
+            counted=every.counted,
             oldest_wait=duration(oldest.oldest_wait) if oldest else "",
             waiting_since=f"{every.at - oldest.oldest_wait:.3f}" if oldest else "",
             long_wait=oldest is not None and oldest.oldest_wait >= LONG_WAIT,
@@ -109,8 +110,10 @@ _BADGE_WAITS, _BADGE_KEPT = 1.0, 5.0
 """Seconds in which the server must answer, and for which this process shows what it answered, or that it did not."""
 
 _kept: WeakKeyDictionary[Backend, tuple[float, Vitals | None]] = WeakKeyDictionary()
-_surveys: WeakKeyDictionary[Backend, tuple[float, Survey]] = WeakKeyDictionary()
-_counts: WeakKeyDictionary[Backend, tuple[float, int | None]] = WeakKeyDictionary()
+_surveys: WeakKeyDictionary[Backend, dict[tuple[int, Named | None], tuple[float, Survey]]] = (
+    WeakKeyDictionary()
+)
+_counts: WeakKeyDictionary[Backend, tuple[float, Queues | None]] = WeakKeyDictionary()
 
 
 def _vitals() -> Vitals | None:
@@ -122,33 +125,38 @@ def _vitals() -> Vitals | None:
     return known[1]
 
 
-def shared_survey(*, using: str | None = None) -> Survey:
+def shared_survey(*, using: str | None = None, most: int, named: Named | None) -> Survey:
     """Return a survey. A slow one is kept for a while, so that many readers cost little; blocks.
+
+    See `survey` for the arguments.
 
     Raises:
         LockBackendError: Redis could not be asked.
     """
     backend = backend_for(using)
-    kept = _surveys.get(backend)
+    surveys, asked = _surveys.setdefault(backend, {}), (most, named)
+    kept = surveys.get(asked)
     if kept is not None and monotonic() < kept[0]:
         return kept[1]
     started = monotonic()
-    read = survey(using=using)
+    read = survey(using=using, most=most, named=named)
     took = monotonic() - started
     if took > _QUICK:
-        _surveys[backend] = monotonic() + _SHARE * took, read
+        for each, (until, _) in tuple(surveys.items()):
+            if until <= monotonic():
+                surveys.pop(each, None)
+        surveys[asked] = monotonic() + _SHARE * took, read
     return read
 
 
-def waiting_now() -> int | None:
+def waiting_now() -> Queues | None:
     """Return how many wait, at most some seconds old; None if the server does not say so at once.
 
-    Blocks for a second at most: for one round trip, and one more for each 500 locks.
+    Blocks for a second at most.
     """
     backend = backend_for(None)
     known = _counts.get(backend)
     if known is None or monotonic() > known[0]:
-        read = within(_BADGE_WAITS, inspection.queues)
-        known = monotonic() + _BADGE_KEPT, None if read is None else sum(read.values())
+        known = monotonic() + _BADGE_KEPT, within(_BADGE_WAITS, queues)
         _counts[backend] = known
     return known[1]

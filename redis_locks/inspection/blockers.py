@@ -9,13 +9,14 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, locks, names
+from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, locks
+from redis_locks.inspection.survey import FEW_QUEUES, queues
 
 DEEPEST = 40
 """How many levels a tree has below its root. No screen shows more, and recursion has a limit."""
 
-MOST_LOCKS_SEARCHED = 1000
-"""With more locks than this, who blocks whom is shown for one lock's own queue only."""
+MOST_LOCKS_SEARCHED = 300
+"""How many locks with waiters are looked at, to say who blocks whom around one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +78,18 @@ def trees(pairs: Sequence[Blocked]) -> list[Node]:
 
 
 def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], bool]:
-    """Return the trees in which a session waits for a lock, and whether all locks were looked at for them; blocks.
+    """Return the trees in which a session waits for a lock, and whether they have all that wait; blocks.
 
-    Of the lock itself, the waiters count that `lock` has. With more than `MOST_LOCKS_SEARCHED` locks, no other is read.
+    Of the lock itself, the waiters count that `lock` has. Only locks that are waited for are read, of these
+    `MOST_LOCKS_SEARCHED` at most: those with long waits first.
 
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    known = names(using=using)
-    whole = len(known) <= MOST_LOCKS_SEARCHED
-    others = [name for name in known if name != lock.name] if whole else []
+    found = queues(using=using, most=FEW_QUEUES)
+    known = [name for name in found.contended if name != lock.name]
+    others = known[:MOST_LOCKS_SEARCHED]
+    whole = found.whole and len(known) == len(others)
     roots = trees(blocked([lock, *locks(names=others, using=using)]))
     return [root for root in roots if root.waits_for(lock.name)], whole
 

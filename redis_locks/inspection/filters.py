@@ -1,6 +1,7 @@
 """Find, filter, sort, group and page the locks of a server, for the admin and `manage.py locks`.
 
-All of it works on a survey, which has a summary of every lock. Details are read for one page only.
+All of it works on a survey, which has summaries of all locks, or of as many as its bounds allow. Details are read for
+one page only.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final, Protocol
 from redis_locks import inspection
 from redis_locks.inspection import LockInfo
 from redis_locks.inspection.replies import Summary
-from redis_locks.inspection.survey import Survey, survey
+from redis_locks.inspection.survey import FEW, MOST, Named, Survey, survey
 from redis_locks.statistics.usual import Recent, Usual, recent
 from redis_locks.values.name_patterns import WILDCARD, matches, pattern_of
 from redis_locks.values.text import printable
@@ -57,6 +58,14 @@ def is_renewed(lease_left: float, lease: float) -> bool:
 class Matching(Protocol):
     """Which locks to list."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it lets all locks pass."""
+
+    @property
+    def named(self) -> Named | None:
+        """Which names it asks for, if it asks for names."""
+
     def keeps(self, lock: Summary) -> bool:
         """Whether to list a lock."""
 
@@ -81,6 +90,18 @@ class Filter:
     waited: float = 0
     contended: bool = False
     stale: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it lets all locks pass."""
+        return self == _PLAIN
+
+    @property
+    def named(self) -> Named | None:
+        """Which names it asks for."""
+        if not self.text:
+            return None
+        return Named(self.text, names_like, literal=WILDCARD not in self.text)
 
     def keeps(self, lock: Summary) -> bool:
         """Whether to list a lock."""
@@ -107,6 +128,9 @@ class Filter:
         )
 
 
+_PLAIN = Filter()
+
+
 def names_like(text: str, name: str) -> bool:
     """Whether a name contains the text, in upper or lower case; with an asterisk, see `matches`."""
     if WILDCARD in text:
@@ -127,14 +151,16 @@ class Search:
     """The locks that match, in order; `len` says how many.
 
     Attributes:
-        survey: All locks, whether they match or not.
+        survey: The locks that were looked at, whether they match or not.
         found: Those that match, in order.
         recent: What is usual, and what went wrong, in the last hour.
+        complete: Whether all that match were found.
     """
 
     survey: Survey
     found: Sequence[Summary]
     recent: Recent
+    complete: bool
     _using: str | None
 
     def __len__(self) -> int:
@@ -157,6 +183,7 @@ def search(
     *,
     order: str = TROUBLE,
     using: str | None = None,
+    most: int | None = None,
     read: Callable[..., Survey] = survey,
 ) -> Search:
     """Look for locks that somebody holds or waits for; blocks for some round trips.
@@ -165,6 +192,7 @@ def search(
         matching: Which locks.
         order: One of `ORDERS`.
         using: The server, as for `inspection.locks`.
+        most: How many locks to look at. None: enough for a page of trouble; for anything else, `survey.MOST`.
         read: What reads the survey.
 
     Raises:
@@ -174,14 +202,18 @@ def search(
     if order not in ORDERS:
         msg = f"order must be one of {', '.join(ORDERS)}, not {order!r}"
         raise ValueError(msg)
-    everything = read(using=using)
+    named = matching.named
+    one = named is not None and named.alone
+    if one or (most is None and matching.is_plain and order == TROUBLE):
+        most = FEW
+    everything = read(using=using, most=MOST if most is None else most, named=named)
     lately = recent(using=using)
     found = [lock for lock in everything.locks if matching.keeps(lock)]
     if order == TROUBLE:
         found.sort(key=lambda lock: _trouble(lock, lately))
     else:
         found.sort(key=_KEYS[order])
-    return Search(everything, found, lately, using)
+    return Search(everything, found, lately, everything.whole or one, using)
 
 
 def _trouble(lock: Summary, lately: Recent) -> tuple[bool, float, float]:

@@ -118,7 +118,7 @@ async def _locks(
         indexed: list[str] = []
         for keys in backend.partitions():
             left = None if limit is None else limit - len(indexed)
-            indexed += await _indexed_in(backend, driver, keys, most=left, lengths=False)
+            indexed += await indexed_in(backend, driver, keys, most=left, lengths=False)
         names = sorted(indexed)
     names = names[:limit]
     found: list[LockInfo] = []
@@ -140,14 +140,17 @@ async def read_queues(backend: Backend, driver: Driver) -> dict[str, int]:
 async def _indexed(backend: Backend, driver: Driver, *, lengths: bool) -> dict[str, int]:
     found: dict[str, int] = {}
     for keys in backend.partitions():
-        found |= await _indexed_in(backend, driver, keys, most=None, lengths=lengths)
+        found |= await indexed_in(backend, driver, keys, most=None, lengths=lengths)
     return dict(sorted(found.items()))
 
 
-async def _indexed_in(
+async def indexed_in(
     backend: Backend, driver: Driver, keys: Keys, *, most: int | None, lengths: bool
 ) -> dict[str, int]:
-    """Return names of one partition, at most `most` (None: all), each with the length of its queue."""
+    """Return names of one partition, at most `most` (None: all), each with the length of its queue.
+
+    They come in the order in which their leases end.
+    """
     found: dict[str, int] = {}
 
     async def part(ends_ms: int, skip: int) -> tuple[int, int]:

@@ -79,12 +79,18 @@ async def names_part(
     return dict(zip(found, map(int, queues.split()), strict=True)), int(last)
 
 
-async def survey_part(
-    link: Link, keys: Keys, ends_ms: int, skip: int, most: int
-) -> tuple[int, int, int, dict[str, Summary]]:
-    """Return the server's time, how many names were looked at, the end of the last lease, and the summaries."""
-    call = (keys, ("", ends_ms, skip, most))
-    ((at, count, last, packed),) = await link.call(scripts.SURVEY, call)
+async def long_waits(link: Link, keys: Keys, most: int) -> tuple[int, dict[str, int]]:
+    """Return how many locks of a partition are held or waited for, and those with long waits, oldest first.
+
+    Each has a time in ms: a waiter has waited since then. It may be gone by now.
+    """
+    ((listed, *noted),) = await link.call(scripts.LONG_WAITS, (keys, ("", most)))
+    return listed, {_text(name): int(since) for name, since in zip(*[iter(noted)] * 2, strict=True)}
+
+
+async def summaries(link: Link, keys: Keys) -> tuple[int, dict[str, Summary]]:
+    """Return the server's time, and a summary of each of the locks that somebody holds or waits for."""
+    ((at, packed),) = await link.call(scripts.SURVEY, (keys, ("",)))
     at_ms = int(at)
     fields = _text(packed).split("\0") if packed else []
     found = {}
@@ -102,7 +108,7 @@ async def survey_part(
             held_by,
             waited_for_by,
         )
-    return at_ms, int(count), int(last or ends_ms), found
+    return at_ms, found
 
 
 def _age(at_ms: int, since_ms: str) -> float:

@@ -1,36 +1,88 @@
-"""A summary of every lock of a server: cheap enough to be read every few seconds, with ten thousand locks."""
+"""Summaries of the locks of a server: of all of them, or of those that matter most where they are too many.
+
+Whatever the number of locks, a survey reads no more than its bounds. First come locks that the caller names, then those
+with long waits, which their waiters note on the server. Then come others with waiters, and the leases that end first.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
+from typing import Final, NamedTuple
 
 from redis_locks.connections.backends import Backend, blocking_answer
 from redis_locks.drivers.base import Driver
 from redis_locks.inspection import replies
-from redis_locks.inspection.queries import in_parts
+from redis_locks.inspection.queries import in_parts, indexed_in, read_whole
 from redis_locks.inspection.replies import Summary
+from redis_locks.inspection.snapshots import LockInfo
+from redis_locks.values.keys import Keys, validate_name
 
+FEW: Final = 500
+"""How many summaries are read for a page that shows trouble first."""
+
+FEW_QUEUES: Final = 2_500
+"""Of how many locks the lengths of the queues are read for it."""
+
+MOST: Final = 10_000
+"""How many summaries, or lengths of queues, are read for filters, groups, other orders, alerts and metrics."""
+
+MOST_NAMES: Final = 1_000_000
+"""How many names a search by name goes through. That takes about a second."""
+
+_LONG_WAITS = 500
+"""How many locks with long waits are read: those with the oldest."""
+
+_NAMES = 500
 _PART = 25
 """How many locks one script looks at, so that none keeps the server busy for more than some milliseconds."""
 
 
+class Named(NamedTuple):
+    """Which names a search asks for.
+
+    Attributes:
+        text: What was asked for.
+        test: Whether a name is one of them, given the text.
+        literal: Whether the text is one of these names itself, if there is such a lock.
+        alone: Whether it is the only one.
+    """
+
+    text: str
+    test: Callable[[str, str], bool]
+    literal: bool
+    alone: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Every lock that somebody holds or waits for, by name; `at` is the server's time in seconds since 1970."""
+    """Locks that somebody holds or waits for, by name.
+
+    Attributes:
+        at: The server's time in seconds since 1970.
+        locks: Their summaries.
+        total: How many locks there are.
+        waiting: How many waiters there are. One that waits for several locks counts for each.
+        contended: How many locks have waiters.
+        whole: Whether no lock is left out.
+        counted: Whether all waiters are counted; else there may be more.
+    """
 
     at: float
     locks: tuple[Summary, ...]
+    total: int
+    waiting: int
+    contended: int
+    whole: bool
+    counted: bool
 
     @property
     def held(self) -> int:
-        """How many locks somebody holds."""
-        return sum(lock.holding > 0 for lock in self.locks)
-
-    @property
-    def waiting(self) -> int:
-        """How many waiters there are; one that waits for several locks counts for each."""
-        return sum(lock.waiting for lock in self.locks)
+        """How many locks somebody holds; one that is left out counts as held."""
+        return self.total - sum(lock.holding == 0 for lock in self.locks)
 
     @property
     def oldest(self) -> Summary | None:
@@ -42,29 +94,157 @@ class Survey:
         )
 
 
-def survey(*, using: str | None = None) -> Survey:
-    """Read a summary of every lock; blocks for a round trip per 25 locks.
+class Queues(NamedTuple):
+    """How many wait, and for which locks.
+
+    Attributes:
+        lengths: The length of the queue of each lock that was looked at, in the order in which leases end.
+        noted: Locks with long waits, oldest first.
+        total: How many locks there are.
+        whole: Whether all of them were looked at.
+    """
+
+    lengths: dict[str, int]
+    noted: tuple[str, ...]
+    total: int
+    whole: bool
+
+    @property
+    def waiting(self) -> int:
+        """How many waiters are known of."""
+        return sum(self.lengths.values()) + sum(name not in self.lengths for name in self.noted)
+
+    @property
+    def contended(self) -> tuple[str, ...]:
+        """The names of the locks that are waited for, or were a moment ago, long waits first."""
+        others = (name for name, waiting in self.lengths.items() if waiting)
+        return tuple(dict.fromkeys((*self.noted, *others)))
+
+
+def survey(*, using: str | None = None, most: int = MOST, named: Named | None = None) -> Survey:
+    """Read summaries of all locks, or of as many as the bounds allow.
+
+    Blocks for a round trip per 25 summaries, and one per 500 queues, or names.
 
     Args:
         using: The server, as for `locks`.
+        most: How many summaries to read.
+        named: Which locks to look for even if there are more.
 
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    return blocking_answer(using, _survey)
+    return blocking_answer(using, partial(_survey, most=most, named=named))
 
 
-async def _survey(backend: Backend, driver: Driver) -> Survey:
-    found: dict[str, Summary] = {}
-    at_ms = 0
-    for keys in backend.partitions():
+def queues(*, using: str | None = None, most: int = MOST) -> Queues:
+    """Return the queues of all locks, or of `most`, and which have long waits; blocks for a round trip per 500.
 
-        async def part(ends_ms: int, skip: int, keys: tuple[bytes, ...] = keys) -> tuple[int, int]:
-            nonlocal at_ms
-            ask = partial(replies.survey_part, keys=keys, ends_ms=ends_ms, skip=skip, most=_PART)
-            at_ms, looked_at, last, summaries = await backend.ask(driver, ask)
-            found.update(summaries)
-            return looked_at, last
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    return blocking_answer(using, partial(_queues, most=most))
 
-        await in_parts(part, _PART)
-    return Survey(at_ms / 1000, tuple(found[name] for name in sorted(found)))
+
+def contended(*, using: str | None = None, most: int = FEW) -> tuple[list[LockInfo], bool]:
+    """Return locks that somebody waits for, with their whole queues, and whether these are all; blocks.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    return blocking_answer(using, partial(_contended, most=most))
+
+
+async def _survey(backend: Backend, driver: Driver, *, most: int, named: Named | None) -> Survey:
+    found = await _queues(backend, driver, most=max(most, FEW_QUEUES))
+    chosen = tuple(found.lengths)
+    whole = found.whole and len(chosen) <= most
+    if not whole:
+        asked = await _names(backend, driver, named, most) if named else ()
+        others = () if named and named.alone else (*found.contended, *chosen)
+        chosen = tuple(islice(dict.fromkeys((*asked, *others)), most))
+    at_ms, locks = 0, dict[str, Summary]()
+    for part in _parts(backend, chosen):
+        at_ms, read = await backend.ask(driver, partial(replies.summaries, keys=part))
+        locks.update(read)
+    waiting = found.lengths | {lock.name: lock.waiting for lock in locks.values()}
+    return Survey(
+        at_ms / 1000,
+        tuple(locks[name] for name in sorted(locks)),
+        len(locks) if whole else found.total,
+        sum(waiting.values()),
+        sum(map(bool, waiting.values())),
+        whole,
+        found.whole,
+    )
+
+
+def _parts(backend: Backend, names: tuple[str, ...]) -> Iterator[Keys]:
+    """Yield the KEYS of scripts that read these locks; at least one, which tells the time."""
+    index, *_ = backend.partitions()
+    if not names:
+        yield index
+        return
+    for _, (index_key, *locks) in backend.groups(names):
+        for start in range(0, len(locks), _PART):
+            yield (index_key, *locks[start : start + _PART])
+
+
+async def _queues(backend: Backend, driver: Driver, *, most: int) -> Queues:
+    partitions = backend.partitions()
+    total, since = 0, dict[str, int]()
+    for keys in partitions:
+        ask = partial(replies.long_waits, keys=keys, most=_LONG_WAITS)
+        listed, noted = await backend.ask(driver, ask)
+        total += listed
+        since |= noted
+    whole = total <= most
+    share = None if whole else -(-most // len(partitions))
+    lengths = dict[str, int]()
+    for keys in partitions:
+        lengths |= await indexed_in(backend, driver, keys, most=share, lengths=True)
+    # Of those that were looked at, it is known whether somebody still waits.
+    still = (name for name in since if lengths.get(name, not whole))
+    oldest = sorted(still, key=lambda name: since[name])[:_LONG_WAITS]
+    return Queues(lengths, tuple(oldest), len(lengths) if whole else total, whole)
+
+
+async def _names(backend: Backend, driver: Driver, named: Named, most: int) -> Sequence[str]:
+    """Return names that a search asks for, `most` at most, and the literal one first."""
+    found: dict[str, None] = {}
+    if named.literal:
+        with suppress(ValueError):
+            found[validate_name(named.text)] = None
+    if named.alone:
+        return tuple(found)
+    partitions = backend.partitions()
+    for keys in partitions:
+        left = MOST_NAMES // len(partitions)
+
+        async def part(ends_ms: int, skip: int, keys: Keys = keys) -> tuple[int, int]:
+            nonlocal left
+            names, last = await backend.ask(
+                driver,
+                partial(
+                    replies.names_part,
+                    keys=keys,
+                    ends_ms=ends_ms,
+                    skip=skip,
+                    most=_NAMES,
+                    lengths=False,
+                ),
+            )
+            left -= len(names)
+            found.update(dict.fromkeys(name for name in names if named.test(named.text, name)))
+            return 0 if left <= 0 or len(found) >= most else len(names), last
+
+        await in_parts(part, _NAMES)
+    return tuple(found)
+
+
+async def _contended(backend: Backend, driver: Driver, *, most: int) -> tuple[list[LockInfo], bool]:
+    found = await _queues(backend, driver, most=MOST)
+    names = found.contended[:most]
+    locks = await read_whole(backend, driver, sorted(names))
+    whole = found.whole and len(names) == len(found.contended)
+    return [lock for lock in locks if lock.waiting], whole

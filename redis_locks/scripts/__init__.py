@@ -117,6 +117,7 @@ FENCE = Script("fence")
 FORCE_RELEASE = Script("force_release")
 TAKE = Script("take")
 INSPECT = Script("inspect")
+LONG_WAITS = Script("long_waits")
 NAMES = Script("names")
 SURVEY = Script("survey")
 
@@ -137,6 +138,7 @@ ALL = (
     FORCE_RELEASE,
     TAKE,
     INSPECT,
+    LONG_WAITS,
     NAMES,
     SURVEY,
 )

@@ -19,6 +19,7 @@
 --                              cancelled its wait
 --   P{n}:waits         HASH    session -> what it waits for, of those that look for deadlocks, or were told to: see detect
 --   P{n}:looks         STRING  how many steps looks for deadlocks have taken in advance, and when (ms): see detect
+--   P{n}:long_waits:N  ZSET    name -> since when a waiter waits (ms), of those that asked again in a window of 8 s
 --   P{n}:index         ZSET    name of a held or waited-for lock -> end of its last lease (ms); "" -> 0
 --
 -- A claim is "fence since mode lease_ms listener wait size who": the fencing token (0 for a waiter),

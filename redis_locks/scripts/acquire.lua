@@ -170,6 +170,19 @@ local function in_line()
   return #all == 1 or call("LLEN", SET .. token) == #all
 end
 
+-- Note the locks for `long_waits`. The sets go by themselves: no hand-over pays for taking a lock out. Nothing depends
+-- on them.
+local function note_long_wait(since)
+  local window, scores = math.floor(now / LONG_WAITS_MS), {}
+  for place, name in ipairs(all) do
+    scores[2 * place - 1], scores[2 * place] = since, name
+  end
+  local added = redis.pcall("ZADD", LONG_WAITS .. window, "LT", unpack(scores))
+  if type(added) == "number" and added > 0 then
+    redis.pcall("PEXPIREAT", LONG_WAITS .. window, text((window + 3) * LONG_WAITS_MS))
+  end
+end
+
 local function join()
   -- In line already: keep place and time, but listen where the caller listens now.
   local earlier = not first and waiter_claim(state_of(all[#all]), token)
@@ -194,6 +207,9 @@ local function join()
     save(state)
   end
   want_set(token, all, kept)
+  if earlier and now - since >= LONG_WAIT_MS then
+    note_long_wait(since)
+  end
 end
 
 if not blocked and is_free() then

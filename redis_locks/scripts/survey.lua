@@ -1,25 +1,16 @@
--- Sum up one part of the index: what people need to find the lock that is in trouble. Changes nothing.
--- In parts and packed, as `names` is. It reads ten thousand locks, so it takes two commands for most of them.
+-- Sum up some locks: what people need to find the one that is in trouble. Changes nothing.
+-- Packed, as `names` is. It reads thousands of locks, so it takes two commands for most of them.
 --
--- KEYS: index
+-- KEYS: index lock...
 -- ARGV: token (not used)
---   2 earliest lease end, ms
---   3 how many names with no earlier lease end to skip
---   4 most names to look at
--- Reply: {now in ms, how many names it looked at, lease end of the last one in ms, summaries}. A summary has, with a
--- NUL between each two: name, number of waiters, since when the first one waits (ms), number of holders, since when
--- the earliest one holds (ms), when the first lease ends (ms), how long that lease is (ms), the first holders and the
--- first waiters, with a newline between each two. Numbers are 0 if there are none.
+-- Reply: {now in ms, summaries}. A lock that nobody holds or waits for has none. A summary has, with a NUL between
+-- each two: name, number of waiters, since when the first one waits (ms), number of holders, since when the earliest
+-- one holds (ms), when the first lease ends (ms), how long that lease is (ms), the first holders and the first
+-- waiters, with a newline between each two. Numbers are 0 if there are none.
 
 --include _prelude
 
 local MOST = 10
-
-local from, skip, most = ARGV[2], ARGV[3], ARGV[4]
-local found = call("ZRANGEBYSCORE", index, from == "0" and text(clock()) or from, "+inf", "LIMIT", skip, most)
-if #found == 0 then
-  return { text(clock()), 0, "", "" }
-end
 
 local parts, size = {}, 0
 
@@ -87,7 +78,7 @@ local function waiters(key, state)
   return since, table.concat(people, "\n")
 end
 
-for _, name in ipairs(found) do
+for _, name in ipairs(all) do
   local key = LOCK .. name
   local state = {}
   local protocol, waiting
@@ -113,4 +104,4 @@ for _, name in ipairs(found) do
     end
   end
 end
-return { text(clock()), #found, call("ZSCORE", index, found[#found]), table.concat(parts, "\0") }
+return { text(clock()), table.concat(parts, "\0") }

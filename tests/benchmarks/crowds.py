@@ -430,7 +430,8 @@ def _(place: Place, size: int) -> Question:
 
     def ask() -> None:
         place.run(scripts.NAMES, "", 0, 0, 500, 1, names=())
-        place.run(scripts.SURVEY, "", 0, 0, 25, names=())
+        place.run(scripts.SURVEY, "", names=[f"other:{number}" for number in range(25)])
+        place.run(scripts.LONG_WAITS, "", 500, names=())
 
     return ask
 
@@ -455,7 +456,7 @@ def _(place: Place, size: int) -> Question:
 
     place.come(size, "shared", names=hundred)
     place.come(size, wait=-1, listener="living", names=hundred)
-    return lambda: place.run(scripts.SURVEY, "", 0, 0, 25, names=())
+    return lambda: place.run(scripts.SURVEY, "", names=[f"other:{number}" for number in range(25)])
 
 
 @crowd("figures of many locks: some more, read, noted", times=5, few=1_000)

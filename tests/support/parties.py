@@ -76,11 +76,16 @@ def on_host(host: str, pid: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def waited_for(
-    name: str, label: str = "waiter", *, holding: str | None = None, also: tuple[str, ...] = ()
+    name: str,
+    label: str = "waiter",
+    *,
+    holding: str | None = None,
+    also: tuple[str, ...] = (),
+    lease: float = 10,
 ) -> Iterator[list[LockError]]:
     """Have a thread stand in line for a lock that is held, perhaps while it holds another.
 
-    It may want others `also`, all or none. Yields the list in which the error is noted that the wait ends with, if it does.
+    It may want others `also`, all or none. With a shorter `lease` it asks again sooner. Yields the list in which the error is noted that the wait ends with, if it does.
     """
     told: list[LockError] = []
 
@@ -89,7 +94,7 @@ def waited_for(
             if holding:
                 stack.enter_context(held(holding, label=label))
             try:
-                hold = Lock(name, *also, wait=20, label=label).acquire()
+                hold = Lock(name, *also, wait=20, label=label, lease=lease).acquire()
             except LockError as error:
                 told.append(error)
                 return

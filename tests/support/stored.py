@@ -79,6 +79,14 @@ def set_claim_of_waiter(client: Any, lock: bytes, token: str, claim: bytes | str
     client.hset(lock, client.hget(lock, token), token.encode() + b" " + claim)
 
 
+def age_wait(client: Any, lock: bytes, token: str, by_ms: int) -> int:
+    """Let a waiter have waited for so much longer; return since when, by the server's clock."""
+    fence, since, rest = claim_of_waiter(client, lock, token).split(b" ", 2)
+    earlier = int(since) - by_ms
+    set_claim_of_waiter(client, lock, token, b"%b %d %b" % (fence, earlier, rest))
+    return earlier
+
+
 def drop_place(client: Any, lock: bytes, token: str) -> None:
     """Take a waiter's place away, without telling anybody."""
     client.hdel(lock, client.hget(lock, token), token)

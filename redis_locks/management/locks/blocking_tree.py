@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from redis_locks import inspection
 from redis_locks.inspection import HolderInfo, blockers
 from redis_locks.inspection.blockers import Blocked, Node
+from redis_locks.inspection.survey import contended
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report, Row
 from redis_locks.management.locks.verb import Verb
@@ -32,11 +32,16 @@ class Blocking(Verb):
 
     def run(self, console: Console, **options: Any) -> None:
         """Print a tree for each session that blocks others and is not blocked itself."""
-        pairs = blockers.blocked(inspection.contended(using=options["using"]))
+        locks, whole = contended(using=options["using"])
+        pairs = blockers.blocked(locks)
         rows = [_row(pair) for pair in pairs]
         console.report(
             Report(rows, _COLUMNS, rows, lambda width: _text(pairs, width)), options["format"]
         )
+        if not whole:
+            console.note(
+                f"These are {len(locks):,} locks with waiters, long waits first. There may be more."
+            )
         if not pairs and options["format"] not in FOR_PROGRAMS:
             console.note("Nobody waits for a lock that somebody holds.")
 

@@ -38,9 +38,15 @@ class List(Verb):
         found = chosen.search(options["using"])
         shown = found.part(0, chosen.limit)
         console.report(_report(shown, console, found.recent), options["format"], piped="plain")
+        there, read = found.survey.total, len(found.survey.locks)
+        if not found.complete:
+            # Programs, too, must not take a part for all.
+            console.note(
+                f"Of {there:,} locks, this looked at {read:,}: those with long waits, others with waiters, and those "
+                "whose leases end first. Give a name to find any other, or a --limit to look at more."
+            )
         if options["format"] in FOR_PROGRAMS:
             return
-        there = len(found.survey.locks)
         if not there:
             console.note("No lock is held or waited for.")
         elif not shown:

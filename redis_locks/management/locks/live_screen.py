@@ -17,6 +17,7 @@ from redis_locks.inspection import HolderInfo, LockInfo, audit
 from redis_locks.inspection.filters import LONG_WAIT, Filter, Search, is_long, is_renewed, search
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.story import longest, runs, tell
+from redis_locks.inspection.survey import Named
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.feed import News
 from redis_locks.management.locks.selection import Selection
@@ -67,6 +68,14 @@ class _Both(NamedTuple):
 
     chosen: Selection
     typed: Filter
+
+    @property
+    def is_plain(self) -> bool:
+        return self.chosen.is_plain and self.typed.is_plain
+
+    @property
+    def named(self) -> Named | None:
+        return self.typed.named or self.chosen.named
 
     def keeps(self, lock: Summary) -> bool:
         return self.chosen.keeps(lock) and self.typed.keeps(lock)
@@ -297,7 +306,7 @@ class LiveScreen:
     def _list(self, look: Look, later: float, size: terminal_size) -> list[str]:
         found = look.found
         if found is None or not found.found:
-            there = 0 if found is None else len(found.survey.locks)
+            there = 0 if found is None else found.survey.total
             self._names = ()
             return [
                 "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from django.core.management.base import CommandParser
@@ -10,7 +10,10 @@ from django.core.management.base import CommandParser
 from redis_locks.inspection import filters
 from redis_locks.inspection.filters import Search
 from redis_locks.inspection.replies import Summary
+from redis_locks.inspection.survey import FEW, MOST, Named
 from redis_locks.management.locks.verb import count, seconds
+
+_GLOB = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,27 @@ class Selection:
     limit: int | None = None
 
     def search(self, using: str | None) -> Search:
-        """Look for the locks that match; the limit is not applied."""
-        return filters.search(self, order=self.sort, using=using)
+        """Look for the locks that match; the limit is not applied, but lets more locks be looked at."""
+        most = MOST if self.limit is None else max(self.limit, FEW if self.is_trouble else MOST)
+        return filters.search(self, order=self.sort, using=using, most=most)
+
+    @property
+    def is_trouble(self) -> bool:
+        """Whether it asks for those in trouble, whichever they are."""
+        return self.is_plain and self.sort == filters.TROUBLE
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it lets all locks pass."""
+        return replace(self, sort=filters.TROUBLE, limit=None) == Selection()
+
+    @property
+    def named(self) -> Named | None:
+        """Which names it asks for."""
+        if self.pattern is None:
+            return None
+        literal = not _GLOB.intersection(self.pattern)
+        return Named(self.pattern, _names_like, literal=literal, alone=literal)
 
     def keeps(self, lock: Summary) -> bool:
         """Whether to list a lock."""
@@ -40,6 +62,10 @@ class Selection:
             and (self.older is None or lock.held_for > self.older)
             and (lock.waiting > 0 or not self.contended)
         )
+
+
+def _names_like(pattern: str, name: str) -> bool:
+    return fnmatchcase(name, pattern)
 
 
 def add_arguments(parser: CommandParser) -> None:
