@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import signal
 import sys
 from collections.abc import Iterator
@@ -54,6 +55,23 @@ def one_line_endings() -> Iterator[None]:
     finally:
         with suppress(ValueError):  # it was set outside Python
             signal.signal(signal.SIGTERM, previous)
+
+
+def check_reader() -> None:
+    """Notice now, and not with the next line, that nobody reads the output any more.
+
+    Raises:
+        BrokenPipeError: Nobody does.
+    """
+    try:
+        output = sys.stdout.fileno()
+    except OSError:  # it goes to no file
+        return
+    poll = select.poll()
+    # That the other end is closed is told without being asked for.
+    poll.register(output, 0)
+    if poll.poll(0):
+        raise BrokenPipeError("Nobody reads the output any more.")
 
 
 def _terminate(_number: int, _frame: Any) -> NoReturn:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.core.management.base import CommandError
-from django.db import connection, models
+from django.db import Error, connection, models
 from django.db.transaction import atomic
 from django.utils import timezone
 
@@ -56,7 +56,11 @@ def _claim(site: str) -> None:
 def _give_signs(ended: threading.Event) -> None:
     try:
         while not ended.wait(SIGN_SECONDS):
-            _ours().update(seen=timezone.now())
+            try:
+                _ours().update(seen=timezone.now())
+            except Error:
+                # A database that is busy, or restarts, does not end the demo. The next sign connects anew.
+                connection.close()
     finally:
         connection.close()
 

@@ -91,7 +91,7 @@ def check_actors() -> None:
 
 
 class Actor:
-    """A process of its own that runs a module, is given its job as JSON, and says in lines of JSON what it does.
+    """A process of its own that runs a module, reads its job as a line of JSON, and says in lines of JSON what it does.
 
     It ends with its own block, or with that of `actors_end`.
 
@@ -103,12 +103,14 @@ class Actor:
     def __init__(self, who: str, module: str, job: Mapping[str, Any]) -> None:
         self.who = who
         with _STAGE.entering(self):
-            self._process = self._start(module, job)
+            self._process = self._start(module)
+        # Not in its arguments, which every user of the machine can read: a job may have a password in it.
+        self.tell(json.dumps(job))
 
     @staticmethod
-    def _start(module: str, job: Mapping[str, Any]) -> subprocess.Popen[str]:
+    def _start(module: str) -> subprocess.Popen[str]:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [sys.executable, "-m", module, json.dumps(job)],
+            [sys.executable, "-m", module],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -130,10 +132,17 @@ class Actor:
         """The number of the process."""
         return self._process.pid
 
-    def hear(self) -> Event | None:
-        """The next that the process says, or None if it has ended; blocks until then."""
+    def hear(self, within: float | None = None) -> Event | None:
+        """The next that the process says, or None if it has ended; blocks until then.
+
+        Raises:
+            ActorFailed: It said nothing for `within` seconds, and was killed.
+        """
         assert self._process.stdout is not None  # noqa: S101 - we have asked for it
-        line = self._process.stdout.readline()
+        with _patience(within, self.kill) as is_over:
+            line = self._process.stdout.readline()
+        if not line and is_over():
+            raise ActorFailed(f"Process {self.who} did not answer within {within:.0f} s.")
         # A process that is killed may leave half a line.
         return Event(who=self.who, **json.loads(line)) if line.endswith("\n") else None
 
@@ -157,6 +166,32 @@ class Actor:
     def signal(self, number: signal.Signals) -> None:
         """Send the process a signal, if it has not ended."""
         self._process.send_signal(number)
+
+
+@contextmanager
+def _patience(seconds: float | None, end: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Call `end` if the block lasts longer; yields what says afterwards whether it did."""
+    if seconds is None:
+        yield lambda: False
+        return
+    over = threading.Event()
+
+    def lose() -> None:
+        over.set()
+        end()
+
+    timer = threading.Timer(seconds, lose)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield over.is_set
+    finally:
+        timer.cancel()
+
+
+def read_job() -> Any:
+    """What this process is to do, as whoever started it has said."""
+    return json.loads(sys.stdin.readline())
 
 
 def say(kind: str, text: str = "") -> None:

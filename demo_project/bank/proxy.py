@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import select
 import socket
+import ssl
 import sys
 import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from .processes import Actor, say
+import redis
+
+from .processes import Actor, read_job, say
+from .server_url import url_of, url_through
 
 _CHUNK = 65_536
-_NEEDED = ("path", "host", "port", "username", "password", "db")
 
 
 class _End:
@@ -46,7 +48,7 @@ class _End:
         """What has come; nothing if the other side has hung up, None if it did not come after all."""
         try:
             return self._socket.recv(_CHUNK)
-        except BlockingIOError:
+        except (BlockingIOError, ssl.SSLWantReadError):
             return None
         except OSError:
             return b""
@@ -74,16 +76,13 @@ class Proxy:
     One thread carries everything. A delay holds up each chunk by itself, so any number of chunks can be on the way.
 
     Args:
-        options: What a client of redis-py connects with.
+        url: The address of the server.
         path: Where the socket is to be.
         round_trip_seconds: What the way there and back takes, half of it each.
     """
 
-    def __init__(
-        self, options: Mapping[str, Any], path: str, round_trip_seconds: float = 0.0
-    ) -> None:
-        self.path = path
-        self._options = options
+    def __init__(self, url: str, path: str, round_trip_seconds: float = 0.0) -> None:
+        self._servers = redis.ConnectionPool.from_url(url)
         self._delay = round_trip_seconds / 2
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(path)
@@ -155,8 +154,10 @@ class Proxy:
     def _accept(self) -> None:
         client = _End(self._listener.accept()[0], is_client=True)
         try:
-            server = _End(_dial(self._options), is_client=False)
-        except OSError:
+            # redis-py opens the connection, TLS and all, and the client's own commands log in.
+            link: Any = self._servers.make_connection()
+            server = _End(link._connect(), is_client=False)  # noqa: SLF001 - redis-py's has no public name
+        except (OSError, redis.ConnectionError):
             # Whoever connects from now on is told at once that there is no server.
             client.close()
             self._listener.close()
@@ -208,36 +209,22 @@ class Proxy:
             return self._seen % self._every == 0
 
 
-def _dial(options: Mapping[str, Any]) -> socket.socket:
-    path = options.get("path")
-    if path:
-        server = socket.socket(socket.AF_UNIX)
-        server.connect(path)
-        return server
-    address = (options.get("host", "localhost"), options.get("port", 6379))
-    server = socket.create_connection(address)
-    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return server
+@contextmanager
+def proxy_for(conn: redis.Redis) -> Iterator[tuple[Proxy, str]]:
+    """A proxy for the server of a client, and the address to connect to instead."""
+    with _place_for_socket() as path, Proxy(url_of(conn), path) as proxy:
+        yield proxy, url_through(conn, path)
 
 
 @contextmanager
-def proxy_for(options: Mapping[str, Any]) -> Iterator[tuple[Proxy, str]]:
-    """A proxy for the server of a client with these options, and the address to connect to instead."""
-    with _place_for_socket() as path, Proxy(options, path) as proxy:
-        yield proxy, _address(options, path)
-
-
-@contextmanager
-def slow_way(options: Mapping[str, Any], round_trip_seconds: float) -> Iterator[str]:
+def slow_way(conn: redis.Redis, round_trip_seconds: float) -> Iterator[str]:
     """The address of a proxy that delays, in a process of its own: it takes no time from the threads of this one."""
-    job = {
-        "options": {name: options[name] for name in _NEEDED if options.get(name) is not None},
-        "round_trip_seconds": round_trip_seconds,
-    }
-    with _place_for_socket() as path, Actor("proxy", __name__, {**job, "path": path}) as actor:
-        if actor.hear() is None:
-            raise OSError(f"The proxy in front of the server did not start at {path}.")
-        yield _address(options, path)
+    with _place_for_socket() as path:
+        job = {"url": url_of(conn), "path": path, "round_trip_seconds": round_trip_seconds}
+        with Actor("proxy", __name__, job) as actor:
+            if actor.hear() is None:
+                raise OSError(f"The proxy in front of the server did not start at {path}.")
+            yield url_through(conn, path)
 
 
 @contextmanager
@@ -246,14 +233,9 @@ def _place_for_socket() -> Iterator[str]:
         yield str(Path(directory, "p.sock"))
 
 
-def _address(options: Mapping[str, Any], path: str) -> str:
-    secret = f":{options['password']}@" if options.get("password") else ""
-    return f"unix://{secret}{path}?db={options.get('db', 0)}"
-
-
 def main() -> None:
-    """Be a proxy, as the first argument describes it, until whoever started this process closes its input."""
-    with Proxy(**json.loads(sys.argv[1])):
+    """Be a proxy, as the job describes it, until whoever started this process closes its input."""
+    with Proxy(**read_job()):
         say("ready")
         sys.stdin.read()
 

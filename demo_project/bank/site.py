@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any
 
 from django.contrib.staticfiles.handlers import StaticFilesHandler
@@ -43,7 +44,9 @@ class Site:
                 raise CommandError(f"The site cannot use port {port}: {error.strerror}.") from error
             self._server = _listen(0)
         self.note = (
-            f"Port {port} is taken, so the site has another one." if self.port != port else ""
+            f"Port {port} is taken, so the site has another one."
+            if self.port != port and port
+            else ""
         )
 
     @property
@@ -61,7 +64,12 @@ class Site:
         """Answer requests while the block runs."""
         self._server.set_app(StaticFilesHandler(get_wsgi_application()))
         # Pages that are not found are no news for the terminal. After the line above, which sets logging up.
-        logging.getLogger("django.request").setLevel(logging.ERROR)
+        requests = logging.getLogger("django.request")
+        requests.setLevel(logging.ERROR)
+        # A server that does not answer is explained by the page, and by the command's last line.
+        requests.addFilter(
+            lambda record: getattr(record, "status_code", 0) != HTTPStatus.SERVICE_UNAVAILABLE
+        )
         thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="site")
         thread.start()
         try:

@@ -176,6 +176,24 @@ def test_a_second_demo_refuses_and_leaves_the_first_one_s_login_and_run_alone(
 
 @pytest.mark.ci
 @pytest.mark.timeout(200)
+def test_a_reader_that_goes_away_ends_a_demo_before_its_next_line(
+    environment: dict[str, str],
+) -> None:
+    with demo(environment, "--seconds", "0.1", "--rounds", "20") as (process, _url, said):
+        # The address is still on a usual screen.
+        assert len(said.splitlines()) <= 24
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert (
+            "CommandError: Stopped, because nobody reads the output any more.\n"
+            == process.stderr.read()
+        )
+        assert 128 + signal.SIGPIPE == process.wait(20)
+
+
+@pytest.mark.ci
+@pytest.mark.timeout(200)
 def test_a_server_that_dies_ends_a_demo_in_one_line(environment: dict[str, str]) -> None:
     with demo(environment) as (process, _url, _said):
         programs = psutil.Process(process.pid).children(recursive=True)

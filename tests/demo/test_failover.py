@@ -12,7 +12,8 @@ from django.test import Client
 from django.urls import reverse
 
 from demo_project.bank.failover import views
-from demo_project.bank.failover.team import Team, address_of
+from demo_project.bank.failover.team import Team
+from demo_project.bank.server_url import url_of
 from redis_locks.run_once import RunStatus
 
 pytestmark = [
@@ -27,7 +28,7 @@ PATIENCE_SECONDS = 100
 
 @pytest.fixture
 def team(client: redis.Redis) -> Iterator[Team]:
-    found = Team(address_of(client), 1.0)
+    found = Team(url_of(client), 1.0)
     yield found
     found.end()
 
@@ -88,6 +89,17 @@ def test_no_team_starts_without_a_server(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "does not answer" in answer.content.decode()
 
 
+def test_workers_that_cannot_be_started_are_said(
+    client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: Any, **_kwargs: Any) -> Any:
+        raise OSError("too many processes")
+
+    monkeypatch.setattr("demo_project.bank.processes.subprocess.Popen", fail)
+    answer = Client().post(reverse("failover:start"), follow=True)
+    assert "too many processes" in answer.content.decode()
+
+
 @pytest.mark.ci
 def test_the_page_starts_a_team_and_kills_who_works(
     client: redis.Redis, monkeypatch: pytest.MonkeyPatch
@@ -106,6 +118,9 @@ def test_the_page_starts_a_team_and_kills_who_works(
         kill = reverse("failover:signal", args=[name, first, "kill"])
         assert 405 == visitor.get(kill).status_code
         visitor.post(kill)
+        wait_until(
+            lambda: "Attempt 1 of 3 lost its worker." in visitor.get(address).content.decode()
+        )
         worker_of(team, 2)
         page = visitor.get(address).content.decode()
         assert "Attempt 2 of 3 is under way." in page

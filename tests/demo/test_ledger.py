@@ -13,8 +13,10 @@ from django.urls import reverse
 
 from demo_project.bank.background import LOCK, start_experiment
 from demo_project.bank.ledger.entries import Entry
-from demo_project.bank.ledger.office import run_ledger
+from demo_project.bank.ledger.office import CLERK, run_ledger
 from demo_project.bank.ledger.reconciliation import Operation, Report
+from demo_project.bank.processes import Actor, ActorFailed
+from demo_project.bank.server_url import url_of
 from redis_locks import Lock
 from tests.elsewhere import held
 
@@ -64,6 +66,15 @@ def test_each_acknowledged_transfer_is_in_the_ledger_once_whatever_fails(
     assert not theirs.is_right
     assert {"redis_lock", "marked", "transaction"} == seen[-1].keys()
     assert not [*client.scan_iter("account:ledger-*")]
+
+
+def test_a_clerk_that_does_not_answer_is_not_waited_for_without_end(client: redis.Redis) -> None:
+    job = {"way": "redis_lock", "url": url_of(client), "ledger": "ledger-silent"}
+    with Actor("clerk", CLERK, job) as clerk:
+        assert clerk.hear(100)
+        # It has been asked for nothing.
+        with pytest.raises(ActorFailed, match="Process clerk did not answer"):
+            clerk.hear(0.1)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +131,7 @@ def test_the_page_runs_it_and_shows_both_ledgers(
     while "Under way" in (page := visitor.get(address).content.decode()):
         assert time.monotonic() < deadline
     assert "2 of 3, each once" in page
-    assert "1 duplicates" in page
+    assert "1 duplicate</p>" in page
     assert "0.70 was moved instead of 0.40." in page
     assert 6 == page.count("<rect")
     assert "style=" not in page

@@ -24,7 +24,7 @@ from demo_project.bank.accounts import (
 from demo_project.bank.live import race
 from demo_project.bank.live.customers import CUSTOMERS, open_accounts
 from demo_project.bank.live.race import run_race
-from demo_project.bank.live.results import recall, remember
+from demo_project.bank.live.results import announce, is_under_way, recall, remember
 from demo_project.bank.live.turns import RACE_LOCK
 from redis_locks import Lock, inspection
 from redis_locks.testing import assert_released
@@ -219,6 +219,14 @@ def test_a_slow_race_leaves_a_queue_to_look_at_and_then_its_result(
         time.sleep(0.05)
     assert "Every cent is where it should be." in page
     assert "4 of 4" in page
+
+
+def test_a_slow_race_whose_process_has_died_is_not_under_way_for_ever(bank: redis.Redis) -> None:
+    race_id = announce(bank)
+    with held(Lock(RACE_LOCK)):
+        assert is_under_way(bank, race_id)
+    page = Client().get(reverse("bank:result", args=[race_id]), follow=True)
+    assert "has forgotten this race" in text_of(page)
 
 
 def test_a_refused_transfer_of_a_race_says_why(bank: redis.Redis) -> None:

@@ -6,21 +6,25 @@ import re
 import statistics
 import time
 import uuid
-from typing import Any
+from pathlib import Path
 
+import psutil
 import pytest
 import redis
 from django.test import Client
 from django.urls import reverse
 
 from demo_project.bank.background import LOCK
-from demo_project.bank.problems.drawing import timelines_of, verdict_of
+from demo_project.bank.problems.drawing import WIDTH, timelines_of, verdict_of
 from demo_project.bank.problems.experiment import PROBLEMS, Course, run_problem
 from demo_project.bank.problems.lost_replies import TRANSFERS
 from demo_project.bank.processes import Event
 from demo_project.bank.proxy import proxy_for, slow_way
+from demo_project.bank.server_url import url_of
 from redis_locks import Lock
+from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import held
+from tests.servers.tls import HOST, Certificates, with_terminator
 
 pytestmark = [
     pytest.mark.django_db,
@@ -107,6 +111,7 @@ def test_a_timeline_shows_who_believes_to_hold_the_lock_at_the_same_time() -> No
         (0.5, "B", "asks"),
         (2.0, "B", "holds"),
         (3.0, "B", "ends"),
+        (3.99, "A", "wrote"),
         (4.0, "A", "told"),
     ]
     events = tuple(Event(at, who, kind, kind) for at, who, kind in said)
@@ -114,12 +119,14 @@ def test_a_timeline_shows_who_believes_to_hold_the_lock_at_the_same_time() -> No
     first, second = ({span.kind: span for span in lane.spans} for lane in timeline.lanes)
     assert first["holds"].x < second["holds"].x
     assert second["holds"].x + second["holds"].width < first["holds"].x + first["holds"].width
-    assert pytest.approx(1.5 / 4, rel=0.05) == second["waits"].width / (1000 / 1.02)
+    # The marks of what happened at nearly the same time stand beside each other.
+    (wrote, _), (told, _) = timeline.lanes[0].marks
+    assert wrote + 10 < told
+    assert pytest.approx(1.5 / 4, rel=0.05) == second["waits"].width / (WIDTH / 1.02)
 
 
 def test_a_proxy_delivers_a_request_whose_reply_it_loses(client: redis.Redis) -> None:
-    options: dict[str, Any] = client.connection_pool.connection_kwargs
-    with proxy_for(options) as (proxy, url):
+    with proxy_for(client) as (proxy, url):
         one_try = redis.Redis.from_url(url, retry=None)
         assert one_try.ping()
         proxy.lose_replies(b"INCR")
@@ -131,9 +138,47 @@ def test_a_proxy_delivers_a_request_whose_reply_it_loses(client: redis.Redis) ->
     client.delete("proxied")
 
 
+USER, PASSWORD = "teller", "p:a/s?s@w%rd"
+
+
+def test_a_proxy_serves_a_user_whose_password_no_process_shows() -> None:
+    with EmbeddedServer(use_environment=False) as server, server.client() as admin:
+        admin.acl_setuser(
+            USER, enabled=True, passwords=[f"+{PASSWORD}"], keys=["*"], commands=["+@all"]
+        )
+        admin.config_set("requirepass", "another")
+        path = server.url.removeprefix("unix://")
+        conn = redis.Redis(unix_socket_path=path, username=USER, password=PASSWORD)
+        with proxy_for(conn) as (_, near), slow_way(conn, 0.001) as far:
+            for url in (near, far):
+                with redis.Redis.from_url(url) as client:
+                    assert USER == client.acl_whoami()
+            started = psutil.Process().children(recursive=True)
+            assert [one for one in started if "demo_project.bank.proxy" in one.cmdline()]
+            assert not [one for one in started if "p:a" in " ".join(one.cmdline())]
+
+
+def test_a_proxy_reaches_a_server_behind_tls(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    with with_terminator(certificates) as tls:
+        conn = redis.Redis(HOST, tls.port, ssl=True, **certificates.options())  # type: ignore[arg-type]
+        with redis.Redis.from_url(url_of(conn)) as direct:
+            assert direct.ping()
+        with proxy_for(conn) as (proxy, url):
+            client = redis.Redis.from_url(url, retry=None)
+            pipe = client.pipeline(transaction=False)
+            for _ in range(40):
+                pipe.echo("x" * 100_000)
+            assert {100_000} == {len(reply) for reply in pipe.execute()}
+            proxy.lose_replies(b"INCR")
+            with pytest.raises(redis.ConnectionError):
+                client.incr("proxied")
+            assert b"1" == client.get("proxied")
+
+
 def test_a_slow_way_takes_its_time_and_no_throughput(client: redis.Redis) -> None:
     seconds, many = 0.04, 200
-    with slow_way(client.connection_pool.connection_kwargs, seconds) as url:
+    with slow_way(client, seconds) as url:
         slow = redis.Redis.from_url(url)
         times = []
         for _ in range(15):
@@ -151,7 +196,7 @@ def test_a_slow_way_takes_its_time_and_no_throughput(client: redis.Redis) -> Non
 
 
 def test_a_proxy_carries_more_than_its_sockets_hold_at_once(client: redis.Redis) -> None:
-    with proxy_for(client.connection_pool.connection_kwargs) as (_, url):
+    with proxy_for(client) as (_, url):
         pipe = redis.Redis.from_url(url).pipeline(transaction=False)
         for _ in range(40):
             pipe.echo("x" * 100_000)

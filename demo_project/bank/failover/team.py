@@ -6,11 +6,8 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-
-import redis
 
 from demo_project.bank.processes import Actor, Event
 from redis_locks.run_once import RunStatus, run_once
@@ -20,6 +17,8 @@ from .worker import MAX_ATTEMPTS
 MODULE = "demo_project.bank.failover.worker"
 WORKERS = ("1", "2", "3")
 JOB_SECONDS = 8.0
+START_SECONDS = 30.0
+"""After so long, the workers that have started begin without the others."""
 SIGNALS = {"kill": signal.SIGKILL, "fail": signal.SIGUSR1}
 REMEMBERED = 10
 """How many teams the site remembers."""
@@ -46,6 +45,10 @@ class Team:
     Args:
         url: The address of the Redis server.
         seconds: How long the job takes.
+
+    Raises:
+        ActorFailed: The site ends.
+        OSError: The processes cannot be started.
     """
 
     def __init__(self, url: str, seconds: float = JOB_SECONDS) -> None:
@@ -54,18 +57,15 @@ class Team:
         self._events: list[Event] = []
         self._heard = threading.Condition()
         self._started = time.monotonic()
-        self._actors: Mapping[str, Actor] = {}
-        self._order = {"url": url, "name": self.name, "seconds": seconds}
-        ready = threading.Event()
-        threading.Thread(target=self._work, args=(ready,), name="team", daemon=True).start()
-        ready.wait()
-
-    def _work(self, ready: threading.Event) -> None:
+        order = {"url": url, "name": self.name, "seconds": seconds}
         with ExitStack() as stack:
-            self._actors = {
-                who: stack.enter_context(Actor(who, MODULE, self._order)) for who in WORKERS
-            }
-            ready.set()
+            self._actors = {who: stack.enter_context(Actor(who, MODULE, order)) for who in WORKERS}
+            # From now on, the thread ends them.
+            processes = stack.pop_all()
+        threading.Thread(target=self._work, args=(processes,), name="team", daemon=True).start()
+
+    def _work(self, processes: ExitStack) -> None:
+        with processes:
             listeners = [
                 threading.Thread(target=actor.listen, args=(self._hear,), daemon=True)
                 for actor in self._actors.values()
@@ -74,7 +74,7 @@ class Team:
                 listener.start()
             with self._heard:
                 self._heard.wait_for(
-                    lambda: all(self._has(who, "ready", "gone") for who in WORKERS)
+                    lambda: all(self._has(who, "ready", "gone") for who in WORKERS), START_SECONDS
                 )
             self._started = time.monotonic()
             for actor in self._actors.values():
@@ -172,15 +172,3 @@ class Teams:
     def find(self, name: str) -> Team | None:
         """The team of that name, or None if the site does not know it."""
         return self._teams.get(name)
-
-
-def address_of(conn: redis.Redis) -> str:
-    """The address that a client's connections go to."""
-    options = conn.connection_pool.connection_kwargs
-    secret = f":{options['password']}@" if options.get("password") else ""
-    database = options.get("db", 0)
-    if options.get("path"):
-        return f"unix://{secret}{options['path']}?db={database}"
-    return (
-        f"redis://{secret}{options.get('host', 'localhost')}:{options.get('port', 6379)}/{database}"
-    )

@@ -10,8 +10,10 @@ from django.views.decorators.http import require_GET, require_POST
 from django_redis import get_redis_connection
 
 from demo_project.bank.live.trouble import explains_trouble
+from demo_project.bank.processes import ActorFailed
+from demo_project.bank.server_url import url_of
 
-from .team import JOB_SECONDS, SIGNALS, WORKERS, Team, TeamAtWork, Teams, address_of
+from .team import JOB_SECONDS, SIGNALS, WORKERS, Team, TeamAtWork, Teams
 from .worker import LEASE, MAX_ATTEMPTS
 
 TEAMS = Teams()
@@ -32,8 +34,8 @@ def start(request: HttpRequest) -> HttpResponse:
     # The workers would only find out one by one that it does not answer.
     conn.ping()
     try:
-        team = TEAMS.start(address_of(conn))
-    except TeamAtWork as error:
+        team = TEAMS.start(url_of(conn))
+    except (TeamAtWork, ActorFailed, OSError) as error:
         messages.error(request, str(error))
         return redirect("failover:start_page")
     return redirect("failover:team", team.name)
@@ -65,13 +67,17 @@ def signal(request: HttpRequest, name: str, who: str, what: str) -> HttpResponse
 
 
 def _page(request: HttpRequest, team: Team | None) -> HttpResponse:
+    members = team.members() if team else []
+    states = {member.state for member in members}
     context = {
         "team": team,
+        # Its worker was killed, and the lease has not ended.
+        "is_orphaned": "dead" in states and "working" not in states,
         "seconds": JOB_SECONDS,
         "lease": LEASE,
         "max_attempts": MAX_ATTEMPTS,
         "status": team.status() if team else None,
-        "members": team.members() if team else [],
+        "members": members,
         "events": team.events() if team else [],
     }
     return render(request, "bank/failover.html", context)

@@ -1,6 +1,6 @@
 """One of the workers: tries the job, takes over if another one fails or dies, and says what happens.
 
-It gets its job as JSON. SIGUSR1 makes its attempt fail.
+It reads its job as a line of JSON. SIGUSR1 makes its attempt fail.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from demo_project.bank.processes import say
+from demo_project.bank.processes import read_job, say
 from redis_locks import AttemptsExhausted, LockError
 from redis_locks.run_once import Attempt, RunEvent, run_once
 
@@ -44,7 +44,7 @@ class Reported(run_once):
 
     def locked(self, event: RunEvent) -> None:
         """Another worker does the job."""
-        say("locked", f"waits: attempt {event.attempt} is under way at {event.holder}")
+        say("locked", f"waits for attempt {event.attempt}")
 
     def done(self, event: RunEvent) -> None:
         """This worker did the job."""
@@ -72,11 +72,11 @@ def send_message(seconds: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do the job that the first argument describes, or get its result."""
+    """Do the job that comes first on standard input, or get its result."""
     import django
     from django.conf import settings
 
-    order = json.loads(sys.argv[1])
+    order = read_job()
     settings.configure(REDIS_LOCKS={"CONNECTION": order["url"], "STATISTICS": False})
     django.setup()
     job = Reported(

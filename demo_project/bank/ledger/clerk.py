@@ -1,6 +1,6 @@
 """A worker that books transfers, a process of its own, which may be killed at any moment.
 
-It gets its job as JSON, then one operation a line, and says of each what it knows.
+It reads its job as a line of JSON, then one operation a line, and says of each what it knows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 import redis
 
 from demo_project.bank.payment import Order
-from demo_project.bank.processes import say
+from demo_project.bank.processes import read_job, say
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     import django
     from django.conf import settings
 
-    job = json.loads(sys.argv[1])
+    job = read_job()
     settings.configure(REDIS_LOCKS={"CONNECTION": job["url"], "STATISTICS": False})
     django.setup()
     from demo_project.bank.accounts import TransferError

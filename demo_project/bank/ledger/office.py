@@ -36,6 +36,8 @@ LONGEST_LIFE_SECONDS = 0.004
 """A clerk is killed so soon after it was given an operation, which is when it may have done it or not."""
 MOST_ATTEMPTS = 4
 PROGRESS_SECONDS = 0.5
+LONGEST_SECONDS = 60.0
+"""How long a clerk may take to start, or for one operation. It takes milliseconds, or a lease on a bad day."""
 
 Progress = Callable[[dict[str, tuple[int, int]]], None]
 """Is told by way how many operations are over, and how many there are."""
@@ -85,7 +87,7 @@ class _Office:
         accounts = [self._account(name) for name in ACCOUNTS]
         seed_accounts(self._conn, dict.fromkeys(accounts, OPENING))
         try:
-            with proxy_for(self._conn.connection_pool.connection_kwargs) as (proxy, url):
+            with proxy_for(self._conn) as (proxy, url):
                 proxy.lose_replies(b"RPUSH", every=LOST_EVERY)
                 started = time.monotonic()
                 desks = at_once([partial(self._keep_desk, url)] * CLERKS)
@@ -117,7 +119,7 @@ class _Office:
         job = {"way": self.way, "url": url, "ledger": self._ledger}
         while self._open:
             with Actor("clerk", CLERK, job) as clerk:
-                if clerk.hear() is None:
+                if clerk.hear(LONGEST_SECONDS) is None:
                     raise ActorFailed("A worker of the ledger ended before it began.")
                 while self._give_next(clerk):
                     pass
@@ -134,7 +136,7 @@ class _Office:
         if is_killed:
             time.sleep(random.uniform(0, LONGEST_LIFE_SECONDS))  # noqa: S311 - no secret
             clerk.kill()
-        said = clerk.hear()
+        said = clerk.hear(LONGEST_SECONDS)
         answer = said.kind if said else "none"
         if answer == "unknown":
             # A lost reply is one of the faults. A server that does not answer us either is the end.

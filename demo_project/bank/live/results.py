@@ -10,8 +10,11 @@ from typing import Any
 
 import redis
 
+from redis_locks import inspection
+
 from .race import Result, Runner
 from .rush import Till
+from .turns import RACE_LOCK
 from .watcher import Moment
 
 MEMORY_SECONDS = 3600
@@ -26,8 +29,10 @@ def announce(conn: redis.Redis) -> uuid.UUID:
 
 
 def is_under_way(conn: redis.Redis, race_id: uuid.UUID) -> bool:
-    """Whether the race has been announced and has not ended."""
-    return bool(conn.get(_key(race_id)) == _UNDER_WAY)
+    """Whether the race has been announced and has not ended, nor has its process."""
+    # Before the result, which is kept before the lock is released.
+    is_somebody_racing = inspection.lock(RACE_LOCK) is not None
+    return is_somebody_racing and conn.get(_key(race_id)) == _UNDER_WAY
 
 
 def remember(conn: redis.Redis, result: Result, race_id: uuid.UUID | None = None) -> uuid.UUID:

@@ -37,7 +37,7 @@ def start_slow_race(
                     each_way=SLOW_EACH_WAY,
                     work_seconds=SLOW_SECONDS,
                 )
-            remember(conn, result, race_id)
+                remember(conn, result, race_id)
         except Exception as error:
             forget(conn, race_id)
             if started.done():

@@ -70,11 +70,10 @@ def _ways(
     conn: redis.Redis, survey: Survey, check: Check
 ) -> Iterator[dict[float, tuple[str, WorkerPool]]]:
     """For each latency, an address that is so far away, and workers that are connected to it."""
-    options = conn.connection_pool.connection_kwargs
     with ExitStack() as stack:
         ways = {}
         for latency in survey.all_latency_ms:
-            url = stack.enter_context(slow_way(options, latency / 1000)) if latency else ""
+            url = stack.enter_context(slow_way(conn, latency / 1000)) if latency else ""
             pool = WorkerPool(WORKER, survey.workers, grace=GRACE_SECONDS, check=check)
             ways[latency] = url, stack.enter_context(pool)
         yield ways

@@ -1,18 +1,17 @@
 """One customer of the experiment, a process of its own: locks the account, reads it, works, and withdraws money.
 
-It gets its job as JSON, and prints what it does as lines of JSON with the time of the monotonic clock.
+It reads its job as a line of JSON, and prints what it does as lines of JSON with the time of the monotonic clock.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from dataclasses import dataclass
 
 import redis
 
-from demo_project.bank.processes import say
+from demo_project.bank.processes import read_job, say
 
 LEASE = 2
 WAIT = 20.0
@@ -98,11 +97,11 @@ WITHDRAWALS = {"book": withdraw_with_book_lock, "redis_lock": withdraw_with_redi
 
 
 def main() -> None:
-    """Do the job that the first argument describes."""
+    """Do the job that comes first on standard input."""
     import django
     from django.conf import settings
 
-    job = Job(**json.loads(sys.argv[1]))
+    job = Job(**read_job())
     settings.configure(REDIS_LOCKS={"CONNECTION": job.url, "STATISTICS": False})
     django.setup()
     from redis_locks import LockError

@@ -10,7 +10,8 @@ from demo_project.bank.processes import Event
 
 from .experiment import LOCKS, OPENING, Course
 
-WIDTH = 1000.0
+WIDTH = 600.0
+_MARK_WIDTH = 18.0
 _BEGINNINGS = {"asks": "waits", "holds": "holds"}
 _ENDINGS = {"holds", "told", "ends", "killed", "gone"}
 _MARKS = {"wrote", "unwritten", "refused", "told", "frozen", "thawed", "killed", "cut"}
@@ -79,10 +80,17 @@ def _told(course: Course) -> list[Event]:
 
 def _lane(course: Course, who: str, scale: float) -> Lane:
     events = [event for event in course.events if event.who == who]
-    marks = tuple(
-        (round(event.at * scale, 1), event.kind) for event in events if event.kind in _MARKS
-    )
-    return Lane(who, tuple(_spans(events, scale)), marks)
+    return Lane(who, tuple(_spans(events, scale)), tuple(_marks(events, scale)))
+
+
+def _marks(events: Sequence[Event], scale: float) -> Iterator[tuple[float, str]]:
+    """The marks side by side: one that would cover the one before it stands a little later."""
+    free = 0.0
+    for event in events:
+        if event.kind in _MARKS:
+            at = max(event.at * scale, free)
+            free = at + _MARK_WIDTH
+            yield round(at, 1), event.kind
 
 
 def _spans(events: Sequence[Event], scale: float) -> Iterator[Span]:

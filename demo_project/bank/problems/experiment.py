@@ -49,7 +49,7 @@ PROBLEMS = {
         Problem(
             "lease",
             "Let the lease end",
-            f"The holder is well, but works for longer than the lease of {LEASE} s.",
+            f"The holder is well, but works for longer than the lease of {LEASE}\u00a0s.",
             work_seconds=LEASE + 1.5,
         ),
         Problem("kill", "Kill the holder", "The holder dies, and its lock is left behind."),
@@ -93,10 +93,9 @@ def run_problem(conn: redis.Redis, name: str) -> list[Course]:
 def _run(conn: redis.Redis, problem: Problem, lock: str) -> Course:
     account = account_key(f"problem-{uuid.uuid4().hex[:8]}")
     conn.hset(account, mapping={MONEY: OPENING, PAID: 0})
-    options = conn.connection_pool.connection_kwargs
     try:
         with ExitStack() as stack:
-            proxy, url = stack.enter_context(proxy_for(options))
+            proxy, url = stack.enter_context(proxy_for(conn))
             if problem.name == "reply":
                 proxy.lose_replies(b"HINCRBY")
             first, second = (
@@ -157,6 +156,8 @@ class _Stage:
         elif self._problem == "cut":
             self._proxy.cut()
             self._note("cut", "loses its connections")
+        elif self._problem == "reply":
+            self._note("cut", "is about to write, and will get no reply")
 
     def _note(self, kind: str, text: str) -> None:
         self._events.append(Event(time.monotonic(), "A", kind, text))

@@ -83,7 +83,7 @@ def by_optimistic(client: redis.Redis, account: str) -> None:
 def _count(conn: redis.Redis, label: str, move: Callable[[redis.Redis, str], None]) -> Count:
     acknowledged = 0
     with _account(conn) as account:
-        with proxy_for(conn.connection_pool.connection_kwargs) as (proxy, url):
+        with proxy_for(conn) as (proxy, url):
             client = redis.Redis.from_url(url)
             proxy.lose_replies(b"HINCRBY", every=LOST_EVERY)
             for _ in range(TRANSFERS):

@@ -67,7 +67,7 @@ def show_run(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
 
 
 def _page(request: HttpRequest, **context: Any) -> HttpResponse:
-    amounts = {"opening": OPENING, "first": FIRST, "second": SECOND, "width": WIDTH}
+    amounts = {"opening": OPENING, "first": FIRST, "second": SECOND, "width": int(WIDTH)}
     return render(request, "bank/problems.html", {"problems": SHOWN.values(), **amounts, **context})
 
 

@@ -26,7 +26,7 @@ from demo_project.bank.compare.plan import (
 )
 from demo_project.bank.compare.rankings import LEAST_ROUNDS
 from demo_project.bank.compare.runner import COMPARISONS
-from demo_project.bank.endings import one_line_endings
+from demo_project.bank.endings import check_reader, one_line_endings
 from demo_project.bank.models import Comparison
 from demo_project.bank.recorder import AlreadyRunning, Cancelled
 from demo_project.bank.report import print_report, progress_bar
@@ -109,10 +109,16 @@ def run_in_terminal(plan: Plan, *, color: bool) -> Comparison:
         CommandError: Another comparison is running, it was cancelled from the page, something is in its way, or a
             worker failed.
         LockError: The server cannot be reached.
+        BrokenPipeError: Nobody reads the output any more.
     """
     try:
         with progress_bar(sys.stderr, plan, color=color) as advance:
-            return COMPARISONS.run(plan, on_measurement=advance)
+
+            def measured() -> None:
+                advance()
+                check_reader()
+
+            return COMPARISONS.run(plan, on_measurement=measured)
     except (AlreadyRunning, Cancelled, CannotMeasure, WorkerError) as error:
         raise CommandError(str(error)) from error
 

@@ -20,7 +20,7 @@ from django_redis import get_redis_connection
 from demo_project.bank.background import experiments_end
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.rankings import LEAST_ROUNDS
-from demo_project.bank.endings import Terminated, one_line_endings
+from demo_project.bank.endings import Terminated, check_reader, one_line_endings
 from demo_project.bank.live.customers import open_accounts
 from demo_project.bank.only_demo import only_demo
 from demo_project.bank.report import print_report
@@ -33,7 +33,7 @@ from .compare import add_plan_arguments, plan_from, run_in_terminal
 LOGIN = "admin"
 USUAL_PORT = 8000
 LOOK_SECONDS = 2.0
-"""Between two looks at whether the server still answers."""
+"""Between two looks at whether the server still answers, and somebody reads the output."""
 
 
 class Command(BaseCommand):
@@ -79,7 +79,7 @@ class Command(BaseCommand):
         self._say(site, password)
         if site.note:
             self.stdout.write(site.note)
-        self.stdout.write("\nWhat to click first:")
+        self.stdout.write("What to click first:")
         for line in directions(site.url.removesuffix("/")):
             self.stdout.write(line)
         self.stdout.write(" And in a second terminal, from this folder, the same locks:")
@@ -114,12 +114,14 @@ class Command(BaseCommand):
 
         Raises:
             redis.RedisError: The server has ended.
+            BrokenPipeError: Nobody reads the output any more.
         """
         conn = get_redis_connection("default")
         try:
             while True:
                 time.sleep(LOOK_SECONDS)
                 conn.ping()
+                check_reader()
         except (KeyboardInterrupt, Terminated):
             self.stdout.write("The demo has ended.")
 
