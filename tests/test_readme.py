@@ -173,11 +173,22 @@ def test_each_command_of_the_docs_is_one_that_there_is() -> None:
             parser.parse_args(arguments)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_each_link_of_a_page_leads_to_a_file(page: str) -> None:
+@pytest.mark.parametrize("page", sorted({*PAGES, *(path.name for path in ROOT.glob("*.md"))}))
+def test_each_link_of_a_page_leads_to_a_file_and_a_heading(page: str) -> None:
     """Links are relative, so they work in a checkout; docs/addresses.py makes addresses of them."""
-    for target, _ in LINK.findall(PAGES[page]):
-        assert ((ROOT / page).parent / target).exists(), target
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert "](http:" not in text
+    for target, anchor in LINK.findall(text):
+        found = ((ROOT / page).parent / target).resolve()
+        assert found.exists(), target
+        if anchor:
+            assert anchor in anchors(found.read_text(encoding="utf-8")), f"{target}#{anchor}"
+
+
+def anchors(text: str) -> set[str]:
+    """Return what links may name after a "#": the headings, as sites for code spell them."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
 
 
 def test_the_diagrams_are_those_of_their_script() -> None:
