@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import contextlib
+import inspect
 import re
 import runpy
 import shlex
 import unittest
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 from django.apps import apps
+from django.contrib.admin import site
 from django.db import connection
 from django.db.models import Model
-from django.http import HttpResponse
 from django.test import RequestFactory, override_settings
-from django.urls import path
+from django.urls import URLPattern
 
-from redis_locks import LockAlert
+from redis_locks import LockAlert, lock_timeout
 from redis_locks.conf.settings import Settings, problems
 from redis_locks.management.commands.locks import Command
 from redis_locks.testing.server import EmbeddedServer
@@ -31,14 +33,13 @@ from tests.tasks import celery_app
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-TESTING = (DOCS / "howto" / "testing.md").read_text(encoding="utf-8")
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
     for path in sorted((ROOT / "README.md", *DOCS.rglob("*.md")))
     if "_build" not in path.parts
 }
 EXAMPLE = re.compile(
-    r"^( *)(?:```python|<!-- given)\n(.*?)^\1(?:```|-->)", re.DOTALL | re.MULTILINE
+    r"^( *)(?:```python|<!-- given|<!-- then)\n(.*?)^\1(?:```|-->)", re.DOTALL | re.MULTILINE
 )
 COMMAND = re.compile(
     r"^(?:\$ )?manage\.py locks (.*?)(?: +#.*)?$|`manage\.py locks ([^`]+)`", re.MULTILINE
@@ -47,125 +48,116 @@ LINK = re.compile(r"(?<!`)\]\((?![a-z]+:|#)([^)#\s]+)(?:#([^)\s]+))?\)")
 
 
 def examples(text: str) -> Iterator[str]:
-    """Yield the Python blocks, and what a page takes as given, which stands in comments that readers don't see."""
+    """Yield the Python blocks. Comments that readers don't see say what is given, and what is so then."""
     for indent, code in EXAMPLE.findall(text):
         yield re.sub(rf"^{indent}", "", code, flags=re.MULTILINE)
 
 
 @pytest.fixture
 def namespace(
-    client: redis.Redis, redis_server: EmbeddedServer, request: pytest.FixtureRequest
+    client: redis.Redis, redis_server: EmbeddedServer, request: pytest.FixtureRequest, name: str
 ) -> Iterator[dict[str, Any]]:
     """What all examples take as given; those of a page build on each other, as a reader does."""
     celery_app.configure(redis_server.url)
     known = dict(apps.all_models["ledger"])
-    yield {
-        # A model must be an app's, and a task's name be used once.
-        "__name__": f"tests.ledger.{request.node.name}",
-        "client": client,
-        "build_report": lambda fence: None,
-    }
+    with override_settings(REDIS_LOCKS={"PREFIX": name, "STATISTICS": False}):
+        yield {
+            # A model must be an app's, and a task's name be used once.
+            "__name__": f"tests.ledger.{request.node.name}",
+            "client": client,
+            "build_report": lambda fence: None,
+        }
     # The next page may have a model of the same name.
+    for model in {*apps.all_models["ledger"].values()} - {*known.values()}:
+        if site.is_registered(model):
+            site.unregister(model)
     apps.all_models["ledger"].clear()
     apps.all_models["ledger"].update(known)
     apps.clear_cache()
 
 
+@contextlib.contextmanager
+def tables() -> Iterator[Callable[[], None]]:
+    """Yield what gives new models of a page their tables, which go in the end."""
+    known = {*apps.all_models["ledger"].values()}
+    made: list[type[Model]] = []
+
+    def make() -> None:
+        with connection.schema_editor() as editor:
+            for model in {*apps.all_models["ledger"].values()} - known - {*made}:
+                editor.create_model(model)
+                made.append(model)
+
+    try:
+        yield make
+    finally:
+        with connection.schema_editor() as editor:
+            for model in reversed(made):
+                editor.delete_model(model)
+
+
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("page", [page for page in PAGES if any(examples(PAGES[page]))])
-def test_the_examples_of_a_page_run_in_their_order(page: str, namespace: dict[str, Any]) -> None:
-    """Every Python block runs; later ones use what earlier ones imported."""
-    for example in examples(PAGES[page]):
-        if "django.tasks" in example:
-            pytest.importorskip("django.tasks", reason="Django 6.0 brought it")
-        exec(compile(example, page, "exec"), namespace)  # noqa: S102 - our own text
+def test_the_examples_of_a_page_work(
+    page: str, namespace: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    """Every block runs, in order. Comments that readers don't see call what the examples define.
+
+    Tests that a page shows are called at its end, with the fixtures that they ask for.
+    """
+    with tables() as give_tables:
+        for example in examples(PAGES[page]):
+            if "django.tasks" in example:
+                pytest.importorskip("django.tasks", reason="Django 6.0 brought it")
+            exec(compile(example, page, "exec"), namespace)  # noqa: S102 - our own text
+            give_tables()
+        for name, shown in list(namespace.items()):
+            if name.startswith("test_"):
+                asked = inspect.signature(shown).parameters
+                shown(**{fixture: request.getfixturevalue(fixture) for fixture in asked})
+            elif name.endswith("Tests"):
+                run_test_case(shown, namespace["urlpatterns"])
+
+
+def run_test_case(shown: type[unittest.TestCase], urls: list[URLPattern]) -> None:
+    """Run the tests of a class that a page shows."""
+    result = unittest.TestResult()
+    with override_settings(ROOT_URLCONF=tuple(urls)):
+        unittest.defaultTestLoader.loadTestsFromTestCase(shown).run(result)
+    assert result.testsRun
+    assert result.wasSuccessful(), result
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "README.md"])
+def test_what_an_example_defines_is_used(page: str) -> None:
+    """An example that is only defined may be broken inside: an example or a hidden comment calls it."""
+    defined: set[str] = set()
+    used: set[str] = set()
+    for statement in (
+        part for example in examples(PAGES[page]) for part in ast.parse(example).body
+    ):
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            by_django = re.search(
+                "^@(receiver|admin.register)", ast.unparse(statement), re.MULTILINE
+            )
+            by_a_runner = re.match("test_|.*Tests$", statement.name)
+            defined |= set() if by_django or by_a_runner else {statement.name}
+        used |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    assert set() == defined - used
 
 
 def test_the_first_example_locks_by_account(namespace: dict[str, Any]) -> None:
     """The view of the first screen answers 423 while the same account is locked, not another."""
-    first = next(examples(README))
-    exec(first.replace("wait=5", "wait=0"), namespace)  # noqa: S102
+    for example in examples(README):
+        exec(example, namespace)  # noqa: S102 - our own text
     request = RequestFactory().post("/")
     withdraw = namespace["withdraw"]
-    with held(namespace["redis_lock"]("account:1")):
-        assert withdraw(request, account_id=1).status_code == 423
-        assert withdraw(request, account_id=2).status_code == 200
-
-
-def test_the_examples_of_tests_pass(namespace: dict[str, Any], rf: RequestFactory) -> None:
-    """The tests that the docs show hold for the code that they show."""
-    for example in examples(TESTING):
-        exec(example, namespace)  # noqa: S102
-    namespace["test_a_held_account_is_refused"](rf)
-    namespace["test_a_payment_whose_lock_is_lost_is_reported"]()
-    namespace["test_the_account_is_free_afterwards"](None, rf)
-
-
-@pytest.mark.django_db
-def test_the_test_case_of_the_docs_passes(namespace: dict[str, Any]) -> None:
-    """A reader who tests with Django's own classes may copy it, too."""
-    for example in examples(TESTING):
-        exec(example, namespace)  # noqa: S102
-    urls = (path("withdraw/<int:account_id>/", namespace["withdraw"]),)
-    result = unittest.TestResult()
-    with override_settings(ROOT_URLCONF=urls):
-        unittest.defaultTestLoader.loadTestsFromTestCase(namespace["WithdrawTests"]).run(result)
-    assert 2 == result.testsRun
-    assert result.wasSuccessful(), result
-
-
-def test_the_tutorial_s_view_pays_and_refuses(
-    namespace: dict[str, Any], rf: RequestFactory
-) -> None:
-    """The lesson's view answers when the account is free, and its test passes."""
-    for example in examples(PAGES["docs/tutorial/first-lock.md"]):
-        exec(example, namespace)  # noqa: S102
-    paid: HttpResponse = namespace["pay"](rf.post("/"), account_id=17)
-    assert (200, b"paid") == (paid.status_code, paid.content)
-    namespace["test_a_second_payment_is_refused"](rf)
-
-
-@contextlib.contextmanager
-def table_of(model: type[Model]) -> Iterator[None]:
-    """Give a model of a page its table for a while."""
-    with connection.schema_editor() as editor:
-        editor.create_model(model)
-    try:
-        yield
-    finally:
-        with connection.schema_editor() as editor:
-            editor.delete_model(model)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_order_of_the_docs_is_shipped_and_refuses_a_late_write(
-    namespace: dict[str, Any],
-) -> None:
-    """The fenced writes of the page reach the row, and its test passes."""
-    for example in examples(PAGES["docs/howto/fencing.md"]):
-        exec(example, namespace)  # noqa: S102
-    orders = namespace["Order"].objects
-    with table_of(namespace["Order"]):
-        first, second = (orders.create(state="new").pk for _ in range(2))
-        namespace["ship"](first)
-        assert ["shipped", "new"] == list(orders.order_by("pk").values_list("state", flat=True))
-        namespace["ship_all"]([second])
-        assert 2 == orders.filter(state="shipped").count()
-        namespace["test_a_late_write_is_refused"]()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_job_queue_of_the_docs_does_each_job_once(namespace: dict[str, Any]) -> None:
-    """A worker finds no job that it has done."""
-    for example in examples(PAGES["docs/howto/rows.md"]):
-        exec(example, namespace)  # noqa: S102
-    jobs, work = namespace["Job"].objects, namespace["work"]
-    with table_of(namespace["Job"]):
-        jobs.create()
-        jobs.create()
-        assert [True, True, False] == [work() for _ in range(3)]
-        assert 2 == jobs.filter(state="done").count()
-        namespace["cancel"](jobs.first().pk)
-        assert 1 == jobs.count()
+    with held(namespace["redis_lock"]("account:1")), lock_timeout(0):
+        assert 423 == withdraw(request, account_id=1).status_code
+        assert 200 == withdraw(request, account_id=2).status_code
+    assert {"day": "monday"} == namespace["report"]("monday") == namespace["report"]("monday")
+    asyncio.run(namespace["export"]())
+    namespace["send_invoice"](7)
 
 
 def test_each_command_of_the_docs_is_one_that_there_is() -> None:
@@ -181,11 +173,22 @@ def test_each_command_of_the_docs_is_one_that_there_is() -> None:
             parser.parse_args(arguments)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_each_link_of_a_page_leads_to_a_file(page: str) -> None:
+@pytest.mark.parametrize("page", sorted({*PAGES, *(path.name for path in ROOT.glob("*.md"))}))
+def test_each_link_of_a_page_leads_to_a_file_and_a_heading(page: str) -> None:
     """Links are relative, so they work in a checkout; docs/addresses.py makes addresses of them."""
-    for target, _ in LINK.findall(PAGES[page]):
-        assert ((ROOT / page).parent / target).exists(), target
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert "](http:" not in text
+    for target, anchor in LINK.findall(text):
+        found = ((ROOT / page).parent / target).resolve()
+        assert found.exists(), target
+        if anchor:
+            assert anchor in anchors(found.read_text(encoding="utf-8")), f"{target}#{anchor}"
+
+
+def anchors(text: str) -> set[str]:
+    """Return what links may name after a "#": the headings, as sites for code spell them."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
 
 
 def test_the_diagrams_are_those_of_their_script() -> None:
