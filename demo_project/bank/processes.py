@@ -91,7 +91,7 @@ def check_actors() -> None:
 
 
 class Actor:
-    """A process of its own that runs a module, reads its job as a line of JSON, and says in lines of JSON what it does.
+    """A process of its own that runs a module. It reads its job as a line of JSON, and prints lines of JSON.
 
     It ends with its own block, or with that of `actors_end`.
 

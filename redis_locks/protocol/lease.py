@@ -16,8 +16,8 @@ leaves. A renewer extends it in the background. Its state changes by these verbs
 granted: the server, or another thread of this process, gave us the locks. renewed: an extend has succeeded since.
 handed over: another thread or task of this process has the hold now, under the same token. lost: the hold is
 gone although nobody released it; `Lease.reason` says why. ended: it was released or given away, or that was tried.
-"=": the state stays. `leave` is that of the last hold that is open. Any thread may call any verb at any time: each
-takes effect as a whole, under the mutex, and so the table decides what two of them come to.
+"=": the state stays. `leave` is that of the last hold that is open. Any thread may call any verb at any time.
+Each takes effect as a whole, under the mutex. So the table decides what two of them come to.
 """
 
 from __future__ import annotations
