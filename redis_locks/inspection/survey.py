@@ -65,7 +65,7 @@ class Survey:
         at: The server's time in seconds since 1970.
         locks: Their summaries.
         total: How many locks there are.
-        waiting: How many waiters there are. One that waits for several locks counts for each.
+        waiting: How many waiters there are. A waiter of several locks counts for each.
         contended: How many locks have waiters.
         whole: Whether no lock is left out.
         counted: Whether all waiters are counted; else there may be more.
