@@ -10,7 +10,8 @@ See `telemetry.Labels` for the labels. The figures are those of this process. Th
 them along with its other metrics.
 
 `ServerMetrics` shows what all processes together hold and wait for. Register it in one process:
-each scrape reads a summary of every lock.
+each scrape reads summaries of up to 10,000 locks, those with long waits first. With more locks,
+the number of waiters and the longest hold may be higher than it says.
 
 | metric | what |
 |---|---|
@@ -93,7 +94,7 @@ class ServerMetrics(Collector):
         return self._gauges()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Ask the server; blocks for a round trip per 25 locks."""
+        """Ask the server; blocks for a round trip per 25 locks, of which it looks at 10,000 at most."""
         try:
             found = survey(using=self._using)
         except LockBackendError:

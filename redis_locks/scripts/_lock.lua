@@ -46,6 +46,11 @@
 --      that ran out makes room without a script; the first waiter runs one then.)
 --   5. Every key has an expiry.
 
+-- A waiter that asks again after so long notes its lock in LONG_WAITS, in a set of its own for each so many ms. That
+-- is longer than the pause between two questions.
+local LONG_WAITS = tag .. "long_waits:"
+local LONG_WAIT_MS, LONG_WAITS_MS = 1000, 8000
+
 local CLAIM = "^(%d+) (%d+) (%S+) (%d+) (%S+) (%d+) (%d+) (.*)$"
 
 local states = {}

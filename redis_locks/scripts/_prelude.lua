@@ -20,9 +20,6 @@ local FENCE_RESERVED = 16
 -- A waiter says every 6 s that it is there; after three missed turns it may be forgotten.
 local WAITER_KEPT_MS = 18000
 local WAITER_SLACK_MS = 4000
--- A waiter that asks again after so long notes its lock in LONG_WAITS, in a set of its own for each so many ms. That
--- is longer than the pause between two questions.
-local LONG_WAIT_MS, LONG_WAITS_MS = 1000, 8000
 -- So long after it came, a waiter may have written down what it waits for: see `detect`.
 local NOTED_AFTER_MS = 5
 -- So many of what is over are forgotten at once: leases of sharers, and names in the index.
@@ -35,7 +32,6 @@ local index, token = KEYS[1], ARGV[1]
 local tag = string.sub(index, 1, -6)
 local LOCK, SHARERS, SET, DONE = tag .. "lock:", tag .. "sharers:", tag .. "set:", tag .. "done:"
 local WAITS, LOOKS, ALERTS = tag .. "waits", tag .. "looks", tag .. "alerts"
-local LONG_WAITS = tag .. "long_waits:"
 
 -- The names of the locks, in the caller's order.
 local all = {}

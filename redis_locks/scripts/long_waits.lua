@@ -8,6 +8,7 @@
 -- be free by now, and that waiter gone.
 
 --include _prelude
+--include _lock
 
 -- Each waiter asks again within a window, so the window before this one has all that are still there.
 local window = math.floor(clock() / LONG_WAITS_MS)

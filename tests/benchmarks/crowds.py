@@ -17,6 +17,7 @@ from redis_locks.scripts import Script
 from redis_locks.statistics import scripts as statistics
 from redis_locks.testing.server import EmbeddedServer
 from redis_locks.values.keys import grant_channel, index_key, lock_keys, set_keys
+from tests.support.stored import age_wait
 
 SIZES = (10, 100, 1_000, 10_000)
 TIMES = 40
@@ -29,6 +30,8 @@ FLUSHED = 200
 """How many figures a process adds to the statistics in a call, and twice as many as it adds notes."""
 
 _AT_ONCE = 1000
+WINDOW_MS = 8000
+"""How long a window of `_lock.lua` is in which long waits are noted."""
 
 Question = Callable[[], object]
 
@@ -431,6 +434,26 @@ def _(place: Place, size: int) -> Question:
     def ask() -> None:
         place.run(scripts.NAMES, "", 0, 0, 500, 1, names=())
         place.run(scripts.SURVEY, "", names=[f"other:{number}" for number in range(25)])
+        place.run(scripts.LONG_WAITS, "", 500, names=())
+
+    return ask
+
+
+@crowd("locks with long waits: one more is noted, and they are listed", times=5, few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    waiter = place.token()
+    place.acquire(waiter, wait=-1, listener="living")
+    age_wait(place.client, place.lock, waiter, 60_000)
+    window = 1000 * place.client.time()[0] // WINDOW_MS
+    for start in range(0, size, _AT_ONCE):
+        since = {f"other:{number}": number for number in range(start, min(start + _AT_ONCE, size))}
+        for later in range(8):
+            key = index_key("crowd", 0).replace(b"index", b"long_waits:%d" % (window + later))
+            place.client.zadd(key, since)
+
+    def ask() -> None:
+        place.acquire(waiter, wait=-1, listener="living", first=0)
         place.run(scripts.LONG_WAITS, "", 500, names=())
 
     return ask

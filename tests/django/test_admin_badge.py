@@ -10,9 +10,8 @@ from django.contrib import admin
 from django.test import Client, override_settings
 from django.urls import reverse
 
-from redis_locks import inspection
 from tests.django.admin_pages import staff, text_of, viewer
-from tests.support.admin import register
+from tests.support.admin import count_questions, register
 from tests.support.parties import held, waited_for
 
 __all__ = ["viewer"]
@@ -58,13 +57,7 @@ def test_without_the_server_it_says_nothing(viewer: Client) -> None:
 def test_a_server_that_does_not_answer_is_given_a_second(
     viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, queues = [], inspection.queues
-
-    def counted() -> dict[str, int]:
-        asked.append(1)
-        return queues()
-
-    monkeypatch.setattr(inspection, "queues", counted)
+    asked = count_questions(monkeypatch)
     # The system takes the connection, and nobody ever reads from it.
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,

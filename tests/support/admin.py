@@ -13,7 +13,7 @@ from redis_locks.admin.page_content import KNOWN
 from redis_locks.admin.paths import from_path, to_path
 from redis_locks.admin.table_rows import LockRow, mark_of, mode_text
 from redis_locks.inspection import blockers, filters
-from redis_locks.inspection.survey import Survey
+from redis_locks.inspection.survey import Queues, Survey
 from redis_locks.models import Lock
 
 __all__ = ["KNOWN", "LockRow", "from_path", "mark_of", "mode_text", "to_path"]
@@ -27,6 +27,18 @@ def show_parties(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
 def search_for_blockers(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """The page of a lock looks for blockers among at most so many locks."""
     monkeypatch.setattr(blockers, "MOST_LOCKS_SEARCHED", most)
+
+
+def count_questions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets longer whenever the badge asks the server."""
+    asked, queues = [], server_strip.queues
+
+    def counted() -> Queues:
+        asked.append(1)
+        return queues()
+
+    monkeypatch.setattr(server_strip, "queues", counted)
+    return asked
 
 
 def register(site: AdminSite) -> None:
