@@ -18,6 +18,7 @@ def main() -> None:
     """Hand the command line to Django, or say how to install it."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "demo_project.settings")
     try:
+        from django.core.exceptions import ImproperlyConfigured
         from django.core.management import execute_from_command_line
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "django":
@@ -28,6 +29,8 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except KeyboardInterrupt:
         sys.exit("Stopped by Ctrl-C.")
+    except ImproperlyConfigured as error:  # by the environment, as our settings are right
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
+from redis import ConnectionPool
 
 LOCK_SECONDS = 20
 """How long a transaction waits for another one's lock of the database."""
@@ -50,6 +51,19 @@ def database(environment: Mapping[str, str], directory: Path) -> dict[str, Any]:
         entry = {"ENGINE": "django.db.backends.sqlite3", "NAME": path}
     entry["OPTIONS"] = _OPTIONS.get(entry["ENGINE"], {}) | entry.get("OPTIONS", {})
     return entry
+
+
+def checked_address(url: str) -> str:
+    """Return the address of a Redis server.
+
+    Raises:
+        ImproperlyConfigured: It is none.
+    """
+    try:
+        ConnectionPool.from_url(url)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"REDIS_URL names no server: {error}") from None
+    return url
 
 
 def server_file(entry: Mapping[str, Any], directory: Path) -> Path:

@@ -6,7 +6,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-from demo_project.databases import database, running_server
+from demo_project.databases import checked_address, database, running_server
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 SECRET_KEY = "the demo has no secrets"  # noqa: S105
@@ -21,7 +21,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 DATABASES = {"default": database(os.environ, BASE_DIR)}
 # `manage.py demo` starts a server, which other commands on the same database find by themselves.
-REDIS_URL = (
+REDIS_URL = checked_address(
     os.environ.get("REDIS_URL")
     or running_server(DATABASES["default"], BASE_DIR)
     or "redis://127.0.0.1:6379/0"

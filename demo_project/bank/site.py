@@ -43,6 +43,8 @@ class Site:
             if error.errno != errno.EADDRINUSE:
                 raise CommandError(f"The site cannot use port {port}: {error.strerror}.") from error
             self._server = _listen(0)
+        except OverflowError as error:
+            raise CommandError(f"The site cannot use port {port}: ports end at 65535.") from error
         self.note = (
             f"Port {port} is taken, so the site has another one."
             if self.port != port and port

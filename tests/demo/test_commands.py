@@ -182,6 +182,7 @@ def test_a_reader_that_goes_away_ends_a_demo_before_its_next_line(
     with demo(environment, "--seconds", "0.1", "--rounds", "20") as (process, _url, said):
         # The address is still on a usual screen.
         assert len(said.splitlines()) <= 24
+        assert "is taken" not in said
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
@@ -262,6 +263,24 @@ def test_a_database_that_is_not_there_is_said_in_one_line(
     environment["DATABASE_URL"] = "postgresql://somebody:secret@127.0.0.1:1/bank"
     result = manage(environment, command, *SHORT)
     assert re.fullmatch(r"CommandError: The database does not answer: .+\n", result.stderr)
+    assert "secret" not in result.stderr
+    assert 1 == result.returncode
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("port", "variables", "said"),
+    [
+        ("99999", {}, "CommandError: The site cannot use port 99999: ports end at 65535."),
+        ("0", {"DATABASE_URL": "bank:secret"}, "DATABASE_URL names no database: .+"),
+        ("0", {"REDIS_URL": "bank:secret"}, "REDIS_URL names no server: .+"),
+    ],
+)
+def test_what_a_demo_cannot_use_is_said_in_one_line(
+    environment: dict[str, str], port: str, variables: dict[str, str], said: str
+) -> None:
+    result = manage({**environment, **variables}, "demo", "--port", port)
+    assert re.fullmatch(f"{said}\n", result.stderr)
     assert "secret" not in result.stderr
     assert 1 == result.returncode
 
