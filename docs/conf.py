@@ -49,6 +49,9 @@ if os.environ.get("DOCS_ONLINE"):
 
 html_theme = "furo"
 html_title = f"django-redis-locks {release}"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_use_index = False  # nothing links to it, and it overflows on a phone
 html_theme_options = {
     "source_repository": repository(),
     "source_branch": f"v{release}",

@@ -5,17 +5,18 @@
     LockError
     ├── LockNotAvailable     contention, and the caller did not want to wait  (55P03)
     │   └── LockTimeout      contention for longer than the caller would wait (55P03)
-    ├── DeadlockDetected     waiting on would never end, and this wait was chosen to (40P01)
-    ├── LockLost             the lease ended, or the hold was revoked, while held
+    ├── DeadlockDetected     sessions wait for each other, and this wait was ended   (40P01)
+    ├── LockLost             the lease ended, or an operator ended the hold
     │   └── StaleHold        a fenced row was to be written under a lost hold
-    ├── TooMuchContention    an optimistic transaction kept meeting others (40001)
-    ├── LockNotHeld          this process does not hold what it tries to release or extend
+    ├── UnfencedWrite        a row that requires a hold was to be written without one
+    ├── TooMuchContention    an optimistic transaction kept meeting others           (40001)
+    ├── LockNotHeld          the hold was released already, or is another process's
     ├── AlreadyDone          run_once: the job is done, there is nothing to do
     ├── AttemptsExhausted    run_once: every attempt at the job failed
     ├── ResultNotStored      run_once: the job is done, but its result is not stored
     └── LockBackendError     Redis could not be asked, or refused to answer
-        ├── NotReplicated    too few replicas acknowledged a grant, which was undone, or an extend
-        └── ProtocolMismatch  another version of this package uses the lock, in another way
+        ├── NotReplicated    too few replicas acknowledged a grant, which was taken back, or an extend
+        └── ProtocolMismatch another version of this package uses the lock, in another way
 
 `LockNotAvailable`, `LockTimeout`, `DeadlockDetected` and `TooMuchContention` are `django.db.OperationalError`s with
 PostgreSQL's SQLSTATE in `.sqlstate`, so code that handles the database's handles them.
@@ -43,7 +44,7 @@ class LockNotAvailable(LockError, OperationalError):
         name: The lock.
         holder: Who holds it, as text for people; None if that is not known.
         retry_after: Seconds until the holder's lease ends unless renewed; None if unknown.
-        waiting: How many wait in its queue (of a set, the longest); None if that was not asked.
+        waiting: The number of waiters (for a set, of the longest queue); None if unknown.
     """
 
     sqlstate = "55P03"
@@ -122,7 +123,7 @@ class TooMuchContention(LockError, OperationalError):
 
 
 class LockLost(LockError):
-    """The lease ended, or the hold was revoked, while the holder thought it held."""
+    """The lease ended, Redis lost the hold, or an operator ended it, while the holder held it."""
 
 
 class StaleHold(LockLost):
@@ -138,7 +139,7 @@ class LockNotHeld(LockError):
 
 
 class AlreadyDone(LockError):
-    """A job was done before; whoever asks for its block has nothing to do.
+    """The job is done already, so its block does not run.
 
     Attributes:
         name: The job.
@@ -227,7 +228,7 @@ class NotReplicated(LockBackendError):
     Attributes:
         name: The lock.
         acknowledged: How many replicas have what was written.
-        wanted: How many were to have it.
+        wanted: How many were asked for.
     """
 
     def __init__(

@@ -78,8 +78,8 @@ def _unheeded(using: str | None) -> list[CheckMessage]:
 
     return [
         Warning(
-            f"The client that {get_settings().entry(using)} names has {option}, which means nothing to locks. "
-            "They open connections of their own, as many as threads wait and few more.",
+            f"The client that {get_settings().entry(using)} names has {option}, which locks ignore. "
+            "They open connections of their own: a handful, however many threads wait.",
             hint="Leave it out there, or give the locks a URL or an alias in CACHES for them alone.",
             id=UNHEEDED,
         )

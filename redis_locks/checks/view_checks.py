@@ -24,9 +24,9 @@ from redis_locks.views import RedisLockMixin
 ENDS_BEFORE_COMMIT = "redis_locks.W005"
 
 _HINT = (
-    "Let the lock begin before the transaction: use functools.wraps in decorators that stand "
-    "above it, and write it above atomic. Or let the transaction keep it: scope='auto', and no "
-    "database=... but the one that is written to (lock_scope and lock_database of a mixin)"
+    "Take the lock before the transaction: write it above atomic, and use functools.wraps in the "
+    "decorators above it. Or let the transaction keep it: scope='auto', and as database=... only the one "
+    "that is written to (lock_scope and lock_database of a mixin)"
 )
 
 Aliases = frozenset[str]

@@ -45,7 +45,7 @@ class Settings(NamedTuple):
     """The values of REDIS_LOCKS, with defaults filled in.
 
     ``wait``, ``lease`` and ``deadlock_timeout`` are seconds; ``wait`` may be 0 (do not wait)
-    or None (wait for ever), ``deadlock_timeout`` None (look for deadlocks only when told to).
+    or None (wait for ever), ``deadlock_timeout`` None (look for deadlocks only when another waiter asks).
     ``servers`` are further values as ``connection``, by name. ``max_hold`` None means 30 leases of the lock.
     ``warn_order`` None means as DEBUG of Django. ``request_deadline`` are the seconds for all waits of a request; None: no bound.
     ``alerts`` None means `DEFAULT_ALERTS`.

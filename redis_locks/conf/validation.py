@@ -159,7 +159,7 @@ def _alerts(value: object, entry: str) -> object:
     labels = set()
     for alert in value:
         if not isinstance(alert, LockAlert):
-            msg = f"{entry} must hold nothing but LockAlert, not {alert!r}"
+            msg = f"{entry} must contain only LockAlert, not {alert!r}"
             raise TypeError(msg)
         if alert.label in labels:
             msg = f"{entry} has two alerts with the label {alert.label!r}; give one another label="
@@ -193,7 +193,7 @@ ENTRIES: Mapping[str, Entry] = {
     "SERVERS": Entry(
         "servers",
         _servers,
-        "Give each server a name and what CONNECTION could be, and choose one by using='billing'; 'default' "
+        "Give each server a name, and a value as for CONNECTION. Choose one by using='billing'; 'default' "
         "stands in for CONNECTION.",
     ),
     "PREFIX": Entry("prefix", _prefix, 'Use a short word such as "redis_locks".'),
@@ -205,7 +205,7 @@ ENTRIES: Mapping[str, Entry] = {
     "REQUEST_DEADLINE": Entry(
         "request_deadline",
         _wait,
-        "Give the seconds after which a request waits for no lock any more, or None.",
+        "Give the seconds that all waits of a request may take together, or None.",
     ),
     "LEASE": Entry("lease", _lease, "Give seconds greater than 0, such as 10.0."),
     "RENEW": Entry("renew", _flag, "True renews holds in the background."),
@@ -217,7 +217,7 @@ ENTRIES: Mapping[str, Entry] = {
     "DEADLOCK_TIMEOUT": Entry(
         "deadlock_timeout",
         _deadlock_timeout,
-        "Give the seconds after which a wait looks for a deadlock, or None to look only when told to.",
+        "Give the seconds after which a wait looks for a deadlock, or None to look only when another waiter asks.",
     ),
     "LOG_LOCK_WAITS": Entry(
         "log_lock_waits",
@@ -265,7 +265,7 @@ ENTRIES: Mapping[str, Entry] = {
     "TELEMETRY": Entry(
         "telemetry",
         _telemetry,
-        "Name where metrics go, and install the package that this needs; [] is nowhere.",
+        "Name where metrics go, and install the package for it; [] sends none.",
     ),
     "ALERTS": Entry(
         "alerts",

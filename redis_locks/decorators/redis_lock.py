@@ -89,16 +89,16 @@ class LockOptions(PermitOptions, total=False):
 class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator and as a block, so it reads like a function
     """A lock that also decorates: each call of the function holds the lock while it runs.
 
-    Works on sync and async functions, methods and views. As a block (``with``,
-    ``async with``) and with ``acquire`` it is the `Lock` of that very name.
+    Works on sync and async functions, methods and views. In a block (``with``,
+    ``async with``), and with ``acquire``, it does as `Lock` does.
 
     Args:
         name: On a function: a template over its parameters, ``"account:{account_id}"`` or
             ``"user:{request.user.pk}"``; or a callable that gets the call's arguments and
             returns the name, or several names as a list or tuple; or None for the function's
-            module and qualified name. In a block: the name, such as an f-string; literal braces are
-            doubled, as in a template, and fields are an error. `Lock` takes any text as it is, so
-            use that for names made of what others type.
+            module and qualified name. In a block: the name, such as an f-string. Literal braces are
+            doubled, as in a template, and fields are an error. If users type a part of the name,
+            use `Lock`, which takes any text as it is.
         *more: Templates or names of further locks, acquired with it all at once or not at all.
         mode: "exclusive", or "shared" with other shared holders.
         wait: Seconds to wait while somebody else holds it. 0: do not wait. None: for ever.

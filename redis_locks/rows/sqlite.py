@@ -15,7 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from redis_locks.locks.transactions import is_of_testcase
 
-FIX = 'set DATABASES[{alias!r}]["OPTIONS"]["transaction_mode"] = "IMMEDIATE"'
+FIX = 'add "transaction_mode": "IMMEDIATE" to the "OPTIONS" of DATABASES[{alias!r}]'
 
 
 def begins_without_lock(connection: BaseDatabaseWrapper) -> bool:

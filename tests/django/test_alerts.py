@@ -180,7 +180,7 @@ def test_a_wrong_rule_is_refused_where_it_is_written(arguments: dict[str, Any], 
     ("value", "error"),
     [
         ("lost", "must be a list of LockAlert, not 'lost'"),
-        ([{"rule": "lost"}], "must hold nothing but LockAlert"),
+        ([{"rule": "lost"}], "must contain only LockAlert"),
         ([LockAlert("lost"), LockAlert("lost")], "has two alerts with the label 'lost above 0'"),
     ],
 )

@@ -36,13 +36,13 @@ class Benchmark(Verb):
     """Table 11.2 of "Redis in Action", measured here."""
 
     name = "benchmark"
-    help = "Measure locks against each other on this server, as a book did."
+    help = "Compare the speed of this lock and others on your server."
     examples = ("benchmark",)
     details = (
-        'This is Table 11.2 of "Redis in Action". Clients (processes) take and release one lock for 10 s each. '
+        'This measures Table 11.2 of "Redis in Action". Clients are processes that take and release one lock. '
         "The locks are the book's two, redis-py's, python-redis-lock's and ours, in turn. "
-        "+/- is acquires against the original lock, FAIRNESS is 1 if all clients got the same, "
-        "COMMANDS are those sent per acquire. Loads the server: not for one in production."
+        "+/- compares the acquires with those of the original lock. FAIRNESS is 1 if all clients got the same. "
+        "COMMANDS counts the commands for each acquire. Do not run this on a server in production."
     )
 
     def arguments(self, parser: CommandParser) -> None:

@@ -52,7 +52,7 @@ class Cancel(Verb):
                 # One by one: the next may not be reached.
                 audit.note("cancelled", name, [waiter], by=by, reason=options["reason"])
         if not ended:
-            fail(f"Nobody of {who}{more} waits for lock '{shown}' any more.")
+            fail(f"Lock '{shown}' is no longer waited for by {who}{more}; nothing was cancelled.")
         row: Row = {"name": name, "cancelled": ended}
         text = f"Cancelled {ended} {'wait' if ended == 1 else 'waits'} for lock '{shown}'."
         report = Report(row, tuple(row), [row], lambda _: [text])

@@ -33,7 +33,7 @@ class Completion(Verb):
     help = "Print the script that completes this command in a shell."
     details = (
         "It completes verbs, options, their values, and the names of locks of the server. "
-        "It takes the place of no other completion of manage.py."
+        "Other completions of manage.py stay as they are."
     )
     examples = (
         "completion bash > ~/.locks.bash   (and `source ~/.locks.bash` in ~/.bashrc)",

@@ -40,7 +40,7 @@ class Drain(Verb):
     name = "drain"
     help = "End all holds and waits of a host that is gone or taken out of service."
     examples = ("drain --host web-3 --dry-run", "drain --host web-3 --reason 'web-3 is gone'")
-    details = "What still runs there may take locks again at once, so stop it first."
+    details = "Stop the processes of the host first: they may take locks again at once."
 
     def arguments(self, parser: CommandParser) -> None:
         """Add the host, and the consent."""

@@ -32,8 +32,8 @@ def add_job_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--once",
         action="store_true",
-        help="a job that one of all who try does: exit with 0 if it is done already; after a "
-        "failure or a death the next one tries again",
+        help="run the command as a job: one caller does it, and others exit with 0 when it is done; "
+        "if it fails or dies, the next caller tries again",
     )
     parser.add_argument(
         "--max-attempts",
@@ -45,8 +45,8 @@ def add_job_arguments(parser: CommandParser) -> None:
         "--done-ttl",
         type=seconds,
         metavar="SECONDS",
-        help="with --once: for how long it is known, from its end on, that the job is done, or how often it "
-        "failed; default: 86400, a day",
+        help="with --once: how long Redis remembers that the job is done, or how often it failed; "
+        "default: 86400, a day",
     )
 
 

@@ -37,8 +37,8 @@ class Stats(Verb):
     help = "Show how often each lock was acquired, contended and lost, most contended first."
     examples = ("stats", "stats 'account:*' --day", "stats --sort hold --format csv")
     details = (
-        "WAIT99 is what 99 of 100 acquires did not wait longer than, HOLD99 the same of holds; "
-        "50 stands for half of them. Columns without any figure are left out."
+        "WAIT50 and WAIT99 are the median and the 99th percentile of the waits, HOLD50 and HOLD99 those of the holds. "
+        "Columns without any figure are left out."
     )
 
     def arguments(self, parser: CommandParser) -> None:
