@@ -6,7 +6,7 @@ import json
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -34,10 +34,8 @@ from redis_locks.admin.timeline import timeline
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import backend_for
 from redis_locks.inspection import LockInfo
-from redis_locks.inspection.blockers import around
 from redis_locks.inspection.filters import Filter, Page
-from redis_locks.inspection.story import connected, longest, tell
-from redis_locks.statistics.usual import recent
+from redis_locks.inspection.story import longest, surroundings, tell
 
 PARTIES_A_PAGE = 25
 """How many holders and waiters a page of a lock shows."""
@@ -188,14 +186,11 @@ def lock_screen(
         LockBackendError: Redis could not be asked.
     """
     at = lock.at if lock else time.time()
-    tree, whole, deadlocked = _tree(lock, site) if lock and lock.waiting else ((), True, False)
+    around = surroundings(lock) if lock else None
+    story = around.tell(lock) if lock and around else tell(None)
+    tree = [SessionRow.of(root, at, site) for root in around.roots] if around else []
+    whole = around is None or around.whole
     holder = longest(lock) if lock and lock.holders else None
-    story = tell(
-        lock,
-        usual=recent().usual(name),
-        is_connected=connected(holder) if holder else None,
-        deadlocked=deadlocked,
-    )
     spans = [StoryPart.of(span, at) for span in story.facts]
     urls = {view: lock_url(site, view, name) for view in ("cancel", "release", "history")}
     mode = ", ".join(map(str, lock.modes)) if lock else ""
@@ -288,10 +283,3 @@ def _parties(
         context = {"waiter": party, "place": place, "url": url, "acts": acts}
         rows.append(Piece("waiter_row", (party.mark, place, party.mode, url, acts), context))
     return rows
-
-
-def _tree(lock: LockInfo, site: AdminSite) -> tuple[tuple[SessionRow, ...], bool, bool]:
-    """Return who blocks whom around a lock, whether all locks were looked at for it, and whether it is a deadlock."""
-    roots, whole = around(replace(lock, waiters=lock.waiters[:PARTIES_A_PAGE]))
-    rows = tuple(SessionRow.of(root, lock.at, site) for root in roots)
-    return rows, whole, any(root.has_deadlock for root in roots)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, locks
 from redis_locks.inspection.survey import FEW_QUEUES, queues
@@ -17,6 +17,9 @@ DEEPEST = 40
 
 MOST_LOCKS_SEARCHED = 300
 """How many locks with waiters are looked at, to say who blocks whom around one of them."""
+
+MOST_PAIRS = 10_000
+"""How many pairs of a waiter and a holder of one lock are looked at: a thousand of each would be a million."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,8 @@ def trees(pairs: Sequence[Blocked]) -> list[Node]:
 def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], bool]:
     """Return the trees in which a session waits for a lock, and whether they have all that wait; blocks.
 
-    Of the lock itself, the waiters count that `lock` has. Only locks that are waited for are read, of these
-    `MOST_LOCKS_SEARCHED` at most: those with long waits first.
+    Of the lock itself, the waiters count that `lock` has, and its first `MOST_PAIRS` pairs. Only locks that are waited
+    for are read, of these `MOST_LOCKS_SEARCHED` at most: those with long waits first.
 
     Raises:
         LockBackendError: Redis could not be asked.
@@ -90,6 +93,8 @@ def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], boo
     known = [name for name in found.contended if name != lock.name]
     others = known[:MOST_LOCKS_SEARCHED]
     whole = found.whole and len(known) == len(others)
+    most = max(1, MOST_PAIRS // max(1, len(lock.holders)))
+    lock = replace(lock, waiters=lock.waiters[:most])
     roots = trees(blocked([lock, *locks(names=others, using=using)]))
     return [root for root in roots if root.waits_for(lock.name)], whole
 

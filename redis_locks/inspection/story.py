@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
@@ -17,10 +18,11 @@ from django.utils.translation import gettext_lazy, ngettext, pgettext
 from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.resp import pack
-from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
+from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, blockers
+from redis_locks.inspection.blockers import Node
 from redis_locks.inspection.filters import is_long, is_renewed
 from redis_locks.inspection.localized_times import duration, latency
-from redis_locks.statistics.usual import Usual
+from redis_locks.statistics.usual import Usual, recent
 from redis_locks.values.text import printable
 
 LISTENS_FROM = 2.0
@@ -84,6 +86,43 @@ def connected(holder: HolderInfo, *, using: str | None = None) -> bool | None:
     (reply,) = run_blocking(backend.ask(backend.driver, lambda link: link.read([ask], keys)))
     # An error, if this user may not ask.
     return bool(reply[1]) if isinstance(reply, list) and len(reply) > 1 else None
+
+
+class Surroundings(NamedTuple):
+    """What the story of a lock needs beside the lock.
+
+    Attributes:
+        usual: How long it is held as a rule, if that is known.
+        is_connected: Whether the process of the longest hold is connected, if that is known.
+        roots: Who blocks whom around it, as trees.
+        whole: Whether all locks were looked at for these.
+    """
+
+    usual: Usual | None
+    is_connected: bool | None
+    roots: tuple[Node, ...]
+    whole: bool
+
+    def tell(self, lock: LockInfo) -> Story:
+        """Return the story of the lock."""
+        return tell(
+            lock,
+            usual=self.usual,
+            is_connected=self.is_connected,
+            deadlocked=any(root.has_deadlock for root in self.roots),
+        )
+
+
+def surroundings(lock: LockInfo, *, using: str | None = None) -> Surroundings:
+    """Return what the story of a lock needs; blocks for some round trips, more if somebody waits for it.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    usual = recent(using=using).usual(lock.name)
+    is_connected = connected(longest(lock), using=using) if lock.holders else None
+    roots, whole = blockers.around(lock, using=using) if lock.waiting else ([], True)
+    return Surroundings(usual, is_connected, tuple(roots), whole)
 
 
 def tell(

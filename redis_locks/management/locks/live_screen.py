@@ -16,12 +16,12 @@ from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection import HolderInfo, LockInfo, audit
 from redis_locks.inspection.filters import LONG_WAIT, Filter, Search, is_long, is_renewed, search
 from redis_locks.inspection.replies import Summary
-from redis_locks.inspection.story import longest, runs, tell
+from redis_locks.inspection.story import Surroundings, longest, runs, surroundings, tell
 from redis_locks.inspection.survey import Named
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.feed import News
 from redis_locks.management.locks.selection import Selection
-from redis_locks.management.locks.show import Surroundings, lines, surroundings
+from redis_locks.management.locks.show import lines
 from redis_locks.management.locks.table import table
 from redis_locks.values.text import duration, pad, printable, shorten, width
 
@@ -105,7 +105,7 @@ class LiveScreen:
         opened = self._opened
         if opened is not None:
             lock = inspection.lock(opened, using=self._using)
-            around = surroundings(lock, self._using) if lock else None
+            around = surroundings(lock, using=self._using) if lock else None
             return Look(opened, None, {}, lock, around)
         matching = _Both(self._chosen, Filter(text=self._filter))
         found = search(matching, order=self._chosen.sort, using=self._using)

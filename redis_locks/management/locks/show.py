@@ -5,17 +5,16 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.core.management.base import CommandParser
 
 from redis_locks import inspection
-from redis_locks.inspection import LockInfo, blockers
-from redis_locks.inspection.story import Story, connected, longest, tell
+from redis_locks.inspection import LockInfo
+from redis_locks.inspection.story import Story, surroundings
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.verb import Verb, count
-from redis_locks.statistics.usual import Usual, recent
 from redis_locks.values.text import duration, printable, shorten
 
 _WAITERS_A_PAGE = 20
@@ -57,8 +56,7 @@ class Show(Verb):
         """Print everything that is known of the lock."""
         name, using = options["name"], options["using"]
         lock = find(name, using)
-        around = surroundings(lock, using)
-        story = around.tell(lock)
+        story = surroundings(lock, using=using).tell(lock)
         start = (options["page"] - 1) * options["limit"]
         shown = slice(start, start + options["limit"])
         report = Report(
@@ -94,36 +92,13 @@ def _rows(lock: LockInfo) -> list[Row]:
     return holders + waiters
 
 
-class Surroundings(NamedTuple):
-    """What the story of a lock needs beside the lock."""
-
-    usual: Usual | None
-    is_connected: bool | None
-    deadlocked: bool
-
-    def tell(self, lock: LockInfo) -> Story:
-        """Return the story of the lock."""
-        return tell(
-            lock, usual=self.usual, is_connected=self.is_connected, deadlocked=self.deadlocked
-        )
-
-
-def surroundings(lock: LockInfo, using: str | None) -> Surroundings:
-    """Return what is usual for a lock, whether its longest holder is connected, and whether it is in a deadlock; blocks.
-
-    Raises:
-        LockBackendError: Redis could not be asked.
-    """
-    usual = recent(using=using).usual(lock.name)
-    is_connected = connected(longest(lock), using=using) if lock.holders else None
-    roots = blockers.around(lock, using=using)[0] if lock.waiting else ()
-    return Surroundings(usual, is_connected, any(root.has_deadlock for root in roots))
-
-
 def lines(
     lock: LockInfo, width: int | None, story: Story, shown: slice = _FIRST_PAGE
 ) -> Iterator[str]:
-    """Return all that is known of one lock; `width` None does not shorten lines. `shown`: which waiters."""
+    """Return what people need of one lock; `width` None does not shorten lines. `shown`: which waiters.
+
+    No tokens: a token is the proof of a hold, and people paste what they see into tickets.
+    """
     yield f"Lock {printable(lock.name)} ({', '.join(lock.modes)})"
     for paragraph in (story.text, story.advice):
         if paragraph:
@@ -135,7 +110,6 @@ def lines(
         yield f"  held for       {duration(holder.held_for)}"
         yield f"  lease left     {duration(holder.lease_left)}"
         yield f"  fencing token  {holder.fencing_token}"
-        yield f"  token          {printable(holder.token)}"
     if not lock.waiting:
         return
     yield f"Waiters ({lock.waiting})"
