@@ -203,6 +203,17 @@ class Terminal:
         """Read until what stands out of the screen contains `text`."""
         self.until_frame(lambda _: text in self.marked)
 
+    def is_idle(self) -> bool:
+        """Whether the process computes nothing for a while."""
+
+        def used() -> list[str]:
+            stat = Path(f"/proc/{self._process.pid}/stat").read_text()
+            return stat.rpartition(")")[2].split()[11:13]
+
+        before = used()
+        time.sleep(0.2)
+        return before == used()
+
     def end(self) -> tuple[int, str]:
         """Wait for the end; return status and all that the terminal has shown."""
         while self._read():

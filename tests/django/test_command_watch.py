@@ -8,10 +8,12 @@ import shutil
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 
-from redis_locks import Lock, inspection
+from redis_locks import Lock, LockLost, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_line import Terminal, locks
 from tests.support.world import until
@@ -47,6 +49,20 @@ def test_a_signal_gives_the_terminal_back_too(number: signal.Signals, wanted: in
     assert wanted == status
     assert shown.endswith(LEFT)
     assert "Traceback" not in shown
+
+
+def test_a_second_ctrl_c_does_not_leave_the_terminal_half_given_back() -> None:
+    with Terminal("watch", "--interval", "3600", rows=200) as terminal:
+        terminal.until("q quit")
+        # Nobody reads what it draws for so many keys, so that it cannot draw on.
+        terminal.type("j" * 2000)
+        until(terminal.is_idle)
+        for _ in range(3):
+            terminal.send(signal.SIGINT)
+            until(terminal.is_idle)
+        status, shown = terminal.end()
+        assert terminal.modes_before == terminal.modes
+    assert (0, True) == (status, shown.endswith(LEFT))
 
 
 @pytest.mark.slow
@@ -110,13 +126,13 @@ def test_a_force_release_names_whom_it_ends_and_asks_for_a_reason_and_for_consen
         until(lambda: (lock := inspection.lock(name)) is not None and lock.waiting == 1)
         terminal.until_frame(lambda frame: any("stuck" in line for line in frame))
         terminal.type("f")
-        asked = " ".join(terminal.until_line("Reason:"))
+        asked = " ".join(terminal.until_line("by stuck on"))
         assert f"Force-release {name}?" in asked
-        assert "by stuck on" in asked
         assert "1 waiting. Next: next one on" in asked
         assert "This cannot be undone." in asked
         terminal.type("\r")  # no reason, no question
-        terminal.type("paged\ry")  # pasted: the end of a reason is no consent
+        # Pasted: the end of a reason is no consent, not even if it is read with the next bytes.
+        terminal.type("x" * 1023 + "\ry")
         terminal.until_line("Force-release now? y/N")
         terminal.type("\r")
         terminal.until_line("Nothing was released.")
@@ -129,6 +145,47 @@ def test_a_force_release_names_whom_it_ends_and_asks_for_a_reason_and_for_consen
         waiting.join()
         terminal.type("q")
         assert 0 == terminal.end()[0]
+
+
+def test_keys_are_heard_while_the_server_does_not_say_who_holds_the_lock(
+    private_server: EmbeddedServer, name: str
+) -> None:
+    with (
+        suppress(LockLost),
+        Lock(name, using=private_server.url, lease=60, label="stuck", wait=0),
+    ):
+        arguments = ("--interval", "3600", "--using", private_server.url)
+        with Terminal("watch", *arguments) as terminal:
+            terminal.until_line("stuck")
+            with frozen(private_server):
+                terminal.type("fpaged\ry")
+                terminal.until_line("Reading …")
+                terminal.type("\x1b")
+                terminal.until_line("stuck")
+                terminal.type("fpaged")
+                terminal.until_line("Reason: paged")
+                assert any("Reading …" in line for line in terminal.frame)
+                terminal.type("\ry")
+                terminal.until_frame(lambda frame: "Reason" not in frame[-1])
+            terminal.until_line("Force-release now? y/N")
+            assert any("by stuck on" in line for line in terminal.frame)
+            with frozen(private_server):
+                terminal.type("y")
+                terminal.until_line("Releasing …")
+                terminal.type("q")
+                terminal.until(LEFT)
+            status, shown = terminal.end()
+        assert (0, True) == (status, "Released 1 hold." in shown.rpartition(LEFT)[2])
+
+
+@contextmanager
+def frozen(server: EmbeddedServer) -> Iterator[None]:
+    assert server.pid
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
 
 
 def _take(name: str) -> None:

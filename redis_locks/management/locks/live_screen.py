@@ -5,7 +5,9 @@ from __future__ import annotations
 import textwrap
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from os import terminal_size
 from typing import NamedTuple
@@ -19,7 +21,7 @@ from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.story import Surroundings, longest, runs, surroundings, tell
 from redis_locks.inspection.survey import Named
 from redis_locks.management.locks.console import Console
-from redis_locks.management.locks.feed import News
+from redis_locks.management.locks.feed import News, in_background
 from redis_locks.management.locks.selection import Selection
 from redis_locks.management.locks.show import lines
 from redis_locks.management.locks.table import table
@@ -47,13 +49,29 @@ class Look(NamedTuple):
     around: Surroundings | None
 
 
+_READING, _RELEASING = "Reading …", "Releasing …"
+
+
 @dataclass(frozen=True, slots=True)
 class _Prompt:
-    """A line that the user types: a filter, the reason for a force-release of `lock`, or the consent."""
+    """A line that the user types.
+
+    Attributes:
+        kind: "filter"; or of a force-release: "reason", "given" when only `lock` is missing, and "consent".
+        text: What was typed.
+        name: The lock to release.
+        lock: Its holds, once the server has answered: those that will be ended.
+    """
 
     kind: str
     text: str = ""
+    name: str = ""
     lock: LockInfo | None = None
+
+    @property
+    def is_of_release(self) -> bool:
+        """Whether it is for a force-release."""
+        return self.kind != "filter"
 
     def edited(self, key: str) -> _Prompt:
         """Return it after a key that types or deletes; other keys change nothing."""
@@ -94,6 +112,8 @@ class LiveScreen:
         self._rows = 20
         self._opened: str | None = None
         self._prompt: _Prompt | None = None
+        self._answer: Future[LockInfo | str] | None = None
+        """What the server will say: with a prompt of a release, the lock; without, what the release did."""
         self._said = ""
 
     def read(self) -> Look:
@@ -117,10 +137,11 @@ class LiveScreen:
 
     def press(self, key: str) -> bool:
         """Do what a key does, and return whether to go on."""
+        self._hear()
         if self._prompt is not None:
             self._type(key, self._prompt)
             return True
-        self._said = ""
+        self._said = _RELEASING if self._answer else ""
         if key in {"escape", "backspace"}:
             self._go_back()
         elif key == "f":
@@ -137,16 +158,17 @@ class LiveScreen:
 
     def frame(self, news: News[Look], size: terminal_size) -> list[str]:
         """Return the lines of the screen, none longer than it, and no more than it has."""
+        self._hear()
         self._rows = max(1, size.lines - _ABOVE - _BELOW)
         look = news.value
         if look is not None and look.opened != self._opened:
             look = None  # of before the last key
         # While the server cannot be asked, nobody knows whether what is shown goes on.
         later = 0.0 if news.error else news.age
-        if self._prompt is not None and self._prompt.lock is not None:
-            body = self._question(self._prompt.lock, size.columns)
+        if self._prompt is not None and self._prompt.is_of_release:
+            body = self._question(self._prompt, size.columns)
         elif look is None:
-            body = ["", "" if news.error else "Reading …"]
+            body = ["", "" if news.error else _READING]
         elif look.opened is not None:
             body = self._lock(look, later, size)
         else:
@@ -198,54 +220,61 @@ class LiveScreen:
         if prompt.kind == "consent":
             self._prompt = None
             if key in {"y", "Y"} and prompt.lock is not None:
-                self._said = self._release(prompt.lock, prompt.text)
+                ask = partial(_release, prompt.lock, prompt.text.strip(), self._using)
+                self._answer, self._said = in_background(ask), _RELEASING
             else:
                 self._said = "Nothing was released."
-        elif prompt.kind == "reason":
-            self._prompt = self._reasoned(key, prompt)
+        elif prompt.is_of_release:
+            self._reason(key, prompt)
         else:
             edited = replace(prompt, text="") if key == "escape" else prompt.edited(key)
             self._filter = edited.text
             self._prompt = None if key in {"enter", "escape"} else edited
 
-    def _reasoned(self, key: str, prompt: _Prompt) -> _Prompt | None:
+    def _reason(self, key: str, prompt: _Prompt) -> None:
         if key == "escape":
-            return None
-        if key == "enter":
-            return replace(prompt, kind="consent") if prompt.text.strip() else prompt
-        return prompt.edited(key)
+            self._prompt = self._answer = None
+        elif prompt.kind == "given":
+            pass  # what is typed ahead is no consent
+        elif key == "enter":
+            if prompt.text.strip():
+                self._prompt = replace(prompt, kind="consent" if prompt.lock else "given")
+        else:
+            self._prompt = prompt.edited(key)
 
     def _ask_to_release(self) -> None:
         name = self._opened or self._name
-        if name is None:
+        if name is None or self._answer is not None:
             return
-        try:
-            lock = inspection.lock(name, using=self._using)
-        except LockBackendError as error:
-            self._said = printable(str(error))
+        self._prompt = _Prompt("reason", name=name)
+        self._answer = in_background(partial(_look_up, name, self._using))
+
+    def _hear(self) -> None:
+        """Take what the server has said to a key, if it has."""
+        if self._answer is None or not self._answer.done():
             return
-        if lock is None or not lock.holders:
-            self._said = f"Nobody holds {printable(name)}: there is nothing to release."
-        else:
-            self._prompt = _Prompt("reason", lock=lock)
+        answer, self._answer = self._answer.result(), None
+        prompt = self._prompt
+        if isinstance(answer, str):
+            self._said = answer
+            if prompt is not None and prompt.is_of_release:
+                self._prompt = None
+        elif prompt is not None:
+            kind = "consent" if prompt.kind == "given" else prompt.kind
+            self._prompt = replace(prompt, kind=kind, lock=answer)
 
-    def _release(self, lock: LockInfo, reason: str) -> str:
-        tokens = [holder.token for holder in lock.holders]
-        try:
-            released = inspection.force_release(lock.name, using=self._using, tokens=tokens)
-        except LockBackendError as error:
-            return f"The hold may have been released or not: {printable(str(error))}"
-        if not released:
-            return "The holder changed: nothing was released."
-        audit.note(
-            "force-released", lock.name, lock.holders, by=audit.operator(), reason=reason.strip()
-        )
-        holds = "1 hold" if released.ended == 1 else f"{released.ended} holds"
-        return f"Released {holds}. Fencing tokens below {released.fencing_token} are overtaken."
+    def last_words(self) -> str:
+        """Return what a release did that is still under way, for who has quit; waits for it. Else "" at once."""
+        if self._answer is None or (self._prompt is not None and self._prompt.is_of_release):
+            return ""
+        return str(self._answer.result())
 
-    def _question(self, lock: LockInfo, columns: int) -> list[str]:
+    def _question(self, prompt: _Prompt, columns: int) -> list[str]:
+        lock = prompt.lock
+        texts = [f"Force-release {printable(prompt.name)}?", ""]
+        if lock is None:
+            return [*textwrap.wrap(texts[0], columns), "", _READING]
         holds = sorted(lock.holders, key=lambda holder: -holder.held_for)
-        texts = [f"Force-release {printable(lock.name)}?", ""]
         texts += [
             f"Held for {duration(holder.held_for)} by {runs(holder)}, pid {holder.pid}."
             for holder in islice(holds, _MOST_SHOWN)
@@ -294,6 +323,8 @@ class LiveScreen:
         prompt = self._prompt
         if prompt is None:
             return _fitting(_LIST_KEYS if self._opened is None else _LOCK_KEYS, columns)
+        if prompt.kind == "given":
+            return _READING
         if prompt.kind == "consent":
             return _REVERSE + shorten("Force-release now? y/N", columns) + _PLAIN
         asked = "Filter by name, host or label: " if prompt.kind == "filter" else "Reason: "
@@ -356,6 +387,31 @@ class LiveScreen:
         body = [shorten(line, columns) for line in lines(lock, columns, story, everything)]
         self._scrolled = max(0, min(self._scrolled, len(body) - self._rows))
         return body[self._scrolled :]
+
+
+def _look_up(name: str, using: str | None) -> LockInfo | str:
+    """Return the lock whose holds are to be ended, or why none can be."""
+    try:
+        lock = inspection.lock(name, using=using)
+    except LockBackendError as error:
+        return printable(str(error))
+    if lock is None or not lock.holders:
+        return f"Nobody holds {printable(name)}: there is nothing to release."
+    return lock
+
+
+def _release(lock: LockInfo, reason: str, using: str | None) -> str:
+    """End the holds that were shown, and return what happened."""
+    tokens = [holder.token for holder in lock.holders]
+    try:
+        released = inspection.force_release(lock.name, using=using, tokens=tokens)
+    except LockBackendError as error:
+        return f"The hold may have been released or not: {printable(str(error))}"
+    if not released:
+        return "The holder changed: nothing was released."
+    audit.note("force-released", lock.name, lock.holders, by=audit.operator(), reason=reason)
+    holds = "1 hold" if released.ended == 1 else f"{released.ended} holds"
+    return f"Released {holds}. Fencing tokens below {released.fencing_token} are overtaken."
 
 
 def _fitting(texts: Sequence[str], columns: int) -> str:

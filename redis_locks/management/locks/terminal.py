@@ -17,18 +17,23 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from redis_locks.management.locks.console import Console
-from redis_locks.management.locks.unix_signals import ended_by
+from redis_locks.management.locks.unix_signals import asked_by
 
 # A screen of its own, without cursor and line wrapping, which leaves the user's as it was.
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
 # Overwriting, and then clearing what is left over, does not flicker.
 _HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 _ESCAPE = "\x1b"
 _KEY = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
 _UNFINISHED = re.compile(r"\x1b(?:[\[O][0-9;]*)?\Z")
 _SPLIT = 0.05
 """Seconds in which the rest of a key's bytes follows its first one; a terminal sends them at once."""
+
+_QUIET = 0.3
+"""Seconds without a key after which a pasted text is over. Nobody reads a question in less."""
 
 _NAMES = {
     **dict.fromkeys(("\x1b[A", "\x1bOA"), "up"),
@@ -52,7 +57,7 @@ class FullScreen:
         self._keyboard = sys.stdin.fileno() if sys.stdin.isatty() else None
         self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
         self._keys: deque[str] = deque()
-        self._stop_asked = False
+        self._asked: list[signal.Signals] = []
         self._before: list[Any] | None = None
 
     @property
@@ -62,17 +67,17 @@ class FullScreen:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Take the terminal, and give it back whatever ends the block; Ctrl-Z does both."""
-        before = signal.signal(signal.SIGTSTP, self._ask_to_stop)
-        try:
-            with ended_by(signal.SIGTERM, signal.SIGHUP):
-                try:
-                    self._enter()
-                    yield
-                finally:
-                    self._leave()
-        finally:
-            signal.signal(signal.SIGTSTP, before)
+        """Take the terminal, and give it back whatever ends the block; Ctrl-Z does both.
+
+        A signal does its work in the next `key`, and not before: a frame may be half written, or the
+        terminal half given back.
+        """
+        with asked_by(*_ENDS, signal.SIGTSTP) as self._asked:
+            try:
+                self._enter()
+                yield
+            finally:
+                self._leave()
 
     def draw(self, lines: Sequence[str]) -> None:
         """Show a frame."""
@@ -85,21 +90,26 @@ class FullScreen:
 
         Raises:
             EOFError: The terminal is gone.
+            KeyboardInterrupt: The user pressed Ctrl-C.
+            SystemExit: A signal asked the process to end.
         """
-        if self._stop_asked:
-            self._stop()
+        self._obey()
         if not self._keys:
             self._read(seconds)
         return self._keys.popleft() if self._keys else None
 
     def forget_typed(self) -> None:
-        """Drop the keys that came together with the last one, as of a pasted text."""
+        """Drop what comes together with the last key, as the rest of a pasted text does, until nothing comes."""
         self._keys.clear()
+        while self._read(_QUIET):
+            self._keys.clear()
+            self._obey()
 
-    def _read(self, seconds: float) -> None:
+    def _read(self, seconds: float) -> bool:
+        """Read keys, and return whether any byte came in so many seconds."""
         watched = [] if self._keyboard is None else [self._keyboard]
         if not select.select(watched, [], [], seconds)[0]:
-            return
+            return False
         text = self._typed()
         while _UNFINISHED.search(text) and select.select(watched, [], [], _SPLIT)[0]:
             text += self._typed()
@@ -109,6 +119,7 @@ class FullScreen:
                 key != typed or len(typed) == 1
             ):  # other keys that send several bytes mean nothing here
                 self._keys.append(key)
+        return True
 
     def _typed(self) -> str:
         try:
@@ -127,20 +138,23 @@ class FullScreen:
 
     def _leave(self) -> None:
         # A terminal that is gone takes nothing back.
-        try:
-            with suppress(OSError):
-                self._console.draw(_LEAVE)
-        finally:  # a second Ctrl-C may come while it draws
-            if self._keyboard is not None and self._before is not None:
-                with suppress(termios.error):
-                    termios.tcsetattr(self._keyboard, termios.TCSADRAIN, self._before)
+        with suppress(OSError):
+            self._console.draw(_LEAVE)
+        if self._keyboard is not None and self._before is not None:
+            with suppress(termios.error):
+                termios.tcsetattr(self._keyboard, termios.TCSADRAIN, self._before)
 
-    def _ask_to_stop(self, _number: int, _frame: object) -> None:
-        # Not here: a frame may be half written.
-        self._stop_asked = True
+    def _obey(self) -> None:
+        while self._asked:
+            number = self._asked.pop(0)
+            if number == signal.SIGTSTP:
+                self._stop()
+            elif number == signal.SIGINT:
+                raise KeyboardInterrupt
+            else:
+                raise SystemExit(128 + number)
 
     def _stop(self) -> None:
-        self._stop_asked = False
         self._leave()
         handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import NoReturn
+
+
+@contextmanager
+def asked_by(*numbers: signal.Signals) -> Iterator[list[signal.Signals]]:
+    """Yield a list to which these signals are added as they come, and do nothing else.
+
+    Main thread only.
+    """
+    asked: list[signal.Signals] = []
+    with _handled(lambda number, _frame: asked.append(signal.Signals(number)), numbers):
+        yield asked
 
 
 @contextmanager
@@ -18,9 +30,17 @@ def ended_by(*numbers: signal.Signals) -> Iterator[None]:
     def end(number: int, _frame: object) -> NoReturn:
         raise SystemExit(128 + number)
 
-    previous = {number: signal.signal(number, end) for number in numbers}
+    with _handled(end, numbers):
+        yield
+
+
+@contextmanager
+def _handled(
+    handler: Callable[[int, FrameType | None], None], numbers: Iterable[signal.Signals]
+) -> Iterator[None]:
+    previous = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        for number, before in previous.items():
+            signal.signal(number, before)

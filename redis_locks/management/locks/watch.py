@@ -131,13 +131,19 @@ def _watch(console: Console, using: str | None, chosen: Selection, interval: flo
     try:
         with terminal.shown():
             key: str | None = ""
+            asked = False
             while key is None or screen.press(key):
-                if key and screen.asks_for_consent:
+                frame = screen.frame(feed.news, terminal.size)
+                if screen.asks_for_consent and not asked:
+                    # What was typed before the question can be read is no answer to it.
                     terminal.forget_typed()
-                terminal.draw(screen.frame(feed.news, terminal.size))
+                terminal.draw(frame)
+                asked = screen.asks_for_consent
                 if screen.wanted != wanted:
                     wanted = screen.wanted
                     feed.hurry()
                 key = terminal.key(_BEAT)
     finally:
         feed.close()
+        if said := screen.last_words():
+            console.note(said)
