@@ -16,7 +16,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, npgettext, pgettext
+from django.utils.translation import ngettext, pgettext
 
 from redis_locks.admin.actions import Cancel, Ending, Release, end_logged, end_shown, existing
 from redis_locks.admin.bulk import chosen, select
@@ -24,13 +24,15 @@ from redis_locks.admin.forms import EndForm, FilterForm
 from redis_locks.admin.page_content import Screen, list_screen, lock_screen
 from redis_locks.admin.paths import from_path, lock_url
 from redis_locks.admin.script_texts import script_texts
-from redis_locks.admin.server_strip import Strip, shared_survey, waiting_now
+from redis_locks.admin.server_strip import Strip, contended_now, shared_survey
 from redis_locks.admin.statistics import exported, stats_context
 from redis_locks.admin.table_rows import GroupRow, mark_of
+from redis_locks.admin.waits import waits_screen
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.filters import ORDERS, TROUBLE, Filter, Page, groups, page, search
 from redis_locks.inspection.localized_times import duration
 from redis_locks.inspection.story import runs
+from redis_locks.inspection.termination import successor
 from redis_locks.models import Lock
 from redis_locks.statistics import LockStatistics
 from redis_locks.values.text import printable
@@ -87,6 +89,7 @@ class LockAdmin(_ModelAdmin):
             path("data/", view(self.list_data), name="redis_locks_lock_data"),
             path("bulk/", view(self.bulk), name="redis_locks_lock_bulk"),
             path("stats/", view(self.stats), name="redis_locks_lock_stats"),
+            path("waits/", view(self.waits), name="redis_locks_lock_waits"),
             path("<path:object_id>/live/", view(self.lock_data), name="redis_locks_lock_live"),
             path("<path:object_id>/release/", view(self.release), name="redis_locks_lock_release"),
             path("<path:object_id>/cancel/", view(self.cancel), name="redis_locks_lock_cancel"),
@@ -115,17 +118,17 @@ class LockAdmin(_ModelAdmin):
         return self._news(request, self._list)
 
     def badge(self, request: HttpRequest) -> HttpResponse:
-        """How many wait, for the admin's index, as JSON; 204 if the server does not say so at once."""
+        """How many locks have waiters, for the admin's index, as JSON; 204 if the server does not say so at once."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        queues = waiting_now()
+        queues = contended_now()
         if queues is None:
             return HttpResponse(status=204)
-        waiting = queues.waiting
-        text = npgettext("locks", "%(count)s waiting", "%(count)s waiting", waiting)
+        locks = len(queues.contended)
+        text = ngettext("%(counter)s lock with waiters", "%(counter)s locks with waiters", locks)
         # A plus says that not all queues were looked at.
-        count = f"{number_format(waiting)}{'' if queues.whole else '+'}"
-        return JsonResponse({"waiting": waiting, "text": text % {"count": count}})
+        count = f"{number_format(locks)}{'' if queues.whole else '+'}"
+        return JsonResponse({"locks": locks, "text": text % {"counter": count}})
 
     def stats(self, request: HttpRequest) -> HttpResponse:
         """How often locks were acquired and contended, and how long waits and holds were."""
@@ -134,14 +137,21 @@ class LockAdmin(_ModelAdmin):
         context: dict[str, Any] = {
             "title": _("Lock statistics"),
             "original": pgettext("locks", "Statistics"),
+            "live_url": self._url("waits"),
+            "list_url": self._url("changelist"),
+            **_script_context(),
         }
         try:
             if request.GET.get("format") in _EXPORTS:
                 return _figures(request.GET["format"], exported(request.GET))
-            context |= stats_context(request.GET, self.admin_site)
+            context |= stats_context(request.GET, self.admin_site) | self._waits(request).context
         except LockBackendError as error:
             context["unreachable"] = str(error)
         return self._respond(request, "stats", context)
+
+    def waits(self, request: HttpRequest) -> HttpResponse:
+        """The news of the waits in progress, as JSON."""
+        return self._news(request, self._waits)
 
     def change_view(
         self,
@@ -192,6 +202,7 @@ class LockAdmin(_ModelAdmin):
             "parties": [ending.row(party, lock.at) for party in parties],
             "waiting": lock.waiting,
             "others": len(lock.holders) - len(parties),
+            "fits": successor(lock, [party.token for party in parties]) is not None,
             "next": runs(lock.waiters[0]) if lock.waiters else "",
             "next_waited": duration(lock.waiters[0].waited) if lock.waiters else "",
         }
@@ -281,6 +292,9 @@ class LockAdmin(_ModelAdmin):
         shown = page(_number(request), found)
         return list_screen(shown, strip, site, matching, order, bulk_url)
 
+    def _waits(self, request: HttpRequest) -> Screen:
+        return waits_screen(request.GET.get("q", ""), self.admin_site)
+
     def _lock(self, request: HttpRequest, name: str) -> Screen:
         may = {f"may_{ending.view}": self.may_end(request, ending) for ending in _ENDINGS}
         return lock_screen(name, existing(name), self.admin_site, may, _number(request))
@@ -310,9 +324,7 @@ class LockAdmin(_ModelAdmin):
             context = context | {"unreachable": str(error)}
         else:
             context = context | shown.context
-        context["texts"] = texts = script_texts()
-        context["texts_json"] = json.dumps(texts)
-        return self._respond(request, template, context)
+        return self._respond(request, template, context | _script_context())
 
     def _news(self, request: HttpRequest, screen: Callable[[HttpRequest], Screen]) -> HttpResponse:
         if not self.has_view_permission(request):
@@ -333,6 +345,11 @@ class LockAdmin(_ModelAdmin):
             "subtitle": None,
         }
         return TemplateResponse(request, f"{TEMPLATES}/{template}.html", common | context)
+
+
+def _script_context() -> dict[str, Any]:
+    texts = script_texts()
+    return {"texts": texts, "texts_json": json.dumps(texts)}
 
 
 def _number(request: HttpRequest) -> int:

@@ -30,7 +30,7 @@ from redis_locks.admin.table_rows import (
     case_text,
     fingerprint,
 )
-from redis_locks.admin.timeline import timeline
+from redis_locks.admin.timeline import MOST_WAITS, timeline
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import backend_for
 from redis_locks.inspection import LockInfo
@@ -223,10 +223,11 @@ def lock_screen(
         "pages": pages,
     }
     facts = [fact for root in tree for fact in root.facts()]
-    branches = any(root.branches for root in tree) or len(tree) > 1
+    branches = any(root.branches for root in tree)
     noted = statistics.events(name)
     events = [EventRow.of(event) for event in noted]
     holding = [holder.token for holder in lock.holders] if lock else []
+    queueing = [waiter.token for waiter in lock.waiters[:MOST_WAITS]] if lock else []
     keeping = get_settings().statistics and get_settings().history > 0
     past = statistics.holds(name) if keeping else []
     return Screen(
@@ -239,7 +240,7 @@ def lock_screen(
             ),
             Piece(
                 "timeline",
-                ([hold.ended for hold in past], noted, sorted(holding), keeping),
+                ([hold.ended for hold in past], noted, sorted(holding), queueing, keeping),
                 {"timeline": timeline(at, lock, past, noted), "keeping": keeping},
             ),
             Piece("parties", (*listed.values(),), listed),

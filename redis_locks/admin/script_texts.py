@@ -22,6 +22,8 @@ def script_texts() -> dict[str, str]:
         "silent": _("This site does not answer."),
         "stale": _("This page shows what was known %(ago)s ago. Next try in %(left)s s."),
         "trying": _("This page shows what was known %(ago)s ago. Trying…"),
+        "next": _("Next try in %(left)s s."),
+        "trying_first": pgettext("locks", "Trying…"),
         "copied": pgettext("locks", "Copied"),
         "cannot_copy": _("Cannot copy here"),
         "decimal": decimal_separator(),

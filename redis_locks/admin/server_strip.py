@@ -113,7 +113,7 @@ _kept: WeakKeyDictionary[Backend, tuple[float, Vitals | None]] = WeakKeyDictiona
 _surveys: WeakKeyDictionary[Backend, dict[tuple[int, Named | None], tuple[float, Survey]]] = (
     WeakKeyDictionary()
 )
-_counts: WeakKeyDictionary[Backend, tuple[float, Queues | None]] = WeakKeyDictionary()
+_contended: WeakKeyDictionary[Backend, tuple[float, Queues | None]] = WeakKeyDictionary()
 
 
 def _vitals() -> Vitals | None:
@@ -149,14 +149,14 @@ def shared_survey(*, using: str | None = None, most: int, named: Named | None) -
     return read
 
 
-def waiting_now() -> Queues | None:
-    """Return how many wait, at most some seconds old; None if the server does not say so at once.
+def contended_now() -> Queues | None:
+    """Return which locks have waiters, at most some seconds old; None if the server does not say so at once.
 
-    Blocks for a second at most.
+    Locks, as a waiter for several stands in several queues, which do not tell who it is. Blocks for a second at most.
     """
     backend = backend_for(None)
-    known = _counts.get(backend)
+    known = _contended.get(backend)
     if known is None or monotonic() > known[0]:
         known = monotonic() + _BADGE_KEPT, within(_BADGE_WAITS, queues)
-        _counts[backend] = known
+        _contended[backend] = known
     return known[1]

@@ -1,11 +1,11 @@
-"""The picture of the last hour of a lock: holds as bars, and what went wrong as marks.
+"""The picture of the last hour of a lock: holds as bars, waits as lines above them, and what went wrong as marks.
 
 Lengths are seconds. The page's script moves the part that shows, so that the edge at the right is now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -25,6 +25,9 @@ SPAN = 3600
 MOST_LANES = 6
 """How many holds at once have a lane of their own; further ones share the last."""
 
+MOST_WAITS = 25
+"""How many of the present waits are drawn: those of the first waiters."""
+
 _LANE, _GAP, _MARKS = 20, 4, 16
 _FAR = 10 * SPAN
 """How long the bar of a hold that goes on is: longer than anybody looks at the page without news."""
@@ -40,7 +43,7 @@ _TROUBLES = {
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A hold. Texts, for no reader's separators fit SVG; `look` is "past", "lost" or "now"."""
+    """A hold or a wait. Texts, for no reader's separators fit SVG; `look` is "past", "lost", "now" or "wait"."""
 
     x: str
     width: str
@@ -64,6 +67,7 @@ class Timeline:
     began: str
     height: int
     bars: tuple[Bar, ...]
+    waits: tuple[Bar, ...]
     marks: tuple[Mark, ...]
     summary: str
 
@@ -74,7 +78,7 @@ class Timeline:
 
 
 def timeline(
-    at: float, lock: LockInfo | None, past: Sequence[PastHold], events: Iterable[Event]
+    at: float, lock: LockInfo | None, past: Sequence[PastHold], events: Sequence[Event]
 ) -> Timeline:
     """Return the picture of the hour before `at`.
 
@@ -105,6 +109,7 @@ def timeline(
         f"{began:.3f}",
         max(1, len(lanes)) * (_LANE + _GAP) + _MARKS,
         tuple(bars),
+        tuple(_waits(at, lock, events)),
         tuple(marks),
         _(
             "The last hour. Holds that ended: %(ended)s, of which lost: %(lost)s. "
@@ -112,6 +117,26 @@ def timeline(
         )
         % {"ended": ended, "lost": lost, "held": len(bars) - ended, "trouble": len(marks)},
     )
+
+
+def _waits(at: float, lock: LockInfo | None, events: Iterable[Event]) -> Iterator[Bar]:
+    began = at - SPAN
+    for event in events:
+        if event.kind != "lost" and event.seconds and event.at > began:
+            facts = {
+                **_facts(event.at - event.seconds, event.who),
+                "length": latency(event.seconds),
+            }
+            title = _("%(time)s: waited for %(length)s: %(who)s") % facts
+            yield _line(event.at - event.seconds - began, event.at - began, title)
+    for waiter in lock.waiters[:MOST_WAITS] if lock else ():
+        title = _("%(time)s: waiting since then: %(who)s") % _facts(at - waiter.waited, str(waiter))
+        yield _line(SPAN - waiter.waited, SPAN + _FAR, title)
+
+
+def _line(start: float, end: float, title: str) -> Bar:
+    start = max(0.0, start)
+    return Bar(f"{start:.2f}", f"{end - start:.2f}", _MARKS - 6, "wait", title)
 
 
 def _bar(span: tuple[float, float, str, str], began: float, lanes: list[float]) -> Bar:

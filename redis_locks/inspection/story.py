@@ -22,6 +22,7 @@ from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, blockers
 from redis_locks.inspection.blockers import Node
 from redis_locks.inspection.filters import is_long, is_renewed
 from redis_locks.inspection.localized_times import duration, latency
+from redis_locks.inspection.termination import successor
 from redis_locks.statistics.usual import Usual, recent
 from redis_locks.values.text import printable
 
@@ -154,11 +155,12 @@ def _held_case(
     lock: LockInfo, facts: tuple[Span, ...], usual: Usual | None, *, is_connected: bool | None
 ) -> tuple[Case, tuple[Span, ...], str]:
     holder = longest(lock)
-    ends = (
-        _("The lease ends in %(left)s, and then the first waiter gets the lock.")
-        if lock.waiting
-        else _("The lease ends in %(left)s, and then the lock is free.")
-    )
+    if len(lock.holders) > 1 and not successor(lock, [holder.token]):
+        ends = _("The lease ends in %(left)s. The other holds stay.")
+    elif lock.waiting:
+        ends = _("The lease ends in %(left)s, and then the first waiter gets the lock.")
+    else:
+        ends = _("The lease ends in %(left)s, and then the lock is free.")
     end = f"{ends % {'left': duration(holder.lease_left)}} {_FORCE}"
     if is_connected is False:
         return Case.GONE, facts, f"{_GONE} {end}"

@@ -14,12 +14,13 @@ from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.parameters import validate_host, validate_tokens, validate_waiter
 from redis_locks.inspection.queries import holding_tokens, read_lock
 from redis_locks.inspection.sessions import Parties, read_parties
-from redis_locks.inspection.snapshots import WaiterInfo
+from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.protocol import store
 from redis_locks.statistics.collector import collector
 from redis_locks.values.arguments import flag
 from redis_locks.values.identity import new_token
 from redis_locks.values.keys import Keys, validate_name
+from redis_locks.values.modes import excludes
 
 _AT_ONCE = 100
 """How many holds a script ends, so that it never keeps the server busy for long."""
@@ -69,6 +70,29 @@ async def aforce_release(
 ) -> ForceReleased:
     """Force-release a lock; see `force_release`."""
     return await async_answer(using, _force_release_of(name, tokens))
+
+
+def successor(lock: LockInfo, ended: Collection[str]) -> WaiterInfo | None:
+    """Return the first waiter, if it gets the lock once the holds with the tokens `ended` have ended.
+
+    None if nobody waits, or if the holds that stay are in its way. If it waits for several locks, it may have to wait on
+    for the others.
+    """
+    left = [holder for holder in lock.holders if holder.token not in ended]
+    first = lock.waiters[0] if lock.waiters else None
+    return first if first and _fits(first, left) else None
+
+
+def _fits(waiter: WaiterInfo, holders: Sequence[HolderInfo]) -> bool:
+    """Whether a waiter can hold the lock beside these holders: `room` of `_modes.lua`."""
+    if waiter.mode == "upgrade":
+        # It starts from a hold of its own.
+        return [holder.session for holder in holders] == [waiter.session]
+    if any(excludes(waiter.mode, holder.mode) for holder in holders):
+        return False
+    modes = [waiter.mode, *(holder.mode for holder in holders)]
+    permits = [int(mode.partition(":")[2]) for mode in modes if mode.startswith("permit:")]
+    return not permits or len(holders) < min(permits)
 
 
 def cancel(waiter: WaiterInfo, *, using: str | None = None) -> bool:

@@ -94,6 +94,8 @@ def test_the_ledger_fits_a_phone_and_axe_finds_nothing(browser: Browser, site: S
     page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     assert page.evaluate(WIDEST) == 390
     assert serious(page) == []
+    page.emulate_media(color_scheme="light")
+    assert serious(page) == []
     assert problems == []
 
 
@@ -135,6 +137,8 @@ def test_the_page_of_problems_fits_a_phone_and_shows_two_timelines(
     page.wait_for_selector("#course-redis_lock >> text=Every cent is right.", timeout=60_000)
     assert page.locator("svg.timeline").count() == 2
     assert page.evaluate(WIDEST) == 390
+    assert serious(page) == []
+    page.emulate_media(color_scheme="dark")
     assert serious(page) == []
     assert problems == []
 

@@ -1,4 +1,4 @@
-"""The badge on the admin's index: how many wait, for who may see locks, and never at the price of the index."""
+"""The badge on the admin's index: how many locks have waiters, for who may see locks, and never at the price of the index."""
 
 from __future__ import annotations
 
@@ -23,9 +23,17 @@ def url() -> str:
     return reverse("admin:redis_locks_lock_badge")
 
 
-def test_it_counts_who_waits(viewer: Client, name: str) -> None:
-    with held(f"{name}:1"), held(f"{name}:2"), waited_for(f"{name}:1"), waited_for(f"{name}:1"):
-        assert {"waiting": 2, "text": "2 waiting"} == viewer.get(url()).json()
+def test_it_counts_the_locks_with_waiters(viewer: Client, name: str) -> None:
+    first, second = (f"{name}:{number}" for number in (1, 2))
+    with held(first), held(second), held(f"{name}:3"), waited_for(first), waited_for(first):
+        assert {"locks": 1, "text": "1 lock with waiters"} == viewer.get(url()).json()
+
+
+def test_of_a_set_each_lock_counts(viewer: Client, name: str) -> None:
+    first, second = f"{name}:1", f"{name}:2"
+    with held(first), held(second), waited_for(first, also=(second,)):
+        assert {"locks": 2, "text": "2 locks with waiters"} == viewer.get(url()).json()
+        inspection.force_release(second)
 
 
 def test_the_index_asks_for_it_only_for_who_may_see_locks(viewer: Client) -> None:

@@ -71,6 +71,23 @@ def test_a_long_queue_has_pages_that_follow_it(
         assert 4 == page.locator("[data-rows] tr").count()
 
 
+def test_the_waits_in_progress_are_live_on_the_page_of_figures(
+    visit: Visit, server: EmbeddedServer, hire: Callable[[], Worker], name: str
+) -> None:
+    with Lock(name, using=server.url, lease=60):
+        page = visit.open(f"{LOCKS}stats/?q={name}")
+        page.wait_for_selector("text=Nobody waits.")
+        waiter = hire()
+        waiter.tell("acquire", name=name, lease=60)
+        page.wait_for_selector("text=1 waiter at 1 lock.")
+        page.click(f".locks-waits >> text={name}")
+        page.wait_for_selector("[data-state='live'] >> text=waited for by 1")
+        page.go_back()
+        page.wait_for_selector("text=1 waiter at 1 lock.")
+    waiter.answer()
+    page.wait_for_selector("text=Nobody waits.")
+
+
 def test_times_go_on_between_the_news_and_the_focus_stays(
     visit: Visit, hire: Callable[[], Worker], name: str
 ) -> None:

@@ -8,13 +8,14 @@ from urllib.parse import urlencode
 import pytest
 from django.test import override_settings
 
-from redis_locks import Lock
+from redis_locks import Lock, inspection
 from redis_locks.statistics.collector import collector
 from redis_locks.testing.server import EmbeddedServer
 from tests.browsing import MARKS, serious
 from tests.django.admin_browsing import LOCKS, Visit, browser, hire, server, site, visit
 from tests.elsewhere import in_thread
 from tests.faults.processes import Worker
+from tests.support.parties import MINUTES, ask
 
 pytestmark = MARKS
 __all__ = ["browser", "hire", "server", "site", "visit"]
@@ -117,8 +118,12 @@ def test_nothing_is_wider_than_the_screen(
     holder, waiter = hire(), hire()
     holder.ask("acquire", name=long_name, lease=60, label="manage.py " + "x" * 100)
     waiter.tell("acquire", name=long_name, lease=60)
+    many = ((f"{name}:{number}".ljust(87, "x"), f"{number}.1") for number in range(500))
+    ask(many, wait=MINUTES, using=server.url)
+    ask(((long_name, f"{number}.2") for number in range(149)), wait=MINUTES, using=server.url)
     page = visit.open(f"{LOCKS}?q={name}", viewport={"width": width, "height": 900})
-    page.wait_for_selector("text=1 waiting")
+    page.wait_for_selector("text=150 waiting")
+    page.wait_for_selector("text=501 locks")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.click("[data-rows] a")
     page.wait_for_selector("text=Held by 1")
@@ -137,7 +142,9 @@ def test_nothing_is_wider_than_the_screen(
     count(server, name)
     page.goto(page.url.split("/lock/")[0] + "/lock/stats/")
     page.wait_for_selector("text=acquired")
+    page.wait_for_selector("text=150 waiters at 1 lock.")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    inspection.drain("web-1", using=server.url)
 
 
 @pytest.mark.parametrize("width", [390, 768, 1024, 1440])

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.test import Client, override_settings
 from django.urls import reverse
 
-from redis_locks import Hold, LockBackendError, LockLost, inspection
+from redis_locks import Hold, Lock, LockBackendError, LockLost, Semaphore, inspection
 from tests.django.admin_pages import page_of, staff
 from tests.support.admin import mark_of
 from tests.support.parties import held
+from tests.support.world import Threads, until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
 
@@ -181,3 +182,68 @@ def test_a_hostile_name_and_holder_are_text_in_the_log(operator: Client) -> None
         assert "<i>why" not in html
         assert "\u202e" not in html
     assert url_of(name, "change") in index
+
+
+def shared(name: str, **options: object) -> Lock:
+    return Lock(name, mode="shared", **options)
+
+
+def permit(name: str, **options: object) -> Lock:
+    return Semaphore(name, 3, **options)
+
+
+def rare_permit(name: str, **options: object) -> Lock:
+    return Semaphore(name, 2, **options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "holders", "waits", "gets_it"),
+    [
+        (Lock, 1, Lock, True),
+        (shared, 1, Lock, True),
+        (shared, 3, Lock, False),
+        (permit, 3, permit, True),
+        (permit, 3, rare_permit, False),
+        (permit, 3, Lock, False),
+        (permit, 3, shared, False),
+    ],
+)
+def test_the_question_says_truly_who_gets_the_lock_next(
+    operator: Client,
+    name: str,
+    kind: Callable[..., Lock],
+    holders: int,
+    waits: Callable[..., Lock],
+    gets_it: bool,
+) -> None:
+    threads = Threads()
+    holds = [threads.acquire(kind(name, lease=60, label="batch")) for _ in range(holders)]
+    first = threads.start(waits(name, wait=60, lease=60, label="first in line").acquire)
+    until(lambda: (lock := inspection.lock(name)) is not None and lock.waiting == 1)
+    assert holds[0]
+    ended = mark_of(holds[0].token)
+    question = operator.get(url_of(name), {"party": ended}).content.decode()
+    assert "first in line on " in question
+    assert gets_it == ("goes on waiting" not in question)
+    operator.post(url_of(name), {"reason": WHY, "party": ended})
+    info = inspection.lock(name)
+    assert info
+    assert (0 if gets_it else 1) == info.waiting
+    assert gets_it == ("first in line" in [holder.label for holder in info.holders])
+    for hold in holds[1:]:
+        assert hold
+        hold.release()
+    got = first.result(60)
+    assert got
+    got.release()
+
+
+def test_without_waiters_what_stays_is_counted(operator: Client, name: str) -> None:
+    first, *_ = holds = [Threads().acquire(shared(name, lease=60)) for _ in range(3)]
+    assert first
+    question = operator.get(url_of(name), {"party": mark_of(first.token)}).content.decode()
+    assert "2 other holds of this lock stay." in question
+    assert "Nobody waits for the lock." in question
+    for hold in holds:
+        assert hold
+        hold.release()

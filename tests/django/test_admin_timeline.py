@@ -54,6 +54,23 @@ def test_the_picture_has_past_holds_the_present_one_and_failed_waits(
     assert "Holds that ended: 1, of which lost: 0. Holds that go on: 1." in page
 
 
+def test_waits_are_drawn_those_that_ended_and_those_that_go_on(viewer: Client, kept: None) -> None:
+    with held("a"), waited_for("a", "impatient"):
+        before = state(viewer)
+        with waited_for("a", "second"):
+            page = text_of(viewer, page_of("a"))
+            assert before != state(viewer)
+    collector.flush()
+    lines = re.findall(
+        r'<rect class="locks-wait" .*? width="([\d.]+)".*?<title>(.*?)</title>', page
+    )
+    assert ["impatient", "second"] == [title.rpartition("(")[2].strip(")") for _, title in lines]
+    assert all(float(width) > 3600 for width, _ in lines), "they go on beyond what shows"
+    ended = text_of(viewer, page_of("a"))
+    assert 2 == ended.count('class="locks-wait"')
+    assert 2 == ended.count(": waited for ")
+
+
 def test_holds_at_the_same_time_have_lanes_of_their_own(viewer: Client, kept: None) -> None:
     with Semaphore("s", 2), Semaphore("s", 2):
         page = text_of(viewer, page_of("s"))

@@ -1,4 +1,4 @@
-/* Says on the admin's index how many wait for locks. It asks after the page is there, so that
+/* Says on the admin's index how many locks have waiters. It asks after the page is there, so that
    Redis never delays the index, and says nothing if there is nothing to say. */
 "use strict";
 (async () => {
@@ -12,8 +12,8 @@
     if (response.status !== 200 || response.redirected) {
       return;
     }
-    const { waiting, text } = await response.json();
-    if (waiting) {
+    const { locks, text } = await response.json();
+    if (locks) {
       const mark = document.createElement("span");
       mark.className = "locks-badge";
       mark.textContent = text;

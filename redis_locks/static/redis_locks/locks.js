@@ -29,6 +29,7 @@
   // The server's clock, as of a moment of ours: the two clocks need not agree.
   let clock = { now: Number(page.dataset.now) || Date.now() / 1000, at: performance.now() };
   let heard = Date.now();
+  let anything = Boolean(etag);
   let timer = null;
   let asking = null;
   let paused = false;
@@ -61,7 +62,8 @@
     if (trouble) {
       // What is shown is from before, so its times must not go on as if it were true.
       const left = Math.max(0, Math.ceil((nextAt - Date.now()) / 1000));
-      bannerNext.textContent = (left ? texts.stale : texts.trying)
+      const text = anything ? (left ? texts.stale : texts.trying) : left ? texts.next : texts.trying_first;
+      bannerNext.textContent = text
         .replace("%(ago)s", duration((Date.now() - heard) / 1000))
         .replace("%(left)s", left);
       return;
@@ -172,6 +174,7 @@
 
   function well() {
     failures = 0;
+    anything = true;
     heard = Date.now();
     tell(texts.live, "");
   }
@@ -189,6 +192,10 @@
     const news = await response.json();
     if (news.unreachable) {
       return fail(texts.unreachable, news.unreachable);
+    }
+    if ("reload" in page.dataset) {
+      // Not all of this page is news.
+      return location.reload();
     }
     etag = response.headers.get("ETag") || "";
     clock = { now: news.now, at: performance.now() };

@@ -1,0 +1,143 @@
+"""The waits in progress, on the page of figures: by lock, by template of the name, and by what the holder runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.contrib.admin.sites import AdminSite
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+from redis_locks.admin.page_content import Piece, Screen
+from redis_locks.admin.paths import lock_url
+from redis_locks.admin.server_strip import shared_survey
+from redis_locks.admin.table_rows import short_name
+from redis_locks.inspection.filters import LONG_WAIT, Filter, groups, search
+from redis_locks.inspection.localized_times import duration
+from redis_locks.inspection.replies import Summary
+from redis_locks.values.text import printable
+
+MOST_ROWS = 5
+"""How many rows each table has: those with the oldest waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsRow:
+    """The waits for one lock, for locks with similar names, or for what one holder runs."""
+
+    name: str
+    url: str
+    waiting: int
+    oldest_wait: str
+    since: str
+    level: str
+
+    @classmethod
+    def of(cls, name: str, url: str, waiting: int, oldest: float, at: float) -> WaitsRow:
+        """Return the row of waits in a survey that was read at `at`."""
+        level = "trouble" if oldest >= LONG_WAIT else "contended"
+        since = f"{at - oldest:.3f}"
+        return cls(short_name(name), url, waiting, duration(oldest), since, level)
+
+    @property
+    def state(self) -> object:
+        """The same as long as the page would show the same."""
+        return self.name, self.url, self.waiting, self.since, self.level
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsTable:
+    """Rows, the oldest wait first, and how many more there are."""
+
+    title: str
+    rows: Sequence[WaitsRow]
+    more: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """All waits that match, as a sentence and as tables."""
+
+    waiting: int
+    contended: int
+    oldest_wait: str
+    waiting_since: str
+    long_wait: bool
+    worst_name: str
+    worst_url: str
+    tables: Sequence[WaitsTable]
+    counted: bool
+    """Whether all waits were looked at; else there may be more."""
+    held: bool = True
+    """For the sentence, which says that nobody waits."""
+
+
+def waits_screen(query: str, site: AdminSite) -> Screen:
+    """Return who waits now for the locks that match what a user typed; blocks for some round trips.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    found = search(Filter(text=query, contended=True), read=shared_survey)
+    at, locks = found.survey.at, found.found
+    listed = reverse("admin:redis_locks_lock_changelist", current_app=site.name)
+
+    def like(text: str) -> str:
+        return f"{listed}?{urlencode({'q': text, 'contended': 'on'})}"
+
+    by_lock = [
+        WaitsRow.of(
+            lock.name, lock_url(site, "change", lock.name), lock.waiting, lock.oldest_wait, at
+        )
+        for lock in locks[:MOST_ROWS]
+    ]
+    alike = groups(locks)
+    by_name = [
+        WaitsRow.of(group.pattern, like(group.pattern), group.waiting, group.oldest_wait, at)
+        for group in alike[:MOST_ROWS]
+    ]
+    runs = _by_holder(locks)
+    by_holder = [
+        WaitsRow.of(
+            printable(label) or pgettext("locks", "unknown"), like(label), waiting, oldest, at
+        )
+        for label, waiting, oldest in runs[:MOST_ROWS]
+    ]
+    worst = locks[0] if locks else None
+    waits = Waits(
+        waiting=sum(lock.waiting for lock in locks),
+        contended=len(locks),
+        oldest_wait=duration(worst.oldest_wait) if worst else "",
+        waiting_since=f"{at - worst.oldest_wait:.3f}" if worst else "",
+        long_wait=worst is not None and worst.oldest_wait >= LONG_WAIT,
+        worst_name=short_name(worst.name) if worst else "",
+        worst_url=lock_url(site, "change", worst.name) if worst else "",
+        counted=found.complete,
+        tables=(
+            WaitsTable(pgettext("locks", "Lock"), by_lock, len(locks) - len(by_lock)),
+            WaitsTable(_("Locks with names like"), by_name, len(alike) - len(by_name)),
+            WaitsTable(pgettext("locks", "Holder"), by_holder, len(runs) - len(by_holder)),
+        ),
+    )
+    facts = [(table.more, [row.state for row in table.rows]) for table in waits.tables]
+    part = Piece("waits", (waits.waiting, waits.contended, waits.counted, facts), {"waits": waits})
+    return Screen(now=at, parts=(part,), rows=())
+
+
+def _by_holder(locks: Iterable[Summary]) -> list[tuple[str, int, float]]:
+    """Return what holders run, how many wait for them, and for how long the first does: the oldest wait first.
+
+    A lock with several holders counts once for each label. A lock without a holder does not count.
+    """
+    waiting: defaultdict[str, int] = defaultdict(int)
+    oldest: defaultdict[str, float] = defaultdict(float)
+    for lock in locks:
+        for label in {who.label for who in lock.holders}:
+            waiting[label] += lock.waiting
+            oldest[label] = max(oldest[label], lock.oldest_wait)
+    runs = [(label, count, oldest[label]) for label, count in waiting.items()]
+    return sorted(runs, key=lambda run: (-run[2], run[0]))
