@@ -10,6 +10,7 @@ from django.contrib import admin
 from django.test import Client, override_settings
 from django.urls import reverse
 
+from redis_locks import inspection
 from tests.django.admin_pages import staff, text_of, viewer
 from tests.support.admin import count_questions, register
 from tests.support.parties import held, waited_for

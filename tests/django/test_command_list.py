@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import os
+import subprocess
+import sys
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -13,6 +16,7 @@ from redis_locks import Hold, Lock, inspection
 from redis_locks.inspection import LockInfo
 from redis_locks.statistics.collector import collector
 from tests.django.command_calls import Terminal, run
+from tests.django.command_line import environment
 from tests.support.parties import held, on_host, waited_for
 from tests.support.world import until
 
@@ -152,3 +156,21 @@ def test_only_locks_that_may_be_shown_are_read(
             wait_a_tick(each)
         run("list", *arguments)
     assert read == asked
+
+
+@pytest.mark.ci
+@pytest.mark.timed
+def test_the_list_is_there_as_soon_as_the_help_of_django() -> None:
+    def took(*arguments: str) -> float:
+        started = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "django", *arguments],
+            env=environment(),
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        return time.perf_counter() - started
+
+    turns = [(took("locks", "list"), took("help")) for _ in range(5)]
+    listing, helping = (min(times) for times in zip(*turns, strict=True))
+    assert listing < helping + 0.1

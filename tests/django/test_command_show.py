@@ -45,9 +45,7 @@ def test_show_pages_the_waiters_in_their_order(name: str, hold: Hold) -> None:
     second, _ = run("show", name, "--page", "2")
     assert "Waiters (30)" in first
     assert "30 wait, the first for" in first
-    assert re.search(
-        r"\n    1 +\S+s  exclusive  web-1 pid 4711 thread MainThread \(many\)\n", first
-    )
+    assert re.search(r"\n    1 +\S+s  web-1 pid 4711 thread MainThread \(many\)\n", first)
     assert "and 10 more: --page or --limit shows them" in first
     assert [str(place) for place in range(21, 31)] == re.findall(r"\n +(\d+) ", second)
     assert "more:" not in second

@@ -11,7 +11,7 @@ from redis_locks.inspection.survey import contended
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report, Row
 from redis_locks.management.locks.verb import Verb
-from redis_locks.values.text import duration, printable, shorten
+from redis_locks.values.text import duration, printable, shorten, width
 
 _WHO = ("host", "pid", "unit", "label")
 _COLUMNS = (
@@ -36,7 +36,7 @@ class Blocking(Verb):
         pairs = blockers.blocked(locks)
         rows = [_row(pair) for pair in pairs]
         console.report(
-            Report(rows, _COLUMNS, rows, lambda width: _text(pairs, width)), options["format"]
+            Report(rows, _COLUMNS, rows, lambda columns: _text(pairs, columns)), options["format"]
         )
         if not whole:
             console.note(
@@ -56,28 +56,38 @@ def _row(pair: Blocked) -> Row:
     }
 
 
-def _text(pairs: Sequence[Blocked], width: int | None) -> Iterator[str]:
+def _text(pairs: Sequence[Blocked], columns: int | None) -> Iterator[str]:
     for root in blockers.trees(pairs):
-        for line in _lines(root, "", ""):
-            yield shorten(line, width)
+        for line in _lines(root, "", "", columns):
+            yield shorten(line, columns)
 
 
-def _lines(node: Node, first: str, rest: str) -> Iterator[str]:
-    yield first + printable(_line(node))
+def _lines(node: Node, first: str, rest: str, columns: int | None) -> Iterator[str]:
+    yield first + _line(node, None if columns is None else columns - len(first))
     for i, child in enumerate(node.blocks, 1):
         last = i == len(node.blocks)
         yield from _lines(
-            child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  ")
+            child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), columns
         )
 
 
-def _line(node: Node) -> str:
-    who = node.who
-    if isinstance(who, HolderInfo):
-        return f"{who} blocks {len(node.blocks)}"
-    line = f"{who} waits {duration(who.waited)} for {node.lock}"
+def _line(node: Node, columns: int | None) -> str:
+    """Return what a session does. Where there is no room, who it is and the lock lose their middle: the rest is short."""
+    who, lock = printable(str(node.who)), printable(node.lock or "")
+    if isinstance(node.who, HolderInfo):
+        does, more = f" blocks {len(node.blocks)}", ""
+    else:
+        does, more = f" waits {duration(node.who.waited)} for ", _remark(node)
+    if columns is not None:
+        room = max(2, columns - len(does) - len(more))
+        lock = shorten(lock, max(room // 2, room - width(who)))
+        who = shorten(who, room - width(lock))
+    return f"{who}{does}{lock}{more}"
+
+
+def _remark(node: Node) -> str:
     if node.deadlocked:
-        return f"{line}: DEADLOCK with the above"
+        return ": DEADLOCK with the above"
     if node.cut:
-        return f"{line}, and more below in a tree of its own"
-    return f"{line}, see also elsewhere" if node.repeated else line
+        return ", and more below in a tree of its own"
+    return ", see also elsewhere" if node.repeated else ""

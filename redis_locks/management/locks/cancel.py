@@ -9,6 +9,7 @@ from django.core.management.base import CommandParser
 from redis_locks import inspection
 from redis_locks.inspection import audit
 from redis_locks.management.locks.console import Console, fail
+from redis_locks.management.locks.release import named
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.show import find
 from redis_locks.management.locks.verb import Verb, add_reason
@@ -39,12 +40,9 @@ class Cancel(Verb):
         waiters = [waiter for waiter in lock.waiters if token in (None, waiter.token)]
         if not waiters:
             fail(f"Nobody waits for lock '{shown}'" + (" with this token." if token else "."))
-        who = printable("; ".join(map(str, waiters[:3])))
-        more = f" and {len(waiters) - 3} more" if len(waiters) > 3 else ""  # noqa: PLR2004 - as shown
+        who = named(waiters)
         if not options["yes"]:
-            console.confirm(
-                f"Cancel the wait of {who}{more} for lock '{shown}'?", "cancel", "cancelled"
-            )
+            console.confirm(f"Cancel the wait of {who} for lock '{shown}'?", "cancel", "cancelled")
         by, ended = audit.operator(), 0
         for waiter in waiters:
             if inspection.cancel(waiter, using=using):
@@ -52,7 +50,7 @@ class Cancel(Verb):
                 # One by one: the next may not be reached.
                 audit.note("cancelled", name, [waiter], by=by, reason=options["reason"])
         if not ended:
-            fail(f"Lock '{shown}' is no longer waited for by {who}{more}; nothing was cancelled.")
+            fail(f"Lock '{shown}' is no longer waited for by {who}; nothing was cancelled.")
         row: Row = {"name": name, "cancelled": ended}
         text = f"Cancelled {ended} {'wait' if ended == 1 else 'waits'} for lock '{shown}'."
         report = Report(row, tuple(row), [row], lambda _: [text])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from redis_locks import inspection
-from redis_locks.inspection import LockInfo, audit
+from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, audit
 from redis_locks.inspection.story import runs
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
@@ -36,7 +37,7 @@ class Release(Verb):
         shown = printable(name)
         if not lock.holders:
             fail(f"Nobody holds lock '{shown}'; {lock.waiting} waiting for it.")
-        by = printable(" and ".join(map(str, lock.holders)))
+        by = named(lock.holders)
         if not options["yes"]:
             question = f"Release lock '{shown}' held by {by}? {_successor(lock)}"
             console.confirm(question, "release", "released")
@@ -61,6 +62,12 @@ class Release(Verb):
         console.note(
             "The holder learns of it at once, or at its next renewal if it cannot be told."
         )
+
+
+def named(parties: Sequence[HolderInfo] | Sequence[WaiterInfo]) -> str:
+    """Return the first three of these, and how many more there are."""
+    who = printable("; ".join(map(str, parties[:3])))
+    return f"{who} and {len(parties) - 3} more" if len(parties) > 3 else who  # noqa: PLR2004
 
 
 def _successor(lock: LockInfo) -> str:

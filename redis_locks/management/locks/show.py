@@ -113,10 +113,12 @@ def lines(
     if not lock.waiting:
         return
     yield f"Waiters ({lock.waiting})"
-    first = shown.start + 1
-    for place, waiter in enumerate(lock.waiters[shown], first):
-        who = printable(str(waiter))
-        yield shorten(f"  {place:>3}  {duration(waiter.waited):>6}  {waiter.mode}  {who}", width)
+    waiters, first = lock.waiters[shown], shown.start + 1
+    # As in the list: where all are exclusive, that goes without saying.
+    usual = all(waiter.mode == "exclusive" for waiter in waiters)
+    for place, waiter in enumerate(waiters, first):
+        who = printable(str(waiter) if usual else f"{waiter.mode}  {waiter}")
+        yield shorten(f"  {place:>3}  {duration(waiter.waited):>6}  {who}", width)
     after = lock.waiting - min(shown.stop, len(lock.waiters))
     if after > 0:
         yield f"       and {after} more: --page or --limit shows them"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -16,8 +17,8 @@ from django.test import override_settings
 from redis_locks import Lock, inspection
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, blockers
 from redis_locks.inspection.blockers import Node
-from tests.django.command_calls import run
-from tests.support.parties import stand_in_a_chain
+from tests.django.command_calls import Terminal, run
+from tests.support.parties import MINUTES, ask, stand_in_a_chain
 from tests.support.world import until
 
 
@@ -164,6 +165,23 @@ def test_a_hundred_that_wait_for_each_other_are_all_shown(name: str) -> None:
     assert 100 == sum(" waits " in line for line in lines)
     assert 2 == sum(line.endswith(", and more below in a tree of its own") for line in lines)
     assert 103 == len(lines)
+
+
+def test_however_long_the_names_are_each_line_says_who_waits_and_for_how_long(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    first, second = "x" * 87, "y" * 87
+    with override_settings(REDIS_LOCKS={"PREFIX": name}):
+        ask([(first, "a.1"), (second, "b.1")], wait=0)
+        ask([(second, "a.2"), (first, "b.2")], wait=MINUTES)
+        lines = run("blocking", out=Terminal())[0].splitlines()
+    assert max(map(len, lines)) <= 80
+    assert ["web-1", "web-1", "web-1"] == re.findall(
+        r"^\W*(web-1) ", "\n".join(lines), re.MULTILINE
+    )
+    assert all(re.search(r" waits \d+\.\ds for [xy]+…[xy]+", line) for line in lines[1:])
+    assert lines[2].endswith(": DEADLOCK with the above")
 
 
 def test_programs_get_a_line_for_each_waiter_and_holder(contended: None) -> None:
