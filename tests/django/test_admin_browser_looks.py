@@ -140,7 +140,7 @@ def test_nothing_is_wider_than_the_screen(
     page.wait_for_selector("#id_reason")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     count(server, name)
-    page.goto(page.url.split("/lock/")[0] + "/lock/stats/")
+    page.goto(page.url.split("/lock/")[0] + f"/lock/stats/?q={name}")
     page.wait_for_selector("text=acquired")
     page.wait_for_selector("text=150 waiters at 1 lock.")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
