@@ -9,7 +9,7 @@ from demo_project.bank.strategies import STRATEGIES, Durability, label_of
 
 from .plan import ACCOUNTS
 from .rankings import Verdict, compare, rank
-from .summaries import THROUGHPUT, Summaries, Summary, money_of
+from .summaries import ROUND_TRIPS, THROUGHPUT, Summaries, Summary, money_of
 
 LINE = 80
 
@@ -90,17 +90,21 @@ def _fastest(summaries: Summaries, accounts: str) -> Iterator[VerdictLine]:
     workers = "1 worker" if most == 1 else f"{most} workers"
     brief = [_against(first, other, other.strategy) for other in others]
     full = [
-        f"{_against(first, other, other.label)} ({THROUGHPUT.show(other.median(THROUGHPUT))})"
+        f"{_against(first, other, other.label)} ({THROUGHPUT.show(other.median(THROUGHPUT))}/s{_trips(other)})"
         for other in others
     ]
     short = f"{accounts.capitalize()}, {workers}: {first.strategy} {rate}/s"
-    told = (
-        f"On {ACCOUNTS[accounts]:,} accounts with {workers}, {first.label} made {rate} transfers/s"
-    )
+    told = f"On {ACCOUNTS[accounts]:,} accounts with {workers}, {first.label} made {rate} transfers/s{_trips(first)}"
     if others:
         short += f": {', '.join(brief)}"
-        told += f": {', '.join(full)}. Each takes 2 round trips without a conflict"
+        told += f": {', '.join(full)}"
     yield VerdictLine(accounts, f"{short}.", f"{told}.")
+
+
+def _trips(summary: Summary) -> str:
+    """How many round trips the server has counted for a transfer."""
+    trips = summary.median(ROUND_TRIPS)
+    return f", {ROUND_TRIPS.show(trips)} round trips" if trips else ""
 
 
 def _against(first: Summary, other: Summary, name: str) -> str:
