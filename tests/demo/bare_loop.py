@@ -82,15 +82,21 @@ def watching(client, _url):
 
 
 def watching_packed(client, _url):
-    link = client.connection_pool.get_connection()
+    pool = client.connection_pool
 
-    def ask(*commands):
+    def ask(link, *commands):
         link.send_packed_command(link.pack_commands(commands))
         return [link.read_response() for _ in commands]
 
     def move(*names):
-        _, *answers = ask(("WATCH", *names), *reads(*names))
-        return may_move(answers) and ask(("MULTI",), *writes(*names), ("EXEC",))[-1] is not None
+        link = pool.get_connection()
+        try:
+            _, *answers = ask(link, ("WATCH", *names), *reads(*names))
+            if not may_move(answers):
+                return False
+            return ask(link, ("MULTI",), *writes(*names), ("EXEC",))[-1] is not None
+        finally:
+            pool.release(link)
 
     return move
 

@@ -20,8 +20,11 @@ ROOT = Path(__file__).resolve().parents[2]
 WORKERS = 2
 SECONDS = 0.2
 ROUNDS = 12
-LEAST, MOST = 0.65, 1.15
-"""How fast the demo may be beside a bare loop. It also draws amounts, names operations, keeps times and adds up."""
+LEAST, MOST = 0.5, 1.1
+"""How fast the demo may be beside a bare loop. It does the same, and draws amounts, names operations and keeps times.
+
+It is at 0.55 to 0.9, so an error by the factor of 2 is found, whichever way it goes.
+"""
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
