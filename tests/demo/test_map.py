@@ -104,6 +104,14 @@ def test_a_cell_says_who_is_ahead_and_how_far_and_noise_is_no_difference() -> No
     ) == picture.verdict
 
 
+def test_cells_that_show_the_same_margin_have_the_same_colour() -> None:
+    ahead = {2: 146, 10: 154}
+    rates = {(0, count, "optimistic"): (rate,) * 3 for count, rate in ahead.items()}
+    rates |= {(0, count, "redis_lock"): (100,) * 3 for count in ahead}
+    two, ten, *_ = picture_of(FOUR_CELLS, rows_of(rates)).cells
+    assert ("1.5", 2) == (two.times, two.strength) == (ten.times, ten.strength)
+
+
 def test_a_map_says_how_many_round_trips_were_counted() -> None:
     (grid,) = drawn().grids
     assert (

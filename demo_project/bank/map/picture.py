@@ -62,7 +62,9 @@ class Cell:
         """From 1 to 3, how strong the colour is; 0 where nobody is ahead."""
         if self.side not in (Side.LOCK, Side.OPTIMISTIC) or self.margin is None:
             return 0
-        return 1 + (self.margin >= SLIGHT) + (self.margin >= CLEAR)
+        # As it is shown, so that cells that say the same have the same colour.
+        margin = round(self.margin, 1)
+        return 1 + (margin >= SLIGHT) + (margin >= CLEAR)
 
     @property
     def winner(self) -> Summary | None:
