@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import uuid
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -84,9 +85,12 @@ def test_round_trips_are_those_that_the_strategies_are_known_for() -> None:
         for name, strategy in STRATEGIES.items()
         if strategy.round_trips and not strategy.unavailable()
     }
-    plan = Plan(seconds=0.2, workers=(1,), accounts=("hot",), strategies=tuple(known), rounds=1)
-    rows = COMPARISONS.run(plan).measurements.all()
-    assert known == {row.strategy: round(row.round_trips or 0) for row in rows}
+    plan = Plan(seconds=0.2, workers=(1,), accounts=("hot",), strategies=tuple(known), rounds=3)
+    trips: dict[str, float] = {}
+    for row in COMPARISONS.run(plan).measurements.all():
+        # Whatever else is sent, such as a renewal, only adds to them: much, if a busy machine makes few transfers.
+        trips[row.strategy] = min(trips.get(row.strategy, math.inf), row.round_trips or 0)
+    assert known == {name: round(fewest) for name, fewest in trips.items()}
 
 
 def test_a_round_trip_is_a_message_and_no_hanging_up() -> None:
