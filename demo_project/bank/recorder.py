@@ -13,10 +13,12 @@ from django.contrib.auth.models import User
 from django.db import connections
 from django.db.transaction import atomic
 from django.utils import timezone
+from django_redis import get_redis_connection
 
 from redis_locks import LockNotAvailable, redis_lock
 
 from .models import Demo, Run
+from .persistence import no_own_server
 
 LOCK_NAME = "bank:comparison"
 """Of all kinds of runs, as they would disturb each other. Runs on other servers are found in the database."""
@@ -184,6 +186,9 @@ class Recorder(Generic[P, R]):
     def _measure_all(self, plan: P, run: R, on_measurement: Measured, check_hold: Check) -> None:
         def check() -> None:
             check_hold()
+            if not no_own_server():
+                # It is not the server that is measured, so nothing else would notice its end.
+                get_redis_connection("default").ping()
             run.give_sign()
             asked = self._rows.filter(pk=run.pk).values_list("cancelled_by", flat=True)
             who = asked.first()
