@@ -20,7 +20,7 @@ MOST_LINES = 6
 
 EXPLANATIONS = {
     "transfers_per_second": "Each line joins the medians of the rounds. Whiskers show the slowest and the "
-    "fastest round.",
+    "fastest round. Trips are those of a transfer that meets no conflict.",
     "p50_ms": "Half of the transfers take at most this long.",
     "p99_ms": "99 of 100 transfers take at most this long. Waiters in a queue wait alike; a caller that "
     "retries may have bad luck again and again.",

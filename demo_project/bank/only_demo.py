@@ -14,8 +14,6 @@ from django.utils import timezone
 from .liveness import SIGN_SECONDS, this_process
 from .models import Demo
 
-_KEY = 1
-
 
 @contextmanager
 def only_demo(site: str) -> Iterator[None]:
@@ -41,9 +39,7 @@ def only_demo(site: str) -> Iterator[None]:
 
 def _claim(site: str) -> None:
     with atomic():
-        # The row is locked until COMMIT, so two demos cannot both find that there is none.
-        Demo.objects.get_or_create(pk=_KEY, defaults={"seen": None})
-        row = Demo.objects.select_for_update().get(pk=_KEY)
+        row = Demo.locked()
         if row.is_alive:
             raise CommandError(
                 f"A demo already runs on this database: {row.site} (process {row.process}). "
@@ -66,4 +62,4 @@ def _give_signs(ended: threading.Event) -> None:
 
 
 def _ours() -> models.QuerySet[Demo]:
-    return Demo.objects.filter(pk=_KEY, process=this_process())
+    return Demo.objects.filter(process=this_process())

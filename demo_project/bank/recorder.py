@@ -10,16 +10,18 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import redis
 from django.contrib.auth.models import User
-from django.db import IntegrityError, connections
+from django.db import connections
 from django.db.transaction import atomic
 from django.utils import timezone
+from django_redis import get_redis_connection
 
 from redis_locks import LockNotAvailable, redis_lock
 
-from .models import Run
+from .models import Demo, Run
+from .persistence import no_own_server
 
 LOCK_NAME = "bank:comparison"
-"""Of all kinds of runs, as they would disturb each other."""
+"""Of all kinds of runs, as they would disturb each other. Runs on other servers are found in the database."""
 
 Measured = Callable[[], None]
 Check = Callable[[], None]
@@ -27,6 +29,13 @@ Check = Callable[[], None]
 
 class AlreadyRunning(Exception):
     """Another run is under way on this server or this database; the message says whose."""
+
+    def __init__(self, which: str) -> None:
+        super().__init__(f"A comparison or a map is already running. {which}".strip())
+
+
+class CannotMeasure(Exception):
+    """Something is in the way of the measurements; the message says what."""
 
 
 class Cancelled(Exception):
@@ -86,7 +95,7 @@ class Recorder(Generic[P, R]):
         Raises:
             AlreadyRunning: Another run is under way; the message says whose.
             Cancelled: Somebody cancelled it; the row says so as well.
-            CannotMeasure: Something is in the way of the benchmark of locks; the row says so as well.
+            CannotMeasure: Something is in the way; the row says so as well.
             WorkerError: A worker failed; the row says so as well.
         """
         label = f"{self._model._meta.verbose_name} by {user or 'the command line'}"
@@ -104,8 +113,9 @@ class Recorder(Generic[P, R]):
                 self._finish(run, Run.Status.FINISHED)
                 return run
         except LockNotAvailable as error:
-            holder = f" It is held by {error.holder}." if error.holder else ""
-            raise AlreadyRunning(f"A comparison is already running.{holder}") from error
+            raise AlreadyRunning(
+                f"It is held by {error.holder}." if error.holder else ""
+            ) from error
 
     def start(self, plan: P, user: User | None = None) -> int:
         """Start the plan in a background thread and return the key of its row once it holds the lock.
@@ -159,22 +169,26 @@ class Recorder(Generic[P, R]):
         """Record that the plan runs.
 
         Raises:
-            AlreadyRunning: Another run, on another server, has the same database.
+            AlreadyRunning: Another run, of any kind and on another server, has the same database.
         """
-        try:
-            with atomic():
-                run: R = self._rows.create(
-                    parameters=plan.as_dict(), planned=len(plan), started_by=user
-                )
-        except IntegrityError as error:
-            other = self._rows.filter(status=Run.Status.RUNNING).first()
-            owner = f" It is run by process {other.process}." if other else ""
-            raise AlreadyRunning(f"A comparison is already running.{owner}") from error
+        with atomic():
+            # Two that begin at once cannot both find that nothing runs.
+            Demo.locked()
+            for kind in Run.__subclasses__():
+                for other in kind._default_manager.filter(status=Run.Status.RUNNING):
+                    if other.is_alive:
+                        raise AlreadyRunning(f"It is {other}, run by process {other.process}.")
+            run: R = self._rows.create(
+                parameters=plan.as_dict(), planned=len(plan), started_by=user
+            )
         return run
 
     def _measure_all(self, plan: P, run: R, on_measurement: Measured, check_hold: Check) -> None:
         def check() -> None:
             check_hold()
+            if not no_own_server():
+                # It is not the server that is measured, so nothing else would notice its end.
+                get_redis_connection("default").ping()
             run.give_sign()
             asked = self._rows.filter(pk=run.pk).values_list("cancelled_by", flat=True)
             who = asked.first()

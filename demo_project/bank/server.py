@@ -1,17 +1,27 @@
-"""The server of the bank, for commands that a user starts by hand."""
+"""The server of the bank, and the one that is measured."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django_redis import get_redis_connection
 
 from demo_project.databases import server_file
 from redis_locks.testing.server import EmbeddedServer, ServerError
+
+from .persistence import no_own_server
+from .recorder import CannotMeasure
+
+if TYPE_CHECKING:
+    import redis
 
 
 @contextmanager
@@ -44,6 +54,46 @@ def announced() -> Iterator[None]:
         yield
     finally:
         path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class MeasuredServer:
+    """The server that a run measures.
+
+    Attributes:
+        conn: A client of it.
+        url: Its address if it is not the bank's own server.
+        directory: Where it writes its append-only file; "" if others have decided that.
+    """
+
+    conn: redis.Redis
+    url: str = ""
+    directory: str = ""
+
+
+@contextmanager
+def measured_server() -> Iterator[MeasuredServer]:
+    """Have the server that is measured while the block runs.
+
+    Where the bank has started its own server, another one is started. So the clicks of visitors are not counted, and do
+    not wait for the disk. Otherwise ``REDIS_URL`` says what is to be measured.
+
+    Raises:
+        CannotMeasure: The server did not start.
+    """
+    if no_own_server():
+        yield MeasuredServer(get_redis_connection("default"))
+        return
+    # On the disk of the rows: the usual temporary directory of many systems is in memory.
+    place = server_file(settings.DATABASES["default"], settings.BASE_DIR).parent
+    with ExitStack() as stack:
+        try:
+            directory = stack.enter_context(tempfile.TemporaryDirectory(".aof", "bank-", place))
+            server = EmbeddedServer(("--dir", directory), use_environment=False)
+            stack.enter_context(server)
+        except (OSError, ServerError) as error:
+            raise CannotMeasure(f"No server could be started to be measured: {error}") from error
+        yield MeasuredServer(stack.enter_context(server.client()), server.url, directory)
 
 
 def point_everything_at(url: str) -> None:

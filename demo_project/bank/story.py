@@ -23,6 +23,9 @@ DOUBTS = {"machine", "noise"}
 """Topics of findings that anybody should know who reads a figure."""
 LABELS = {
     "server": "Server",
+    "users": "Used by",
+    "persistence": "Persistence at the start",
+    "aof_disk": "AOF is on",
     "connection": "Connection",
     "python": "Python",
     "django": "Django",

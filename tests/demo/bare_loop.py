@@ -1,6 +1,6 @@
-"""Transfers in a loop, with redis-py and nothing of the project: ``python -m tests.demo.bare_loop URL METHOD SECONDS``.
+"""Transfers in a loop that shares no code with the demo: ``python -m tests.demo.bare_loop URL METHOD SECONDS``.
 
-Prints how many transfers were made in how many seconds, and whether the money is right.
+For each line of its input it prints how many transfers were made in how many seconds, and whether the money is right.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import sys
 import time
+import uuid
 
 import redis
 
@@ -24,25 +25,46 @@ return 1
 
 
 def main(url: str, method: str, seconds: float) -> None:
-    """Move a cent again and again, and print what came of it."""
+    """Move a cent again and again for each line that comes, and print what came of it."""
     client = redis.Redis.from_url(url)
     accounts = ["bare:1", "bare:2"]
     for account in accounts:
         client.hset(account, "money", 10_000)
-    script = client.register_script(SCRIPT)
-    move = {"script": lambda *names: script(keys=names, args=[1]), "watch": watching(client)}[
-        method
+    move = METHODS[method](client, url)
+    move(*accounts, f"bare:{uuid.uuid4().hex}")
+    for _ in sys.stdin:
+        run = uuid.uuid4().hex
+        done, started = 0, time.perf_counter()
+        while (now := time.perf_counter()) < started + seconds:
+            sender, recipient = random.sample(accounts, 2)
+            done += bool(move(sender, recipient, f"bare:{run}:{done}"))
+        right = sum(int(client.hget(account, "money")) for account in accounts) == 20_000
+        print(done, now - started, right, flush=True)  # noqa: T201
+
+
+def reads(sender, recipient, marker):
+    return [("EXISTS", marker), ("HGET", sender, "money"), ("HGET", recipient, "money")]
+
+
+def writes(sender, recipient, marker):
+    return [
+        ("HINCRBY", sender, "money", -1),
+        ("HINCRBY", recipient, "money", 1),
+        ("SET", marker, 1, "EX", 5),
     ]
-    move(*accounts, "bare:warm")
-    done, started = 0, time.perf_counter()
-    while (now := time.perf_counter()) < started + seconds:
-        sender, recipient = random.sample(accounts, 2)
-        done += bool(move(sender, recipient, f"bare:done:{done}"))
-    right = sum(int(client.hget(account, "money")) for account in accounts) == 20_000
-    print(done, now - started, right)  # noqa: T201
 
 
-def watching(client):
+def may_move(answers):
+    done, sent, received = answers
+    return not done and int(sent) >= 1 and received is not None
+
+
+def scripted(client, _url):
+    script = client.register_script(SCRIPT)
+    return lambda *names: script(keys=names, args=[1])
+
+
+def watching(client, _url):
     def move(sender, recipient, marker):
         with client.pipeline() as pipe:
             pipe.watch(sender, recipient, marker)
@@ -57,6 +79,78 @@ def watching(client):
             return True
 
     return move
+
+
+def watching_packed(client, _url):
+    pool = client.connection_pool
+
+    def ask(link, *commands):
+        link.send_packed_command(link.pack_commands(commands))
+        return [link.read_response() for _ in commands]
+
+    def move(*names):
+        link = pool.get_connection()
+        try:
+            _, *answers = ask(link, ("WATCH", *names), *reads(*names))
+            if not may_move(answers):
+                return False
+            return ask(link, ("MULTI",), *writes(*names), ("EXEC",))[-1] is not None
+        finally:
+            pool.release(link)
+
+    return move
+
+
+def use_library(url):
+    import django
+    from django.conf import settings
+
+    settings.configure(INSTALLED_APPS=["redis_locks"], REDIS_LOCKS={"CONNECTION": url})
+    django.setup()
+
+
+def locking(_client, url):
+    use_library(url)
+    from redis_locks import redis_lock
+
+    def move(*names):
+        with redis_lock(*names[:2], wait=10, read=reads(*names)) as hold:
+            if not may_move(hold.read):
+                return False
+            hold.commit(writes(*names))
+            return True
+
+    return move
+
+
+def optimistically(client, url):
+    use_library(url)
+    from redis_locks import optimistic
+
+    def move(*names):
+        def change(pipe):
+            if not may_move([0, *pipe.read]):
+                return False
+            pipe.multi()
+            for command in writes(*names)[:2]:
+                pipe.execute_command(*command)
+            return True
+
+        questions = reads(*names)[1:]
+        return optimistic.run(
+            change, *names[:2], read=questions, operation_id=names[2], remember=5, using=client
+        )
+
+    return move
+
+
+METHODS = {
+    "script": scripted,
+    "watch": watching,
+    "watch_packed": watching_packed,
+    "redis_lock": locking,
+    "optimistic": optimistically,
+}
 
 
 if __name__ == "__main__":

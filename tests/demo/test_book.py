@@ -13,12 +13,11 @@ from django.test import Client
 from django.urls import reverse
 
 from demo_project.bank.compare import book
-from demo_project.bank.compare.book import CannotMeasure
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.progress import progress_of
 from demo_project.bank.compare.runner import COMPARISONS
 from demo_project.bank.models import Comparison
-from demo_project.bank.recorder import Cancelled
+from demo_project.bank.recorder import Cancelled, CannotMeasure
 from demo_project.bank.report import print_report
 from redis_locks import Lock
 from tests.demo.runs import finished_run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import redis
@@ -30,17 +31,19 @@ ONE_CELL = Survey(workers=1, accounts=2, latency_ms=0, work_ms=0, seconds=0.05, 
 FOUR_CELLS = Survey(workers=2, accounts=10, latency_ms=0, work_ms=3, seconds=0.05)
 
 
-def rows_of(rates: dict[tuple[float, int, str], Sequence[float]]) -> list[MapMeasurement]:
+def rows_of(
+    rates: dict[tuple[float, int, str], Sequence[float]], latency_ms: float = 0
+) -> list[MapMeasurement]:
     """Unsaved measurements with these transfers per second in each round, by work, accounts and strategy."""
     return [
         MapMeasurement(
-            latency_ms=0,
+            latency_ms=latency_ms,
             work_ms=work,
             accounts=accounts,
             strategy=strategy,
             workers=2,
             round=number,
-            **figures(transfers_per_second=rate),
+            **figures(transfers_per_second=rate, round_trips=2.0 + work),
         )
         for (work, accounts, strategy), found in rates.items()
         for number, rate in enumerate(found, 1)
@@ -99,6 +102,31 @@ def test_a_cell_says_who_is_ahead_and_how_far_and_noise_is_no_difference() -> No
         "Of 4 cells: locks are ahead in 1, optimistic transactions are ahead in 1, "
         "there is no difference beyond noise in 1, too few rounds were measured in 1."
     ) == picture.verdict
+
+
+def test_cells_that_show_the_same_margin_have_the_same_colour() -> None:
+    ahead = {2: 146, 10: 154}
+    rates = {(0, count, "optimistic"): (rate,) * 3 for count, rate in ahead.items()}
+    rates |= {(0, count, "redis_lock"): (100,) * 3 for count in ahead}
+    two, ten, *_ = picture_of(FOUR_CELLS, rows_of(rates)).cells
+    assert ("1.5", 2) == (two.times, two.strength) == (ten.times, ten.strength)
+
+
+def test_a_map_says_how_many_round_trips_were_counted() -> None:
+    (grid,) = drawn().grids
+    assert (
+        "Round trips for a transfer: redis_lock packed 2.0 to 5.0, optimistic 2.0 to 5.0, WATCH packed 2.0."
+    ) == grid.round_trips
+    assert "" == picture_of(FOUR_CELLS, []).grids[0].round_trips
+
+
+def test_the_cost_of_latency_is_told_with_the_round_trips_that_were_counted() -> None:
+    far = replace(FOUR_CELLS, latency_ms=1)
+    near_rows = rows_of({(0, 10, name): (100, 110, 120) for name in CONTENDERS})
+    far_rows = rows_of({(0, 10, name): (50, 55, 60) for name in CONTENDERS}, latency_ms=1)
+    latency, *_ = answers_of(picture_of(far, [*near_rows, *far_rows]))
+    told = "redis_lock packed from 110 to 55 transfers/s (2.0 round trips each)"
+    assert told in latency.figures
 
 
 def test_five_questions_are_answered_from_the_run_and_from_the_latest_comparison() -> None:

@@ -228,6 +228,10 @@ def test_the_verdict_ranks_the_packed_ways_and_fits_three_lines() -> None:
     assert hot.short == "Hot, 10 workers: redis_lock 2,000/s: like optimistic, 2.0x watch_packed."
     assert spread.short == "Spread, 10 workers: watch_packed 3,000/s: 3.0x redis_lock."
     assert all(len(line.short) <= 80 for line in (money, hot, spread))
+    assert (
+        "On 2 accounts with 10 workers, redis_lock packed made 2,000 transfers/s (2.0 round trips each): within noise of "
+        "optimistic with 1,950 (2.0 round trips each), and 2.0 times as many as WATCH packed with 1,000 (2.0 round trips each)."
+    ) == hot.text
     assert [] == verdict_of({})
 
 

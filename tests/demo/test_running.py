@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import uuid
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+from django.db import connections
 from django.utils import timezone
 
 from demo_project.bank.accounts import (
@@ -17,16 +22,19 @@ from demo_project.bank.accounts import (
     read_balances,
     seed_accounts,
 )
-from demo_project.bank.compare import runner
+from demo_project.bank.compare import book, runner
 from demo_project.bank.compare.cells import RoundTrips
 from demo_project.bank.compare.plan import OVERHEAD_SECONDS, Plan
 from demo_project.bank.compare.progress import progress_of
 from demo_project.bank.compare.runner import COMPARISONS
 from demo_project.bank.compare.worker import Job, work
-from demo_project.bank.models import Comparison
-from demo_project.bank.recorder import AlreadyRunning
+from demo_project.bank.map.survey import Survey
+from demo_project.bank.map.surveyor import MAPS
+from demo_project.bank.models import Comparison, Map
+from demo_project.bank.recorder import AlreadyRunning, Recorder
 from demo_project.bank.strategies import STRATEGIES
 from redis_locks import Lock, LockBackendError, inspection
+from redis_locks.testing import override_locks
 from redis_locks.testing.server import EmbeddedServer
 from tests.demo.runs import wait_until_finished
 from tests.elsewhere import held
@@ -77,9 +85,12 @@ def test_round_trips_are_those_that_the_strategies_are_known_for() -> None:
         for name, strategy in STRATEGIES.items()
         if strategy.round_trips and not strategy.unavailable()
     }
-    plan = Plan(seconds=0.2, workers=(1,), accounts=("hot",), strategies=tuple(known), rounds=1)
-    rows = COMPARISONS.run(plan).measurements.all()
-    assert known == {row.strategy: round(row.round_trips or 0) for row in rows}
+    plan = Plan(seconds=0.2, workers=(1,), accounts=("hot",), strategies=tuple(known), rounds=3)
+    trips: dict[str, float] = {}
+    for row in COMPARISONS.run(plan).measurements.all():
+        # Whatever else is sent, such as a renewal, only adds to them: much, if a busy machine makes few transfers.
+        trips[row.strategy] = min(trips.get(row.strategy, math.inf), row.round_trips or 0)
+    assert known == {name: round(fewest) for name, fewest in trips.items()}
 
 
 def test_a_round_trip_is_a_message_and_no_hanging_up() -> None:
@@ -95,6 +106,80 @@ def test_a_round_trip_is_a_message_and_no_hanging_up() -> None:
         talking.pipeline(transaction=False).ping().ping().execute()
         talking.close()
         assert counter.stop() == 2
+
+
+@pytest.mark.ci
+@pytest.mark.slow
+def test_clicks_of_visitors_do_not_get_into_a_comparison(
+    client: redis.Redis, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.BANK_OWNS_SERVER, settings.BASE_DIR = True, tmp_path
+    monkeypatch.setattr(book, "CLIENTS", (1,))
+    client.config_resetstat()
+    plan = Plan(0.2, (1,), ("watch_packed", "script_aof"), ("hot",), rounds=1, table_seconds=0.05)
+    over = threading.Event()
+
+    def click() -> None:
+        while not over.is_set():
+            client.ping()
+
+    with ThreadPoolExecutor(1) as visitors:
+        visitors.submit(click)
+        try:
+            run = COMPARISONS.run(plan)
+        finally:
+            over.set()
+    assert {"watch_packed": 2, "script_aof": 1} == {
+        row.strategy: round(row.round_trips or 0) for row in run.measurements.all()
+    }
+    assert all(row["acquires"] for row in run.book_table)
+    commands = client.info("commandstats")
+    assert commands["cmdstat_ping"]["calls"] > 0
+    assert "cmdstat_hincrby" not in commands
+    assert "this run alone" == run.versions["users"]
+    assert "unknown" != run.versions["aof_disk"]
+    assert "no" == client.config_get("appendonly")["appendonly"]
+
+
+@pytest.mark.parametrize("other", [Comparison, Map])
+def test_a_run_elsewhere_on_the_same_database_keeps_every_kind_of_run_out(
+    client: redis.Redis, other: type[Comparison | Map]
+) -> None:
+    alive = other.objects.create(parameters={}, planned=40, process="elsewhere 4711")
+    for runs, plan in ((COMPARISONS, TINY), (MAPS, Survey())):
+        with pytest.raises(AlreadyRunning, match=f"It is {alive}, run by process elsewhere 4711."):
+            runs.run(plan)  # type: ignore[attr-defined]
+    assert 1 == Comparison.objects.count() + Map.objects.count()
+
+
+def test_a_map_whose_process_died_keeps_no_comparison_out(client: redis.Redis) -> None:
+    Map.objects.create(parameters={}, planned=40, seen=None)
+    run = COMPARISONS.run(replace(TINY, strategies=("script",)))
+    assert Comparison.Status.FINISHED == run.status
+
+
+@override_locks("granted")
+def test_of_a_comparison_and_a_map_that_begin_at_once_one_runs() -> None:
+    """As on two servers, whose locks know nothing of each other."""
+    ended = threading.Event()
+    at_once = threading.Barrier(2, timeout=20)
+
+    def measure(*_args: Any) -> None:
+        ended.wait(20)
+
+    def run(model: Any, plan: Any) -> None:
+        at_once.wait()
+        try:
+            Recorder(model, measure, lambda _: None).run(plan)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(2) as pool:
+        starts = [pool.submit(run, Comparison, TINY), pool.submit(run, Map, Survey())]
+        refused, _ = wait(starts, timeout=20, return_when=FIRST_COMPLETED)
+        ended.set()
+    assert [AlreadyRunning] == [type(start.exception()) for start in refused]
+    assert 1 == Comparison.objects.count() + Map.objects.count()
 
 
 def test_a_failed_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

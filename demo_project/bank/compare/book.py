@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from demo_project.bank.recorder import CannotMeasure
 from redis_locks import LockNotAvailable
 from redis_locks.benchmark.figures import BOOK_SECONDS, ORIGINAL, Turn, compare, counts
 from redis_locks.benchmark.measurement import KeysInTheWay, measure
@@ -14,10 +15,6 @@ from redis_locks.benchmark.subjects import OURS, SUBJECTS
 
 LOCKS = (ORIGINAL, "lua", OURS)
 CLIENTS = (1, 2, 5, 10)
-
-
-class CannotMeasure(Exception):
-    """Something on the server is in the way of the benchmark; the message says what."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +29,12 @@ class TableTurn:
         return f"Table 11.2: {SUBJECTS[self.lock].label}, {self.clients} {processes}"
 
 
-def benchmark_of(seconds: float) -> Benchmark:
-    """Return what the library is to measure; each lock with each number of processes for so many seconds."""
-    return Benchmark(LOCKS, CLIENTS, seconds)
+def benchmark_of(seconds: float, url: str = "") -> Benchmark:
+    """Return what the library is to measure: each lock with each number of processes for so many seconds.
+
+    It measures the server at `url`, or else the bank's.
+    """
+    return Benchmark(LOCKS, CLIENTS, seconds, url or None)
 
 
 def turns_of(seconds: float) -> list[TableTurn]:
@@ -48,12 +48,13 @@ def total_of(seconds: float) -> float:
 
 
 def measure_table(
-    seconds: float, on_turn: Callable[[Turn], None], check: Callable[[], None]
+    seconds: float, url: str, on_turn: Callable[[Turn], None], check: Callable[[], None]
 ) -> list[dict[str, Any]]:
     """Measure the table and return its rows in JSON's types; blocks as long as that takes.
 
     Args:
         seconds: As for `benchmark_of`.
+        url: Likewise.
         on_turn: Called before each turn; what it raises ends the benchmark.
         check: Likewise, several times a second.
 
@@ -63,7 +64,7 @@ def measure_table(
         LockBackendError: The server cannot be asked.
     """
     try:
-        measured = measure(benchmark_of(seconds), on_turn, check)
+        measured = measure(benchmark_of(seconds, url), on_turn, check)
     except LockNotAvailable as error:
         msg = "Another benchmark of locks runs on this server: start this again when it has ended."
         raise CannotMeasure(msg) from error

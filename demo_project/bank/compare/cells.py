@@ -11,6 +11,7 @@ from typing import Any
 import redis
 
 from demo_project.bank.persistence import Persistence
+from demo_project.bank.server import MeasuredServer
 from demo_project.bank.strategies import STRATEGIES, Durability
 from redis_locks.benchmark.pool import WorkerPool
 
@@ -27,26 +28,26 @@ GRACE_SECONDS = 45.0
 
 
 def measure(
-    conn: redis.Redis, plan: Plan, run: str, check: Callable[[], None]
+    server: MeasuredServer, plan: Plan, run: str, check: Callable[[], None]
 ) -> Generator[tuple[Cell, Figures]]:
     """Measure one cell after the other; blocks about ``plan.seconds`` for each.
 
     Args:
-        conn: Client of the bank's server.
-        plan: What to measure.
+        server: What to measure.
+        plan: How.
         run: Start of the ids of the accounts, the same for `clear`.
         check: Called several times a second; what it raises ends the run at once.
 
     Raises:
         WorkerError: A worker failed or did not answer in time.
     """
-    persistence = Persistence(conn)
+    persistence = Persistence(server.conn)
     try:
         with WorkerPool(WORKER, max(plan.workers), grace=GRACE_SECONDS, check=check) as pool:
             for cell in plan.cells():
                 durability = STRATEGIES[cell.strategy].durability
                 persistence.switch(on_disk=durability is Durability.AOF)
-                yield cell, _measure_cell(conn, pool, cell, plan.seconds, run)
+                yield cell, _measure_cell(server, pool, cell, plan.seconds, run)
     finally:
         with suppress(redis.RedisError):  # it may be what has ended the run
             persistence.switch(on_disk=False)
@@ -65,10 +66,11 @@ def account_ids(run: str, count: int) -> list[str]:
 
 
 def _measure_cell(
-    conn: redis.Redis, pool: WorkerPool, cell: Cell, seconds: float, run: str
+    server: MeasuredServer, pool: WorkerPool, cell: Cell, seconds: float, run: str
 ) -> Figures:
     accounts = account_ids(run, ACCOUNTS[cell.accounts])
-    return measure_jobs(conn, pool, jobs_of(cell.strategy, accounts, seconds, cell.workers))
+    jobs = jobs_of(cell.strategy, accounts, seconds, cell.workers, url=server.url)
+    return measure_jobs(server.conn, pool, jobs)
 
 
 def jobs_of(

@@ -10,6 +10,7 @@ from django_redis import get_redis_connection
 
 from demo_project.bank.models import Comparison, Measurement
 from demo_project.bank.recorder import Check, Measured, Recorder
+from demo_project.bank.server import MeasuredServer, measured_server
 
 from .book import measure_table
 from .cells import clear, measure
@@ -26,19 +27,25 @@ def _clear(comparison: Comparison) -> None:
 
 
 def _measure_all(plan: Plan, comparison: Comparison, measured: Measured, check: Check) -> None:
-    conn = get_redis_connection("default")
-    comparison.versions = describe_versions(conn)
+    with measured_server() as server:
+        _measure_server(server, plan, comparison, measured, check)
+
+
+def _measure_server(
+    server: MeasuredServer, plan: Plan, comparison: Comparison, measured: Measured, check: Check
+) -> None:
+    comparison.versions = describe_versions(server)
     comparison.save(update_fields=["versions"])
     if plan.table_seconds:
         turns = count()
         # Each turn begins when the one before it has been measured.
         comparison.book_table = measure_table(
-            plan.table_seconds, lambda _: measured() if next(turns) else None, check
+            plan.table_seconds, server.url, lambda _: measured() if next(turns) else None, check
         )
         comparison.save(update_fields=["book_table"])
         measured()
     # Closed at once if we stop half-way, so that no worker works on.
-    with closing(measure(conn, plan, _run_id(comparison), check)) as measuring:
+    with closing(measure(server, plan, _run_id(comparison), check)) as measuring:
         for cell, figures in measuring:
             check()
             Measurement.objects.create(comparison=comparison, **asdict(cell), **figures.as_dict())

@@ -9,7 +9,7 @@ from demo_project.bank.strategies import STRATEGIES, Durability, label_of
 
 from .plan import ACCOUNTS
 from .rankings import Verdict, compare, rank
-from .summaries import THROUGHPUT, Summaries, Summary, money_of
+from .summaries import ROUND_TRIPS, THROUGHPUT, Summaries, Summary, money_of
 
 LINE = 80
 
@@ -88,25 +88,37 @@ def _fastest(summaries: Summaries, accounts: str) -> Iterator[VerdictLine]:
     first, *others = rivals
     rate = THROUGHPUT.show(first.median(THROUGHPUT))
     workers = "1 worker" if most == 1 else f"{most} workers"
-    brief = [_against(first, other, other.strategy) for other in others]
-    full = [
-        f"{_against(first, other, other.label)} ({THROUGHPUT.show(other.median(THROUGHPUT))})"
-        for other in others
-    ]
     short = f"{accounts.capitalize()}, {workers}: {first.strategy} {rate}/s"
-    told = (
-        f"On {ACCOUNTS[accounts]:,} accounts with {workers}, {first.label} made {rate} transfers/s"
-    )
+    told = f"On {ACCOUNTS[accounts]:,} accounts with {workers}, {first.label} made {rate} transfers/s{_trips(first)}"
     if others:
-        short += f": {', '.join(brief)}"
-        told += f": {', '.join(full)}. Each takes 2 round trips without a conflict"
+        short += f": {', '.join(_in_short(first, other) for other in others)}"
+        told += f": {', and '.join(_in_full(first, other) for other in others)}"
     yield VerdictLine(accounts, f"{short}.", f"{told}.")
 
 
-def _against(first: Summary, other: Summary, name: str) -> str:
-    verdict = compare(first, other, THROUGHPUT)
+def _in_short(first: Summary, other: Summary) -> str:
+    verdict, times = _lead(first, other)
+    if verdict is Verdict.ALIKE:
+        return f"like {other.strategy}"
+    return f"{times}x{'?' if verdict is Verdict.UNKNOWN else ''} {other.strategy}"
+
+
+def _in_full(first: Summary, other: Summary) -> str:
+    verdict, times = _lead(first, other)
+    told = "within noise of" if verdict is Verdict.ALIKE else f"{times} times as many as"
+    doubt = "perhaps " if verdict is Verdict.UNKNOWN else ""
+    rate = THROUGHPUT.show(other.median(THROUGHPUT))
+    return f"{doubt}{told} {other.label} with {rate}{_trips(other)}"
+
+
+def _lead(first: Summary, other: Summary) -> tuple[Verdict, str]:
     mine, theirs = first.median(THROUGHPUT), other.median(THROUGHPUT)
-    if verdict is Verdict.ALIKE or not mine or not theirs:
-        return f"like {name}"
-    doubt = "?" if verdict is Verdict.UNKNOWN else ""
-    return f"{mine / theirs:.1f}x{doubt} {name}"
+    if not mine or not theirs:
+        return Verdict.ALIKE, ""
+    return compare(first, other, THROUGHPUT), f"{mine / theirs:.1f}"
+
+
+def _trips(summary: Summary) -> str:
+    """How many round trips the server has counted for a transfer."""
+    trips = summary.median(ROUND_TRIPS)
+    return f" ({ROUND_TRIPS.show(trips)} round trips each)" if trips else ""

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from demo_project.bank.compare.summaries import RETRIES, THROUGHPUT, Summary, money_of
+from demo_project.bank.compare.summaries import (
+    RETRIES,
+    ROUND_TRIPS,
+    THROUGHPUT,
+    Summary,
+    money_of,
+)
 from demo_project.bank.models import Measurement
 from demo_project.bank.strategies import Durability, durability_of, label_of
 
@@ -42,12 +48,13 @@ def _of_latency(picture: Picture) -> str:
     if not (near.ranking and far.ranking):
         return ""
     parts = [
-        f"{label_of(name)} from {_rate(near, name)} to {_rate(far, name)}"
+        f"{label_of(name)} from {_rate(near, name)} to {_rate(far, name)} transfers/s "
+        f"({ROUND_TRIPS.show(far.median(name, ROUND_TRIPS))} round trips each)"
         for name in ("redis_lock", "optimistic")
     ]
     return (
-        f"A round trip of {survey.latency_ms:g} ms took {' and '.join(parts)} transfers/s, "
-        f"between {survey.accounts:,} accounts. Both need 2 round trips."
+        f"{survey.latency_ms:g} ms of latency took {' and '.join(parts)}, "
+        f"between {survey.accounts:,} accounts."
     )
 
 
@@ -59,8 +66,8 @@ def _conflicts(picture: Picture) -> Answer:
         figures += f" Between {many.accounts:,}: {_told(many)}."
     return Answer(
         "Are conflicts rare?",
-        "If they are, use optimistic: nobody waits. If they are common, each conflict costs a second try, and may cost "
-        "more. A waiter of redis_lock gets its turn once, in order.",
+        "If they are, use optimistic: nobody waits. If they are common, it starts again and again, which may still be "
+        "faster, but some transfers take long. With redis_lock, waiters get their turn once, in order.",
         figures if few.ranking else "",
     )
 

@@ -42,12 +42,12 @@ class SurveyForm(forms.Form):
         help_text="The columns go from 2 to here. Fewer accounts have more conflicts.",
     )
     latency_ms = forms.FloatField(
-        label="Network round trip, at most",
+        label="Latency, at most",
         min_value=0,
         max_value=MAX_LATENCY_MS,
         initial=USUAL.latency_ms,
         widget=_slider(0.5, " ms"),
-        help_text="A proxy adds it. There is one grid without and one with it.",
+        help_text="A proxy adds it to each round trip. There is one grid without and one with it.",
     )
     work_ms = forms.FloatField(
         label="Work inside, at most",

@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from enum import Enum
 
 from demo_project.bank.compare.rankings import Verdict, compare, rank
-from demo_project.bank.compare.summaries import RETRIES, THROUGHPUT, Metric, Summary
+from demo_project.bank.compare.summaries import (
+    RETRIES,
+    ROUND_TRIPS,
+    THROUGHPUT,
+    Metric,
+    Summary,
+)
 from demo_project.bank.models import MapMeasurement
-from demo_project.bank.strategies import STRATEGIES, Kind
+from demo_project.bank.strategies import STRATEGIES, Kind, label_of
 
-from .survey import Survey
+from .survey import CONTENDERS, Survey
 
 SLIGHT, CLEAR = 1.5, 3.0
 """From these factors on, a cell has a stronger colour."""
@@ -56,7 +62,9 @@ class Cell:
         """From 1 to 3, how strong the colour is; 0 where nobody is ahead."""
         if self.side not in (Side.LOCK, Side.OPTIMISTIC) or self.margin is None:
             return 0
-        return 1 + (self.margin >= SLIGHT) + (self.margin >= CLEAR)
+        # As it is shown, so that cells that say the same have the same colour.
+        margin = round(self.margin, 1)
+        return 1 + (margin >= SLIGHT) + (margin >= CLEAR)
 
     @property
     def winner(self) -> Summary | None:
@@ -83,10 +91,14 @@ class Cell:
         return self.ranking[0].label if is_open else ""
 
     @property
-    def figures(self) -> list[tuple[str, str, str]]:
-        """Of each strategy its label, its throughput with its noise, and its retries."""
+    def figures(self) -> list[tuple[str, ...]]:
+        """Of each strategy its label, its throughput with its noise, its retries and its round trips."""
         return [
-            (summary.label, _with_noise(summary, THROUGHPUT), RETRIES.show(summary.median(RETRIES)))
+            (
+                summary.label,
+                _with_noise(summary, THROUGHPUT),
+                *(metric.show(summary.median(metric)) for metric in (RETRIES, ROUND_TRIPS)),
+            )
             for summary in self.ranking
         ]
 
@@ -109,6 +121,17 @@ class Grid:
     round_trip_ms: float | None
     accounts: tuple[int, ...]
     rows: tuple[tuple[float, tuple[Cell, ...]], ...]
+
+    @property
+    def round_trips(self) -> str:
+        """How often a transfer went to the server, from the cell with the fewest trips to the one with the most."""
+        found: defaultdict[str, list[float]] = defaultdict(list)
+        for summary in (one for _, cells in self.rows for cell in cells for one in cell.ranking):
+            trips = summary.median(ROUND_TRIPS)
+            if trips is not None:
+                found[summary.strategy].append(trips)
+        told = [f"{label_of(name)} {_from_to(found[name])}" for name in CONTENDERS if found[name]]
+        return f"Round trips for a transfer: {', '.join(told)}." if told else ""
 
 
 @dataclass(frozen=True)
@@ -209,3 +232,8 @@ def _with_noise(summary: Summary, metric: Metric) -> str:
     spread = summary.spread(metric)
     shown = metric.show(summary.median(metric))
     return shown if spread is None else f"{shown} ±{spread:.0f}%"
+
+
+def _from_to(trips: Sequence[float]) -> str:
+    least, most = (ROUND_TRIPS.show(value) for value in (min(trips), max(trips)))
+    return least if least == most else f"{least} to {most}"

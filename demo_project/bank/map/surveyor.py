@@ -23,6 +23,7 @@ from demo_project.bank.compare.machine import describe_versions
 from demo_project.bank.models import Map, MapMeasurement
 from demo_project.bank.proxy import slow_way
 from demo_project.bank.recorder import Check, Measured, Recorder
+from demo_project.bank.server import MeasuredServer, measured_server
 from redis_locks.benchmark.pool import WorkerPool
 
 from .survey import Survey
@@ -39,12 +40,15 @@ def _clear(run: Map) -> None:
 
 
 def _measure_all(survey: Survey, run: Map, measured: Measured, check: Check) -> None:
-    conn = get_redis_connection("default")
-    with _ways(conn, survey, check) as ways:
-        trips = {latency: _round_trip_ms(url, conn) for latency, (url, _) in ways.items()}
+    with ExitStack() as stack:
+        server = stack.enter_context(measured_server())
+        # Before our own processes keep the machine busy.
+        described = describe_versions(server)
+        ways = stack.enter_context(_ways(server, survey, check))
         run.versions = {
-            **describe_versions(conn),
-            "round_trip_ms": [trips[latency] for latency in survey.all_latency_ms],
+            **described,
+            "direct_ms": _round_trip_ms(server.conn),
+            "round_trip_ms": [_round_trip_through(ways[one][0]) for one in survey.all_latency_ms],
         }
         run.save(update_fields=["versions"])
         for spot in survey.spots():
@@ -58,7 +62,7 @@ def _measure_all(survey: Survey, run: Map, measured: Measured, check: Check) -> 
                 work_seconds=spot.work_ms / 1000,
                 url=url,
             )
-            figures = measure_jobs(conn, pool, jobs)
+            figures = measure_jobs(server.conn, pool, jobs)
             MapMeasurement.objects.create(
                 map=run, workers=survey.workers, **asdict(spot), **figures.as_dict()
             )
@@ -67,28 +71,31 @@ def _measure_all(survey: Survey, run: Map, measured: Measured, check: Check) -> 
 
 @contextmanager
 def _ways(
-    conn: redis.Redis, survey: Survey, check: Check
+    server: MeasuredServer, survey: Survey, check: Check
 ) -> Iterator[dict[float, tuple[str, WorkerPool]]]:
     """For each latency, an address that is so far away, and workers that are connected to it."""
     with ExitStack() as stack:
         ways = {}
         for latency in survey.all_latency_ms:
-            url = stack.enter_context(slow_way(conn, latency / 1000)) if latency else ""
+            # Also without latency: what the proxy costs is then in all cells, and makes no difference between them.
+            url = stack.enter_context(slow_way(server.conn, latency / 1000))
             pool = WorkerPool(WORKER, survey.workers, grace=GRACE_SECONDS, check=check)
             ways[latency] = url, stack.enter_context(pool)
         yield ways
 
 
-def _round_trip_ms(url: str, conn: redis.Redis) -> float:
-    """What a round trip takes in fact."""
-    client = redis.Redis.from_url(url) if url else conn
+def _round_trip_through(url: str) -> float:
+    """What a round trip takes in fact by way of this address."""
+    with redis.Redis.from_url(url) as client:
+        return _round_trip_ms(client)
+
+
+def _round_trip_ms(client: redis.Redis) -> float:
     times = []
     for _ in range(PINGS):
         before = time.perf_counter()
         client.ping()
         times.append(time.perf_counter() - before)
-    if url:
-        client.close()
     return round(statistics.median(times) * 1000, 2)
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from demo_project.bank.compare.book import CannotMeasure
 from demo_project.bank.compare.export import as_json, write_csv
 from demo_project.bank.compare.plan import (
     ACCOUNTS,
@@ -28,7 +27,7 @@ from demo_project.bank.compare.rankings import LEAST_ROUNDS
 from demo_project.bank.compare.runner import COMPARISONS
 from demo_project.bank.endings import check_reader, one_line_endings
 from demo_project.bank.models import Comparison
-from demo_project.bank.recorder import AlreadyRunning, Cancelled
+from demo_project.bank.recorder import AlreadyRunning, Cancelled, CannotMeasure
 from demo_project.bank.report import print_report, progress_bar
 from demo_project.bank.server import bank_server
 from demo_project.bank.strategies import STRATEGIES, available

@@ -6,12 +6,12 @@ import json
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from demo_project.bank.compare.summaries import THROUGHPUT
+from demo_project.bank.compare.summaries import ROUND_TRIPS, THROUGHPUT
 from demo_project.bank.endings import one_line_endings
 from demo_project.bank.map.advice import answers_of
 from demo_project.bank.map.picture import Grid, Picture, picture_of
@@ -25,7 +25,7 @@ from demo_project.bank.map.survey import (
 )
 from demo_project.bank.map.surveyor import MAPS
 from demo_project.bank.models import Map
-from demo_project.bank.recorder import AlreadyRunning, Cancelled
+from demo_project.bank.recorder import AlreadyRunning, Cancelled, CannotMeasure
 from demo_project.bank.report import counting_bar
 from demo_project.bank.server import bank_server
 from redis_locks.benchmark.pool import WorkerError
@@ -94,7 +94,7 @@ def _measure(survey: Survey, *, color: bool) -> Map:
     try:
         with counting_bar(sys.stderr, len(survey), "Measuring", color=color) as advance:
             return MAPS.run(survey, on_measurement=advance)
-    except (AlreadyRunning, Cancelled, OSError, WorkerError) as error:
+    except (AlreadyRunning, Cancelled, CannotMeasure, OSError, WorkerError) as error:
         raise CommandError(str(error)) from error
 
 
@@ -126,6 +126,7 @@ def _table(grid: Grid, survey: Survey) -> Iterator[str]:
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()
+    yield from wrap(grid.round_trips, LINE)
     yield ""
 
 
@@ -139,9 +140,12 @@ def _json(picture: Picture) -> list[str]:
             "method": cell.winner and cell.winner.strategy,
             "margin": cell.margin,
             "noise_percent": cell.noise,
-            "transfers_per_second": {
-                summary.strategy: list(summary.values(THROUGHPUT).values())
-                for summary in cell.ranking
+            **{
+                metric.field: {
+                    summary.strategy: list(summary.values(metric).values())
+                    for summary in cell.ranking
+                }
+                for metric in (THROUGHPUT, ROUND_TRIPS)
             },
         }
         for cell in picture.cells
