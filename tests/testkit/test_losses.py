@@ -15,6 +15,7 @@ from redis_locks import Lock, LockLost, redis_lock
 from redis_locks.testing import assert_released, lose_lock, override_locks
 from tests.ledger.models import Entry
 from tests.signals.conftest import Connect, connect
+from tests.support.world import until
 
 __all__ = ["connect"]
 
@@ -90,6 +91,7 @@ def test_its_signal_is_sent_once(name: str, connect: Connect) -> None:
     connect("lost", lambda event, **_: lost.append(event))
     with pytest.raises(LockLost), Lock(name):
         lose_lock(name)
+    until(lambda: lost)  # the thread that heard of the loss may send it
     assert [(name,)] == [event.names for event in lost]
 
 
