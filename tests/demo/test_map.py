@@ -193,6 +193,13 @@ def test_a_run_that_is_under_way_fills_its_picture_and_can_be_stopped(client: re
     assert 404 == visitor.post(reverse("map:stop", args=[late.pk + 1])).status_code
 
 
+def test_a_tab_that_follows_a_run_learns_that_its_process_has_died(client: redis.Redis) -> None:
+    run = Map.objects.create(parameters=FOUR_CELLS.as_dict(), planned=36, seen=None)
+    assert 204 == Client().get(reverse("map:picture", args=[run.pk])).status_code
+    run.refresh_from_db()
+    assert Map.Status.INTERRUPTED == run.status
+
+
 @pytest.mark.slow
 @pytest.mark.ci
 def test_a_stopped_run_keeps_what_it_has_measured(client: redis.Redis) -> None:

@@ -45,6 +45,8 @@ def show_map(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 def show_picture(request: HttpRequest, pk: int) -> HttpResponse:
     """The picture alone, for the page's script; 204 when the run has ended."""
+    # A tab that only follows the picture learns of a process that has died, too.
+    MAPS.settle_interrupted()
     run = get_object_or_404(Map, pk=pk)
     if not run.is_running:
         return HttpResponse(status=204)

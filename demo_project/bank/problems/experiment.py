@@ -132,8 +132,9 @@ class _Stage:
         self._second.tell()
         if self._problem == "freeze":
             self._wait_for("B", "gone")
-            self._first.signal(signal.SIGCONT)
+            # Noted first: A may say what it does next before this thread goes on.
             self._note("thawed", "goes on")
+            self._first.signal(signal.SIGCONT)
         for who in "AB":
             self._wait_for(who, "gone")
         began = next(event.at for event in self._events if event.kind == "asks")
