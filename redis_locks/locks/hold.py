@@ -852,16 +852,32 @@ class Hold:
     async def _move_out(self, driver: Driver, transit: Request) -> Adopted:
         """Give this hold to `transit`, and let its replicas know. Raises LockLost if it was too late."""
         held = self.lease
-        moved = await self._move(driver, held.token, transit)
+        moved, _ = await self._move_for_good(driver, held.token, transit)
         if moved is None:
             held.lose(NOT_KNOWN)
         if moved is None or held.is_over():
             raise self._lost()
-        if transit.replicas:
-            on_its_way = Lease(transit, held.deadline, held.fencing_token, held.renewer)
-            if not await replication.extend(driver, on_its_way, transit.lease_ms):
-                raise self._lost()
         return moved
+
+    async def _move_for_good(
+        self, driver: Driver, token: str, heir: Request
+    ) -> tuple[Adopted | None, float]:
+        """As `_move`, once enough replicas know of it; with it the hold's deadline.
+
+        A fail-over may forget the move, though not the hold. The new primary knows the hold by the token that it had
+        before, so the move is repeated there.
+        """
+        while True:
+            sent = monotonic()
+            moved = await self._move(driver, token, heir)
+            deadline = sent + (moved.left_ms / 1000 if moved else 0)
+            if moved is None or not heir.replicas:
+                return moved, deadline
+            known = Lease(heir, deadline, moved.fencing_token, self.lease.renewer)
+            if await replication.extend(driver, known, heir.lease_ms):
+                return moved, known.deadline
+            if monotonic() >= self.lease.deadline:
+                return None, deadline
 
     async def _move(self, driver: Driver, token: str, heir: Request) -> Adopted | None:
         """Give the hold of `token` to `heir`; None if there is none."""
@@ -905,19 +921,15 @@ class Hold:
         if request.replicas:
             renewer = backend.patient(driver)
         renews = get_settings().renew if renew is UNSET else renew
-        sent = monotonic()
-        lease = Lease(request, sent + request.lease_ms / 1000, 0, renewer, renews=renews)
+        lease = Lease(request, monotonic() + request.lease_ms / 1000, 0, renewer, renews=renews)
         lease.tells_its_end(tells=False)  # until there is something to tell the end of
         hold = cls(backend, lease)
         try:
-            adopted = await hold._move(driver, detached.token, request)
+            adopted, deadline = await hold._move_for_good(driver, detached.token, request)
             if adopted is not None:
                 # One hold goes on: its time before, and on the way, counts.
                 earlier = (detached.held_ms + adopted.at_ms - detached.at_ms) / 1000
-                deadline = sent + adopted.left_ms / 1000
                 lease.adopt(adopted.fencing_token, deadline, earlier=earlier)
-                if request.replicas:
-                    await hold.extend_on(driver, request.lease_ms)
                 lease.begin(hold, own.held, backend)
                 lease.tells_its_end(tells=True)
                 await tell_moved(driver, "adopted", lease)

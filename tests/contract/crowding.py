@@ -13,7 +13,7 @@ import redis
 
 from tests.support import stored
 from tests.support.keys import process_of
-from tests.support.world import PATIENCE, keys_of
+from tests.support.world import keys_of
 
 
 class Note(NamedTuple):
@@ -24,8 +24,11 @@ class Note(NamedTuple):
     queue: list[str]
 
 
-def crowd(url: str, name: str, threads: int, times: int, batch: int) -> None:
-    """Let so many threads acquire a lock so often each, and end the process's part when all have."""
+def crowd(url: str, name: str, threads: int, times: int, batch: int, patience: float) -> None:
+    """Let so many threads acquire a lock so often each, and end the process's part when all have.
+
+    Each waits for `patience` seconds.
+    """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     import django
 
@@ -37,7 +40,7 @@ def crowd(url: str, name: str, threads: int, times: int, batch: int) -> None:
 
     override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "LOCAL_BATCH": batch}).enable()
     client = redis.Redis.from_url(url)
-    lock = Lock(name, using=url, wait=PATIENCE, lease=2 * PATIENCE)
+    lock = Lock(name, using=url, wait=patience, lease=2 * patience)
 
     def run() -> None:
         for _ in range(times):

@@ -298,16 +298,19 @@ def test_a_command_does_not_outlive_us(name: str) -> None:
         until(lambda: not is_alive(command))
 
 
-# Gets Ctrl-C from its terminal, as we do, just before it becomes the command.
+# Gets Ctrl-C from its terminal, as we do, before or after what it does before it becomes the command.
 INTERRUPTED_AT_FIRST = r"""
 import os, signal, sys
 from redis_locks.management.locks import child
 dies_with_us = child._dies_with_us
-def interrupted():
-    call = dies_with_us()
+def interrupted(before):
+    call = dies_with_us(before)
     def called():
+        if sys.argv[1] == "before":
+            os.kill(os.getpid(), signal.SIGINT)
         call()
-        os.kill(os.getpid(), signal.SIGINT)
+        if sys.argv[1] == "after":
+            os.kill(os.getpid(), signal.SIGINT)
     return called
 child._dies_with_us = interrupted
 signals = child.Signals()
@@ -317,9 +320,10 @@ with signals.caught():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing of ours runs in the child")
-def test_ctrl_c_just_before_the_command_begins_is_not_lost() -> None:
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_ctrl_c_just_before_the_command_begins_is_not_lost(when: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_AT_FIRST], stdout=subprocess.PIPE, check=False
+        [sys.executable, "-c", INTERRUPTED_AT_FIRST, when], stdout=subprocess.PIPE, check=False
     )
     assert (128 + signal.SIGINT, b"") == (ended.returncode, ended.stdout)
 
@@ -330,8 +334,8 @@ SLOW_TO_BEGIN = r"""
 import os, sys, time
 from redis_locks.management.locks import child
 dies_with_us, us = child._dies_with_us, os.getpid()
-def slowly():
-    call = dies_with_us()
+def slowly(before):
+    call = dies_with_us(before)
     def called():
         if sys.argv[1] == "after":
             call()

@@ -21,7 +21,7 @@ class Proxy:
     """
 
     def __init__(self, server_url: str) -> None:
-        self._server = server_url.removeprefix("unix://").partition("?")[0]
+        self._server = _path_of(server_url)
         self._directory = tempfile.TemporaryDirectory(prefix="rl-proxy-", dir="/tmp")
         self._path = str(Path(self._directory.name, "p.sock"))
         self.url = f"unix://{self._path}"
@@ -67,6 +67,11 @@ class Proxy:
         """Close every connection."""
         for pipe in list(self._pipes):
             pipe.close()
+
+    def lead_to(self, server_url: str) -> None:
+        """Close every connection, and lead new ones to another server."""
+        self._server = _path_of(server_url)
+        self.cut()
 
     def part(self) -> None:
         """Swallow everything in both directions; connections stay open and new ones are taken, unanswered."""
@@ -181,6 +186,10 @@ class Pipe:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
+
+
+def _path_of(url: str) -> str:
+    return url.removeprefix("unix://").partition("?")[0]
 
 
 def _read(source: socket.socket) -> bytes:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import pytest
 
 from redis_locks import Hold, Lock, NotReplicated
 from tests.faults.pair import Pair
+from tests.faults.succession import Succession
 from tests.support import leases, timings
+from tests.support.world import PATIENCE, Observer, Threads, World, held, until
+
+T = TypeVar("T")
 
 
 def fail_over(pair: Pair, name: str, replicas: int, chance: random.Random) -> tuple[int, int]:
@@ -52,3 +58,52 @@ def test_no_hold_that_was_given_is_lost_with_the_primary(name: str, times: int) 
     assert 0 == sum(lost for _, lost in safe), (safe, plain)
     assert times <= sum(given for given, _ in safe)
     assert all(lost for _, lost in plain)  # so the check can fail
+
+
+@pytest.fixture(scope="module")
+def succession() -> Iterator[Succession]:
+    with Succession() as served, timings.replicas_may_take(PATIENCE):
+        yield served
+
+
+def fail_over_during(succession: Succession, name: str, token: str, action: Callable[[], T]) -> T:
+    """Let a fail-over forget that `action` takes a lock from `token`; return what came of it."""
+    succession.cut_off()
+    acting = Threads().start(action)
+    with succession.client() as client:
+        observer = Observer(client)
+        until(lambda: observer.holder(name) != token)
+    succession.fail_over()
+    return acting.result(PATIENCE)
+
+
+def test_a_fail_over_that_forgets_a_detachment_ends_no_hold(
+    world: World, name: str, succession: Succession
+) -> None:
+    hold = held(world, Lock(name, using=succession.url, replicas=1, lease=60))
+
+    def detach() -> str:
+        text: str = world.do(hold, "detach")
+        return text
+
+    text = fail_over_during(succession, name, hold.token, detach)
+    adopted = Hold.adopt(text, using=succession.url)
+    assert hold.fencing_token == adopted.fencing_token
+    adopted.release()
+
+
+def test_a_fail_over_that_forgets_an_adoption_ends_no_hold(
+    name: str, succession: Succession
+) -> None:
+    text = held(Threads(), Lock(name, using=succession.url, replicas=1, lease=60)).detach()
+    with succession.client() as client:
+        on_its_way = Observer(client).holder(name)
+    assert on_its_way
+
+    def adopt() -> Hold:
+        return Hold.adopt(text, using=succession.url)
+
+    adopted = fail_over_during(succession, name, on_its_way, adopt)
+    with succession.client() as client:
+        assert adopted.token == Observer(client).holder(name)
+    adopted.release()

@@ -25,6 +25,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="run this seed only")
     parser.add_argument("--plan", type=Path, help="run the plan in this file, as a failure left it")
     parser.add_argument("--times", type=int, default=1, help="with --seed or --plan: how often (1)")
+    parser.add_argument(
+        "--fail-over", action="store_true", help="let a replica replace the primary in each run"
+    )
     parser.add_argument("--no-shrink", action="store_true", help="leave a plan that fails as it is")
     parser.add_argument(
         "--failures", type=Path, default=Path("history-failures"), help="where to keep failures"
@@ -48,7 +51,7 @@ def _plans(options: argparse.Namespace) -> Iterator[Plan]:
     if options.plan is not None or options.seed is not None:
         for _ in range(options.times):
             yield (
-                plan_of(options.seed)
+                plan_of(options.seed, fails_over=options.fail_over)
                 if options.plan is None
                 else Plan.from_json(options.plan.read_text())
             )
@@ -57,7 +60,7 @@ def _plans(options: argparse.Namespace) -> Iterator[Plan]:
     for seed in itertools.count(options.first):
         if time.monotonic() > end:
             return
-        yield plan_of(seed)
+        yield plan_of(seed, fails_over=options.fail_over)
 
 
 class Runs:

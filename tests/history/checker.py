@@ -11,6 +11,8 @@ which all processes of a machine share. `hold` names one section of one worker, 
 What the one that injects faults wrote down, and what a witness saw on the server, in the server's order:
 
     fault    kind, until, pid; from `at` until then     force    lock, until; an operator ended its holds
+             of a fail-over: promoted (when the replica was), clock (the server's time then, as in fencing tokens),
+             forgets (whether holds may be lost with the primary)
     join     lock, token, upgrades; stands in line      leave    lock, token; left the line, granted or not
     grant    lock, token; arrived, and holds            gap      nothing was seen since: lines may have changed
     state    lock, held, waiting (pids); from now on
@@ -24,7 +26,7 @@ import json
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import inf
 from pathlib import Path
@@ -34,6 +36,11 @@ Event = dict[str, Any]
 
 LATE: Final = 1.0
 """Seconds for which a lock may be free although a living process waits for it."""
+
+EXTENDED: Final = 1.0
+"""Seconds by which a lease may be longer than it was asked for, as holders extend it."""
+
+FAIL_OVER: Final = "fail over"
 
 _INTENTS: Final = {f"intent:{mode}" for mode in ("exclusive", "no_key", "shared", "key_share")}
 _BESIDE: Final = {
@@ -98,9 +105,11 @@ def violations(events: list[Event], *, late: float = LATE) -> list[str]:
     by_lock = defaultdict[str, list[Belief]](list)
     for belief in held:
         by_lock[belief.lock].append(belief)
+    lost = FailOvers(events)
     for lock in sorted(by_lock):
         its = sorted(by_lock[lock], key=lambda belief: belief.start)
-        found += [f"{lock}: {text}" for text in (*_overlaps(its), *_falling(its))]
+        promised = [lost.promised(belief) for belief in its]
+        found += [f"{lock}: {text}" for text in (*_overlaps(promised), *_falling(its, lost))]
     found += _overtaking(events)
     found += _lost_early(events)
     found += _miscounted(events)
@@ -166,6 +175,44 @@ class _Books:
         self._current.pop(hold, None)
 
 
+class FailOvers:
+    """The fail-overs of a history, and what each of them excuses.
+
+    A fail-over may forget a hold that was granted before. Its holder still believes in it, but no longer than its lease:
+    whoever asks the new primary is told. Fencing tokens are the server's time, so they say what was granted before.
+    """
+
+    def __init__(self, events: list[Event]) -> None:
+        self.all = [each for each in events if each.get("kind") == FAIL_OVER]
+        self.forgetful = [each for each in self.all if each["forgets"]]
+        leases = [event["lease"] for event in events if event["what"] == "ask"]
+        self._longest = max(leases, default=0.0) + EXTENDED
+
+    def promised(self, belief: Belief) -> Belief:
+        """Return what of a belief excludes others: nothing after a fail-over that may have forgotten the hold."""
+        for each in self.forgetful:
+            told = belief.until <= each["promoted"] + self._longest
+            if told and self._is_older(belief, each):
+                until = min(belief.until, max(belief.start, each["at"]))
+                belief = replace(belief, until=until)
+        return belief
+
+    def parts(self, earlier: Belief, belief: Belief) -> bool:
+        """Whether `belief` may have been granted first, and heard of second, with a fail-over in between."""
+        return any(
+            self._is_older(belief, each) and not self._is_older(earlier, each)
+            for each in self.forgetful
+        )
+
+    def excuses_loss(self, since: float, until: float) -> bool:
+        """Whether a fail-over may have ended a hold that was asked for and lost then."""
+        return any(since <= each["until"] and each["at"] <= until for each in self.forgetful)
+
+    @staticmethod
+    def _is_older(belief: Belief, each: Event) -> bool:
+        return belief.fence < each["clock"] and belief.asked < each["promoted"]
+
+
 def _overlaps(held: list[Belief]) -> Iterator[str]:
     """Exclusion and capacity; `held` are the beliefs in one lock by their start."""
     lasting: list[Belief] = []
@@ -183,7 +230,7 @@ def _overlaps(held: list[Belief]) -> Iterator[str]:
         lasting.append(belief)
 
 
-def _falling(held: list[Belief]) -> Iterator[str]:
+def _falling(held: list[Belief], lost: FailOvers) -> Iterator[str]:
     """Fencing order: what was granted later has the greater token; `held` are the beliefs in one lock by their start."""
     # One that had ended before it began, by its own clock, believed nothing: its process stood still.
     held = [belief for belief in held if belief.until > belief.start]
@@ -199,7 +246,7 @@ def _falling(held: list[Belief]) -> Iterator[str]:
         before += [max(excluded, key=lambda other: other.fence)] if excluded else []
         for earlier in before:
             same = belief.fence == earlier.fence and (belief.goes_on or earlier.hold == belief.hold)
-            if earlier.fence >= belief.fence and not same:
+            if earlier.fence >= belief.fence and not same and not lost.parts(earlier, belief):
                 yield f"token backwards: {belief} after {earlier}"
                 break
 
@@ -238,6 +285,7 @@ def _lost_early(events: list[Event]) -> Iterator[str]:
     asked: dict[str, Event] = {}
     entered: dict[str, Event] = {}
     forces = [event for event in events if event["what"] == "force"]
+    fail_overs = FailOvers(events)
     for event in _in_time(events):
         if event["what"] == "ask":
             asked[event["hold"]] = event
@@ -251,6 +299,7 @@ def _lost_early(events: list[Event]) -> Iterator[str]:
                 and force["until"] >= began["at"]
                 for force in forces
             )
+            forced = forced or fail_overs.excuses_loss(began["at"], event["at"])
             # Of what was waited for, only the server knows when it began.
             lasted = event["at"] - began["at"]
             if not forced and not into["adopted"] and lasted < began["lease"]:
@@ -258,18 +307,23 @@ def _lost_early(events: list[Event]) -> Iterator[str]:
 
 
 def _miscounted(events: list[Event]) -> Iterator[str]:
-    """Each commit counts a number up by one, from what its holder read under the lock."""
+    """Each commit counts a number up by one, from what its holder read under the lock.
+
+    A fail-over may forget commits, whatever replicas know of the holds.
+    """
+    last = max((each["promoted"] for each in FailOvers(events).all), default=-inf)
     sure = defaultdict[str, int](int)
     perhaps = defaultdict[str, int](int)
-    open_ones: dict[str, str] = {}
+    open_ones: dict[str, tuple[str, float]] = {}
     for event in _in_time(events):
         if event["what"] == "commit":
-            open_ones[event["hold"]] = event["lock"]
+            open_ones[event["hold"]] = event["lock"], event["at"]
         elif event["what"] == "out" and event["hold"] in open_ones:
-            lock = open_ones.pop(event["hold"])
-            sure[lock] += event["how"] == "committed"
-            perhaps[lock] += event["how"] == "unknown"
-    for lock in open_ones.values():
+            lock, began = open_ones.pop(event["hold"])
+            certain = event["how"] == "committed" and began > last
+            sure[lock] += certain
+            perhaps[lock] += event["how"] in {"committed", "unknown"} and not certain
+    for lock, _ in open_ones.values():
         perhaps[lock] += 1
     for event in events:
         if event["what"] == "data":

@@ -15,9 +15,10 @@ import redis
 from redis_locks import LockError, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
+from tests.faults.succession import Succession
 from tests.forking import processes
 from tests.history import workload
-from tests.history.plan import NAMES, PERMITS, Fault, Plan
+from tests.history.plan import FAIL_OVER, NAMES, PERMITS, Fault, Plan
 
 LOCKS: Final = (*NAMES, *PERMITS)
 """The locks that operators end holds of."""
@@ -26,7 +27,9 @@ LOCKS: Final = (*NAMES, *PERMITS)
 class Stage:
     """The processes of one run, between them and the server a proxy, and what may happen to all of them."""
 
-    def __init__(self, plan: Plan, server: EmbeddedServer, proxy: Proxy, folder: Path) -> None:
+    def __init__(
+        self, plan: Plan, server: EmbeddedServer | Succession, proxy: Proxy, folder: Path
+    ) -> None:
         self.plan = plan
         self.server = server
         self.proxy = proxy
@@ -91,15 +94,18 @@ class Stage:
     def inject(self, fault: Fault) -> None:
         """Let it happen, and write it down with the time until when it may keep anybody from going on."""
         at, pid = time.monotonic(), 0
+        known: dict[str, Any] = {}
         if fault.kind in {"kill", "stop"}:
             number, pid = self._living(fault.pick)
             if not pid:
                 return
             (self._kill if fault.kind == "kill" else self._stop)(number, pid, fault.pick)
+        elif fault.kind == FAIL_OVER:
+            known = self._fail_over(fault.pick)
         else:
             FAULTS[fault.kind](self, fault.pick)
         until = time.monotonic() if fault.kind in LASTING else at
-        self.note("fault", at=at, kind=fault.kind, until=until, pid=pid)
+        self.note("fault", at=at, kind=fault.kind, until=until, pid=pid, **known)
 
     def _living(self, pick: float) -> tuple[int, int]:
         living = [number for number, each in enumerate(self._processes) if each.is_alive()]
@@ -118,6 +124,15 @@ class Stage:
             os.kill(pid, signal.SIGSTOP)
             time.sleep(0.2 + 3 * pick)
             os.kill(pid, signal.SIGCONT)
+
+    def _fail_over(self, pick: float) -> dict[str, Any]:
+        """Promote the replica, and return what is known of that."""
+        assert isinstance(self.server, Succession)
+        self.server.cut_off()
+        time.sleep(pick / 2)
+        promoted, clock = self.server.fail_over()
+        forgets = not self.plan.replicas
+        return {"promoted": promoted, "clock": clock, "forgets": forgets}
 
     def keep_losing(self, _pick: float) -> None:
         self.proxy.lose(1, every=5)
@@ -191,5 +206,5 @@ FAULTS: Final[dict[str, Callable[[Stage, float], None]]] = {
     "lose all": Stage.lose_all,
 }
 
-LASTING: Final = {"stop", "keep losing", "late", "hold back", "part", "pause", "restart"}
+LASTING: Final = {"stop", "keep losing", "late", "hold back", "part", "pause", "restart", FAIL_OVER}
 """The faults that keep somebody from going on while they last."""

@@ -22,6 +22,8 @@ FAULTS: Final = (
 )  # fmt: skip
 """What may go wrong while all promises stand; see `injection`."""
 
+FAIL_OVER: Final = "fail over"
+
 
 @dataclass(frozen=True)
 class Section:
@@ -73,6 +75,10 @@ class Plan:
     faults: tuple[Fault, ...]
     partitions: int = 1
     local_batch: int = 0
+    fails_over: bool = False
+    """Whether the server has a replica, which may replace it."""
+    replicas: int = 0
+    """How many replicas must know of a hold: with one, no fail-over forgets it."""
 
     @property
     def size(self) -> str:
@@ -103,8 +109,13 @@ def _section(found: dict[str, Any]) -> Section:
     return Section(**(found | lists))
 
 
-def plan_of(seed: int, *, sections: int = 25, seconds: float = 8.0) -> Plan:
-    """Return the plan of a seed: so many sections a thread or task, and faults for so many seconds."""
+def plan_of(
+    seed: int, *, sections: int = 25, seconds: float = 8.0, fails_over: bool = False
+) -> Plan:
+    """Return the plan of a seed: so many sections a thread or task, and faults for so many seconds.
+
+    With `fails_over`, a replica replaces the primary at least once.
+    """
     chance = random.Random(seed)
     workers = tuple(
         Worker(
@@ -121,12 +132,22 @@ def plan_of(seed: int, *, sections: int = 25, seconds: float = 8.0) -> Plan:
     count = 0 if chance.random() < 1 / 6 else chance.randint(4, 14)
     moments = sorted(chance.uniform(0.3, seconds) for _ in range(count))
     faults = tuple(Fault(at, chance.choice(FAULTS), chance.random()) for at in moments)
-    return Plan(
+    plan = Plan(
         seed,
         workers,
         faults,
         partitions=chance.choice([1, 1, 3]),
         local_batch=chance.choice([0, 0, 4]),
+    )
+    if not fails_over:
+        return plan
+    moments = [chance.uniform(0.3, seconds) for _ in range(chance.choice([1, 2, 3]))]
+    failing = (Fault(at, FAIL_OVER, chance.random()) for at in moments)
+    return replace(
+        plan,
+        faults=tuple(sorted((*faults, *failing), key=lambda fault: fault.at)),
+        fails_over=True,
+        replicas=chance.choice([0, 1]),
     )
 
 

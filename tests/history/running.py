@@ -15,6 +15,7 @@ from django.test import override_settings
 from redis_locks import Lock, LockError, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
+from tests.faults.succession import Succession
 from tests.history import checker
 from tests.history.injection import LOCKS, Stage
 from tests.history.plan import Plan
@@ -46,6 +47,8 @@ class Result:
     """The errors that callers were told, by kind."""
     idle: float = 0.0
     """The longest time from free to the next entry, in seconds."""
+    events: list[checker.Event] = field(default_factory=list, repr=False)
+    """All that was written down."""
 
 
 def run(plan: Plan, keep: Path | None = None) -> Result:
@@ -59,7 +62,11 @@ def run(plan: Plan, keep: Path | None = None) -> Result:
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="rl-history-", dir="/tmp"))
         )
-        server = stack.enter_context(EmbeddedServer(DURABLE, use_environment=False))
+        server = stack.enter_context(
+            Succession(DURABLE)
+            if plan.fails_over
+            else EmbeddedServer(DURABLE, use_environment=False)
+        )
         proxy = stack.enter_context(Proxy(server.url))
         stack.enter_context(override_settings(REDIS_LOCKS=settings_of(server.url, plan)))
         stage = Stage(plan, server, proxy, folder)
@@ -87,6 +94,7 @@ def run(plan: Plan, keep: Path | None = None) -> Result:
         granted=sum(event["what"] == "grant" for event in events),
         told=Counter(checker.errors(events)),
         idle=max(spans, default=0.0),
+        events=events,
     )
 
 

@@ -44,6 +44,16 @@ def line(*events: tuple[str, str]) -> list[Event]:
     ]
 
 
+def fail_over(at: float, clock: int, *, forgets: bool = True) -> Event:
+    """A fail-over, and what fencing tokens were at the moment of the promotion."""
+    promoted = {"promoted": at + 0.1, "clock": clock, "forgets": forgets}
+    return event("fault", at, kind="fail over", until=at + 0.3, pid=0, **promoted)
+
+
+def commit(hold: str, at: float) -> list[Event]:
+    return [event("commit", at, hold=hold, lock="x"), event("out", at, hold=hold, how="committed")]
+
+
 GOOD = {
     "one after another": section("a", 1, 1.1, 2, 10) + section("b", 1.2, 2.1, 3, 11),
     "shared beside shared": section("a", 1, 1.1, 3, 10, mode="shared")
@@ -117,6 +127,30 @@ GOOD = {
         event("commit", 1, hold="a", lock="x"), event("out", 2, hold="a", how="committed"),
         event("commit", 3, hold="b", lock="x"), event("data", 9, lock="x", value=2),
     ],
+    "a fail-over forgot it, and its holder was told": [
+        *section("a", 1, 1.1, 3, 10, how="lost"),
+        fail_over(1.4, 15),
+        *section("b", 1.2, 1.6, 3, 20),
+    ],
+    "a fail-over forgot a permit": [
+        *section("a", 1, 1.1, 3, 10, mode="permit:1"),
+        fail_over(1.4, 15),
+        *section("b", 1.2, 1.6, 3, 20, mode="permit:1"),
+    ],
+    "a fail-over forgot it, and it was heard of late": [
+        *section("a", 1, 1.7, 3, 10),
+        fail_over(1.4, 15),
+        *section("b", 1.2, 1.6, 2, 20),
+    ],
+    "kept over a fail-over for longer than a lease": [
+        *section("a", 1, 1.1, 9, 10), fail_over(1.4, 15), *section("b", 1.2, 9.1, 10, 20),
+    ],
+    "a fail-over forgot a commit": [
+        *commit("a", 1), fail_over(2, 15), *commit("b", 3), event("data", 9, lock="x", value=1),
+    ],
+    "a fail-over forgot no commit": [
+        *commit("a", 1), fail_over(2, 15), *commit("b", 3), event("data", 9, lock="x", value=2),
+    ],
 }  # fmt: skip
 
 BAD = {
@@ -179,6 +213,38 @@ BAD = {
     "left behind: [] hold it and [8] wait": [event("remains", 9, lock="x", holders=[], waiters=[8])],
     "left behind": [event("left", 9, text="x is still held")],
     "broken": [event("broken", 9, text="a nested hold has another token")],
+    "overlap: replicated": [
+        *section("a", 1, 1.1, 3, 10),
+        fail_over(1.4, 15, forgets=False),
+        *section("replicated", 1.2, 1.6, 3, 20),
+    ],
+    "overlap: forgotten": [
+        *section("a", 1, 1.1, 9, 10), fail_over(1.4, 15), *section("forgotten", 1.2, 1.6, 3, 20),
+    ],
+    "overlap: before": [
+        *section("a", 1, 1.1, 3, 10), *section("before", 1.1, 1.2, 3, 11), fail_over(1.4, 15),
+    ],
+    "overlap: afterwards": [
+        fail_over(1.4, 15), *section("a", 1, 1.6, 3, 20), *section("afterwards", 1, 1.7, 3, 21),
+    ],
+    "over capacity: 3 permits": [
+        *section("a", 1, 1.1, 3, 10, mode="permit:2"),
+        fail_over(1.4, 15),
+        *(each for n in range(3) for each in section(f"{n}", 1, 1.6, 3, 20 + n, mode="permit:2")),
+    ],
+    "token backwards: asked": [
+        *section("a", 1, 1.1, 1.2, 14), fail_over(1.4, 15), *section("asked", 1.6, 1.7, 3, 13),
+    ],
+    "lost early: replicated": [
+        *section("replicated", 1, 1.1, 1.2, 10, how="lost"), fail_over(1.15, 15, forgets=False),
+    ],
+    "lost early: later": [fail_over(0.1, 5), *section("later", 1, 1.1, 1.2, 10, how="lost")],
+    "miscounted: 3": [
+        *commit("a", 1), fail_over(2, 15), *commit("b", 3), event("data", 9, lock="x", value=3),
+    ],
+    "miscounted: 0": [
+        *commit("a", 1), fail_over(2, 15), *commit("b", 3), event("data", 9, lock="x", value=0),
+    ],
 }  # fmt: skip
 
 

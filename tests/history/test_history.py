@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.history.plan import Fault, Plan, Section, Worker, plan_of, shrink
+from tests.history.checker import violations
+from tests.history.plan import FAIL_OVER, Fault, Plan, Section, Worker, plan_of, shrink
 from tests.history.running import run
 
 LONG = Section("lock", ("x",), lease=4.0, verbs=("stay",) * 20)
+BRIEF = Section("lock", ("x",), lease=4.0, verbs=("stay",) * 5)
 IMPATIENT = Section("lock", ("x",), lease=4.0, wait=0.05)
 
 
@@ -46,6 +48,29 @@ def test_shrinking_ends_when_its_runs_are_used_up() -> None:
     assert 7 == len(runs)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_plan_with_fail_overs_has_at_least_one(seed: int) -> None:
+    plan = plan_of(seed, fails_over=True)
+    assert any(fault.kind == FAIL_OVER for fault in plan.faults)
+    assert plan == Plan.from_json(plan.to_json())
+    assert plan.workers == plan_of(seed).workers
+
+
+@pytest.mark.ci
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_a_history_with_fail_overs_keeps_what_is_promised(tmp_path: Path, replicas: int) -> None:
+    plan = replace(
+        plan_of(3, sections=12, seconds=4.0, fails_over=True),
+        faults=(Fault(1.5, FAIL_OVER, 0.5), Fault(4.0, FAIL_OVER, 0.2)),
+        replicas=replicas,
+    )
+    result = run(plan, tmp_path / "failure")
+    assert [] == result.violations
+    assert result.holds
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_random_history_keeps_the_rules(tmp_path: Path) -> None:
@@ -66,3 +91,19 @@ def test_a_server_that_forgets_what_it_granted_is_found_out() -> None:
     faults = tuple(Fault(at / 2, "lose all", 0.0) for at in range(1, 6))
     found = run(Plan(0, workers, faults)).violations
     assert any("x: overlap" in each for each in found), found
+
+
+@pytest.mark.ci
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_fail_over_that_forgets_holds_breaks_the_promises_of_one_that_must_not(
+    tmp_path: Path,
+) -> None:
+    workers = tuple(
+        Worker(tasks=tasks, proxied=False, units=((BRIEF,) * 30,)) for tasks in (False, True)
+    )
+    faults = tuple(Fault(at, FAIL_OVER, 1.0) for at in (0.5, 2.0, 3.5))
+    result = run(Plan(0, workers, faults, fails_over=True), tmp_path / "failure")
+    assert [] == result.violations
+    strict = [each | {"forgets": False} for each in result.events]
+    assert any("overlap" in each or "lost early" in each for each in violations(strict))

@@ -16,6 +16,7 @@ import redis
 
 from redis_locks import LockError, inspection
 from redis_locks.testing.server import EmbeddedServer
+from tests.faults.succession import Succession
 from tests.history.workload import Log
 from tests.support import scripts
 
@@ -31,7 +32,7 @@ PERIOD = 0.1
 class Witness:
     """Writes down what happens on a server while its block lasts."""
 
-    def __init__(self, server: EmbeddedServer, note: Log) -> None:
+    def __init__(self, server: EmbeddedServer | Succession, note: Log) -> None:
         self._server = server
         self._note = note
         self._over = threading.Event()

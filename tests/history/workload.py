@@ -64,6 +64,7 @@ def settings_of(url: str, plan: Plan) -> dict[str, Any]:
         "CONNECTION": url,
         "PARTITIONS": plan.partitions,
         "LOCAL_BATCH": plan.local_batch,
+        "REPLICAS": plan.replicas,
         "STATISTICS": False,
     }
 

@@ -177,8 +177,8 @@ class Observer:
     def waiters(self, name: str) -> int:
         return len(stored.line(self.client, keys_of(name).lock))
 
-    def until_waiters(self, name: str, count: int) -> None:
-        until(lambda: self.waiters(name) == count)
+    def until_waiters(self, name: str, count: int, *, within: float = PATIENCE) -> None:
+        until(lambda: self.waiters(name) == count, within=within)
 
     def holder(self, name: str) -> str | None:
         """The token that holds the lock."""

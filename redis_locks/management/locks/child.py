@@ -91,12 +91,13 @@ class Child:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._shares_group = _in_foreground()
-        self._process = subprocess.Popen(  # noqa: S603 - running it is our job
-            command,
-            env={**os.environ, **environment},
-            process_group=None if self._shares_group else 0,
-            preexec_fn=_dies_with_us(),  # noqa: PLW1509 - one system call, looked up before
-        )
+        with _signals_held_back() as before:
+            self._process = subprocess.Popen(  # noqa: S603 - running it is our job
+                command,
+                env={**os.environ, **environment},
+                process_group=None if self._shares_group else 0,
+                preexec_fn=_dies_with_us(before),  # noqa: PLW1509 - system calls, looked up before
+            )
 
     def wait(self, signals: Signals, may_go_on: Callable[[], bool]) -> int | None:
         """Return how it ended, or None once it may no longer go on; passes signals on meanwhile.
@@ -145,7 +146,21 @@ class Child:
         return True
 
 
-def _dies_with_us() -> Callable[[], None] | None:
+@contextmanager
+def _signals_held_back() -> Iterator[set[signal.Signals]]:
+    """Hold signals back inside the block, here and in a child made there; gives the mask from before.
+
+    Our handlers would swallow what reaches the child, such as Ctrl-C, until the command begins.
+    """
+    held_back = FORWARDED if sys.platform == "linux" else ()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, held_back)
+    try:
+        yield before  # type: ignore[misc]
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _dies_with_us(before: set[signal.Signals]) -> Callable[[], None] | None:
     """Return what the child calls before it becomes the command, None where nothing can be done."""
     if sys.platform != "linux":
         return None
@@ -156,8 +171,8 @@ def _dies_with_us() -> Callable[[], None] | None:
     def call() -> None:
         # In a copy of a process with threads: as little as possible, and no imports.
         for number in caught:
-            # Our handlers would swallow a signal, such as Ctrl-C, until the command begins.
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM.value)
         if os.getppid() != parent:  # killed before that
             os._exit(128 + signal.SIGTERM)
