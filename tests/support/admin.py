@@ -33,9 +33,9 @@ def count_questions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that gets longer whenever the badge asks the server."""
     asked, queues = [], server_strip.queues
 
-    def counted() -> Queues:
+    def counted(*, using: str | None) -> Queues:
         asked.append(1)
-        return queues()
+        return queues(using=using)
 
     monkeypatch.setattr(server_strip, "queues", counted)
     return asked
