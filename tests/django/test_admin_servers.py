@@ -44,7 +44,7 @@ def operator() -> Client:
 
 def links(page: str) -> list[str]:
     """The addresses of locks' pages to which a page leads, without those of the choice of a server."""
-    rest = re.sub(r'<nav class="locks-orders".*?</nav>', "", page, flags=re.DOTALL)
+    rest = re.sub(r'<ul class="locks-orders locks-servers".*?</ul>', "", page, flags=re.DOTALL)
     hrefs = map(unescape, re.findall(r'href="([^"]*)"', rest))
     return [href for href in hrefs if href.startswith((reverse(LIST), "./"))]
 
