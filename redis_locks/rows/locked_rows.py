@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.db.models import Model
@@ -64,12 +64,15 @@ class _Locked(NamedTuple):
     holds: dict[Hold, Sequence[Row]]
 
 
+_NOTHING: Final = _Locked((), {})
+
+
 @dataclass(slots=True)
 class _Part:
     """What one reading of candidates led to."""
 
     earlier: Earlier
-    locked: _Locked = _Locked((), {})
+    locked: _Locked = _NOTHING
 
     @property
     def holds(self) -> list[Hold]:
