@@ -43,7 +43,7 @@ class Ending(ABC, Generic[Party]):
     view: ClassVar[str]
     """The name of its page and of its template."""
     permission: ClassVar[str]
-    done: ClassVar[str]
+    done: ClassVar[audit.Action]
     """What was done, for the log of the process, which is English."""
     nothing: ClassVar[str | Promise]
     """What the user is told if there is none to be shown."""
@@ -259,16 +259,17 @@ def end_logged(
     where = f"{pages.label(pages.using)}: " if pages.using else ""
     # Before it is done: there may be an entry without an end, but never the reverse.
     entry = model_admin.log_change(request, Lock(name=name), where + done)
+    deed = audit.Deed(request.user.get_username(), reason, pages.using)
     try:
-        ended = ending.end(name, parties, pages.using)
+        with deed.ending(ending.done, name, parties) as done_to:
+            ended = ending.end(name, parties, pages.using)
+            if ended:
+                done_to.extend(parties)
     except LockBackendError:
         entry.change_message = where + unknown
         entry.save(update_fields=["change_message"])
         raise
-    if ended:
-        user = request.user.get_username()
-        audit.note(ending.done, name, parties, by=user, reason=reason)
-    else:
+    if not ended:
         entry.change_message = where + in_vain
         entry.save(update_fields=["change_message"])
     return parties, ended
