@@ -121,8 +121,8 @@ def _refuse_begun_by_hand(connection: BaseDatabaseWrapper) -> None:
     if is_open:
         alias = connection.alias
         msg = (
-            f"a transaction of database {alias!r} was begun by hand, so nobody knows when it ends: "
-            f"begin it by atomic(using={alias!r}), or give the lock scope='block'"
+            f"a transaction of database {alias!r} was begun by hand. Django does not know when it ends, so the "
+            f"lock might be released too early. Write atomic(using={alias!r}), or give the lock scope='block'"
         )
         raise TransactionManagementError(msg)
 
