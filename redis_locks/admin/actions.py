@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from redis_locks import inspection
+from redis_locks.admin.paths import ServerPages
 from redis_locks.admin.table_rows import HolderRow, PartyRow, mark_of
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, audit
@@ -42,7 +43,7 @@ class Ending(ABC, Generic[Party]):
     view: ClassVar[str]
     """The name of its page and of its template."""
     permission: ClassVar[str]
-    done: ClassVar[str]
+    done: ClassVar[audit.Action]
     """What was done, for the log of the process, which is English."""
     nothing: ClassVar[str | Promise]
     """What the user is told if there is none to be shown."""
@@ -65,8 +66,8 @@ class Ending(ABC, Generic[Party]):
         """Return a party as it is shown, in a snapshot that was read at `at`."""
 
     @abstractmethod
-    def end(self, name: str, parties: Sequence[Party]) -> int:
-        """End them, and return how many had not ended by themselves."""
+    def end(self, name: str, parties: Sequence[Party], using: str | None) -> int:
+        """End them on a server, and return how many had not ended by themselves."""
 
     @abstractmethod
     def describe(self, party: Party) -> str:
@@ -109,9 +110,10 @@ class Release(Ending[HolderInfo]):
         """Return the hold with its lease."""
         return HolderRow.of(party, at)
 
-    def end(self, name: str, parties: Sequence[HolderInfo]) -> int:
+    def end(self, name: str, parties: Sequence[HolderInfo], using: str | None) -> int:
         """Force-release them."""
-        return inspection.force_release(name, tokens=[hold.token for hold in parties]).ended
+        tokens = [hold.token for hold in parties]
+        return inspection.force_release(name, using=using, tokens=tokens).ended
 
     def describe(self, party: HolderInfo) -> str:
         """Return the holder, and the fencing token that tells its writes."""
@@ -160,9 +162,9 @@ class Cancel(Ending[WaiterInfo]):
         """Return the wait."""
         return PartyRow.of(party, at)
 
-    def end(self, name: str, parties: Sequence[WaiterInfo]) -> int:
+    def end(self, name: str, parties: Sequence[WaiterInfo], using: str | None) -> int:
         """Cancel them."""
-        return sum(map(inspection.cancel, parties))
+        return sum(inspection.cancel(party, using=using) for party in parties)
 
     def describe(self, party: WaiterInfo) -> str:
         """Return the waiter."""
@@ -178,15 +180,15 @@ class Cancel(Ending[WaiterInfo]):
         return text % {"count": count}
 
 
-def existing(name: str) -> LockInfo | None:
-    """Return a lock, or None if nobody holds it or waits for it; blocks for a round trip.
+def existing(name: str, using: str | None) -> LockInfo | None:
+    """Return a lock of a server, or None if nobody holds it or waits for it; blocks for a round trip.
 
     Raises:
         Http404: The name cannot name a lock.
         LockBackendError: Redis could not be asked.
     """
     try:
-        return inspection.lock(name)
+        return inspection.lock(name, using=using)
     except ValueError as error:
         raise Http404(str(error)) from error
 
@@ -195,12 +197,13 @@ def end_shown(
     ending: Ending[Party],
     model_admin: _ModelAdmin,
     request: HttpRequest,
+    pages: ServerPages,
     name: str,
     reason: str,
     shown: Collection[str],
 ) -> None:
     """End what the user was shown of a lock, and tell the user; see `end_logged`."""
-    parties, ended = end_logged(ending, model_admin, request, name, reason, shown)
+    parties, ended = end_logged(ending, model_admin, request, pages, name, reason, shown)
     if not parties:
         messages.warning(request, str(ending.had_ended))
     elif not ended:
@@ -218,6 +221,7 @@ def end_logged(
     ending: Ending[Party],
     model_admin: _ModelAdmin,
     request: HttpRequest,
+    pages: ServerPages,
     name: str,
     reason: str,
     shown: Collection[str],
@@ -231,6 +235,7 @@ def end_logged(
         ending: What to end, and how.
         model_admin: The admin of locks, which writes the log.
         request: The user's request.
+        pages: Of which server.
         name: The lock.
         reason: Why, as the user gave it.
         shown: The marks of the holds or waits that the user was shown.
@@ -239,7 +244,7 @@ def end_logged(
         Http404: The name cannot name a lock.
         LockBackendError: Redis could not be asked; the log says that the outcome is not known.
     """
-    lock = existing(name)
+    lock = existing(name, pages.using)
     there = ending.choose(lock, shown) if lock else []
     parties = [party for party in there if mark_of(party.token) in shown]
     if not parties:
@@ -250,18 +255,21 @@ def end_logged(
         done = str(ending.log_done) % why
         unknown = str(ending.log_unknown) % why
         in_vain = str(ending.log_in_vain) % why
+    # Locks of several servers have one log if their names are the same.
+    where = f"{pages.label(pages.using)}: " if pages.using else ""
     # Before it is done: there may be an entry without an end, but never the reverse.
-    entry = model_admin.log_change(request, Lock(name=name), done)
+    entry = model_admin.log_change(request, Lock(name=name), where + done)
+    deed = audit.Deed(request.user.get_username(), reason, pages.using)
     try:
-        ended = ending.end(name, parties)
+        with deed.ending(ending.done, name, parties) as done_to:
+            ended = ending.end(name, parties, pages.using)
+            if ended:
+                done_to.extend(parties)
     except LockBackendError:
-        entry.change_message = unknown
+        entry.change_message = where + unknown
         entry.save(update_fields=["change_message"])
         raise
-    if ended:
-        user = request.user.get_username()
-        audit.note(ending.done, name, parties, by=user, reason=reason)
-    else:
-        entry.change_message = in_vain
+    if not ended:
+        entry.change_message = where + in_vain
         entry.save(update_fields=["change_message"])
     return parties, ended

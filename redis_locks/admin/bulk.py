@@ -51,19 +51,20 @@ class Selection:
         return sum(choice.role == role for choice in self.choices)
 
 
-def select(matching: Filter, endings: Sequence[Ending[Any]]) -> Selection:
+def select(matching: Filter, endings: Sequence[Ending[Any]], using: str | None) -> Selection:
     """Return the holds and waits of the locks that match, of one host only if the filter names one.
 
     Args:
         matching: Which locks.
         endings: What the user may end.
+        using: The server, as for `inspection.locks`.
 
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    found = search(matching).found
+    found = search(matching, using=using).found
     names = [lock.name for lock in found[:MOST_LOCKS]]
-    locks = inspection.locks(names=names) if names else []
+    locks = inspection.locks(names=names, using=using) if names else []
     roles = [ending.view for ending in endings]
     choices, hosts = [], set()
     for lock in locks:

@@ -13,7 +13,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
@@ -22,7 +22,7 @@ from redis_locks.admin.actions import Cancel, Ending, Release, end_logged, end_s
 from redis_locks.admin.bulk import chosen, select
 from redis_locks.admin.forms import EndForm, FilterForm
 from redis_locks.admin.page_content import Screen, list_screen, lock_screen
-from redis_locks.admin.paths import from_path, lock_url
+from redis_locks.admin.paths import ServerPages, from_path
 from redis_locks.admin.script_texts import script_texts
 from redis_locks.admin.server_strip import Strip, contended_now, shared_survey
 from redis_locks.admin.statistics import exported, stats_context
@@ -100,13 +100,13 @@ class LockAdmin(_ModelAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """The list, with its filters."""
-        form = FilterForm(request.GET)
+        form, pages = FilterForm(request.GET), self._pages(request)
         context = {
             "title": pgettext("locks", "Locks"),
             "filter": form.filter(),
             "order": _order(request),
-            "live_url": self._url("data"),
-            "stats_url": self._url("stats"),
+            "live_url": pages.path("data"),
+            "stats_url": pages.url("stats"),
             # The admin's own template looks for these around the content.
             "cl": {"opts": self.opts},
             "actions_on_top": True,
@@ -118,33 +118,34 @@ class LockAdmin(_ModelAdmin):
         return self._news(request, self._list)
 
     def badge(self, request: HttpRequest) -> HttpResponse:
-        """How many locks have waiters, for the admin's index, as JSON; 204 if the server does not say so at once."""
+        """How many locks have waiters, for the admin's index, as JSON; 204 if no server says so at once."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        queues = contended_now()
-        if queues is None:
+        servers = contended_now()
+        if not servers:
             return HttpResponse(status=204)
-        locks = len(queues.contended)
+        locks = sum(len(queues.contended) for queues in servers)
         text = ngettext("%(counter)s lock with waiters", "%(counter)s locks with waiters", locks)
         # A plus says that not all queues were looked at.
-        count = f"{number_format(locks)}{'' if queues.whole else '+'}"
+        count = f"{number_format(locks)}{'' if all(queues.whole for queues in servers) else '+'}"
         return JsonResponse({"locks": locks, "text": text % {"counter": count}})
 
     def stats(self, request: HttpRequest) -> HttpResponse:
         """How often locks were acquired and contended, and how long waits and holds were."""
         if not self.has_view_permission(request):
             raise PermissionDenied
+        pages = self._pages(request)
         context: dict[str, Any] = {
             "title": _("Lock statistics"),
             "original": pgettext("locks", "Statistics"),
-            "live_url": self._url("waits"),
-            "list_url": self._url("changelist"),
+            "live_url": pages.path("waits"),
+            "list_url": pages.url("changelist"),
             **_script_context(),
         }
         try:
             if request.GET.get("format") in _EXPORTS:
-                return _figures(request.GET["format"], exported(request.GET))
-            context |= stats_context(request.GET, self.admin_site) | self._waits(request).context
+                return _figures(request.GET["format"], exported(request.GET, pages.using))
+            context |= stats_context(request.GET, pages) | self._waits(request).context
         except LockBackendError as error:
             context["unreachable"] = str(error)
         return self._respond(request, "stats", context)
@@ -162,8 +163,15 @@ class LockAdmin(_ModelAdmin):
     ) -> HttpResponse:
         """One lock: who holds it, who waits for it, and who blocks whom."""
         name = from_path(object_id)
-        context = self._lock_context(name) | (extra_context or {})
+        context = self._lock_context(request, name) | (extra_context or {})
         return self._page(request, "detail", context, lambda request: self._lock(request, name))
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """What was done to the locks of this name, on any server."""
+        answer = super().history_view(request, object_id, extra_context)
+        return self._pages(request).kept_in(answer, from_path(object_id))
 
     def lock_data(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The news of one lock, as JSON."""
@@ -181,22 +189,22 @@ class LockAdmin(_ModelAdmin):
     def _end(self, request: HttpRequest, name: str, ending: Ending[Any]) -> HttpResponse:
         if not self.may_end(request, ending):
             raise PermissionDenied
-        form = EndForm(request.POST or None)
+        form, pages = EndForm(request.POST or None), self._pages(request)
         asked = request.POST if request.method == "POST" else request.GET
         marks = asked.getlist("party")
         try:
             if request.method == "POST" and form.is_valid():
-                end_shown(ending, self, request, name, form.cleaned_data["reason"], marks)
-                return redirect(lock_url(self.admin_site, "change", name))
-            lock = existing(name)
+                end_shown(ending, self, request, pages, name, form.cleaned_data["reason"], marks)
+                return redirect(pages.url("change", name))
+            lock = existing(name, pages.using)
         except LockBackendError as error:
             messages.error(request, _("Redis cannot be reached: %(error)s") % {"error": error})
-            return redirect(lock_url(self.admin_site, "change", name))
+            return redirect(pages.url("change", name))
         parties = ending.choose(lock, marks) if lock else []
         if lock is None or not parties:
             messages.warning(request, str(ending.nothing))
-            return redirect(lock_url(self.admin_site, "change", name))
-        context = self._lock_context(name) | {
+            return redirect(pages.url("change", name))
+        context = self._lock_context(request, name) | {
             "form": form,
             "marked": [mark_of(party.token) for party in parties],
             "parties": [ending.row(party, lock.at) for party in parties],
@@ -214,16 +222,17 @@ class LockAdmin(_ModelAdmin):
         if not endings:
             raise PermissionDenied
         form, matching = EndForm(request.POST or None), FilterForm(request.GET).filter()
-        back = f"{self._url('changelist')}?{request.GET.urlencode()}"
+        pages = self._pages(request)
+        back = f"{pages.path('changelist')}?{request.GET.urlencode()}"
         if matching == Filter():
             messages.warning(request, _("Filter the list first, by host or by name."))
             return redirect(back)
         ticked = request.POST.getlist("end")
         try:
             if request.method == "POST" and form.is_valid() and ticked:
-                self._end_many(request, form.cleaned_data["reason"], ticked, endings)
+                self._end_many(request, pages, form.cleaned_data["reason"], ticked, endings)
                 return redirect(back)
-            selection = select(matching, tuple(endings.values()))
+            selection = select(matching, tuple(endings.values()), pages.using)
         except LockBackendError as error:
             messages.error(request, _("Redis cannot be reached: %(error)s") % {"error": error})
             return redirect(back)
@@ -247,6 +256,7 @@ class LockAdmin(_ModelAdmin):
     def _end_many(
         self,
         request: HttpRequest,
+        pages: ServerPages,
         reason: str,
         ticked: Sequence[str],
         endings: Mapping[str, Ending[Any]],
@@ -258,7 +268,8 @@ class LockAdmin(_ModelAdmin):
             for role, name in sorted(marks):
                 if role in endings:
                     shown = marks[role, name]
-                    done[role] += end_logged(endings[role], self, request, name, reason, shown)[1]
+                    ending = endings[role]
+                    done[role] += end_logged(ending, self, request, pages, name, reason, shown)[1]
         finally:
             ended = sum(done.values())
             told = [endings[role].counted(count) for role, count in done.items()]
@@ -271,41 +282,43 @@ class LockAdmin(_ModelAdmin):
                 told.append(text % {"count": left})
             (messages.success if ended else messages.warning)(request, " ".join(told))
 
-    def _url(self, view: str) -> str:
-        return reverse(f"admin:redis_locks_lock_{view}", current_app=self.admin_site.name)
+    def _pages(self, request: HttpRequest) -> ServerPages:
+        return ServerPages.of(request, self.admin_site)
 
     def _list(self, request: HttpRequest) -> Screen:
         form, order = FilterForm(request.GET), _order(request)
-        matching, site = form.filter(), self.admin_site
+        matching, pages = form.filter(), self._pages(request)
         bulk_url = (
-            self._url("bulk") if any(self.may_end(request, each) for each in _ENDINGS) else ""
+            pages.path("bulk") if any(self.may_end(request, each) for each in _ENDINGS) else ""
         )
-        found = search(matching, order=order, read=shared_survey)
-        strip = Strip.of(found, site)
+        found = search(matching, order=order, read=shared_survey, using=pages.using)
+        strip = Strip.of(found, pages)
         if form.grouped:
             rows = [GroupRow.of(group, found.survey.at) for group in groups(found.found)]
             # The groups are few, and no lock's details are shown.
             shown = Page((), 1, 1, found)
             return list_screen(
-                shown, strip, site, matching, order, bulk_url, group=rows[:MOST_GROUPS]
+                shown, strip, pages, matching, order, bulk_url, group=rows[:MOST_GROUPS]
             )
         shown = page(_number(request), found)
-        return list_screen(shown, strip, site, matching, order, bulk_url)
+        return list_screen(shown, strip, pages, matching, order, bulk_url)
 
     def _waits(self, request: HttpRequest) -> Screen:
-        return waits_screen(request.GET.get("q", ""), self.admin_site)
+        return waits_screen(request.GET.get("q", ""), self._pages(request))
 
     def _lock(self, request: HttpRequest, name: str) -> Screen:
         may = {f"may_{ending.view}": self.may_end(request, ending) for ending in _ENDINGS}
-        return lock_screen(name, existing(name), self.admin_site, may, _number(request))
+        pages = self._pages(request)
+        return lock_screen(name, existing(name, pages.using), pages, may, _number(request))
 
-    def _lock_context(self, name: str) -> dict[str, Any]:
+    def _lock_context(self, request: HttpRequest, name: str) -> dict[str, Any]:
+        pages = self._pages(request)
         return {
             "title": _("Lock %(name)s") % {"name": printable(name)},
             "original": Lock(name=name),
-            "live_url": lock_url(self.admin_site, "live", name),
-            "change_url": lock_url(self.admin_site, "change", name),
-            "list_url": self._url("changelist"),
+            "live_url": pages.path("live", name),
+            "change_url": pages.url("change", name),
+            "list_url": pages.url("changelist"),
         }
 
     def _page(
@@ -338,13 +351,18 @@ class LockAdmin(_ModelAdmin):
         self, request: HttpRequest, template: str, context: dict[str, Any]
     ) -> HttpResponse:
         request.current_app = self.admin_site.name
+        pages = self._pages(request)
         common = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
             "has_view_permission": True,
             "subtitle": None,
+            "servers": pages.choices,
+            "server_label": pages.label(pages.using),
+            "using": pages.using,
         }
-        return TemplateResponse(request, f"{TEMPLATES}/{template}.html", common | context)
+        answer = TemplateResponse(request, f"{TEMPLATES}/{template}.html", common | context)
+        return pages.kept_in(answer)
 
 
 def _script_context() -> dict[str, Any]:

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from django.contrib.admin.sites import AdminSite
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.utils.cache import get_conditional_response
 from django.utils.translation import get_language
 
 from redis_locks import statistics
-from redis_locks.admin.paths import lock_url
+from redis_locks.admin.paths import ServerPages
 from redis_locks.admin.server_strip import Strip
 from redis_locks.admin.table_rows import (
     EventRow,
@@ -128,7 +127,7 @@ class Screen:
 def list_screen(
     page: Page,
     strip: Strip,
-    site: AdminSite,
+    pages: ServerPages,
     matching: Filter,
     order: str,
     bulk_url: str,
@@ -137,7 +136,7 @@ def list_screen(
 ) -> Screen:
     """Return the screen of one page of locks, or of groups of locks."""
     found = page.search
-    rows = [LockRow.of(lock, found.recent.usual(lock.name), site) for lock in page.locks]
+    rows = [LockRow.of(lock, found.recent.usual(lock.name), pages) for lock in page.locks]
     pieces = (
         [Piece("row", row.state, {"row": row}) for row in rows]
         if group is None
@@ -150,7 +149,7 @@ def list_screen(
         "order": order,
         "grouped": group is not None,
         "bulk_url": bulk_url,
-        "server": backend_for(None).description,
+        "server": backend_for(pages.using).description,
     }
     there, whole = found.survey.total, found.complete
     frame = (bool(pieces), bool(there), matching, order, group is not None)
@@ -171,45 +170,45 @@ def list_screen(
 
 
 def lock_screen(
-    name: str, lock: LockInfo | None, site: AdminSite, may: Mapping[str, bool], number: int
+    name: str, lock: LockInfo | None, pages: ServerPages, may: Mapping[str, bool], number: int
 ) -> Screen:
     """Return the screen of one lock; blocks for some round trips if somebody waits for it.
 
     Args:
         name: The lock.
         lock: What is known of it; None: nobody holds it or waits for it.
-        site: Where its pages are.
+        pages: The server, and where its pages are.
         may: What the user may end, as "may_release" and "may_cancel".
         number: Which page of its holders and waiters.
 
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    at = lock.at if lock else time.time()
-    around = surroundings(lock) if lock else None
+    at, using = lock.at if lock else time.time(), pages.using
+    around = surroundings(lock, using=using) if lock else None
     story = around.tell(lock) if lock and around else tell(None)
-    tree = [SessionRow.of(root, at, site) for root in around.roots] if around else []
+    tree = [SessionRow.of(root, at, pages) for root in around.roots] if around else []
     whole = around is None or around.whole
     holder = longest(lock) if lock and lock.holders else None
     spans = [StoryPart.of(span, at) for span in story.facts]
-    urls = {view: lock_url(site, view, name) for view in ("cancel", "release", "history")}
     mode = ", ".join(map(str, lock.modes)) if lock else ""
+    option = f" --using {shlex.quote(using)}" if using else ""
     head = {
         # As JSON, which has escapes for all that could mislead a reader.
         "copy_name": json.dumps(name),
-        "copy_command": json.dumps(f"manage.py locks show {shlex.quote(name)}"),
+        "copy_command": json.dumps(f"manage.py locks show {shlex.quote(name)}{option}"),
         "story": story,
         "case": case_text(story.case),
         "spans": spans,
         "held": holder is not None,
         "fencing_token": str(holder.fencing_token) if holder else "",
-        "release_url": urls["release"],
-        "history_url": urls["history"],
+        "release_url": pages.url("release", name),
+        "history_url": pages.url("history", name),
         **may,
     }
-    parties = _parties(lock, may, urls)
-    pages = max(1, -(-len(parties) // PARTIES_A_PAGE))
-    number = min(max(1, number), pages)
+    parties = _parties(lock, may, pages)
+    last = max(1, -(-len(parties) // PARTIES_A_PAGE))
+    number = min(max(1, number), last)
     shown = parties[(number - 1) * PARTIES_A_PAGE : number * PARTIES_A_PAGE]
     listed = {
         "filled": bool(shown),
@@ -220,16 +219,16 @@ def lock_screen(
         "number": number,
         "before": number - 1,
         "after": number + 1,
-        "pages": pages,
+        "pages": last,
     }
     facts = [fact for root in tree for fact in root.facts()]
     branches = any(root.branches for root in tree)
-    noted = statistics.events(name)
+    noted = statistics.events(name, using=using)
     events = [EventRow.of(event) for event in noted]
     holding = [holder.token for holder in lock.holders] if lock else []
     queueing = [waiter.token for waiter in lock.waiters[:MOST_WAITS]] if lock else []
     keeping = get_settings().statistics and get_settings().history > 0
-    past = statistics.holds(name) if keeping else []
+    past = statistics.holds(name, using=using) if keeping else []
     return Screen(
         now=at,
         parts=(
@@ -263,9 +262,7 @@ def lock_screen(
     )
 
 
-def _parties(
-    lock: LockInfo | None, may: Mapping[str, bool], urls: Mapping[str, str]
-) -> list[Piece]:
+def _parties(lock: LockInfo | None, may: Mapping[str, bool], pages: ServerPages) -> list[Piece]:
     """Return the holders, longest first, and then the waiters in their order, as rows of one table."""
     if lock is None:
         return []
@@ -274,13 +271,13 @@ def _parties(
     rows = []
     for holder in sorted(lock.holders, key=lambda holder: -holder.held_for):
         held = HolderRow.of(holder, lock.at)
-        url = f"{urls['release']}?party={held.party.mark}" if may_release else ""
+        url = pages.url("release", lock.name, party=held.party.mark) if may_release else ""
         rows.append(
             Piece("holder_row", (held.state, url, acts), {"holder": held, "url": url, "acts": acts})
         )
     for place, waiter in enumerate(lock.waiters, 1):
         party = PartyRow.of(waiter, lock.at)
-        url = f"{urls['cancel']}?party={party.mark}" if may_cancel else ""
+        url = pages.url("cancel", lock.name, party=party.mark) if may_cancel else ""
         context = {"waiter": party, "place": place, "url": url, "acts": acts}
         rows.append(Piece("waiter_row", (party.mark, place, party.mode, url, acts), context))
     return rows

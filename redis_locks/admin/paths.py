@@ -1,10 +1,23 @@
-"""A lock's name as one piece of a path in the admin."""
+"""The addresses of the admin's pages: of which server, and a lock's name as one piece of a path."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from django.contrib.admin.sites import AdminSite
 from django.contrib.admin.utils import quote, unquote
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.html import escape
+from django.utils.http import urlencode
+from django.utils.translation import pgettext
+
+from redis_locks.conf.settings import DEFAULT_SERVER, get_settings
+from redis_locks.values.text import printable
+
+SERVER = "server"
+"""The argument in an address that names a server of REDIS_LOCKS["SERVERS"]."""
 
 # The admin's quoting leaves dots alone, but browsers take "." and ".." out of a path.
 # What it never produces by itself can stand for a dot: it turns each "_" into "_5F".
@@ -21,6 +34,63 @@ def from_path(piece: str) -> str:
     return unquote(piece.replace(_DOT, "."))
 
 
-def lock_url(site: AdminSite, view: str, name: str) -> str:
-    """Return the address of one of a lock's pages: change, data, release or history."""
-    return reverse(f"admin:redis_locks_lock_{view}", args=[to_path(name)], current_app=site.name)
+@dataclass(frozen=True)
+class ServerPages:
+    """The pages of the locks of one server on an admin site; `using` None is the default server."""
+
+    site: AdminSite
+    using: str | None = None
+
+    @classmethod
+    def of(cls, request: HttpRequest, site: AdminSite) -> ServerPages:
+        """Return those of the server that the address names.
+
+        Raises:
+            Http404: There is no server of that name in the settings.
+        """
+        asked = request.GET.get(SERVER, "")
+        using = None if asked in {"", DEFAULT_SERVER} else asked
+        if using not in get_settings().server_names:
+            msg = f"REDIS_LOCKS['SERVERS'] has no {printable(asked)!r}"
+            raise Http404(msg)
+        return cls(site, using)
+
+    @property
+    def choices(self) -> list[tuple[str | None, str]]:
+        """The servers to choose from, each with its label; none if there is only one."""
+        names = get_settings().server_names
+        return [(using, self.label(using)) for using in names] if len(names) > 1 else []
+
+    @staticmethod
+    def label(using: str | None) -> str:
+        """Return what to call a server."""
+        return pgettext("server", "default") if using is None else printable(using)
+
+    def kept_in(self, answer: HttpResponse, name: str | None = None) -> HttpResponse:
+        """Return a page in which Django's own links, such as the breadcrumbs, lead to this server's pages.
+
+        They lead to the list, and to the lock `name`.
+        """
+
+        def keep(page: HttpResponse) -> None:
+            links = [("changelist", None), *([] if name is None else [("change", name)])]
+            for link in links:
+                plain, ours = (escape(address(*link)) for address in (self.path, self.url))
+                page.content = page.content.replace(
+                    f'href="{plain}"'.encode(), f'href="{ours}"'.encode()
+                )
+
+        if self.using is not None and isinstance(answer, TemplateResponse):
+            answer.add_post_render_callback(keep)
+        return answer
+
+    def path(self, view: str, name: str | None = None) -> str:
+        """Return the path of a page, of all locks or of the lock `name`, without the server."""
+        args = [] if name is None else [to_path(name)]
+        return reverse(f"admin:redis_locks_lock_{view}", args=args, current_app=self.site.name)
+
+    def url(self, view: str, name: str | None = None, **query: str) -> str:
+        """Return the address of a page with this query, of all locks or of the lock `name`."""
+        if self.using is not None:
+            query[SERVER] = self.using
+        return self.path(view, name) + (f"?{urlencode(query)}" if query else "")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from weakref import WeakKeyDictionary
 
-from django.contrib.admin.sites import AdminSite
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 
-from redis_locks.admin.paths import lock_url
+from redis_locks.admin.paths import ServerPages
 from redis_locks.admin.table_rows import short_name
+from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.diagnosis.vitals import Vitals, vitals
 from redis_locks.inspection.filters import LONG_WAIT, Search
@@ -49,10 +50,10 @@ class Strip:
     warning: str
 
     @classmethod
-    def of(cls, found: Search, site: AdminSite) -> Strip:
+    def of(cls, found: Search, pages: ServerPages) -> Strip:
         """Return the strip over the locks of a search; asks the server how it is, now and then."""
         every, oldest = found.survey, found.survey.oldest
-        known = _vitals()
+        known = _vitals(pages.using)
         return cls(
             held=every.held,
             waiting=every.waiting,
@@ -62,7 +63,7 @@ class Strip:
             waiting_since=f"{every.at - oldest.oldest_wait:.3f}" if oldest else "",
             long_wait=oldest is not None and oldest.oldest_wait >= LONG_WAIT,
             worst_name=short_name(oldest.name) if oldest else "",
-            worst_url=lock_url(site, "change", oldest.name) if oldest else "",
+            worst_url=pages.url("change", oldest.name) if oldest else "",
             lost=found.recent.lost,
             deadlocks=found.recent.deadlocks,
             server=known.server if known else "",
@@ -116,11 +117,11 @@ _surveys: WeakKeyDictionary[Backend, dict[tuple[int, Named | None], tuple[float,
 _contended: WeakKeyDictionary[Backend, tuple[float, Queues | None]] = WeakKeyDictionary()
 
 
-def _vitals() -> Vitals | None:
-    backend = backend_for(None)
+def _vitals(using: str | None) -> Vitals | None:
+    backend = backend_for(using)
     known = _kept.get(backend)
     if known is None or monotonic() > known[0]:
-        known = monotonic() + _VITALS_KEPT, vitals()
+        known = monotonic() + _VITALS_KEPT, vitals(using=using)
         _kept[backend] = known
     return known[1]
 
@@ -149,14 +150,20 @@ def shared_survey(*, using: str | None = None, most: int, named: Named | None) -
     return read
 
 
-def contended_now() -> Queues | None:
-    """Return which locks have waiters, at most some seconds old; None if the server does not say so at once.
+def contended_now() -> list[Queues]:
+    """Return which locks have waiters, for each server that says so at once; at most some seconds old.
 
-    Locks, as a waiter for several stands in several queues, which do not tell who it is. Blocks for a second at most.
+    Locks, as a waiter for several stands in several queues, which do not tell who it is. Blocks for a second for
+    each server at most.
     """
-    backend = backend_for(None)
+    found = (_contended_at(using) for using in get_settings().server_names)
+    return [queues for queues in found if queues is not None]
+
+
+def _contended_at(using: str | None) -> Queues | None:
+    backend = backend_for(using)
     known = _contended.get(backend)
     if known is None or monotonic() > known[0]:
-        known = monotonic() + _BADGE_KEPT, within(_BADGE_WAITS, queues)
+        known = monotonic() + _BADGE_KEPT, within(_BADGE_WAITS, partial(queues, using=using))
         _contended[backend] = known
     return known[1]

@@ -7,13 +7,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from django.contrib.admin.sites import AdminSite
 from django.utils.formats import date_format, number_format
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 
 from redis_locks import statistics
-from redis_locks.admin.paths import lock_url
+from redis_locks.admin.paths import ServerPages
 from redis_locks.admin.table_rows import short_name
 from redis_locks.conf.settings import get_settings
 from redis_locks.inspection.localized_times import latency
@@ -41,11 +40,11 @@ class FigureRow:
     hold_p99: str
 
     @classmethod
-    def of(cls, found: LockStatistics, site: AdminSite) -> FigureRow:
-        """Return the row of a lock on the pages of `site`."""
+    def of(cls, found: LockStatistics, pages: ServerPages) -> FigureRow:
+        """Return the row of a lock on these pages."""
         times = (found.wait_p50, found.wait_p99, found.hold_p50, found.hold_p99)
         return cls(
-            lock_url(site, "change", found.name) if found.name else "",
+            pages.url("change", found.name) if found.name else "",
             short_name(found.name),
             found,
             *("-" if seconds is None else latency(seconds) for seconds in times),
@@ -65,13 +64,13 @@ class Bar:
     title: str
 
 
-def stats_context(asked: Mapping[str, str], site: AdminSite) -> dict[str, Any]:
+def stats_context(asked: Mapping[str, str], pages: ServerPages) -> dict[str, Any]:
     """Return what the page shows; blocks for two round trips.
 
     Args:
         asked: "period", "o" for the order, and "q" for a part of the name; what is wrong is as
             good as missing.
-        site: Where the pages of locks are.
+        pages: The server, and where its pages are.
 
     Raises:
         LockBackendError: Redis could not be asked.
@@ -80,7 +79,7 @@ def stats_context(asked: Mapping[str, str], site: AdminSite) -> dict[str, Any]:
     period = cast("statistics.Period", period if period in {"hour", "day"} else "hour")
     order, query = asked.get("o", ""), asked.get("q", "")
     order = order if order in ORDERS else "contended"
-    found = statistics.read(period, pattern=pattern_of_query(query))
+    found = statistics.read(period, using=pages.using, pattern=pattern_of_query(query))
     rows = found.locks
     shown = ordered(rows, order)[:MOST_SHOWN]
     if found.others and len(shown) == len(rows):
@@ -91,7 +90,7 @@ def stats_context(asked: Mapping[str, str], site: AdminSite) -> dict[str, Any]:
         "period": period,
         "order": order,
         "query": query,
-        "rows": [FigureRow.of(row, site) for row in shown],
+        "rows": [FigureRow.of(row, pages) for row in shown],
         "more": max(0, len(rows) - MOST_SHOWN),
         "counted": bool(found.locks or found.others or query),
         "counting": get_settings().statistics,
@@ -109,7 +108,7 @@ def stats_context(asked: Mapping[str, str], site: AdminSite) -> dict[str, Any]:
     }
 
 
-def exported(asked: Mapping[str, str]) -> list[dict[str, Any]]:
+def exported(asked: Mapping[str, str], using: str | None) -> list[dict[str, Any]]:
     """Return all figures that the page's filter and order ask for, as `manage.py locks stats` does.
 
     Raises:
@@ -117,7 +116,7 @@ def exported(asked: Mapping[str, str]) -> list[dict[str, Any]]:
     """
     period: statistics.Period = "day" if asked.get("period") == "day" else "hour"
     order = asked.get("o", "")
-    found = statistics.read(period, pattern=pattern_of_query(asked.get("q", "")))
+    found = statistics.read(period, using=using, pattern=pattern_of_query(asked.get("q", "")))
     rows = ordered(found.locks, order if order in ORDERS else "contended")
     return [asdict(row) for row in (*rows, *([found.others] if found.others else []))]
 

@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from django.contrib.admin.sites import AdminSite
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
-from redis_locks.admin.paths import lock_url
+from redis_locks.admin.paths import ServerPages
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.blockers import Node
 from redis_locks.inspection.filters import LONG_WAIT, Group, is_long, is_renewed
@@ -187,12 +186,12 @@ class LockRow:
     long_wait: bool
 
     @classmethod
-    def of(cls, lock: LockInfo, usual: Usual | None, site: AdminSite) -> LockRow:
-        """Return the row of a lock on the pages of `site`."""
+    def of(cls, lock: LockInfo, usual: Usual | None, pages: ServerPages) -> LockRow:
+        """Return the row of a lock on these pages."""
         holder = longest(lock) if lock.holders else None
         oldest = max((waiter.waited for waiter in lock.waiters), default=0.0)
         return cls(
-            url=lock_url(site, "change", lock.name),
+            url=pages.url("change", lock.name),
             name=short_name(lock.name),
             # The usual mode goes without saying.
             mode="" if lock.modes == ("exclusive",) else ", ".join(map(mode_text, lock.modes)),
@@ -276,7 +275,7 @@ class SessionRow:
     cut: bool
 
     @classmethod
-    def of(cls, node: Node, at: float, site: AdminSite) -> SessionRow:
+    def of(cls, node: Node, at: float, pages: ServerPages) -> SessionRow:
         """Return the row of a session, and of those that it blocks."""
         ends = [below for below in node.blocks if _is_end(below)]
         left_out = set(map(id, ends[MOST_ENDS:]))
@@ -286,8 +285,8 @@ class SessionRow:
         return cls(
             party=PartyRow.of(node.who, at),
             waits_for=short_name(node.lock or ""),
-            holds=tuple((short_name(name), lock_url(site, "change", name)) for name in names),
-            blocks=tuple(cls.of(below, at, site) for below in shown),
+            holds=tuple((short_name(name), pages.url("change", name)) for name in names),
+            blocks=tuple(cls.of(below, at, pages) for below in shown),
             more=len(left_out),
             repeated=node.repeated,
             deadlocked=node.deadlocked,

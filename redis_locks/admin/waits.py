@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlencode
 
-from django.contrib.admin.sites import AdminSite
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from redis_locks.admin.page_content import Piece, Screen
-from redis_locks.admin.paths import lock_url
+from redis_locks.admin.paths import ServerPages
 from redis_locks.admin.server_strip import shared_survey
 from redis_locks.admin.table_rows import short_name
 from redis_locks.inspection.filters import LONG_WAIT, Filter, groups, search
@@ -76,23 +73,20 @@ class Waits:
     """For the sentence, which says that nobody waits."""
 
 
-def waits_screen(query: str, site: AdminSite) -> Screen:
+def waits_screen(query: str, pages: ServerPages) -> Screen:
     """Return who waits now for the locks that match what a user typed; blocks for some round trips.
 
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    found = search(Filter(text=query, contended=True), read=shared_survey)
+    found = search(Filter(text=query, contended=True), read=shared_survey, using=pages.using)
     at, locks = found.survey.at, found.found
-    listed = reverse("admin:redis_locks_lock_changelist", current_app=site.name)
 
     def like(text: str) -> str:
-        return f"{listed}?{urlencode({'q': text, 'contended': 'on'})}"
+        return pages.url("changelist", q=text, contended="on")
 
     by_lock = [
-        WaitsRow.of(
-            lock.name, lock_url(site, "change", lock.name), lock.waiting, lock.oldest_wait, at
-        )
+        WaitsRow.of(lock.name, pages.url("change", lock.name), lock.waiting, lock.oldest_wait, at)
         for lock in locks[:MOST_ROWS]
     ]
     alike = groups(locks)
@@ -115,7 +109,7 @@ def waits_screen(query: str, site: AdminSite) -> Screen:
         waiting_since=f"{at - worst.oldest_wait:.3f}" if worst else "",
         long_wait=worst is not None and worst.oldest_wait >= LONG_WAIT,
         worst_name=short_name(worst.name) if worst else "",
-        worst_url=lock_url(site, "change", worst.name) if worst else "",
+        worst_url=pages.url("change", worst.name) if worst else "",
         counted=found.complete,
         tables=(
             WaitsTable(pgettext("locks", "Lock"), by_lock, len(locks) - len(by_lock)),

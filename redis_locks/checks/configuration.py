@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
 
-from redis_locks.conf.settings import get_settings, problems
+from redis_locks.conf.settings import Settings, problems, servers_of
 
 NO_CONNECTION = "redis_locks.E004"
 NO_MIDDLEWARE = "redis_locks.W008"
@@ -21,22 +21,19 @@ def check_settings(**_: object) -> list[CheckMessage]:
     found: list[CheckMessage] = [
         Error(problem.message, hint=problem.hint, id=problem.id) for problem in problems(configured)
     ]
-    return found + ([] if found else _check_connections()) + _check_middleware(configured)
+    # However wrong the other entries are.
+    ours = servers_of(configured)
+    names = ours.server_names if ours else ()
+    connections = [message for using in names for message in _check_connection(ours, using)]
+    return found + connections + _check_middleware(configured)
 
 
-def _check_connections() -> list[CheckMessage]:
-    return [
-        message for using in get_settings().server_names for message in _check_connection(using)
-    ]
-
-
-def _check_connection(using: str | None) -> list[CheckMessage]:
+def _check_connection(ours: Settings, using: str | None) -> list[CheckMessage]:
     # Not above: it imports redis-py, and at Django's start no check runs.
     from redis_locks.connections.resolution import verify
 
-    ours = get_settings()
     try:
-        verify(ours.server(using))
+        verify(ours.server(using), ours.servers)
     except ImproperlyConfigured as error:
         hint = (
             f"Set {ours.entry(using)} to a CACHES alias of django-redis or of Django's Redis cache. A "

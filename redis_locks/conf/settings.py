@@ -136,6 +136,21 @@ def problems(configured: object) -> list[Problem]:
     return found
 
 
+def servers_of(configured: object) -> Settings | None:
+    """Return the settings as far as they say where the servers are; None if they say it wrong."""
+    if not isinstance(configured, Mapping):
+        return None
+    try:
+        found = {
+            ENTRIES[key].field: _read(key, configured[key])
+            for key in ("CONNECTION", "SERVERS")
+            if key in configured
+        }
+    except (TypeError, ValueError):
+        return None
+    return Settings(**cast("dict[str, Any]", found))
+
+
 def _unknown(key: object) -> Problem:
     nearest = difflib.get_close_matches(str(key).upper(), ENTRIES, n=1)
     known = f"The entries are {', '.join(ENTRIES)}."

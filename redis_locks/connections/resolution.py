@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -91,19 +91,19 @@ def _find(spec: str) -> _Found:
         with _resolving:
             found = _found.get(spec)
             if found is None:
-                found = _found[spec] = _build(spec)
+                found = _found[spec] = _build(spec, get_settings().servers)
     return found
 
 
-def verify(spec: str) -> None:
-    """Raise ImproperlyConfigured if ``spec`` cannot be resolved; calls no user code.
+def verify(spec: str, servers: Collection[str]) -> None:
+    """Raise ImproperlyConfigured if ``spec`` cannot be resolved; calls no user code. `servers` are the names in SERVERS.
 
     A dotted path is imported but not called, because the callable may well connect.
     """
     if is_dotted_path(spec):
         _load_callable(spec)
     else:
-        _build(spec)
+        _build(spec, servers)
 
 
 def is_dotted_path(spec: str) -> bool:
@@ -132,14 +132,13 @@ def _connects_to_nothing(factory: Callable[[], object]) -> bool:
     return all(module.partition(".")[0] == redis.__name__ for module in modules)
 
 
-def _build(spec: str) -> _Found:
+def _build(spec: str, servers: Collection[str]) -> _Found:
     if "://" in spec:
         return _from_url(spec)
     if spec in caches.settings:
         return _found_server(_from_alias(spec))
     if is_dotted_path(spec):
         return _from_callable(spec)
-    servers = get_settings().servers
     named = (
         f" and no server in SERVERS (there are: {', '.join(sorted(servers))})" if servers else ""
     )

@@ -17,7 +17,8 @@ from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.utils.json import normalize_json
 from django.utils.module_loading import import_string
 
-from redis_locks.decorators.queued_messages import Message, Naming, Rule, Run
+from redis_locks.connections.backends import Backend
+from redis_locks.decorators.queued_messages import Message, Naming, Rule, Run, withdraw_all
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.locks.lock import Side
@@ -119,7 +120,15 @@ def _open_transactions(queue_scope: Scope | None) -> Keepers | None:
 def _withdraw_on_rollback(message: Message, side: Side, transactions: Keepers | None) -> None:
     # The queue loses the message with the transaction.
     if transactions is not None:
-        transactions.on_rollback(lambda: run_blocking(message.withdraw(side)))
+        transactions.on_rollback(_withdraw, (side, message))
+
+
+def _withdraw(lost: list[tuple[Side, Message]]) -> None:
+    messages: dict[Backend, list[Message]] = {}
+    for side, message in lost:
+        messages.setdefault(side.backend, []).append(message)
+    for backend, its in messages.items():
+        run_blocking(withdraw_all(backend, its))
 
 
 @functools.cache

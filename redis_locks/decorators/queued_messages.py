@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 from redis_locks import scripts
+from redis_locks.connections.backends import Backend
 from redis_locks.decorators.calls import for_calls_of
 from redis_locks.exceptions import LockError
 from redis_locks.locks.lock import Side
@@ -29,6 +30,9 @@ logger = logging.getLogger("redis_locks")
 
 NAMES = "queued:"
 """What the names of the locks of queued tasks start with, so that they exclude no other locks."""
+
+_AT_ONCE = 500
+"""How many messages are withdrawn in a round trip, so that others do not wait for long."""
 
 _NOBODY = "queuedTask"
 """In the place of a process's name in the tokens of messages, which are no process's."""
@@ -116,9 +120,7 @@ class Message(NamedTuple):
             keys = side.backend.keys(self.name)
             await side.backend.ask(side.driver, lambda link: store.release(link, keys, self.token))
         except LockError as error:
-            logger.warning(
-                "The unique task %r is blocked until its lease ends: %s", self.name, error
-            )
+            _log_blocked(self, error)
 
     async def begin(self, side: Side) -> Run | None:
         """Begin to run: return what holds the lock from now on, or None if it is given up already.
@@ -153,6 +155,30 @@ class Message(NamedTuple):
             ),
         )
         return left is not None
+
+
+async def withdraw_all(backend: Backend, messages: Sequence[Message]) -> None:
+    """Give up the locks of messages that are not in the queue any more, some hundred in a round trip; blocks.
+
+    Logs errors: the lease ends what is left.
+    """
+    for start in range(0, len(messages), _AT_ONCE):
+        part = messages[start : start + _AT_ONCE]
+        calls = [(backend.keys(each.name), (each.token,)) for each in part]
+        replies: Sequence[object]
+        try:
+            replies = await backend.ask(
+                backend.driver, lambda link, calls=calls: link.call_many(scripts.RELEASE, calls)
+            )
+        except LockError as error:
+            replies = [error] * len(part)
+        for message, reply in zip(part, replies, strict=True):
+            if isinstance(reply, Exception):
+                _log_blocked(message, reply)
+
+
+def _log_blocked(message: Message, error: Exception) -> None:
+    logger.warning("The unique task %r is blocked until its lease ends: %s", message.name, error)
 
 
 class Run:

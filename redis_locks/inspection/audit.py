@@ -1,16 +1,29 @@
-"""A line in the log for each hold or wait that an operator ends: who did it, to whom, and why."""
+"""Lines in the log for what an operator ends: who ends which holds and waits, why, and what became of it."""
 
 from __future__ import annotations
 
 import getpass
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, TypeVar
 
 from redis_locks.inspection.snapshots import HolderInfo, WaiterInfo
 from redis_locks.values.text import printable
 
 logger = logging.getLogger("redis_locks.audit")
+
+Party = TypeVar("Party", HolderInfo, WaiterInfo)
+
+Action = Literal["force-released", "cancelled", "drained"]
+
+_PLANS: dict[Action, str] = {
+    "force-released": "force-releases",
+    "cancelled": "cancels the waits for",
+    "drained": "drains",
+}
 
 
 def operator() -> str:
@@ -22,36 +35,94 @@ def operator() -> str:
     return f"{user} on {socket.gethostname()}"
 
 
-def note(
-    done: str,
-    name: str,
-    parties: Sequence[HolderInfo] | Sequence[WaiterInfo],
-    *,
-    by: str,
-    reason: str,
-) -> None:
-    """Log at level INFO what an operator did; the record has each part as an attribute of its own.
+@dataclass(frozen=True)
+class Deed:
+    """What an operator does, of which each step is a line in the log.
 
-    Args:
-        done: "force-released" or "cancelled".
-        name: The lock.
-        parties: Whose holds or waits were ended.
+    The record has each part as an attribute of its own. The attribute `outcome` is "begun", and then "done",
+    "nothing" or "unknown". An unknown outcome is a WARNING, all others are at level INFO.
+
+    Attributes:
         by: The operator.
         reason: Why; may be empty.
+        using: The server, as for `inspection.locks`.
     """
-    whose = printable("; ".join(map(str, parties)))
-    logger.info(
-        "%s %s lock '%s' of %s. Reason: %s",
-        printable(by),
-        done,
-        printable(name),
-        whose,
-        printable(reason) or "not given",
-        extra={
-            "operator": by,
-            "action": done,
-            "lock": name,
-            "parties": [str(party) for party in parties],
-            "reason": reason,
-        },
-    )
+
+    by: str
+    reason: str
+    using: str | None = None
+
+    @contextmanager
+    def ending(self, action: Action, lock: str, parties: Sequence[Party]) -> Iterator[list[Party]]:
+        """Log that holds or waits of a lock are to be ended, and after the block what became of it, whatever happens.
+
+        Yields a list. The block adds to it those of the `parties` whose holds or waits it ended.
+        """
+        what = f"lock '{printable(lock)}'"
+        self._log("begun", action, what, lock, parties)
+        ended: list[Party] = []
+        try:
+            yield ended
+        except BaseException as error:
+            if ended:
+                self.ended(action, lock, ended)
+            left = [party for party in parties if party not in ended]
+            self._log("unknown", action, what, lock, left, error)
+            raise
+        if ended:
+            self.ended(action, lock, ended)
+        else:
+            self._log("nothing", action, what, lock, parties)
+
+    @contextmanager
+    def draining(self, host: str) -> Iterator[None]:
+        """Log that a host is to be drained, and after the block that it was, or may have been in part."""
+        what = f"host '{printable(host)}'"
+        self._log("begun", "drained", what, "", ())
+        try:
+            yield
+        except BaseException as error:
+            self._log("unknown", "drained", what, "", (), error)
+            raise
+        self._log("done", "drained", what, "", ())
+
+    def ended(
+        self, action: Action, lock: str, parties: Sequence[HolderInfo] | Sequence[WaiterInfo]
+    ) -> None:
+        """Log whose holds or waits of a lock were ended."""
+        self._log("done", action, f"lock '{printable(lock)}'", lock, parties)
+
+    def _log(
+        self,
+        outcome: Literal["begun", "done", "nothing", "unknown"],
+        action: Action,
+        what: str,
+        lock: str,
+        parties: Sequence[HolderInfo] | Sequence[WaiterInfo],
+        error: BaseException | None = None,
+    ) -> None:
+        whose = f" of {printable('; '.join(map(str, parties)))}" if parties else ""
+        told = {
+            "begun": f"{_PLANS[action]} {what}{whose}",
+            "done": f"{action} {what}{whose}",
+            "nothing": f"{action} nothing of {what}: what was to be ended{whose} had ended",
+            "unknown": f"may have {action} {what}{whose}, or not: {printable(repr(error))}",
+        }[outcome]
+        where = f" on server {printable(self.using)!r}" if self.using else ""
+        logger.log(
+            logging.WARNING if outcome == "unknown" else logging.INFO,
+            "%s %s%s. Reason: %s",
+            printable(self.by),
+            told,
+            where,
+            printable(self.reason) or "not given",
+            extra={
+                "operator": self.by,
+                "action": action,
+                "outcome": outcome,
+                "lock": lock,
+                "parties": [str(party) for party in parties],
+                "reason": self.reason,
+                "server": self.using or "default",
+            },
+        )

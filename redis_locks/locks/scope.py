@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
 from redis_locks.locks.transactions import Keepers, only_of_testcase, transactions_of
+
+_OPEN = frozenset({2, 3})
+"""What libpq calls INTRANS and INERROR."""
 
 ScopeName = Literal["auto", "block", "transaction"]
 """Until when a hold is kept: see `Scope`."""
@@ -63,7 +66,8 @@ class Scope:
         """Return the open transactions that keep a hold which this thread takes now; None: there are none.
 
         Raises:
-            TransactionManagementError: There are none, and the scope is "transaction".
+            TransactionManagementError: There are none, and the scope is "transaction". Or there is one that Django
+                does not know of.
         """
         if self.name == "block":
             return None
@@ -76,20 +80,26 @@ class Scope:
                 if connection.connection is None
                 else connection.autocommit
             )
-            if (connection.in_atomic_block or not autocommit) and _in_transaction(connection):
-                found.append(transactions_of(connection))
+            if connection.in_atomic_block or not autocommit:
+                if _in_transaction(connection):
+                    found.append(transactions_of(connection))
+            elif connection.connection is not None:
+                _refuse_begun_by_hand(connection)
         if found:
             return Keepers(found, self.guarded)
         if self.name == "transaction":
-            on, using = "", ""
-            if self.database is not None:
-                on, using = f" on database {self.database!r}", f"using={self.database!r}"
-            msg = (
-                f"scope='transaction' needs a transaction{on}: take the lock inside "
-                f"atomic({using}), or use scope='auto'"
-            )
-            raise TransactionManagementError(msg)
+            raise self._missing()
         return None
+
+    def _missing(self) -> TransactionManagementError:
+        on, using = "", ""
+        if self.database is not None:
+            on, using = f" on database {self.database!r}", f"using={self.database!r}"
+        msg = (
+            f"scope='transaction' needs a transaction{on}: take the lock inside "
+            f"atomic({using}), or use scope='auto'"
+        )
+        return TransactionManagementError(msg)
 
     def refuse_async(self) -> None:
         """Raise TransactionManagementError if only a transaction will do: async code has none."""
@@ -99,6 +109,22 @@ class Scope:
                 "lock in the function that sync_to_async calls, inside its atomic()"
             )
             raise TransactionManagementError(msg)
+
+
+def _refuse_begun_by_hand(connection: BaseDatabaseWrapper) -> None:
+    """Raise if a connection that Django takes for free is in a transaction, as after ``cursor.execute("BEGIN")``."""
+    raw: Any = connection.connection
+    if connection.vendor == "sqlite":
+        is_open = raw.in_transaction
+    else:
+        is_open = connection.vendor == "postgresql" and raw.info.transaction_status in _OPEN
+    if is_open:
+        alias = connection.alias
+        msg = (
+            f"a transaction of database {alias!r} was begun by hand. Django does not know when it ends, so the "
+            f"lock might be released too early. Write atomic(using={alias!r}), or give the lock scope='block'"
+        )
+        raise TransactionManagementError(msg)
 
 
 def _in_transaction(connection: BaseDatabaseWrapper) -> bool:

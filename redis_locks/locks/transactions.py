@@ -38,6 +38,8 @@ ENDS: Final = (
 
 _NAME: Final = "_redis_locks_transactions"
 
+Undo = Callable[[list[Any]], None]
+
 
 class Taken(NamedTuple):
     """Which locks a hold is of, and how it holds them; of `intents` it has the intent only."""
@@ -108,8 +110,8 @@ class Transactions:
         """Each with the savepoints in which it was taken."""
         self._places: dict[tuple[Backend, str], list[Kept]] = {}
         """Where to find them. Not by an intent, which covers nothing."""
-        self._undoes: list[tuple[frozenset[object], Callable[[], None]]] = []
-        """What to do if it is rolled back, each with the savepoints in which it was asked for."""
+        self._undoes: list[tuple[frozenset[object], Undo, Any]] = []
+        """What to do if it is rolled back, and to what, each with the savepoints in which it was asked for."""
         self._rolled_back: object = None
         """The savepoint to which it was rolled back last."""
         ends: tuple[Callable[..., None], ...] = (
@@ -146,18 +148,24 @@ class Transactions:
         for name in taken.names - taken.intents:
             self._places.setdefault((taken.backend, name), []).append(kept)
 
-    def on_rollback(self, undo: Callable[[], None]) -> None:
-        """Call `undo` if it is rolled back, or a savepoint that is open now. It must not raise."""
-        self._undoes.append((frozenset(self.connection.savepoint_ids), undo))
+    def on_rollback(self, undo: Undo, what: Any) -> None:
+        """Give `what` to `undo` if it is rolled back, or a savepoint that is open now. It must not raise.
+
+        Each `undo` is called once, with the list of all that it is to undo: there may be thousands.
+        """
+        self._undoes.append((frozenset(self.connection.savepoint_ids), undo, what))
 
     def _undo(self, sid: object = None) -> None:
         """Call what is to be called after a rollback, to a savepoint or of all."""
         asked, self._undoes = self._undoes, []
-        for savepoints, undo in asked:
+        undone: dict[Undo, list[Any]] = {}
+        for savepoints, undo, what in asked:
             if sid is None or sid in savepoints:
-                undo()
+                undone.setdefault(undo, []).append(what)
             else:
-                self._undoes.append((savepoints, undo))
+                self._undoes.append((savepoints, undo, what))
+        for undo, all_of_it in undone.items():
+            undo(all_of_it)
 
     def end(self, ended: Sequence[Kept] | None = None) -> None:
         """Release what is kept, or only `ended`: the transaction, or a savepoint in it, is over.
@@ -318,10 +326,10 @@ class Keepers(NamedTuple):
             each.keep(kept)
         hold.kept = True  # last: until then it is its block's, whatever interrupts this
 
-    def on_rollback(self, undo: Callable[[], None]) -> None:
-        """Call `undo` if one of them is rolled back, or a savepoint that is open in it now. It must not raise."""
+    def on_rollback(self, undo: Undo, what: Any) -> None:
+        """Give `what` to `undo` if one of them is rolled back, or a savepoint that is open in it now; see `Transactions`."""
         for each in self.transactions:
-            each.on_rollback(undo)
+            each.on_rollback(undo, what)
 
 
 def only_of_testcase(connection: BaseDatabaseWrapper) -> bool:

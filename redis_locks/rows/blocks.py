@@ -56,7 +56,8 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         of: The relations whose rows are locked too, and "self" for the rows themselves. Empty:
             the rows and those of the relations in the queryset's ``select_related``.
         wait: Seconds to wait in all. 0: as `nowait`. None: for ever.
-        limit: How many rows to lock at most; None for all.
+        limit: How many rows to lock at most; None for all. With `skip_locked`, it reads on behind rows of others
+            until it has so many.
         lease: Seconds a hold lives unless renewed or extended.
         renew: Whether the hold is renewed in the background.
         using: The Redis server, as for `Lock`; the database is that of the rows.

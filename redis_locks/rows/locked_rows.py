@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.db.models import Model
@@ -64,6 +64,21 @@ class _Locked(NamedTuple):
     holds: dict[Hold, Sequence[Row]]
 
 
+_NOTHING: Final = _Locked((), {})
+
+
+@dataclass(slots=True)
+class _Part:
+    """What one reading of candidates led to."""
+
+    earlier: Earlier
+    locked: _Locked = _NOTHING
+
+    @property
+    def holds(self) -> list[Hold]:
+        return [*self.locked.holds, *self.earlier.nested]
+
+
 @dataclass(frozen=True, slots=True)
 class Locking(Generic[M]):
     """Which rows to lock, and how. `options` are those of `Lock`."""
@@ -82,27 +97,37 @@ class Locking(Generic[M]):
             ImproperlyConfigured: This is inside a transaction of SQLite that began without a lock.
         """
         until = None if wait is None else monotonic() + wait
-        keepers = self._keepers(side)
+        keepers, most = self._keepers(side), self.source.limit
         seen: set[Any] = set()
-        while True:
-            since = monotonic()
-            candidates = await _read(side, self._candidates, seen)
-            if not candidates:
-                return LockedRows()
-            earlier = Earlier(side, keepers, self.mode)
-            holds: Iterable[Hold] = ()
-            try:
-                locked = await self._lock(side, earlier, candidates, wait, until, since)
-                holds = locked.holds
-                found = await self._still(side, locked.candidates)
-                if found:
-                    return _done(earlier, locked, found)
-            except BaseException as error:
-                await _let_go(side, [*holds, *earlier.nested], error)
-                raise
-            await _let_go(side, [*holds, *earlier.nested])
-            if self.skip_locked:
-                seen.update(each.pk for each in locked.candidates or candidates)
+        found: list[M] = []
+        parts: list[_Part] = []
+        try:
+            while most is None or len(found) < most:
+                since = monotonic()
+                candidates = await _read(side, self._candidates, seen)
+                if not candidates:
+                    break
+                part = _Part(Earlier(side, keepers, self.mode))
+                parts.append(part)
+                left = None if most is None else most - len(found)
+                part.locked = await self._lock(
+                    side, part.earlier, candidates, wait, until, since, left
+                )
+                locked = part.locked.candidates
+                rows = await self._still(side, locked)
+                found += rows[:left]
+                if not rows:
+                    await _let_go(side, parts.pop().holds)
+                elif not self.skip_locked or left is None or len(candidates) <= left:
+                    break
+                if self.skip_locked:
+                    # All were tried, if there was room for more.
+                    tried = locked if len(locked) == left else candidates
+                    seen.update(each.pk for each in tried)
+        except BaseException as error:
+            await _let_go(side, [hold for part in parts for hold in part.holds], error)
+            raise
+        return _done(parts, found)
 
     def _candidates(self, seen: set[Any]) -> list[Candidate]:
         require_lock_at_begin(self.source.database)
@@ -122,11 +147,12 @@ class Locking(Generic[M]):
         wait: float | None,
         until: float | None,
         since: float,
+        most: int | None,
     ) -> _Locked:
         groups = [earlier.missing(each.rows) for each in candidates]
         rows = rows_in(groups)
         if self.skip_locked or not rows:
-            return await self._take_free(side, candidates, groups, since)
+            return await self._take_free(side, candidates, groups, since, most)
         missing = escalated(rows)
         if missing is not rows:
             earlier.refuse_own(
@@ -145,16 +171,17 @@ class Locking(Generic[M]):
         candidates: Sequence[Candidate],
         groups: Sequence[Sequence[Row]],
         since: float,
+        limit: int | None,
     ) -> _Locked:
         """Take what is free: all at once by the lock of the model, or as many at a time as fit into one hold."""
         rows = rows_in(groups)
         whole = escalated(rows)
-        if whole is not rows and self.source.limit is None:
+        if whole is not rows and limit is None:
             wanted = RowSet(whole, self.mode, **self.options)
             outcome = await wanted.acquire_all(side, 0.0)
             if not isinstance(outcome, Refused):
                 return _Locked(candidates, {outcome: whole})
-        most, done = self.source.limit or len(groups), 0
+        most, done = limit or len(groups), 0
         chosen: list[Candidate] = []
         holds: dict[Hold, Sequence[Row]] = {}
         try:
@@ -185,11 +212,12 @@ class Locking(Generic[M]):
         return found if all(had.issuperset(candidate.rows) for candidate in now) else []
 
 
-def _done(earlier: Earlier, locked: _Locked, found: list[M]) -> LockedRows[M]:
+def _done(parts: Iterable[_Part], found: list[M]) -> LockedRows[M]:
     rows = LockedRows(found)
-    for hold, its in locked.holds.items():
-        earlier.keep(hold, its)
-    rows.holds = (*locked.holds, *earlier.used())
+    for part in parts:
+        for hold, its in part.locked.holds.items():
+            part.earlier.keep(hold, its)
+        rows.holds += (*part.locked.holds, *part.earlier.used())
     rows.hold = max(rows.holds, key=lambda hold: hold.fencing_token, default=None)
     return rows
 

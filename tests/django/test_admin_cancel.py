@@ -147,7 +147,7 @@ def test_a_wait_that_has_ended_has_nothing_to_cancel(
 def test_a_wait_that_ends_in_the_last_moment_is_logged_as_not_cancelled(
     operator: Client, name: str, told: list[LockError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inspection, "cancel", lambda *_: False)
+    monkeypatch.setattr(inspection, "cancel", lambda *_, **__: False)
     response = operator.post(
         url(name), {"reason": WHY, "party": mark_of(waiting().token)}, follow=True
     )
@@ -158,7 +158,7 @@ def test_a_wait_that_ends_in_the_last_moment_is_logged_as_not_cancelled(
 def test_a_server_that_goes_away_leaves_an_entry_that_says_so(
     operator: Client, name: str, told: list[LockError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> bool:
+    def fail(*_: object, **__: object) -> bool:
         msg = "the server does not answer"
         raise LockBackendError(msg)
 

@@ -99,7 +99,8 @@ def test_release_ends_the_hold_and_logs_who_and_why(
     assert message.startswith("Force-released; held by ")
     assert str(hold.fencing_token) in message
     assert message.endswith(f"Reason: {WHY}")
-    (record,) = (each for each in caplog.records if each.name == "redis_locks.audit")
+    first, record = (each for each in caplog.records if each.name == "redis_locks.audit")
+    assert ["begun", "done"] == [vars(each)["outcome"] for each in (first, record)]
     assert ("staff", WHY) == (vars(record)["operator"], vars(record)["reason"])
     assert WHY in operator.get(url_of(name, "history")).content.decode()
 

@@ -45,6 +45,17 @@ def ids(value: object) -> list[str | None]:
         return [error.id for error in check_settings()]
 
 
+def test_a_wrong_connection_is_found_beside_other_mistakes() -> None:
+    wrong = {
+        "WAITING": 1,
+        "LEASE": -1,
+        "CONNECTION": "redsi://h",
+        "SERVERS": {"billing": "nowhere"},
+    }
+    assert ["redis_locks.E002", "redis_locks.E003", *2 * ["redis_locks.E004"]] == ids(wrong)
+    assert ["redis_locks.E003"] == ids({"CONNECTION": 5, "SERVERS": {"billing": "nowhere"}})
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import sys
 import threading
 from collections.abc import Callable
@@ -115,12 +116,21 @@ def test_cancel_ends_the_waits_and_says_how_many(name: str, hold: Hold) -> None:
     assert "with this token" in fails("cancel", name, "nobody", "--yes")
 
 
+WHY = "stuck since 3:05"
+
+
+def audited(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [each for each in caplog.records if each.name == "redis_locks.audit"]
+
+
 def test_the_log_says_who_released_what_and_why(
     name: str, hold: Hold, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO", "redis_locks.audit"):
         run("release", name, "--yes", "--reason", "stuck since 3:05")
-    (record,) = (each for each in caplog.records if each.name == "redis_locks.audit")
+    first, record = audited(caplog)
+    assert f"force-releases lock '{name}' of " in first.getMessage()
+    assert ["begun", "done"] == [vars(each)["outcome"] for each in (first, record)]
     assert f"force-released lock '{name}' of " in record.getMessage()
     assert record.getMessage().endswith("Reason: stuck since 3:05")
     assert ("force-released", name) == (vars(record)["action"], vars(record)["lock"])
@@ -141,8 +151,41 @@ def test_the_log_has_the_waits_that_ended_before_the_server_was_gone(
     monkeypatch.setattr(show.inspection, "cancel", end)
     with caplog.at_level("INFO", "redis_locks.audit"):
         fails("cancel", name, "--yes", code=69)
-    (record,) = (each for each in caplog.records if each.name == "redis_locks.audit")
-    assert [str(two.waiters[0])] == vars(record)["parties"]
+    told = [(vars(each)["outcome"], vars(each)["parties"]) for each in audited(caplog)]
+    ended, left = map(str, two.waiters)
+    assert [("begun", [ended, left]), ("done", [ended]), ("unknown", [left])] == told
+    assert "LockBackendError('gone')" in caplog.text
+
+
+@pytest.mark.parametrize("verb", ["release", "drain"])
+def test_the_log_says_who_did_what_though_it_failed(
+    name: str,
+    hold: Hold,
+    verb: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise LockBackendError("gone")
+
+    monkeypatch.setattr(inspection, "force_release", fail)
+    monkeypatch.setattr(inspection, "drain", fail)
+    what = {"release": [name], "drain": ["--host", inspection.lock(name).holders[0].host]}[verb]
+    with caplog.at_level("INFO", "redis_locks.audit"):
+        fails(verb, *what, "--yes", "--reason", WHY, code=69)
+    first, second = audited(caplog)
+    assert ("INFO", "begun") == (first.levelname, vars(first)["outcome"])
+    assert ("WARNING", "unknown") == (second.levelname, vars(second)["outcome"])
+    assert all(each.getMessage().endswith(f"Reason: {WHY}") for each in (first, second))
+
+
+def test_the_log_says_that_it_was_too_late(
+    name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(inspection, "force_release", lambda *_, **__: None)
+    with caplog.at_level("INFO", "redis_locks.audit"):
+        fails("release", name, "--yes")
+    assert ["begun", "nothing"] == [vars(each)["outcome"] for each in audited(caplog)]
 
 
 def _take_next(name: str) -> None:

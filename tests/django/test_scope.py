@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import redis
+from django.db import connections
 from django.db.transaction import TransactionManagementError, atomic
 
 from redis_locks import Lock, LockError, LockNotAvailable, redis_lock
@@ -152,6 +153,30 @@ def test_database_narrows_whose_transactions_count(
         assert not is_free(name)
         with pytest.raises(TransactionManagementError, match="database 'default'"):
             Lock(name, scope="transaction", database="default").acquire()
+    assert is_free(name)
+
+
+def test_a_transaction_begun_by_hand_is_an_error_at_once(database: str, name: str) -> None:
+    """Django cannot tell when it ends, and a release before COMMIT would let others in too early."""
+    by_hand = connections[database]
+    with by_hand.cursor() as cursor:
+        cursor.execute("BEGIN")
+        try:
+            for options in ({}, {"scope": "transaction"}, {"database": database}):
+                with pytest.raises(TransactionManagementError, match=f"atomic.using='{database}'"):
+                    Lock(name, wait=0, **options).acquire()
+                assert is_free(name)
+            with Lock(name, wait=0, scope="block"):
+                assert not is_free(name)
+            assert is_free(name)
+        finally:
+            cursor.execute("ROLLBACK")
+    with atomic(using=database):
+        with Lock(name, wait=0):
+            pass
+        assert not is_free(name)
+    with Lock(name, wait=0):
+        pass
     assert is_free(name)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter as Tally
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -106,6 +108,68 @@ def test_tasks_do_every_job_exactly_once(
 
     in_loop(all_work())
     all_done(pending, name, done)
+
+
+@contextmanager
+def locked_by_others(rows: QuerySet[Any]) -> Iterator[None]:
+    theirs = in_thread(lock_rows(rows, wait=0).acquire)
+    assert theirs
+    try:
+        yield
+    finally:
+        theirs.release()
+
+
+@pytest.mark.parametrize("transaction", [True, False])
+def test_a_worker_gets_as_many_as_there_are_behind_those_of_others(
+    pending: QuerySet[Counter], transaction: bool
+) -> None:
+    open_one = atomic(using=pending.db) if transaction else nullcontext()
+    with locked_by_others(pending[:22]), open_one:
+        with lock_rows(pending, skip_locked=True, limit=10) as found:
+            assert list(pending[22:32]) == found
+        # All of them are locked, however many holds it took.
+        free = in_thread(lock_rows(pending, skip_locked=True).acquire)
+        assert free == list(pending[32:] if transaction else pending[22:])
+        free.release()
+    assert inspection.lock(f"ledger.Counter@{pending.db}") is None
+
+
+def test_a_worker_gets_others_for_those_that_were_done_meanwhile(
+    pending: QuerySet[Counter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def do_most() -> None:
+        with lock_rows(pending, skip_locked=True, limit=20) as theirs:
+            for job in theirs:
+                do(job, [])
+
+    def read_then_do(*args: Any) -> Any:
+        found = read(*args)
+        monkeypatch.undo()
+        in_thread(do_most)
+        return found
+
+    read = QuerySource.candidates
+    monkeypatch.setattr(QuerySource, "candidates", read_then_do)
+    with lock_rows(pending, skip_locked=True, limit=10) as found:
+        assert 10 == len(found)
+        assert list(pending[:10]) == sorted(found, key=lambda job: job.pk)
+    assert inspection.lock(f"ledger.Counter@{pending.db}") is None
+
+
+def test_rows_that_are_found_later_may_share_a_related_row(
+    pending: QuerySet[Counter], name: str
+) -> None:
+    shared = pending[0]
+    entries = Entry.objects.using(pending.db)
+    entries.bulk_create(Entry(book=name, number=number, counter=shared) for number in range(40))
+    rows = entries.filter(book=name).order_by("number")
+    with (
+        locked_by_others(rows[:17]),
+        lock_rows(rows, skip_locked=True, limit=10, of=("self", "counter")) as found,
+    ):
+        assert list(range(17, 27)) == [row.number for row in found]
+    assert inspection.lock(f"ledger.Counter@{pending.db}") is None
 
 
 @pytest.mark.usefixtures("transactional_db")

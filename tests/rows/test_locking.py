@@ -13,7 +13,7 @@ from redis_locks.inspection.story import tell
 from redis_locks.rows import lock_model, lock_rows
 from tests.ledger.models import Counter
 from tests.rows.locked import Make, lock_of, locked
-from tests.support.admin import LockRow
+from tests.support.admin import LockRow, ServerPages
 from tests.support.commands import show
 from tests.support.world import PATIENCE, Observer, World
 
@@ -117,7 +117,10 @@ def test_the_modes_of_all_holders_are_shown(world: World, counter: Make) -> None
     shown = "\n".join(show.lines(of_row, None, tell(of_row)))
     assert shown.startswith(f"Lock {lock_of(row)} (no_key, key_share)\n")
     assert ["no_key", "key_share"] == re.findall(r"^  mode +(\w+)$", shown, re.MULTILINE)
-    assert "no_key on rows, key_share on rows" == LockRow.of(of_model, None, admin.site).mode
+    assert (
+        "no_key on rows, key_share on rows"
+        == LockRow.of(of_model, None, ServerPages(admin.site)).mode
+    )
     for each in holds:
         world.release(each)
 

@@ -10,13 +10,13 @@ from django.contrib.admin import AdminSite
 
 from redis_locks.admin import LockAdmin, page_content, server_strip
 from redis_locks.admin.page_content import KNOWN
-from redis_locks.admin.paths import from_path, to_path
+from redis_locks.admin.paths import ServerPages, from_path, to_path
 from redis_locks.admin.table_rows import LockRow, mark_of, mode_text
 from redis_locks.inspection import blockers, filters
 from redis_locks.inspection.survey import Queues, Survey
 from redis_locks.models import Lock
 
-__all__ = ["KNOWN", "LockRow", "from_path", "mark_of", "mode_text", "to_path"]
+__all__ = ["KNOWN", "LockRow", "ServerPages", "from_path", "mark_of", "mode_text", "to_path"]
 
 
 def show_parties(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
@@ -33,9 +33,9 @@ def count_questions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that gets longer whenever the badge asks the server."""
     asked, queues = [], server_strip.queues
 
-    def counted() -> Queues:
+    def counted(*, using: str | None) -> Queues:
         asked.append(1)
-        return queues()
+        return queues(using=using)
 
     monkeypatch.setattr(server_strip, "queues", counted)
     return asked

@@ -82,6 +82,7 @@ def waited_for(
     holding: str | None = None,
     also: tuple[str, ...] = (),
     lease: float = 10,
+    using: str | None = None,
 ) -> Iterator[list[LockError]]:
     """Have a thread stand in line for a lock that is held, perhaps while it holds another.
 
@@ -92,9 +93,9 @@ def waited_for(
     def wait() -> None:
         with ExitStack() as stack:
             if holding:
-                stack.enter_context(held(holding, label=label))
+                stack.enter_context(held(holding, label=label, using=using))
             try:
-                hold = Lock(name, *also, wait=20, label=label, lease=lease).acquire()
+                hold = Lock(name, *also, wait=20, label=label, lease=lease, using=using).acquire()
             except LockError as error:
                 told.append(error)
                 return
@@ -103,7 +104,7 @@ def waited_for(
                 hold.release()
 
     def waiting() -> int:
-        info = inspection.lock(name)
+        info = inspection.lock(name, using=using)
         return info.waiting if info else 0
 
     before = waiting()
@@ -114,7 +115,7 @@ def waited_for(
     try:
         yield told
     finally:
-        inspection.force_release(name)
+        inspection.force_release(name, using=using)
         thread.join()
 
 

@@ -16,6 +16,8 @@ from django.utils.connection import ConnectionDoesNotExist
 
 from redis_locks import inspection, redis_lock, unique_task
 from redis_locks.testing import assert_locked, assert_released
+from redis_locks.testing.server import EmbeddedServer
+from tests.support.connections import count_packets
 
 pytest.importorskip("django.tasks", reason="django.tasks came with Django 6.0")
 
@@ -191,6 +193,33 @@ def test_a_message_that_a_rollback_takes_back_makes_room(name: str, queue: Any, 
     with transaction.atomic():
         transaction.set_rollback(True)
     assert_locked(f"queued:{name}")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rollback_of_many_messages_takes_few_round_trips(
+    name: str, queue: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{name}:{number}" for number in range(600)]
+    with transaction.atomic():
+        assert all(in_the_database.enqueue(each) for each in names)
+        sent = count_packets(monkeypatch)
+        transaction.set_rollback(True)
+    assert 1 <= len(sent) <= 5
+    assert not inspection.locks(names=[f"queued:{each}" for each in names])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rollback_without_the_server_says_what_is_blocked(
+    name: str, queue: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with EmbeddedServer(use_environment=False) as server:
+        rule = unique_task("{key}", database="default", using=server.url)
+        elsewhere = rule(task(in_the_database.func))
+        with transaction.atomic():
+            assert elsewhere.enqueue(name)
+            server.stop()
+            transaction.set_rollback(True)
+    assert f"'queued:{name}' is blocked until its lease ends" in caplog.text
 
 
 @pytest.mark.django_db

@@ -43,15 +43,15 @@ class Cancel(Verb):
         who = named(waiters)
         if not options["yes"]:
             console.confirm(f"Cancel the wait of {who} for lock '{shown}'?", "cancel", "cancelled")
-        by, ended = audit.operator(), 0
-        for waiter in waiters:
-            if inspection.cancel(waiter, using=using):
-                ended += 1
-                # One by one: the next may not be reached.
-                audit.note("cancelled", name, [waiter], by=by, reason=options["reason"])
+        deed = audit.Deed(audit.operator(), options["reason"], using)
+        with deed.ending("cancelled", name, waiters) as ended:
+            for waiter in waiters:
+                if inspection.cancel(waiter, using=using):
+                    ended.append(waiter)
         if not ended:
             fail(f"Lock '{shown}' is no longer waited for by {who}; nothing was cancelled.")
-        row: Row = {"name": name, "cancelled": ended}
-        text = f"Cancelled {ended} {'wait' if ended == 1 else 'waits'} for lock '{shown}'."
+        waits = "1 wait" if len(ended) == 1 else f"{len(ended)} waits"
+        row: Row = {"name": name, "cancelled": len(ended)}
+        text = f"Cancelled {waits} for lock '{shown}'."
         report = Report(row, tuple(row), [row], lambda _: [text])
         console.report(report, options["format"])

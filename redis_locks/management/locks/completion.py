@@ -12,6 +12,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from redis_locks import inspection
+from redis_locks.conf.settings import get_settings
 from redis_locks.inspection.time_limit import within
 from redis_locks.management.locks.console import USAGE, Console, fail
 from redis_locks.management.locks.verb import Verb, VerbParser
@@ -75,11 +76,11 @@ class Completion(Verb):
         options = {text: action for action in known for text in action.option_strings}
         asked = options.get(before[-1])
         if asked is not None and asked.nargs != 0:
-            return [(str(choice), "") for choice in asked.choices or ()]
+            return [(choice, "") for choice in _values(asked)]
         option, equals, _ = begun.partition("=")
         if equals:
-            values = options[option].choices if option in options else ()
-            return [(f"{option}={choice}", "") for choice in values or ()]
+            values = _values(options[option]) if option in options else ()
+            return [(f"{option}={choice}", "") for choice in values]
         if begun.startswith("-"):
             return [
                 (text, action.help or "")
@@ -118,6 +119,12 @@ def _arguments(verbs: Iterable[Verb], name: str) -> Sequence[argparse.Action]:
         for action in verb.parser(parsers).known
         if action.dest != "help"
     ]
+
+
+def _values(option: argparse.Action) -> Iterable[str]:
+    if option.dest == "using":
+        return filter(None, get_settings().server_names)
+    return map(str, option.choices or ())
 
 
 def _names(using: str | None) -> Sequence[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any, NamedTuple, NoReturn
 
@@ -64,11 +65,13 @@ class Drain(Verb):
             console.confirm(
                 f"End {_counted(theirs)} of host '{printable(host)}'?", "drain", "ended"
             )
-        ended = inspection.drain(host, using=using, dry_run=dry_run)
+        deed = audit.Deed(audit.operator(), options["reason"], using)
+        with nullcontext() if dry_run else deed.draining(host):
+            ended = inspection.drain(host, using=using, dry_run=dry_run)
         if ended == _NOBODY:
             _fail(host, inspection.parties(using=using))
         if not dry_run:
-            _note(ended, options["reason"])
+            _note(ended, deed)
         document = {"host": host, "dry_run": dry_run, **asdict(ended)}
         texts = _PLANNED if dry_run else _DONE
         console.report(
@@ -83,12 +86,11 @@ class Drain(Verb):
             )
 
 
-def _note(ended: Parties, reason: str) -> None:
-    by = audit.operator()
+def _note(ended: Parties, deed: audit.Deed) -> None:
     for holder in ended.holders:
-        audit.note("force-released", holder.lock, [holder], by=by, reason=reason)
+        deed.ended("force-released", holder.lock, [holder])
     for waiter in ended.waiters:
-        audit.note("cancelled", waiter.lock, [waiter], by=by, reason=reason)
+        deed.ended("cancelled", waiter.lock, [waiter])
 
 
 def _rows(ended: Parties) -> list[Row]:

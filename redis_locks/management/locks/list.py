@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from redis_locks.conf.settings import get_settings
 from redis_locks.inspection import LockInfo
 from redis_locks.management.locks import selection
 from redis_locks.management.locks.console import Console
@@ -53,6 +54,9 @@ class List(Verb):
             console.note(f"None of the {there} locks matches.")
         elif chosen.limit is not None and chosen.limit < len(found):
             console.note(f"{len(shown)} of {len(found)} locks.")
+        others = [server for server in get_settings().server_names if server]
+        if others and options["using"] is None:
+            console.note(f"These are of the default server. Others: --using {' or '.join(others)}.")
 
 
 def _report(locks: Sequence[LockInfo], console: Console, recent: Recent) -> Report:

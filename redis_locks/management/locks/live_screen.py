@@ -403,13 +403,16 @@ def _look_up(name: str, using: str | None) -> LockInfo | str:
 def _release(lock: LockInfo, reason: str, using: str | None) -> str:
     """End the holds that were shown, and return what happened."""
     tokens = [holder.token for holder in lock.holders]
+    deed = audit.Deed(audit.operator(), reason, using)
     try:
-        released = inspection.force_release(lock.name, using=using, tokens=tokens)
+        with deed.ending("force-released", lock.name, lock.holders) as ended:
+            released = inspection.force_release(lock.name, using=using, tokens=tokens)
+            if released:
+                ended.extend(lock.holders)
     except LockBackendError as error:
         return f"The hold may have been released or not: {printable(str(error))}"
     if not released:
         return "The holder changed: nothing was released."
-    audit.note("force-released", lock.name, lock.holders, by=audit.operator(), reason=reason)
     holds = "1 hold" if released.ended == 1 else f"{released.ended} holds"
     return f"Released {holds}. Fencing tokens below {released.fencing_token} are overtaken."
 

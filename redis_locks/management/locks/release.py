@@ -42,12 +42,13 @@ class Release(Verb):
             question = f"Release lock '{shown}' held by {by}? {_successor(lock)}"
             console.confirm(question, "release", "released")
         tokens = [holder.token for holder in lock.holders]
-        released = inspection.force_release(name, using=using, tokens=tokens)
+        deed = audit.Deed(audit.operator(), options["reason"], using)
+        with deed.ending("force-released", name, lock.holders) as ended:
+            released = inspection.force_release(name, using=using, tokens=tokens)
+            if released:
+                ended.extend(lock.holders)
         if not released:
             fail(f"Lock '{shown}' is no longer held by {by}; nothing was released.")
-        audit.note(
-            "force-released", name, lock.holders, by=audit.operator(), reason=options["reason"]
-        )
         row: Row = {
             "name": name,
             "released": released.ended,
