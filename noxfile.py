@@ -232,28 +232,39 @@ def model(session: nox.Session) -> None:
     session.run("python", "-m", "tests.model")
 
 
+def built(session: nox.Session, source: Path, folder: Path) -> Path:
+    """Build the wheel of a tree into an empty folder, and return it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    session.run("python", "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(source))
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
 @nox.session(python=PYTHON)
 def wheel(session: nox.Session) -> None:
-    """Build the wheel, compare its files with the package's, run it beside this checkout, and import it."""
+    """Build the wheel, compare its files with the package's, import it, and run that of the previous protocol beside it."""
     folder = Path(session.create_tmp())
-    for old in folder.glob("*.whl"):
-        old.unlink()
-    session.run("python", "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), ".")
-    (built,) = folder.glob("*.whl")
+    ours = built(session, Path(), folder / "ours")
     listing = session.run("git", "ls-files", "redis_locks", external=True, silent=True)
     expected = set(str(listing).split())
-    with zipfile.ZipFile(built) as archive:
+    with zipfile.ZipFile(ours) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
     if packed != expected:
         session.error(f"missing or surplus in the wheel: {sorted(packed ^ expected)}")
     session.log("the wheel has all %d files of the package and no other", len(packed))
     session.install("-e", ".[test]")
+    tree = folder / "previous"
+    shutil.rmtree(tree, ignore_errors=True)
+    env = {}
+    try:
+        session.run("python", "-m", "tests.servers.previous_protocol", str(tree))
+    except CommandFailed:
+        session.log("no earlier protocol in the history: a copy with another number takes its part")
+    else:
+        env["REDIS_LOCKS_WHEEL"] = str(built(session, tree, folder / "theirs"))
     versions = "tests/servers/test_protocol_versions.py"
-    session.run(
-        *("python", "-m", "pytest", "-n0", "-m", "not long", versions),
-        env={"REDIS_LOCKS_WHEEL": str(built)},
-    )
-    session.install("--force-reinstall", str(built))
+    session.run("python", "-m", "pytest", "-n0", "-m", "not long", versions, env=env)
+    session.install("--force-reinstall", str(ours))
     with session.chdir(folder):
         session.run("python", "-c", "import redis_locks; print(redis_locks.__version__)")
 

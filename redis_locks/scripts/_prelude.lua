@@ -4,7 +4,7 @@
 -- partition share one hash tag, P{n}, so a script spells the others itself. ARGV: token first.
 -- `_lock.lua` says what is in the keys.
 
-local PROTOCOL = "1"
+local PROTOCOL = "2"
 local STATE = "^(%S+) (%d+) (%d+) (%d+) (%-?%d+) (%-?%d+) (%d+) (%d+)$"
 local NEW_STATE = PROTOCOL .. " 0 0 0 1 0 0 0"
 

@@ -1,12 +1,13 @@
 """Two versions of the package with different protocols meet on a lock: there are never two holders.
 
-The other version is this one with another number: a copy of its files or, where `REDIS_LOCKS_WHEEL` names one, a
-built wheel of it (`nox -s wheel`).
+The other version is the last one of the history that has another number: its files or, where `REDIS_LOCKS_WHEEL`
+names one, a built wheel of it (`nox -s wheel`). Where there is no history, it is a copy of this one with another number.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,31 +23,39 @@ import redis
 import redis_locks
 from redis_locks import Lock, ProtocolMismatch, Semaphore, inspection
 from redis_locks.testing.server import EmbeddedServer
+from tests.servers import previous_protocol
+from tests.servers.previous_protocol import OURS
 from tests.support import stored
 from tests.support.world import PATIENCE, World, held, keys_of
 
 pytestmark = pytest.mark.ci
 
-OURS, THEIRS = "1", "2"
 PACKAGE = Path(redis_locks.__file__).parent
 PROCESS = Path(__file__).with_name("other_version.py")
 
 
 @pytest.fixture(scope="module")
 def other_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package as it would be with the next protocol."""
+    """A folder with the package as it was with an earlier protocol."""
     folder = tmp_path_factory.mktemp("other_version")
     if wheel := os.environ.get("REDIS_LOCKS_WHEEL"):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
+    elif earlier := previous_protocol.commit():
+        previous_protocol.extract(earlier, folder)
     else:
         shutil.copytree(PACKAGE, folder / PACKAGE.name)
-    script = folder / PACKAGE.name / "scripts" / "_prelude.lua"
-    text = script.read_text(encoding="utf-8")
-    number = f'local PROTOCOL = "{OURS}"\n'
-    assert 1 == text.count(number)
-    script.write_text(text.replace(number, number.replace(OURS, THEIRS)), encoding="utf-8")
+        prelude = folder / previous_protocol.PRELUDE
+        text, number = prelude.read_text(encoding="utf-8"), f'local PROTOCOL = "{OURS}"'
+        prelude.write_text(text.replace(number, 'local PROTOCOL = "0"'), encoding="utf-8")
+    assert OURS != previous_protocol.number_in(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def theirs(other_version: Path) -> str:
+    """The number of the other version's protocol."""
+    return previous_protocol.number_in(other_version)
 
 
 class Other:
@@ -55,7 +64,7 @@ class Other:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         assert process.stdout is not None
-        self.said, *self.words = process.stdout.readline().split()
+        self.said, *self.words = process.stdout.readline().split(maxsplit=1)
 
     def ends(self) -> str:
         assert self.process.stdin is not None
@@ -94,14 +103,15 @@ def other(other_version: Path, redis_server: EmbeddedServer) -> Any:
 
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])
 def test_a_lock_that_the_other_version_holds_is_refused_with_what_to_do(
-    world: World, name: str, other: Any, mode: str
+    world: World, name: str, other: Any, theirs: str, mode: str
 ) -> None:
+    said = rf"protocol {theirs}.*protocol {OURS}.*PREFIX"
     with other(name, mode) as holder:
         assert "held" == holder.said
         for wait in (0, PATIENCE):
-            with pytest.raises(ProtocolMismatch, match=r"protocol 2.*protocol 1.*PREFIX") as caught:
+            with pytest.raises(ProtocolMismatch, match=said) as caught:
                 world.acquire(Lock(name, mode=mode), wait=wait)
-            assert (THEIRS, OURS) == (caught.value.theirs, caught.value.ours)
+            assert (theirs, OURS) == (caught.value.theirs, caught.value.ours)
             assert 0 < caught.value.retry_after <= 30
         with pytest.raises(ProtocolMismatch):
             inspection.lock(name)
@@ -111,11 +121,14 @@ def test_a_lock_that_the_other_version_holds_is_refused_with_what_to_do(
     world.release(hold)
 
 
-def test_the_other_version_is_refused_while_we_hold(world: World, name: str, other: Any) -> None:
+def test_the_other_version_is_refused_while_we_hold(
+    world: World, name: str, other: Any, theirs: str
+) -> None:
     for lock in (Lock(name), Lock(name, mode="shared"), Semaphore(name, 2)):
         hold = held(world, lock)
         with other(name) as refused:
             assert "ProtocolMismatch" == refused.said
+            assert re.search(rf"protocol {OURS}.*protocol {theirs}.*PREFIX", refused.words[0])
         hold.check()
         world.release(hold)
     with other(name) as holder:

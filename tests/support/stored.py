@@ -19,7 +19,7 @@ def fence(client: Any, lock: bytes) -> int:
 
 def set_fence(client: Any, lock: bytes, token: int) -> None:
     """Let the next fencing token be above `token`, as if the clock had been ahead."""
-    state = (client.hget(lock, "state") or b"1 0 0 0 1 0 0 0").split()
+    state = (client.hget(lock, "state") or b"2 0 0 0 1 0 0 0").split()
     state[_FENCE] = b"%d" % token
     set_state(client, lock, state)
     client.pexpire(lock, 3_600_000)

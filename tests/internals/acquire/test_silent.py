@@ -77,7 +77,7 @@ def behind_the_dead(stage: Stage) -> None:
     """Who stands first does not live any more."""
     lock = keys_of(stage.lock.name).lock
     claim = "dead 0 1 exclusive 60000 nobody 0 1 dead"
-    state = "1 0 0 0 1 1 1 0"
+    state = "2 0 0 0 1 1 1 0"
     stage.client.hset(lock, mapping={"state": state, "1": claim, "dead": 1})
     stage.client.pexpire(lock, 60_000)
     with stage.lock as hold:
