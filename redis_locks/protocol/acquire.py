@@ -34,6 +34,7 @@ from redis_locks.drivers.resp import ErrorReply, pack
 from redis_locks.drivers.server_link import pack_call
 from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockLost, Wait
 from redis_locks.protocol import lock_events, store
+from redis_locks.protocol.retry import TRIES, longest_pause, persist
 from redis_locks.protocol.store import Granted, Looked, Refused, Request
 from redis_locks.values.claims import parse_who
 from redis_locks.values.identity import (
@@ -68,8 +69,6 @@ CRASH_CHECK = 0.25
 
 _EXPIRY_SLACK = 0.005
 _LATE = 0.1
-_TRIES = 5
-_BACKOFF = 0.25
 _EACH = 0.001
 """Seconds to pause for each waiter of a connection that broke, so that they do not all ask again at once."""
 _LONGEST_SPREAD = 1.0
@@ -529,21 +528,22 @@ class Attempt:
 
     async def abandon(self) -> Refused:
         """Leave the queue, on a new link if need be; return the holder of the lock."""
-        request = self.request
-        last: LinkBroken | None = None
-        started = monotonic()
-        # Twice as often as others: what it leaves behind keeps others waiting until a lease ends.
-        for _ in range(2 * _TRIES):
+        if self.link is not None:
             try:
-                link = self.link = self.link or await self.driver.checkout(self.token)
-                asked = await self._bulk_of(link) if self.in_bulk else link
-                return await store.abandon(asked, request)
-            except LinkBroken as error:
-                last = error
+                return await self._leave(self.link)
+            except LinkBroken:
                 self.close(broken=True)
-                if isinstance(error, Unreachable) and monotonic() - started > _SNAG:
-                    break
-        raise LockBackendError(f"{self.driver.description} does not answer: {last}")
+        # What it leaves behind keeps others waiting until a lease ends.
+        until = monotonic() + self.request.lease_ms / 1000
+        at_least = monotonic() + _SNAG
+        refused, _ = await persist(
+            *(self.driver, self._leave, until), unreachable_until=at_least, lock=self.request.name
+        )
+        return refused
+
+    async def _leave(self, link: Link) -> Refused:
+        asked = await self._bulk_of(link) if self.in_bulk else link
+        return await store.abandon(asked, self.request)
 
     def disconnect(self) -> None:
         """Give up the link, so that a place that we could not leave is skipped: no process hears of its grant."""
@@ -564,17 +564,17 @@ class Attempt:
         snag = (
             monotonic() - self.started < CUT_SHORT
             if isinstance(error, CutShort)
-            else self._failures < _TRIES and monotonic() - self.started < _SNAG
+            else self._failures < TRIES and monotonic() - self.started < _SNAG
         )
         pause = self.driver.pause_after(self._failures) if isinstance(error, Unreachable) else None
         tries_on = in_time and (self.queued or pause is not None)
         hopeless = isinstance(error, Unreachable) and not (snag or tries_on)
-        if hopeless or not (in_time or self._failures < _TRIES):
+        if hopeless or not (in_time or self._failures < TRIES):
             raise LockBackendError(str(error)) from error
         if pause and in_time:
             await self.driver.sleep(min(pause, left))
             return
-        limit = min(_BACKOFF, 0.005 * 2**self._failures) if self._failures > 1 else 0.0
+        limit = longest_pause(self._failures)
         longest = min(max(limit, self._failures * _EACH * (waiters - 1)), _LONGEST_SPREAD)
         if longest > 0:
             pause = random.uniform(limit / 2, longest)  # noqa: S311 - jitter, no secret

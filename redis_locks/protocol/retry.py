@@ -65,9 +65,15 @@ async def persist(
                 ends = f"; lock {lock!r} ends with its lease" if lock else ""
                 msg = f"{driver.description} does not answer ({error}){ends}"
                 raise LockBackendError(msg) from error
-        if patience.failures > 1:
-            pause = min(_FIRST_PAUSE * 2.0**patience.failures, _LONGEST_PAUSE)
+        if pause := longest_pause(patience.failures):
             await driver.sleep(random.uniform(0.5, 1) * pause)  # noqa: S311 - jitter
+
+
+def longest_pause(failures: int) -> float:
+    """Return for how many seconds to pause at most after so many failures in a row, for half of that at least."""
+    if failures <= 1:
+        return 0.0  # the link may have died long ago, while it was idle
+    return min(_FIRST_PAUSE * 2.0 ** min(failures, 10), _LONGEST_PAUSE)
 
 
 class _Patience:

@@ -8,8 +8,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any, NoReturn
 
-from redis_locks.drivers.base import Driver, Link, LinkBroken
-from redis_locks.exceptions import LockBackendError
+from redis_locks.drivers.base import Driver, Link
 from redis_locks.locks import partitions
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock, Plan, Side
@@ -149,13 +148,10 @@ async def _take(
 
     try:
         (granted, found), _ = await persist(driver, take, monotonic() + _PATIENCE)
-    except BaseException as error:
+    except BaseException:
         if sent:
             await acquire.take_back(driver, request)
-        if not isinstance(error, LinkBroken):
-            raise
-        msg = f"{driver.description} does not answer: {error}"
-        raise LockBackendError(msg) from error
+        raise
     return _won(granted, sent, request), found
 
 

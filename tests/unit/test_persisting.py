@@ -11,7 +11,10 @@ import pytest
 from redis_locks.drivers.base import CUT_SHORT, CutShort, LinkBroken, Unreachable, run_blocking
 from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import retry
+from redis_locks.protocol.acquire import Attempt
 from redis_locks.protocol.retry import TRIES, persist
+from redis_locks.protocol.store import Request
+from redis_locks.values.keys import set_keys
 
 
 class FailingDriver:
@@ -45,6 +48,12 @@ class FailingDriver:
 
     async def finish(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return await coroutine
+
+
+class UnreachableDriver(FailingDriver):
+    """One whose server takes no connection, and whose client says nothing about retries."""
+
+    def pause_after(self, failures: int) -> None: ...
 
 
 @pytest.fixture(autouse=True)
@@ -125,3 +134,14 @@ def test_whoever_cuts_connections_short_is_taken_for_a_server_for_some_seconds(
     with pytest.raises(LockBackendError):
         ask(driver, monkeypatch)
     assert CUT_SHORT <= driver.now - 100 < CUT_SHORT + 0.3
+
+
+def test_a_waiter_outlasts_an_outage_of_any_length() -> None:
+    """Also of so many failures that two to the power of their number is too large for a float."""
+    driver = UnreachableDriver()
+    request = Request(set_keys("p", 0, ("x",)), "token", 9000, "exclusive", "", names=("x",))
+    attempt = Attempt(driver, request, None)  # type: ignore[arg-type]
+    attempt.queued = True
+    for _ in range(1200):
+        run_blocking(attempt.reconnect(Unreachable("refused")))
+    assert 100.0 + 1198 * 0.25 >= driver.now > 100.0 + 1190 * 0.125
