@@ -8,7 +8,7 @@ from typing import Final
 
 from redis_locks import scripts
 from redis_locks.connections.backends import Backend
-from redis_locks.drivers.base import Call, Link, run_blocking
+from redis_locks.drivers.base import Link, run_blocking
 from redis_locks.exceptions import LockLost
 from redis_locks.protocol import local_handover, replication, store
 from redis_locks.protocol.lease import NOT_KNOWN, Lease
@@ -54,7 +54,7 @@ async def _verify(backend: Backend, leases: list[Lease]) -> None:
         async def ask(
             link: Link, script: Script = script, alike: list[Lease] = alike
         ) -> list[int | None]:
-            replies = await link.call_many(script, [_call(lease) for lease in alike])
+            replies = await link.call_many(script, [lease.extension[1] for lease in alike])
             replies = await replication.acknowledged(backend.driver, link, alike, replies)
             failure = next((reply for reply in replies if isinstance(reply, Exception)), None)
             if failure is not None:
@@ -66,10 +66,6 @@ async def _verify(backend: Backend, leases: list[Lease]) -> None:
         lefts, _ = await persist(backend.driver, ask, until, lock=lock)
         for lease, left in zip(alike, lefts, strict=True):
             _judge(lease, left, sent)
-
-
-def _call(lease: Lease) -> Call:
-    return store.extend_call(lease.keys, lease.token, lease.lease_ms if lease.renews else 0)
 
 
 def _judge(lease: Lease, left: int | None, sent: float) -> None:

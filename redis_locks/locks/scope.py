@@ -74,7 +74,7 @@ class Scope:
         found = []
         for alias in connections if self.database is None else (self.database,):
             connection = connections[alias]
-            # Most often there is none: not asked in one more function.
+            # Most often there is none, so this much is asked here.
             autocommit = (
                 connection.settings_dict["AUTOCOMMIT"]
                 if connection.connection is None
@@ -128,13 +128,9 @@ def _refuse_begun_by_hand(connection: BaseDatabaseWrapper) -> None:
 
 
 def _in_transaction(connection: BaseDatabaseWrapper) -> bool:
+    """Whether code under test, or in production, has a transaction there, by ``atomic`` or without autocommit."""
     if connection.in_atomic_block:
         # A test case's transactions never commit: code under test is not inside one.
-        real = not only_of_testcase(connection)
-        return real and not connection.closed_in_transaction
-    if connection.connection is not None:
-        return not connection.autocommit
-    if connection.settings_dict["AUTOCOMMIT"]:
-        return False
+        return not (only_of_testcase(connection) or connection.closed_in_transaction)
     connection.ensure_connection()  # connecting later would empty run_on_commit
     return True
