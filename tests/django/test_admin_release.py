@@ -231,6 +231,8 @@ def test_the_question_says_truly_who_gets_the_lock_next(
     assert info
     assert (0 if gets_it else 1) == info.waiting
     assert gets_it == ("first in line" in [holder.label for holder in info.holders])
+    with pytest.raises(LockLost):
+        holds[0].release()
     for hold in holds[1:]:
         assert hold
         hold.release()

@@ -8,6 +8,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -139,7 +140,9 @@ def test_the_log_says_who_released_what_and_why(
 def test_the_log_has_the_waits_that_ended_before_the_server_was_gone(
     name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    two = LockInfo(name, "exclusive", (), info(waiters=2).waiters, 2)
+    waiter = info(waiters=1).waiters[0]
+    waiters = tuple(replace(waiter, token=token, pid=pid) for pid, token in enumerate("ab", 1))
+    two = LockInfo(name, "exclusive", (), waiters, 2)
     answers = iter([True])
 
     def end(waiter: WaiterInfo, **_: object) -> bool:
