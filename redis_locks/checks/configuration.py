@@ -23,9 +23,11 @@ def check_settings(**_: object) -> list[CheckMessage]:
     ]
     # However wrong the other entries are.
     ours = servers_of(configured)
-    names = ours.server_names if ours else ()
-    connections = [message for using in names for message in _check_connection(ours, using)]
-    return found + connections + _check_middleware(configured)
+    return found + (_check_connections(ours) if ours else []) + _check_middleware(configured)
+
+
+def _check_connections(ours: Settings) -> list[CheckMessage]:
+    return [message for using in ours.server_names for message in _check_connection(ours, using)]
 
 
 def _check_connection(ours: Settings, using: str | None) -> list[CheckMessage]:

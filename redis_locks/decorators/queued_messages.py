@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.connections.backends import Backend
 from redis_locks.decorators.calls import for_calls_of
+from redis_locks.drivers.base import Call, Link
 from redis_locks.exceptions import LockError
 from redis_locks.locks.lock import Side
 from redis_locks.locks.scope import Scope
@@ -167,14 +169,16 @@ async def withdraw_all(backend: Backend, messages: Sequence[Message]) -> None:
         calls = [(backend.keys(each.name), (each.token,)) for each in part]
         replies: Sequence[object]
         try:
-            replies = await backend.ask(
-                backend.driver, lambda link, calls=calls: link.call_many(scripts.RELEASE, calls)
-            )
+            replies = await backend.ask(backend.driver, partial(_release_many, calls=calls))
         except LockError as error:
             replies = [error] * len(part)
         for message, reply in zip(part, replies, strict=True):
             if isinstance(reply, Exception):
                 _log_blocked(message, reply)
+
+
+async def _release_many(link: Link, calls: Sequence[Call]) -> list[object]:
+    return await link.call_many(scripts.RELEASE, calls)
 
 
 def _log_blocked(message: Message, error: Exception) -> None:
