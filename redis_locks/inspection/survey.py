@@ -24,7 +24,7 @@ from redis_locks.values.keys import Keys, validate_name
 FEW: Final = 500
 """How many summaries are read for a page that shows trouble first."""
 
-FEW_QUEUES: Final = 2_500
+FEW_QUEUES: Final = 1_000
 """Of how many locks the lengths of the queues are read for it."""
 
 MOST: Final = 10_000
