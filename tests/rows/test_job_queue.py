@@ -85,7 +85,8 @@ def test_eight_workers_do_every_job_exactly_once(
     for thread in threads:
         thread.join(PATIENCE)
     all_done(pending, name, done)
-    assert len(by) > 1
+    # A transaction of SQLite writes alone, so one thread may be ahead each time.
+    assert len(by) > 1 or transaction
 
 
 def test_tasks_do_every_job_exactly_once(
