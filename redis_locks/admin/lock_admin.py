@@ -32,6 +32,7 @@ from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.filters import ORDERS, TROUBLE, Filter, Page, groups, page, search
 from redis_locks.inspection.localized_times import duration
 from redis_locks.inspection.story import runs
+from redis_locks.inspection.survey import MOST
 from redis_locks.inspection.termination import successor
 from redis_locks.models import Lock
 from redis_locks.statistics import LockStatistics
@@ -122,12 +123,13 @@ class LockAdmin(_ModelAdmin):
         if not self.has_view_permission(request):
             raise PermissionDenied
         servers = contended_now()
-        if not servers:
+        if not any(servers):
             return HttpResponse(status=204)
-        locks = sum(len(queues.contended) for queues in servers)
+        locks = sum(len(queues.contended) for queues in servers if queues is not None)
         text = ngettext("%(counter)s lock with waiters", "%(counter)s locks with waiters", locks)
+        whole = all(queues is not None and queues.whole for queues in servers)
         # A plus says that not all queues were looked at.
-        count = f"{number_format(locks)}{'' if all(queues.whole for queues in servers) else '+'}"
+        count = f"{number_format(locks)}{'' if whole else '+'}"
         return JsonResponse({"locks": locks, "text": text % {"counter": count}})
 
     def stats(self, request: HttpRequest) -> HttpResponse:
@@ -147,6 +149,8 @@ class LockAdmin(_ModelAdmin):
                 return _figures(request.GET["format"], exported(request.GET, pages.using))
             context |= stats_context(request.GET, pages) | self._waits(request).context
         except LockBackendError as error:
+            if request.GET.get("format") in _EXPORTS:
+                return JsonResponse({"unreachable": str(error)}, status=503)
             context["unreachable"] = str(error)
         return self._respond(request, "stats", context)
 
@@ -291,7 +295,8 @@ class LockAdmin(_ModelAdmin):
         bulk_url = (
             pages.path("bulk") if any(self.may_end(request, each) for each in _ENDINGS) else ""
         )
-        found = search(matching, order=order, read=shared_survey, using=pages.using)
+        most = MOST if form.grouped else None
+        found = search(matching, order=order, read=shared_survey, using=pages.using, most=most)
         strip = Strip.of(found, pages)
         if form.grouped:
             rows = [GroupRow.of(group, found.survey.at) for group in groups(found.found)]

@@ -7,6 +7,7 @@ from functools import partial
 from time import monotonic
 from weakref import WeakKeyDictionary
 
+from django.core.exceptions import ImproperlyConfigured
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 
@@ -150,20 +151,23 @@ def shared_survey(*, using: str | None = None, most: int, named: Named | None) -
     return read
 
 
-def contended_now() -> list[Queues]:
-    """Return which locks have waiters, for each server that says so at once; at most some seconds old.
+def contended_now() -> list[Queues | None]:
+    """Return which locks have waiters, for each server; at most some seconds old. None: it does not say so at once.
 
     Locks, as a waiter for several stands in several queues, which do not tell who it is. Blocks for a second for
     each server at most.
     """
-    found = (_contended_at(using) for using in get_settings().server_names)
-    return [queues for queues in found if queues is not None]
+    return [_contended_at(using) for using in get_settings().server_names]
 
 
 def _contended_at(using: str | None) -> Queues | None:
-    backend = backend_for(using)
+    try:
+        backend = backend_for(using)
+    except ImproperlyConfigured:  # `manage.py check` says so
+        return None
     known = _contended.get(backend)
     if known is None or monotonic() > known[0]:
-        known = monotonic() + _BADGE_KEPT, within(_BADGE_WAITS, partial(queues, using=using))
+        found = within(_BADGE_WAITS, partial(queues, using=using))
+        known = monotonic() + _BADGE_KEPT, found
         _contended[backend] = known
     return known[1]

@@ -50,6 +50,14 @@ class Summary(NamedTuple):
     held_by: str
     waited_for_by: str
 
+    def later(self, seconds: float) -> Summary:
+        """Return it as it is so many seconds later, if nothing changes."""
+        return self._replace(
+            oldest_wait=self.oldest_wait + seconds if self.waiting else 0.0,
+            held_for=self.held_for + seconds if self.holding else 0.0,
+            lease_left=max(0.0, self.lease_left - seconds),
+        )
+
     @property
     def holders(self) -> list[Who]:
         """The first ten holders."""

@@ -163,10 +163,18 @@ async def _survey(backend: Backend, driver: Driver, *, most: int, named: Named |
         asked = await _names(backend, driver, named, most) if named else ()
         others = () if named and named.alone else (*found.contended, *chosen)
         chosen = tuple(islice(dict.fromkeys((*asked, *others)), most))
-    at_ms, locks = 0, dict[str, Summary]()
-    for part in _parts(backend, chosen):
-        at_ms, read = await backend.ask(driver, partial(replies.summaries, keys=part))
-        locks.update(read)
+    parts = [
+        await backend.ask(driver, partial(replies.summaries, keys=part))
+        for part in _parts(backend, chosen)
+    ]
+    # Each part was read at a time of its own. What is told of all of them is as of the last one, so that a lock that
+    # stays as it is has waited since the same moment in each survey.
+    at_ms = max(its_ms for its_ms, _ in parts)
+    locks = {
+        name: lock.later((at_ms - its_ms) / 1000)
+        for its_ms, read in parts
+        for name, lock in read.items()
+    }
     waiting = found.lengths | {lock.name: lock.waiting for lock in locks.values()}
     return Survey(
         at_ms / 1000,

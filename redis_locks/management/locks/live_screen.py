@@ -16,10 +16,18 @@ from redis_locks import inspection
 from redis_locks.connections.backends import backend_for
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection import HolderInfo, LockInfo, audit
-from redis_locks.inspection.filters import LONG_WAIT, Filter, Search, is_long, is_renewed, search
+from redis_locks.inspection.filters import (
+    LONG_WAIT,
+    TROUBLE,
+    Filter,
+    Search,
+    is_long,
+    is_renewed,
+    search,
+)
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.story import Surroundings, longest, runs, surroundings, tell
-from redis_locks.inspection.survey import Named
+from redis_locks.inspection.survey import FEW, MOST, Named
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.feed import News, in_background
 from redis_locks.management.locks.selection import Selection
@@ -128,18 +136,22 @@ class LiveScreen:
             around = surroundings(lock, using=self._using) if lock else None
             return Look(opened, None, {}, lock, around)
         matching = _Both(self._chosen, Filter(text=self._filter))
-        found = search(matching, order=self._chosen.sort, using=self._using)
-        last = self._top + self._rows
-        if self._chosen.limit is not None:
-            last = min(last, self._chosen.limit)
+        limit, most, last = self._chosen.limit, None, self._top + self._rows
+        if limit is not None:
+            few = matching.is_plain and self._chosen.sort == TROUBLE
+            most, last = max(limit, FEW if few else MOST), min(last, limit)
+        found = search(matching, order=self._chosen.sort, using=self._using, most=most)
         part = found.part(self._top, last)
         return Look(None, found, {lock.name: lock for lock in part}, None, None)
 
     def press(self, key: str) -> bool:
         """Do what a key does, and return whether to go on."""
+        asked = self.asks_for_consent
         self._hear()
         if self._prompt is not None:
-            self._type(key, self._prompt)
+            # Nobody has consented to a question that came after the key.
+            if asked or key == "escape" or not self.asks_for_consent:
+                self._type(key, self._prompt)
             return True
         self._said = _RELEASING if self._answer else ""
         if key in {"escape", "backspace"}:
@@ -298,8 +310,11 @@ class LiveScreen:
     def _head(self, look: Look | None, later: float, columns: int) -> str:
         parts = [time.strftime("%H:%M:%S")]
         if look is not None and look.found is not None:
-            found = look.found.found
-            parts.append(f"{_counted(len(found))}, {sum(lock.waiting for lock in found)} waiting")
+            found, survey = look.found.found, look.found.survey
+            count, more = _counted(len(found)), "" if survey.counted else "+"
+            if not look.found.complete:
+                count = f"{len(found):,} of {_counted(survey.total)}"
+            parts.append(f"{count}, {sum(lock.waiting for lock in found)}{more} waiting")
             waits = [lock.oldest_wait for lock in found if lock.waiting]
             if waits:
                 parts[-1] += f", oldest {duration(max(waits) + later)}"

@@ -195,6 +195,7 @@
     }
     if ("reload" in page.dataset) {
       // Not all of this page is news.
+      ended = true;
       return location.reload();
     }
     etag = response.headers.get("ETag") || "";
