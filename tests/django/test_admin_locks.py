@@ -10,10 +10,11 @@ from django.test import Client
 from django.urls import reverse
 
 from redis_locks import Lock
+from redis_locks.inspection.survey import FEW
 from redis_locks.statistics.collector import collector
 from tests.django.admin_pages import DATA, LIST, page_of, rows, staff, text_of, viewer
 from tests.support import admin
-from tests.support.parties import held, waited_for
+from tests.support.parties import ask, held, waited_for
 from tests.support.world import until
 
 __all__ = ["viewer"]
@@ -171,6 +172,12 @@ def test_locks_with_alike_names_are_one_group(viewer: Client) -> None:
     assert ">account:*<" in found[0]
     assert "1 waiting" in found[0]
     assert 'href="./?q=account%3A%2A"' in found[0]
+
+
+def test_a_group_counts_more_locks_than_a_page_of_trouble_looks_at(viewer: Client) -> None:
+    ask(((f"account:{number}", f"holder{number}.1") for number in range(FEW + 100)), wait=0)
+    (row,) = rows(text_of(viewer, f"{reverse(LIST)}?group=on"))
+    assert f">{FEW + 100}<" in re.sub(r"\s", "", row)
 
 
 def test_what_is_usual_stands_beside_a_hold(viewer: Client, name: str) -> None:

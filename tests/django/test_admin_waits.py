@@ -8,9 +8,9 @@ import pytest
 from django.test import Client, override_settings
 from django.urls import reverse
 
-from tests.django.admin_pages import page_of, staff, text_of, viewer
+from tests.django.admin_pages import DATA, page_of, staff, text_of, viewer
 from tests.support.admin import KNOWN
-from tests.support.parties import held, waited_for
+from tests.support.parties import MINUTES, ask, held, waited_for
 
 __all__ = ["viewer"]
 
@@ -88,6 +88,14 @@ def test_the_news_are_small_and_no_running_clock_is_among_them(viewer: Client, n
     assert {} == known.json()["html"]
     (html,) = more.json()["html"].values()
     assert "2 waiters at 1 lock." in html
+
+
+def test_no_clock_runs_in_the_news_of_locks_that_are_read_in_parts(viewer: Client) -> None:
+    ask(((f"lock:{number}", f"holder{number}.1") for number in range(60)), wait=0)
+    ask([("lock:7", "waiter.1")], wait=MINUTES)
+    for url in (reverse(WAITS), f"{reverse(DATA)}?group=on"):
+        etag = viewer.get(url).headers["ETag"]
+        assert 304 == viewer.get(url, headers={"if-none-match": etag}).status_code
 
 
 def test_nobody_else_sees_them() -> None:
