@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from redis_locks import inspection
 from redis_locks.admin.actions import Ending
 from redis_locks.admin.table_rows import PartyRow, short_name
+from redis_locks.connections.backends import blocking_answer
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.filters import Filter, search
+from redis_locks.inspection.queries import read_whole
 
 MOST_LOCKS = 200
 """How many locks are looked at: those in most trouble."""
@@ -40,11 +42,13 @@ class Selection:
         choices: The holds and waits, by lock.
         hosts: On how many hosts they are.
         more: How many further locks match, which are not shown.
+        cut: How many further holds and waits of the locks are not shown.
     """
 
     choices: Sequence[Choice]
     hosts: int
     more: int
+    cut: int
 
     def counted(self, role: str) -> int:
         """Return how many holds ("release") or waits ("cancel") there are."""
@@ -64,7 +68,7 @@ def select(matching: Filter, endings: Sequence[Ending[Any]], using: str | None) 
     """
     found = search(matching, using=using).found
     names = [lock.name for lock in found[:MOST_LOCKS]]
-    locks = inspection.locks(names=names, using=using) if names else []
+    locks = blocking_answer(using, partial(read_whole, names=names)) if names else []
     roles = [ending.view for ending in endings]
     choices, hosts = [], set()
     for lock in locks:
@@ -74,7 +78,8 @@ def select(matching: Filter, endings: Sequence[Ending[Any]], using: str | None) 
                 value = _SEPARATOR.join((role, row.mark, lock.name))
                 choices.append(Choice(value, short_name(lock.name), role, row))
                 hosts.add(party.host)
-    return Selection(choices[:MOST_PARTIES], len(hosts), len(found) - len(locks))
+    more, cut = len(found) - len(names), max(0, len(choices) - MOST_PARTIES)
+    return Selection(choices[:MOST_PARTIES], len(hosts), more, cut)
 
 
 def _parties(lock: LockInfo) -> list[tuple[str, HolderInfo | WaiterInfo]]:

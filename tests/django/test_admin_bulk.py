@@ -13,8 +13,8 @@ from django.urls import reverse
 from redis_locks import Lock, inspection
 from tests import elsewhere
 from tests.django.admin_pages import LIST, page_of, staff, text_of, viewer
-from tests.support.admin import mark_of
-from tests.support.parties import held, on_host, waited_for
+from tests.support.admin import end_at_once, mark_of
+from tests.support.parties import MINUTES, ask, held, on_host, waited_for
 
 __all__ = ["viewer"]
 
@@ -53,6 +53,20 @@ def test_a_host_is_drained_of_what_it_holds_and_waits_for(operator: Client) -> N
         assert ["other"] == [lock.name for lock in inspection.locks()]
     assert {"a", "b", "other"} == {entry.object_id for entry in LogEntry.objects.all()}
     assert all(WHY in entry.change_message for entry in LogEntry.objects.all())
+
+
+def test_all_waiters_of_a_lock_are_offered_and_what_is_too_much_is_counted(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with held("a"):
+        ask((("a", f"waiter{number}.1") for number in range(30)), wait=MINUTES)
+        page = text_of(operator, url("q=a"))
+        end_at_once(monkeypatch, 20)
+        cut = text_of(operator, url("q=a"))
+    assert "1 hold and 30 waits" in page
+    assert 31 == len(offered(page))
+    assert 20 == len(offered(cut))
+    assert "11 more holds and waits are not shown" in cut
 
 
 def test_only_what_is_ticked_ends_and_only_if_it_was_shown(operator: Client) -> None:

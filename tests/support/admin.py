@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.admin import AdminSite
 
-from redis_locks.admin import LockAdmin, page_content, server_strip
+from redis_locks.admin import LockAdmin, bulk, page_content, server_strip
 from redis_locks.admin.page_content import KNOWN
 from redis_locks.admin.paths import ServerPages, from_path, to_path
 from redis_locks.admin.table_rows import LockRow, mark_of, mode_text
@@ -22,6 +22,11 @@ __all__ = ["KNOWN", "LockRow", "ServerPages", "from_path", "mark_of", "mode_text
 def show_parties(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """The page of a lock shows so many holders and waiters at a time."""
     monkeypatch.setattr(page_content, "PARTIES_A_PAGE", most)
+
+
+def end_at_once(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """The page that ends many holds and waits at once shows so many."""
+    monkeypatch.setattr(bulk, "MOST_PARTIES", most)
 
 
 def search_for_blockers(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
