@@ -21,6 +21,7 @@ from .processes import Actor, read_job, say
 from .server_url import url_of, url_through
 
 _CHUNK = 65_536
+_UNBOUNDED = 2**31
 
 
 class _End:
@@ -82,7 +83,8 @@ class Proxy:
     """
 
     def __init__(self, url: str, path: str, round_trip_seconds: float = 0.0) -> None:
-        self._servers = redis.ConnectionPool.from_url(url)
+        # The pool counts all that it has ever made: by its own limit of 100, the proxy would soon end.
+        self._servers = redis.ConnectionPool.from_url(url, max_connections=_UNBOUNDED)
         self._delay = round_trip_seconds / 2
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(path)
