@@ -117,7 +117,8 @@ def test_clicks_of_visitors_do_not_get_into_a_comparison(
     settings.BANK_OWNS_SERVER, settings.BASE_DIR = True, tmp_path
     monkeypatch.setattr(book, "CLIENTS", (1,))
     client.config_resetstat()
-    plan = Plan(0.2, (1,), ("watch_packed", "script_aof"), ("hot",), rounds=1, table_seconds=0.05)
+    # Long enough for each lock to be acquired, also on a busy machine.
+    plan = Plan(0.2, (1,), ("watch_packed", "script_aof"), ("hot",), rounds=1, table_seconds=0.3)
     over = threading.Event()
 
     def click() -> None:
