@@ -82,7 +82,7 @@ def measured_server() -> Iterator[MeasuredServer]:
     if no_own_server():
         yield MeasuredServer(get_redis_connection("default"))
         return
-    # On the disk of the rows: the usual temporary directory of many systems is in memory.
+    # On the disk of the rows, if they are in SQLite: the usual temporary directory of many systems is in memory.
     place = server_file(settings.DATABASES["default"], settings.BASE_DIR).parent
     with ExitStack() as stack:
         try:
