@@ -62,8 +62,12 @@ def checked_address(url: str) -> str:
     """
     try:
         ConnectionPool.from_url(url)
-    except ValueError as error:
-        raise ImproperlyConfigured(f"REDIS_URL names no server: {error}") from None
+    except ValueError:
+        # Without the reason, which may quote a part of the password.
+        raise ImproperlyConfigured(
+            "REDIS_URL names no server: give one as in redis://:password@host:6379/0, rediss:// or unix://. "
+            "In a password, write / as %2F, ? as %3F, # as %23 and @ as %40."
+        ) from None
     return url
 
 

@@ -20,7 +20,10 @@ import redis
 from .processes import Actor, read_job, say
 from .server_url import url_of, url_through
 
+START_SECONDS = 30.0
+"""How long the process of a proxy may take to start."""
 _CHUNK = 65_536
+_UNBOUNDED = 2**31
 
 
 class _End:
@@ -82,7 +85,8 @@ class Proxy:
     """
 
     def __init__(self, url: str, path: str, round_trip_seconds: float = 0.0) -> None:
-        self._servers = redis.ConnectionPool.from_url(url)
+        # The pool counts all that it has ever made: by its own limit of 100, the proxy would soon end.
+        self._servers = redis.ConnectionPool.from_url(url, max_connections=_UNBOUNDED)
         self._delay = round_trip_seconds / 2
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(path)
@@ -218,11 +222,16 @@ def proxy_for(conn: redis.Redis) -> Iterator[tuple[Proxy, str]]:
 
 @contextmanager
 def slow_way(conn: redis.Redis, round_trip_seconds: float) -> Iterator[str]:
-    """The address of a proxy that delays, in a process of its own: it takes no time from the threads of this one."""
+    """The address of a proxy that delays, in a process of its own: it takes no time from the threads of this one.
+
+    Raises:
+        ActorFailed: It did not start in time, or the site ends.
+        OSError: It cannot be started.
+    """
     with _place_for_socket() as path:
         job = {"url": url_of(conn), "path": path, "round_trip_seconds": round_trip_seconds}
         with Actor("proxy", __name__, job) as actor:
-            if actor.hear() is None:
+            if actor.hear(START_SECONDS) is None:
                 raise OSError(f"The proxy in front of the server did not start at {path}.")
             yield url_through(conn, path)
 

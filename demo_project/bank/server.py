@@ -7,21 +7,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import redis
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django_redis import get_redis_connection
 
 from demo_project.databases import server_file
+from redis_locks import LockError
 from redis_locks.testing.server import EmbeddedServer, ServerError
 
 from .persistence import no_own_server
 from .recorder import CannotMeasure
-
-if TYPE_CHECKING:
-    import redis
 
 
 @contextmanager
@@ -79,12 +77,12 @@ def measured_server() -> Iterator[MeasuredServer]:
     not wait for the disk. Otherwise ``REDIS_URL`` says what is to be measured.
 
     Raises:
-        CannotMeasure: The server did not start.
+        CannotMeasure: The server did not start, or ended during the block.
     """
     if no_own_server():
         yield MeasuredServer(get_redis_connection("default"))
         return
-    # On the disk of the rows: the usual temporary directory of many systems is in memory.
+    # On the disk of the rows, if they are in SQLite: the usual temporary directory of many systems is in memory.
     place = server_file(settings.DATABASES["default"], settings.BASE_DIR).parent
     with ExitStack() as stack:
         try:
@@ -93,7 +91,23 @@ def measured_server() -> Iterator[MeasuredServer]:
             stack.enter_context(server)
         except (OSError, ServerError) as error:
             raise CannotMeasure(f"No server could be started to be measured: {error}") from error
-        yield MeasuredServer(stack.enter_context(server.client()), server.url, directory)
+        conn = stack.enter_context(server.client())
+        with _end_is_told(conn):
+            yield MeasuredServer(conn, server.url, directory)
+
+
+@contextmanager
+def _end_is_told(conn: redis.Redis) -> Iterator[None]:
+    """Tell that this server has ended from a failure of the bank's own server."""
+    try:
+        yield
+    except (LockError, redis.RedisError) as failure:
+        try:
+            conn.ping()
+        except redis.RedisError as error:
+            msg = f"The server that was measured does not answer: {error}"
+            raise CannotMeasure(msg) from failure
+        raise
 
 
 def point_everything_at(url: str) -> None:

@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 
-from demo_project.bank.compare import cells
-from demo_project.bank.compare.plan import Plan
 from demo_project.bank.strategies import STRATEGIES
 from tests.benchmarks.sections import CLIENTS, Figures, Measure, Place, Section, Wanted, ratio
 
 KEYS = {
-    STRATEGIES[key].label: key
-    for key in ("redis_lock", "watch_packed", "optimistic", "watch", "script")
+    STRATEGIES[key].label: key for key in ("redis_lock", "watch_packed", "optimistic", "script")
 }
-"""Strategies by label, ours first."""
+"""Strategies by label, ours first. Each needs as few round trips as it can."""
 
 WHERE = f"{CLIENTS} processes, transfers between 2 accounts"
 
@@ -23,10 +20,16 @@ WHERE = f"{CLIENTS} processes, transfers between 2 accounts"
 @contextmanager
 def opened(place: Place) -> Iterator[Measure]:
     """Measure strategies, one after the other, with the same processes."""
+    # They need models, which Django loads later than this module.
+    from demo_project.bank.compare import cells
+    from demo_project.bank.compare.plan import Plan
+    from demo_project.bank.server import MeasuredServer
+
     with place.server.client() as client:
         # More rounds than are asked for: whoever measures ends it.
         plan = Plan(min(place.seconds, 10.0), (CLIENTS,), tuple(KEYS.values()), ("hot",), rounds=20)
-        with closing(cells.measure(client, plan, "benchmark", lambda: None)) as measured:
+        server = MeasuredServer(client)
+        with closing(cells.measure(server, plan, "benchmark", lambda: None)) as measured:
 
             def measure(subject: str) -> Figures:
                 cell, found = next(measured)
@@ -57,6 +60,6 @@ SECTION = Section(
     WHERE,
     tuple(KEYS),
     opened,
-    (_ahead(STRATEGIES["watch"].label, 6),),
+    (_ahead(STRATEGIES["script"].label, 0.4),),
     "redis_lock is",
 )

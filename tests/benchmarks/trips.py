@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from math import nan
 from time import sleep
+from typing import TYPE_CHECKING
 from unittest import mock
 
 import redis
 
-from demo_project.bank.compare.cells import RoundTrips
 from redis_locks import Lock
 from redis_locks.benchmark import measurement
 from redis_locks.benchmark.pool import WorkerPool
@@ -27,6 +27,9 @@ from tests.benchmarks.contests import call_out
 from tests.benchmarks.sections import CLIENTS, Figures, Measure, Place, Section, Wanted
 from tests.support import stored
 from tests.support.world import until
+
+if TYPE_CHECKING:
+    from demo_project.bank.compare.cells import RoundTrips
 
 TRIPS, SCRIPTS = "round trips", "scripts called"
 
@@ -77,8 +80,7 @@ def opened(place: Place) -> Iterator[Measure]:
 def cycling(pool: WorkerPool, client: redis.Redis, seconds: float) -> Figures:
     """Return what one acquire and release take."""
     before = _scripts_called(client)
-    count = RoundTrips(client)
-    count.start()
+    count = _counting(client)
     acquires = sum(len(report.waits_us) for report in measurement.run(pool, seconds))
     trips = count.stop()
     called = _scripts_called(client) - before
@@ -97,13 +99,22 @@ def waiting(
             until(lambda: len(stored.line(client, our_keys(name).lock)) == CLIENTS)
             sleep(2 * SILENCE)  # who asked silently asks once more, and waits from then on
             before = _scripts_called(client)
-            count = RoundTrips(client)
-            count.start()
+            count = _counting(client)
             sleep(seconds)
             trips = count.stop()
             called = _scripts_called(client) - before
         ran.result()
     return {TRIPS: nan if trips is None else trips, SCRIPTS: called}
+
+
+def _counting(client: redis.Redis) -> RoundTrips:
+    """Return a count of round trips that has begun."""
+    # It needs models, which Django loads later than this module.
+    from demo_project.bank.compare.cells import RoundTrips
+
+    count = RoundTrips(client)
+    count.start()
+    return count
 
 
 def _scripts_called(client: redis.Redis) -> int:

@@ -282,6 +282,7 @@ def test_a_database_that_is_not_there_is_said_in_one_line(
         ("99999", {}, "CommandError: The site cannot use port 99999: ports end at 65535."),
         ("0", {"DATABASE_URL": "bank:secret"}, "DATABASE_URL names no database: .+"),
         ("0", {"REDIS_URL": "bank:secret"}, "REDIS_URL names no server: .+"),
+        ("0", {"REDIS_URL": "redis://:secret/x@host"}, "REDIS_URL names no server: .+ %2F.+"),
     ],
 )
 def test_what_a_demo_cannot_use_is_said_in_one_line(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from demo_project.bank.failover import views
-from demo_project.bank.failover.team import Team
+from demo_project.bank.failover.team import Member, Team
 from demo_project.bank.server_url import url_of
 from redis_locks.run_once import RunStatus
 
@@ -100,6 +101,30 @@ def test_workers_that_cannot_be_started_are_said(
     assert "too many processes" in answer.content.decode()
 
 
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        (("working", "waiting", "waiting"), "Attempt 1 of 3 is under way."),
+        (("dead", "waiting", "waiting"), "Attempt 1 of 3 lost its worker. Its lease has to end"),
+        (("dead", "working", "waiting"), "Attempt 1 of 3 is under way."),
+    ],
+)
+def test_the_page_says_whether_an_attempt_has_lost_its_worker(
+    monkeypatch: pytest.MonkeyPatch, states: tuple[str, ...], said: str
+) -> None:
+    members = [Member(str(who), who, state, "is here") for who, state in enumerate(states, 1)]
+    shown = SimpleNamespace(
+        name="failover:x",
+        is_at_work=True,
+        members=lambda: members,
+        status=lambda: RunStatus("failover:x", "running", 1),
+        events=list,
+    )
+    monkeypatch.setattr(views.TEAMS, "find", lambda _: shown)
+    address = reverse("failover:team", args=[shown.name])
+    assert said in Client().get(address).content.decode()
+
+
 @pytest.mark.ci
 def test_the_page_starts_a_team_and_kills_who_works(
     client: redis.Redis, monkeypatch: pytest.MonkeyPatch
@@ -118,9 +143,6 @@ def test_the_page_starts_a_team_and_kills_who_works(
         kill = reverse("failover:signal", args=[name, first, "kill"])
         assert 405 == visitor.get(kill).status_code
         visitor.post(kill)
-        wait_until(
-            lambda: "Attempt 1 of 3 lost its worker." in visitor.get(address).content.decode()
-        )
         worker_of(team, 2)
         page = visitor.get(address).content.decode()
         assert "Attempt 2 of 3 is under way." in page

@@ -20,11 +20,17 @@ ROOT = Path(__file__).resolve().parents[2]
 WORKERS = 2
 SECONDS = 0.2
 ROUNDS = 12
-LEAST, MOST = 0.5, 1.1
-"""How fast the demo may be beside a bare loop. It does the same, and draws amounts, names operations and keeps times.
-
-It is at 0.55 to 0.9, so an error by the factor of 2 is found, whichever way it goes.
-"""
+EXPECTED = {
+    "script": 0.64,
+    "watch": 0.52,
+    "watch_packed": 0.57,
+    "redis_lock": 0.90,
+    "optimistic": 0.71,
+}
+"""How fast the demo is beside a bare loop. It does the same, and draws amounts, names operations and keeps times."""
+FACTOR = 1.7
+"""How far off it may be, so that an error by the factor of 2 is found, whichever way it goes."""
+TRIES = 3
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -70,14 +76,10 @@ def bare_loop(url: str, method: str) -> Iterator[Callable[[], float]]:
         process.stdin.close()
 
 
-@pytest.mark.ci
-@pytest.mark.timed
-@pytest.mark.parametrize("strategy", METHODS)
-def test_the_rates_are_those_of_a_loop_that_shares_no_code_with_the_demo(
-    redis_server: EmbeddedServer, strategy: str
-) -> None:
+def ratio_to_bare_loop(url: str, strategy: str) -> float:
+    """How many times as fast as the bare loop the demo is: the best round of each."""
     theirs: list[float] = []
-    with bare_loop(redis_server.url, strategy) as rate:
+    with bare_loop(url, strategy) as rate:
         # In turn, so that a change of the machine's load meets both.
         run = COMPARISONS.run(
             plan_of(strategy, 1, ROUNDS), on_measurement=lambda: theirs.append(rate())
@@ -85,4 +87,20 @@ def test_the_rates_are_those_of_a_loop_that_shares_no_code_with_the_demo(
     ours = [row.transfers_per_second for row in run.measurements.all()]
     assert ROUNDS == len(ours) == len(theirs)
     # The best of many rounds: whatever else the machine does makes both slower.
-    assert LEAST < max(ours) / max(theirs) < MOST, (ours, theirs)
+    return max(ours) / max(theirs)
+
+
+@pytest.mark.ci
+@pytest.mark.timed
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("strategy", METHODS)
+def test_the_rates_are_those_of_a_loop_that_shares_no_code_with_the_demo(
+    redis_server: EmbeddedServer, strategy: str
+) -> None:
+    # A busy machine waits for round trips, of which both make as many. So both may be as fast there.
+    least, most = EXPECTED[strategy] / FACTOR, max(EXPECTED[strategy] * FACTOR, 1.0)
+    seen: list[float] = []
+    # A busy machine may slow down one side alone, but not each time; a wrong figure is wrong each time.
+    while not (seen and least < seen[-1] < most):
+        assert len(seen) < TRIES, (least, most, seen)
+        seen.append(ratio_to_bare_loop(redis_server.url, strategy))

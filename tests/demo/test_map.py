@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 import redis
+from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
@@ -211,3 +213,15 @@ def test_a_stopped_run_keeps_what_it_has_measured(client: redis.Redis) -> None:
     run = Map.objects.get()
     assert (Map.Status.CANCELLED, 1) == (run.status, run.measurements.count())
     assert not [*client.scan_iter("account:map-*")]
+
+
+def test_a_proxy_that_does_not_start_is_said_by_the_command(
+    client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demo_project.bank.management.commands.map.bank_server", nullcontext)
+    monkeypatch.setattr("demo_project.bank.proxy.START_SECONDS", 0.001)
+    with pytest.raises(CommandError, match="Process proxy did not answer"):
+        call_command("map")
+    run = Map.objects.get()
+    assert Map.Status.FAILED == run.status
+    assert "did not answer" in run.error

@@ -138,6 +138,13 @@ def test_a_proxy_delivers_a_request_whose_reply_it_loses(client: redis.Redis) ->
     client.delete("proxied")
 
 
+def test_a_proxy_serves_any_number_of_connections(client: redis.Redis) -> None:
+    with proxy_for(client) as (_, url), redis.Redis.from_url(url, retry=None) as through:
+        for _ in range(110):
+            assert through.ping()
+            through.connection_pool.disconnect()
+
+
 USER, PASSWORD = "teller", "p:a/s?s@w%rd"
 
 

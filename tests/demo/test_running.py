@@ -31,7 +31,8 @@ from demo_project.bank.compare.worker import Job, work
 from demo_project.bank.map.survey import Survey
 from demo_project.bank.map.surveyor import MAPS
 from demo_project.bank.models import Comparison, Map
-from demo_project.bank.recorder import AlreadyRunning, Recorder
+from demo_project.bank.recorder import AlreadyRunning, CannotMeasure, Recorder
+from demo_project.bank.server import MeasuredServer
 from demo_project.bank.strategies import STRATEGIES
 from redis_locks import Lock, LockBackendError, inspection
 from redis_locks.testing import override_locks
@@ -116,7 +117,8 @@ def test_clicks_of_visitors_do_not_get_into_a_comparison(
     settings.BANK_OWNS_SERVER, settings.BASE_DIR = True, tmp_path
     monkeypatch.setattr(book, "CLIENTS", (1,))
     client.config_resetstat()
-    plan = Plan(0.2, (1,), ("watch_packed", "script_aof"), ("hot",), rounds=1, table_seconds=0.05)
+    # Long enough for each lock to be acquired, also on a busy machine.
+    plan = Plan(0.2, (1,), ("watch_packed", "script_aof"), ("hot",), rounds=1, table_seconds=0.3)
     over = threading.Event()
 
     def click() -> None:
@@ -191,6 +193,32 @@ def test_a_failed_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
         COMPARISONS.run(TINY)
     run = Comparison.objects.get()
     assert (run.status, run.error) == ("failed", "Worker process 7 failed: out of money")
+
+
+def test_a_run_says_that_it_was_the_measured_server_that_died(
+    client: redis.Redis, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(server: MeasuredServer, *_args: Any) -> None:
+        server.conn.shutdown(nosave=True)
+        server.conn.ping()
+
+    settings.BANK_OWNS_SERVER, settings.BASE_DIR = True, tmp_path
+    monkeypatch.setattr(runner, "measure", end)
+    with pytest.raises(CannotMeasure, match="The server that was measured does not answer: "):
+        COMPARISONS.run(TINY)
+    assert Comparison.Status.FAILED == Comparison.objects.get().status
+
+
+def test_a_run_does_not_blame_the_measured_server_for_the_bank_s(
+    client: redis.Redis, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: Any) -> None:
+        raise redis.ConnectionError("the bank's server has ended")
+
+    settings.BANK_OWNS_SERVER, settings.BASE_DIR = True, tmp_path
+    monkeypatch.setattr(runner, "measure", fail)
+    with pytest.raises(redis.ConnectionError, match="the bank's"):
+        COMPARISONS.run(TINY)
 
 
 @pytest.mark.ci

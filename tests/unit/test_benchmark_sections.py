@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,9 @@ from redis_locks.testing.overrides import override_locks
 from tests import written_tables
 from tests.benchmarks.__main__ import SECTIONS, SHOWN
 from tests.benchmarks.sections import Round, Section, Wanted, ratio
+from tests.benchmarks.transfers import KEYS
 
+ROOT = Path(__file__).resolve().parents[2]
 ROUNDS: list[Round] = [
     {"ours": {"rate": 300.0}, "theirs": {"rate": 100.0}},
     {"ours": {"rate": 100.0}, "theirs": {"rate": 100.0}},
@@ -22,6 +27,32 @@ ROUNDS: list[Round] = [
 
 def _ahead(round_: Round) -> float:
     return ratio(round_, "ours", "theirs")
+
+
+def run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run it in a process that has not loaded Django yet."""
+    kept = {name: value for name, value in os.environ.items() if "SETTINGS" not in name}
+    return subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks", *arguments],
+        env=kept,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_benchmark_starts_without_settings() -> None:
+    shown = run_benchmark("--help")
+    assert (0, "") == (shown.returncode, shown.stderr)
+
+
+@pytest.mark.ci
+def test_the_benchmark_measures_transfers() -> None:
+    short = ("--only", "transfers", "--seconds", "0.05", "--repeat", "1", "--pin", "off")
+    run = run_benchmark(*short)
+    assert "" == run.stderr
+    assert all(f"\n| {label} | " in run.stdout for label in KEYS)
 
 
 def test_what_was_seen_is_the_median_of_the_ratios_within_a_round() -> None:

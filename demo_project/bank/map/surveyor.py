@@ -77,7 +77,7 @@ def _ways(
     with ExitStack() as stack:
         ways = {}
         for latency in survey.all_latency_ms:
-            # Also without latency: what the proxy costs is then in all cells, and makes no difference between them.
+            # Also without latency: what the proxy costs is then in all cells, and does not count as latency.
             url = stack.enter_context(slow_way(server.conn, latency / 1000))
             pool = WorkerPool(WORKER, survey.workers, grace=GRACE_SECONDS, check=check)
             ways[latency] = url, stack.enter_context(pool)

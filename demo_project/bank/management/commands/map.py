@@ -25,6 +25,7 @@ from demo_project.bank.map.survey import (
 )
 from demo_project.bank.map.surveyor import MAPS
 from demo_project.bank.models import Map
+from demo_project.bank.processes import ActorFailed
 from demo_project.bank.recorder import AlreadyRunning, Cancelled, CannotMeasure
 from demo_project.bank.report import counting_bar
 from demo_project.bank.server import bank_server
@@ -94,7 +95,7 @@ def _measure(survey: Survey, *, color: bool) -> Map:
     try:
         with counting_bar(sys.stderr, len(survey), "Measuring", color=color) as advance:
             return MAPS.run(survey, on_measurement=advance)
-    except (AlreadyRunning, Cancelled, CannotMeasure, OSError, WorkerError) as error:
+    except (ActorFailed, AlreadyRunning, Cancelled, CannotMeasure, OSError, WorkerError) as error:
         raise CommandError(str(error)) from error
 
 
