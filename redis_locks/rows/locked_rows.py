@@ -118,10 +118,11 @@ class Locking(Generic[M]):
                 found += rows[:left]
                 if not rows:
                     await _let_go(side, parts.pop().holds)
-                elif not self.skip_locked or left is None or len(candidates) <= left:
+                elif not self.skip_locked or left is None:
                     break
                 if self.skip_locked:
-                    # All were tried, if there was room for more.
+                    # All were tried, if there was room for more. So each reading adds some, and the last one finds none:
+                    # how many rows there are does not follow from one that joins them with others.
                     tried = locked if len(locked) == left else candidates
                     seen.update(each.pk for each in tried)
         except BaseException as error:

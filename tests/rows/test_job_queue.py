@@ -158,6 +158,21 @@ def test_a_worker_gets_others_for_those_that_were_done_meanwhile(
     assert inspection.lock(f"ledger.Counter@{pending.db}") is None
 
 
+def test_rows_that_a_query_joins_with_many_others_count_once(
+    pending: QuerySet[Counter], name: str
+) -> None:
+    Entry.objects.using(pending.db).bulk_create(
+        Entry(book=name, number=40 * place + number, counter=counter)
+        for place, counter in enumerate(pending[:4])
+        for number in range(40)
+    )
+    rows = pending.filter(entry__book=name)
+    with locked_by_others(pending[:1]):
+        for limit, last in ((2, 3), (5, 4)):
+            with lock_rows(rows, skip_locked=True, limit=limit) as found:
+                assert list(pending[1:last]) == found
+
+
 def test_rows_that_are_found_later_may_share_a_related_row(
     pending: QuerySet[Counter], name: str
 ) -> None:
