@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from django.conf import settings
@@ -66,8 +66,8 @@ class Ending(ABC, Generic[Party]):
         """Return a party as it is shown, in a snapshot that was read at `at`."""
 
     @abstractmethod
-    def end(self, name: str, parties: Sequence[Party], using: str | None) -> int:
-        """End them on a server, and return how many had not ended by themselves."""
+    def end(self, name: str, parties: Sequence[Party], using: str | None) -> Iterator[Party]:
+        """End them on a server; yields those that had not ended by themselves."""
 
     @abstractmethod
     def describe(self, party: Party) -> str:
@@ -110,10 +110,13 @@ class Release(Ending[HolderInfo]):
         """Return the hold with its lease."""
         return HolderRow.of(party, at)
 
-    def end(self, name: str, parties: Sequence[HolderInfo], using: str | None) -> int:
+    def end(
+        self, name: str, parties: Sequence[HolderInfo], using: str | None
+    ) -> Iterator[HolderInfo]:
         """Force-release them."""
         tokens = [hold.token for hold in parties]
-        return inspection.force_release(name, using=using, tokens=tokens).ended
+        released = inspection.force_release(name, using=using, tokens=tokens)
+        yield from (hold for hold in parties if hold.token in released.tokens)
 
     def describe(self, party: HolderInfo) -> str:
         """Return the holder, and the fencing token that tells its writes."""
@@ -162,9 +165,11 @@ class Cancel(Ending[WaiterInfo]):
         """Return the wait."""
         return PartyRow.of(party, at)
 
-    def end(self, name: str, parties: Sequence[WaiterInfo], using: str | None) -> int:
+    def end(
+        self, name: str, parties: Sequence[WaiterInfo], using: str | None
+    ) -> Iterator[WaiterInfo]:
         """Cancel them."""
-        return sum(inspection.cancel(party, using=using) for party in parties)
+        yield from (party for party in parties if inspection.cancel(party, using=using))
 
     def describe(self, party: WaiterInfo) -> str:
         """Return the waiter."""
@@ -209,8 +214,8 @@ def end_shown(
     elif not ended:
         messages.warning(request, str(ending.ended_itself))
     else:
-        text = str(ending.success) % {"parties": _listed(ending, parties)}
-        messages.success(request, f"{text} {ending.outcome(parties)}")
+        text = str(ending.success) % {"parties": _listed(ending, ended)}
+        messages.success(request, f"{text} {ending.outcome(ended)}")
 
 
 def _listed(ending: Ending[Party], parties: Sequence[Party]) -> str:
@@ -225,11 +230,11 @@ def end_logged(
     name: str,
     reason: str,
     shown: Collection[str],
-) -> tuple[Sequence[Party], int]:
+) -> tuple[Sequence[Party], Sequence[Party]]:
     """End what the user was shown of a lock, and write who and why to the log.
 
-    Later holders and waiters are left alone. Returns the parties that were still there, and how many
-    of them were ended.
+    Later holders and waiters are left alone. Returns the parties that were still there, and those
+    of them that were ended.
 
     Args:
         ending: What to end, and how.
@@ -248,28 +253,30 @@ def end_logged(
     there = ending.choose(lock, shown) if lock else []
     parties = [party for party in there if mark_of(party.token) in shown]
     if not parties:
-        return parties, 0
-    # Everybody reads the log, whatever the language of the user who is at work.
-    with translation.override(settings.LANGUAGE_CODE):
-        why = {"parties": _listed(ending, parties), "reason": reason}
-        done = str(ending.log_done) % why
-        unknown = str(ending.log_unknown) % why
-        in_vain = str(ending.log_in_vain) % why
+        return parties, []
     # Locks of several servers have one log if their names are the same.
     where = f"{pages.label(pages.using)}: " if pages.using else ""
+
+    def entry_of(text: str | Promise, its: Sequence[Party]) -> str:
+        # Everybody reads the log, whatever the language of the user who is at work.
+        with translation.override(settings.LANGUAGE_CODE):
+            return where + str(text) % {"parties": _listed(ending, its), "reason": reason}
+
     # Before it is done: there may be an entry without an end, but never the reverse.
-    entry = model_admin.log_change(request, Lock(name=name), where + done)
+    message = entry_of(ending.log_done, parties)
+    entry = model_admin.log_change(request, Lock(name=name), message)
     deed = audit.Deed(request.user.get_username(), reason, pages.using)
     try:
-        with deed.ending(ending.done, name, parties) as done_to:
-            ended = ending.end(name, parties, pages.using)
-            if ended:
-                done_to.extend(parties)
+        with deed.ending(ending.done, name, parties) as ended:
+            for party in ending.end(name, parties, pages.using):
+                ended.append(party)  # one by one, for the next one may fail
     except LockBackendError:
-        entry.change_message = where + unknown
+        entry.change_message = entry_of(ending.log_unknown, parties)
         entry.save(update_fields=["change_message"])
         raise
-    if not ended:
-        entry.change_message = where + in_vain
+    if len(ended) < len(parties):
+        entry.change_message = (
+            entry_of(ending.log_done, ended) if ended else entry_of(ending.log_in_vain, parties)
+        )
         entry.save(update_fields=["change_message"])
     return parties, ended

@@ -273,7 +273,8 @@ class LockAdmin(_ModelAdmin):
                 if role in endings:
                     shown = marks[role, name]
                     ending = endings[role]
-                    done[role] += end_logged(ending, self, request, pages, name, reason, shown)[1]
+                    _, its = end_logged(ending, self, request, pages, name, reason, shown)
+                    done[role] += len(its)
         finally:
             ended = sum(done.values())
             told = [endings[role].counted(count) for role, count in done.items()]

@@ -30,13 +30,14 @@ _AT_ONCE = 100
 class ForceReleased:
     """What a force-release did; true if it ended a hold.
 
-    `ended` is the number of holds that it ended. `fencing_token` is above every fencing token that the
+    `ended` is the number of holds that it ended, and `tokens` are theirs, as in `HolderInfo`. `fencing_token` is above every fencing token that the
     lock gave out before, and below that of the next holder; 0 if no hold was ended. Give it to the
     protected resource to shut out late writes of the ended holders before the next holder comes.
     """
 
     ended: int
     fencing_token: int
+    tokens: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.ended > 0
@@ -171,7 +172,7 @@ async def _force_release(
         await _tell(backend, driver, keys, ended)
     for _ in ended:
         collector.note_ended(backend.description, name, "force_released", task=driver.suspends)
-    return ForceReleased(len(ended), fencing_token)
+    return ForceReleased(len(ended), fencing_token, tuple(ended))
 
 
 async def _tell(backend: Backend, driver: Driver, keys: Keys, tokens: Sequence[str]) -> None:

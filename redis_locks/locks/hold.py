@@ -49,6 +49,9 @@ from redis_locks.values.identity import new_session, new_token, note_unconfirmed
 
 logger = logging.getLogger("redis_locks")
 
+_BETWEEN_MOVES = 0.01
+"""Seconds to pause before a move that a fail-over forgot is repeated."""
+
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -866,6 +869,8 @@ class Hold:
 
         A fail-over may forget the move, though not the hold. The new primary knows the hold by the token that it had
         before, so the move is repeated there.
+
+        Raises LockLost if the lease ended before that was known. Then `heir` may still hold the lock on the server.
         """
         while True:
             sent = monotonic()
@@ -877,7 +882,8 @@ class Hold:
             if await replication.extend(driver, known, heir.lease_ms):
                 return moved, known.deadline
             if monotonic() >= self.lease.deadline:
-                return None, deadline
+                raise self._lost()
+            await driver.sleep(_BETWEEN_MOVES)
 
     async def _move(self, driver: Driver, token: str, heir: Request) -> Adopted | None:
         """Give the hold of `token` to `heir`; None if there is none."""

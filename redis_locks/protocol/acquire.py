@@ -150,7 +150,10 @@ async def give_up(attempt: Attempt) -> None:
     """Take back what was asked for, if anything was, and give the link back. Doing it again does nothing."""
     try:
         if attempt.sent:
-            await _abandon(attempt.driver, attempt)
+            if attempt.abandoned_in_vain:
+                _leave_behind(attempt)  # nobody waits for as long as a lease once more
+            else:
+                await _abandon(attempt.driver, attempt)
             attempt.sent = False
     finally:
         attempt.close()
@@ -175,8 +178,13 @@ async def _abandon(driver: Driver, attempt: Attempt) -> None:
     except LockLost:
         return  # an upgrade: it left, and has nothing to go back to
     except (LockBackendError, LinkBroken):
-        attempt.disconnect()
-        note_unconfirmed(attempt.token)  # its lease, or its place's time, ends it
+        _leave_behind(attempt)
+
+
+def _leave_behind(attempt: Attempt) -> None:
+    """Leave what could not be abandoned to its lease, or to its place's time."""
+    attempt.disconnect()
+    note_unconfirmed(attempt.token)
 
 
 def _wait(names: list[str], mode: str, who: str, where: str, **_: object) -> Wait:
@@ -191,12 +199,13 @@ class Attempt:
         in_bulk: Whether it asks on the link for large replies.
         sent: Whether anything was sent.
         queued: Whether it may stand in the queue.
+        abandoned_in_vain: Whether it was to leave the queue, and the server did not answer.
         uncontended: Whether contention has not been told yet.
         wait_ms: For how long to stand in the queue when it asks first, as `store.acquire` takes it.
     """
 
     link: Link | None = None
-    sent = queued = False
+    sent = queued = abandoned_in_vain = False
     uncontended = True
     _told = _heeded = False
     _why = "first"
@@ -527,7 +536,18 @@ class Attempt:
         return keys if len(keys) <= _MOST_KEYS else None
 
     async def abandon(self) -> Refused:
-        """Leave the queue, on a new link if need be; return the holder of the lock."""
+        """Leave the queue, on a new link if need be; return the holder of the lock.
+
+        Raises:
+            LockBackendError: The server did not answer for as long as a lease lasts, or refused.
+        """
+        try:
+            return await self._abandon()
+        except LockBackendError:
+            self.abandoned_in_vain = True
+            raise
+
+    async def _abandon(self) -> Refused:
         if self.link is not None:
             try:
                 return await self._leave(self.link)

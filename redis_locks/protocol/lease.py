@@ -270,13 +270,17 @@ class Lease:
         """Let acquires of the thread or task that has `held` find it, and no others."""
         if held is not self._held:
             self.forget(self._held)
-            # Not `begin`: the lease is not new, so nobody compares it with what `held` has.
-            self._held, server = held, self.server
-            held.open[self] = None
-            for name in self.request.names:
-                if (server, name) in held:
-                    self._covers = True
-                held[server, name] = self
+            self._held = held
+            self._be_found(held)
+
+    def _be_found(self, held: Held) -> None:
+        """Be found in `held`. Not `begin`: the lease is not new, so nobody compares it with what `held` has."""
+        server = self.server
+        held.open[self] = None
+        for name in self.request.names:
+            if (server, name) in held:
+                self._covers = True
+            held[server, name] = self
 
     def forget(self, held: Held) -> None:
         """Be no longer found in `held`."""
@@ -378,12 +382,19 @@ class Lease:
 
     def resume(self, hold: object) -> None:
         """Go on with `hold` after an end that did not come about. If it is lost, the next renewal finds that out."""
-        if self.state is State.ENDED:
-            self.begin(hold, None if self._held is _NOBODY else self._held, self.server)
-            with _mutex:
-                if self._open:  # else another thread has left it again
-                    self.state = AFTER["resume"][self.state]
+        with _mutex:
+            resumes = self.state is State.ENDED
+            if resumes:
+                self._open = [id(hold)]
+                self.state = AFTER["resume"][self.state]
+        if resumes and self._held is not _NOBODY:
+            self._be_found(self._held)
         self.renewer.add(self)
+        if (
+            resumes and not self._open
+        ):  # another thread has left it again, perhaps before it was added
+            self.forget(self._held)
+            self.renewer.discard(self)
 
     def promise(self, heir: Heir) -> None:
         """Choose to whom it will be handed over; see `hand_over`."""

@@ -123,6 +123,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         Raises:
             DeadlockDetected: Waiting on would never have ended.
             LockError: The transaction has one of the rows in a weaker mode.
+            LockLost: Some of the rows were lost while others were locked.
             ImproperlyConfigured: A DEFERRED transaction of SQLite is open.
             LockBackendError: Redis could not be asked.
             Model.DoesNotExist: An instance is gone.
@@ -147,6 +148,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             LockTimeout: Somebody else still held one after the wait.
             DeadlockDetected: Waiting on would never have ended.
             LockError: The transaction has one of the rows in a weaker mode.
+            LockLost: Some of the rows were lost while others were locked.
             ImproperlyConfigured: A DEFERRED transaction of SQLite is open.
             LockBackendError: Redis could not be asked.
             Model.DoesNotExist: An instance is gone.

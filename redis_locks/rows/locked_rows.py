@@ -18,7 +18,7 @@ from redis_locks.locks.lock import Side
 from redis_locks.locks.scope import Scope
 from redis_locks.locks.transactions import Keepers
 from redis_locks.protocol.store import Refused
-from redis_locks.rows.names import Row
+from redis_locks.rows.names import Row, row_of
 from redis_locks.rows.reentrancy import Earlier
 from redis_locks.rows.sets import RowSet, escalated, fitting, rows_in
 from redis_locks.rows.sources import Candidate, Source
@@ -34,15 +34,28 @@ class LockedRows(list[M]):
     """Locked rows, as they are now: a list of instances.
 
     Attributes:
-        hold: The hold of the rows: to `check()`, to `extend()`, or for `save(hold=…)` of a
-            `FencedModel`. None if nothing was locked: there are no rows, or `of` names only
-            relations that lead nowhere.
-        holds: All holds of the rows. There are several if the thread, task or transaction had
-            locked some of the rows before; `hold` is the latest.
+        hold: The latest hold of the rows. None if nothing was locked: there are no rows, or
+            `of` names only relations that lead nowhere.
+        holds: All holds of the rows: `check()` and `extend()` each of them. There are several if
+            the thread, task or transaction had locked some of the rows before. With `skip_locked`,
+            also if it read on to reach `limit`, or if there were too many rows for one hold.
     """
 
     hold: Hold | None = None
     holds: tuple[Hold, ...] = ()
+
+    def hold_of(self, row: Model) -> Hold:
+        """Return the hold that has `row`, for `save(hold=…)` of a `FencedModel`.
+
+        Raises:
+            ValueError: None of the holds has it.
+        """
+        model, name = row_of(type(row), row._state.db or "default", row.pk)
+        its = [hold for hold in self.holds if any({model, name} & _whole(it) for it in hold.parts)]
+        if not its:
+            msg = f"{row!r} is not among these locked rows"
+            raise ValueError(msg)
+        return max(its, key=lambda hold: hold.fencing_token)
 
     def release(self) -> None:
         """Release the rows; see `Hold.release`. Does nothing if there are no rows."""
@@ -55,6 +68,11 @@ class LockedRows(list[M]):
         async with AsyncExitStack() as stack:
             for hold in self.holds:
                 stack.push_async_callback(hold.arelease)
+
+
+def _whole(hold: Hold) -> set[str]:
+    """Return the names of the locks that a hold has, without those of which it has the intent only."""
+    return {*hold.lease.names} - hold.lease.intents
 
 
 class _Locked(NamedTuple):
@@ -94,6 +112,7 @@ class Locking(Generic[M]):
 
         Raises:
             LockNotAvailable: Somebody else still held one, which the error names, after `wait` seconds.
+            LockLost: A hold of some of the rows was lost while others were locked.
             ImproperlyConfigured: This is inside a transaction of SQLite that began without a lock.
         """
         until = None if wait is None else monotonic() + wait
@@ -118,14 +137,19 @@ class Locking(Generic[M]):
                 found += rows[:left]
                 if not rows:
                     await _let_go(side, parts.pop().holds)
-                elif not self.skip_locked or left is None or len(candidates) <= left:
+                elif not self.skip_locked or left is None:
                     break
                 if self.skip_locked:
-                    # All were tried, if there was room for more.
+                    # All were tried, if there was room for more. So each reading adds some, and the last one finds none:
+                    # how many rows there are does not follow from one that joins them with others.
                     tried = locked if len(locked) == left else candidates
                     seen.update(each.pk for each in tried)
+            for hold in _holds_of(parts):
+                # The first ones may be over by now, and those who had their rows since have lower fencing tokens than
+                # the last one.
+                hold.check()
         except BaseException as error:
-            await _let_go(side, [hold for part in parts for hold in part.holds], error)
+            await _let_go(side, _holds_of(parts), error)
             raise
         return _done(parts, found)
 
@@ -210,6 +234,10 @@ class Locking(Generic[M]):
         found, now = await _read(side, self.source.fetch, locked)
         had = {row for candidate in locked for row in candidate.rows}
         return found if all(had.issuperset(candidate.rows) for candidate in now) else []
+
+
+def _holds_of(parts: Iterable[_Part]) -> list[Hold]:
+    return [hold for part in parts for hold in part.holds]
 
 
 def _done(parts: Iterable[_Part], found: list[M]) -> LockedRows[M]:

@@ -50,6 +50,7 @@ def named(lock: Lock) -> Run:
     def run() -> None:
         with lock as hold:
             kept.append(hold)
+            body()
 
     return run
 
@@ -115,6 +116,7 @@ def in_an_exit_stack(lock: Lock) -> Run:
     def run() -> None:
         with ExitStack() as stack:
             stack.enter_context(lock)
+            body()
 
     return run
 

@@ -145,6 +145,32 @@ def test_a_hold_that_ends_in_the_last_moment_is_logged_as_not_released(
     assert "the hold ended by itself" in LogEntry.objects.get().get_change_message()
 
 
+def test_of_two_holds_only_that_which_had_not_ended_is_logged(
+    operator: Client, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = (permit(name, lease=60, label=label).acquire(wait=0) for label in ("a", "b"))
+    assert first
+    assert second
+    really = inspection.force_release
+
+    def too_late(*args: str, **options: list[str]) -> inspection.ForceReleased:
+        first.release()
+        return really(*args, **options)
+
+    caplog.set_level("INFO", "redis_locks.audit")
+    monkeypatch.setattr(inspection, "force_release", too_late)
+    shown = [mark_of(hold.token) for hold in (first, second)]
+    response = operator.post(url_of(name), {"reason": WHY, "party": shown}, follow=True)
+    with pytest.raises(LockLost):
+        second.release()
+    (said,) = response.context["messages"]
+    for text in (str(said), LogEntry.objects.get().get_change_message()):
+        assert str(second.fencing_token) in text
+        assert str(first.fencing_token) not in text
+    (record,) = (each for each in caplog.records if "done" == vars(each).get("outcome"))
+    assert 1 == len(vars(record)["parties"])
+
+
 def test_a_server_that_goes_away_leaves_an_entry_that_says_so(
     operator: Client, name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:

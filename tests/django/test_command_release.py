@@ -12,7 +12,15 @@ from dataclasses import replace
 
 import pytest
 
-from redis_locks import Hold, Lock, LockBackendError, LockError, inspection
+from redis_locks import (
+    Hold,
+    Lock,
+    LockBackendError,
+    LockError,
+    LockLost,
+    Semaphore,
+    inspection,
+)
 from redis_locks.inspection import LockInfo, WaiterInfo
 from tests.django.command_calls import answers, fails, run
 from tests.django.lock_infos import info
@@ -180,6 +188,29 @@ def test_the_log_says_who_did_what_though_it_failed(
     assert ("INFO", "begun") == (first.levelname, vars(first)["outcome"])
     assert ("WARNING", "unknown") == (second.levelname, vars(second)["outcome"])
     assert all(each.getMessage().endswith(f"Reason: {WHY}") for each in (first, second))
+
+
+def test_of_two_holds_only_that_which_had_not_ended_is_told(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = (
+        Semaphore(name, 2, label=label).acquire(wait=0) for label in ("early", "stuck")
+    )
+    assert first
+    assert second
+
+    def answer() -> str:
+        first.release()
+        return "y"
+
+    answers(monkeypatch, answer)
+    with caplog.at_level("INFO", "redis_locks.audit"):
+        out, _ = run("release", name)
+    with pytest.raises(LockLost):
+        second.release()
+    parties = [vars(each)["parties"] for each in audited(caplog)]
+    assert ["early" in str(its) for its in (*parties, out)] == [True, False, False]
+    assert ["stuck" in str(its) for its in (*parties, out)] == [True, True, True]
 
 
 def test_the_log_says_that_it_was_too_late(

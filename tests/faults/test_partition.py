@@ -58,6 +58,22 @@ def test_a_waiter_cut_off_delays_the_queue_by_its_lease_at_most_and_queues_again
     assert set() == server_side.left_of(name)
 
 
+def test_a_waiter_that_cannot_leave_the_queue_tries_for_one_lease_only(
+    world: World, name: str, proxy: Proxy, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name))
+    began = time.monotonic()
+    waiter = world.start(world.acquire, Lock(name, using=proxy.url, lease=1.0, wait=0.5))
+    server_side.until_waiters(name, 1)
+    proxy.lose(1, losses=10**9)
+    with pytest.raises(LockBackendError):
+        waiter.result(PATIENCE)
+    assert time.monotonic() - began < 0.5 + 2 * 1.0
+    proxy.lose(0)
+    world.release(hold)
+    world.release(held(world, Lock(name)))
+
+
 def test_a_hold_outlives_a_partition_shorter_than_its_lease(
     world: World, name: str, proxy: Proxy, server_side: Observer
 ) -> None:

@@ -12,6 +12,7 @@ from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockError, LockLost, NotReplicated, Semaphore
 from redis_locks.testing.server import EmbeddedServer
+from tests.contract.test_transit import adopt
 from tests.faults.pair import Pair
 from tests.faults.processes import Crew
 from tests.faults.proxy import Proxy
@@ -258,6 +259,26 @@ def test_a_hold_that_was_given_away_waits_for_replicas_there_too(
     assert hold is not None
     with Hold.adopt(hold.detach(), using=pair.url) as adopted:
         assert adopted.token == pair.on_replica.holder(name)
+
+
+def test_an_adoption_that_is_known_too_late_leaves_no_hold(
+    world: World, pair: Pair, on_primary: Observer, name: str
+) -> None:
+    text = world.do(held(world, lock_on(pair, name, lease=0.3)), "detach")
+    with timings.replicas_answer_after_the_lease(), pytest.raises(LockLost, match="lease ended"):
+        adopt(world, text, using=pair.url)
+    assert set() == on_primary.left_of(name)
+
+
+def test_a_detachment_that_is_known_too_late_leaves_a_lost_hold_to_release(
+    world: World, pair: Pair, on_primary: Observer, name: str
+) -> None:
+    hold = held(world, lock_on(pair, name, lease=0.3))
+    with timings.replicas_answer_after_the_lease(), pytest.raises(LockLost, match="lease ended"):
+        world.do(hold, "detach")
+    with pytest.raises(LockLost):
+        world.release(hold)
+    assert set() == on_primary.left_of(name)
 
 
 def test_a_nested_hold_cannot_ask_for_more_replicas(

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.history.checker import violations
-from tests.history.plan import FAIL_OVER, Fault, Plan, Section, Worker, plan_of, shrink
+from tests.history.plan import FAIL_OVER, NAMES, Fault, Plan, Section, Worker, plan_of, shrink
 from tests.history.running import run
 
 LONG = Section("lock", ("x",), lease=4.0, verbs=("stay",) * 20)
-BRIEF = Section("lock", ("x",), lease=4.0, verbs=("stay",) * 5)
+EXTENDED = Section("lock", ("x",), lease=1.0, verbs=("stay", "extend") * 5)
+"""A hold that soon learns if a fail-over forgot it: long before its lease ends, also if it had to wait for another such."""
 IMPATIENT = Section("lock", ("x",), lease=4.0, wait=0.05)
 
 
@@ -99,10 +100,10 @@ def test_a_server_that_forgets_what_it_granted_is_found_out() -> None:
 def test_a_fail_over_that_forgets_holds_breaks_the_promises_of_one_that_must_not(
     tmp_path: Path,
 ) -> None:
-    workers = tuple(
-        Worker(tasks=tasks, proxied=False, units=((BRIEF,) * 30,)) for tasks in (False, True)
-    )
-    faults = tuple(Fault(at, FAIL_OVER, 1.0) for at in (0.5, 2.0, 3.5))
+    units = tuple((replace(EXTENDED, names=(name,)),) * 15 for name in NAMES)
+    workers = tuple(Worker(tasks=tasks, proxied=False, units=units) for tasks in (False, True))
+    # Between them, the holds that the old primary had when it was cut off come to their ends.
+    faults = tuple(Fault(at, FAIL_OVER, 1.0) for at in (0.5, 3.5, 6.5))
     result = run(Plan(0, workers, faults, fails_over=True), tmp_path / "failure")
     assert [] == result.violations
     strict = [each | {"forgets": False} for each in result.events]

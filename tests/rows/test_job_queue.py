@@ -14,12 +14,12 @@ from django.db import connections
 from django.db.models import F, QuerySet
 from django.db.transaction import atomic
 
-from redis_locks import inspection
-from redis_locks.rows import lock_rows
+from redis_locks import LockLost, inspection
+from redis_locks.rows import lock_model, lock_rows
 from redis_locks.rows.sources import Candidate, QuerySource
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry
-from tests.support.world import PATIENCE
+from tests.support.world import PATIENCE, until
 
 JOBS = 48
 WORKERS = 8
@@ -136,6 +136,44 @@ def test_a_worker_gets_as_many_as_there_are_behind_those_of_others(
     assert inspection.lock(f"ledger.Counter@{pending.db}") is None
 
 
+def test_each_row_has_its_own_hold_if_others_were_found_later(
+    pending: QuerySet[Counter],
+) -> None:
+    with (
+        locked_by_others(pending[:22]),
+        lock_rows(pending, skip_locked=True, limit=10) as found,
+    ):
+        assert len(found.holds) > 1
+        for row in found:
+            info = inspection.lock(f"ledger.Counter@{pending.db}:{row.pk}")
+            assert info
+            assert [holder.token for holder in info.holders] == [found.hold_of(row).token]
+        with pytest.raises(ValueError, match="not among"):
+            found.hold_of(pending[0])
+    with lock_model(Counter, database=pending.db), lock_rows(pending[:1]) as found:
+        assert found.hold == found.hold_of(found[0])
+
+
+def test_rows_that_are_lost_while_others_are_found_are_not_given(
+    pending: QuerySet[Counter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = f"ledger.Counter@{pending.db}:{pending[22].pk}"
+    was_held: list[bool] = []
+
+    def read_when_it_is_over(*args: Any) -> Any:
+        was_held.append(inspection.lock(first) is not None)
+        until(lambda: inspection.lock(first) is None)
+        return read(*args)
+
+    read = QuerySource.candidates
+    with locked_by_others(pending[:22]):
+        monkeypatch.setattr(QuerySource, "candidates", read_when_it_is_over)
+        with pytest.raises(LockLost):
+            lock_rows(pending, skip_locked=True, limit=10, lease=0.2, renew=False).acquire()
+    assert [False, True] == was_held
+    assert inspection.lock(f"ledger.Counter@{pending.db}") is None
+
+
 def test_a_worker_gets_others_for_those_that_were_done_meanwhile(
     pending: QuerySet[Counter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +194,21 @@ def test_a_worker_gets_others_for_those_that_were_done_meanwhile(
         assert 10 == len(found)
         assert list(pending[:10]) == sorted(found, key=lambda job: job.pk)
     assert inspection.lock(f"ledger.Counter@{pending.db}") is None
+
+
+def test_rows_that_a_query_joins_with_many_others_count_once(
+    pending: QuerySet[Counter], name: str
+) -> None:
+    Entry.objects.using(pending.db).bulk_create(
+        Entry(book=name, number=40 * place + number, counter=counter)
+        for place, counter in enumerate(pending[:4])
+        for number in range(40)
+    )
+    rows = pending.filter(entry__book=name)
+    with locked_by_others(pending[:1]):
+        for limit, last in ((2, 3), (5, 4)):
+            with lock_rows(rows, skip_locked=True, limit=limit) as found:
+                assert list(pending[1:last]) == found
 
 
 def test_rows_that_are_found_later_may_share_a_related_row(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from time import monotonic
 from unittest.mock import patch
 
 import pytest
 
 from redis_locks.conf.validation import MOST_PASSED
 from redis_locks.diagnosis import alerts
+from redis_locks.drivers.base import Driver
 from redis_locks.protocol import acquire, lease, local_handover, renewal, replication
 from redis_locks.protocol.acquire import LOOK_AGAIN
-from redis_locks.protocol.lease import YOUNG
+from redis_locks.protocol.lease import YOUNG, Lease
 from redis_locks.protocol.renewal import Registry
 
 __all__ = ["LOOK_AGAIN", "MOST_PASSED", "YOUNG"]
@@ -50,6 +52,20 @@ def replicas_may_take(seconds: float) -> AbstractContextManager[object]:
 def replicas_may_outlast_the_lease(seconds: float) -> AbstractContextManager[object]:
     """Within the block, a grant waits so long for replicas, however short its lease is."""
     return patch.object(replication, "patience", lambda *_: seconds)
+
+
+def replicas_answer_after_the_lease() -> AbstractContextManager[object]:
+    """Within the block, what makes replicas know of a hold is heard after its lease, which the server makes longer."""
+    really = replication.extend
+
+    async def extend(driver: Driver, held: Lease, milliseconds: int) -> bool:
+        until = held.deadline + 0.05
+        await really(driver, held, 60_000)
+        while monotonic() < until:
+            await driver.sleep(0.01)
+        return False
+
+    return patch.object(replication, "extend", extend)
 
 
 def waits_are_brief_below(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

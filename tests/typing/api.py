@@ -315,6 +315,7 @@ async def jobs() -> None:
 async def locked_rows(permission: Permission) -> None:
     with lock_rows(permission, "no_key", nowait=True) as locked:
         assert_type(locked, LockedRows[Permission])
+        assert_type(locked.hold_of(permission), Hold)
         assert_type(locked[0], Permission)
         assert_type(locked.hold, Hold | None)
     async with lock_rows(Permission.objects.filter(pk=1), skip_locked=True, limit=1) as some:

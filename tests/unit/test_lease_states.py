@@ -19,6 +19,7 @@ from redis_locks.protocol import lease as leases
 from redis_locks.protocol.lease import LEASE_ENDED, NOT_KNOWN, Lease, State
 from redis_locks.protocol.store import Request
 from redis_locks.values.keys import set_keys
+from redis_locks.values.local_locks import Held
 
 FAR: Final = 1e12
 
@@ -178,6 +179,44 @@ def test_two_threads_come_to_what_one_after_the_other_would(
                 f"{other} before line {line} of {verb}, of a lease {state.word}"
             )
         assert line > 2
+
+
+class Renews(NobodyRenews):
+    """Knows what is to be renewed, and lets something happen when that begins."""
+
+    def __init__(self, on_add: Callable[[Lease], object]) -> None:
+        self._on_add = on_add
+        self.leases: list[Lease] = []
+
+    def add(self, lease: Lease) -> None:
+        self._on_add(lease)
+        self.leases.append(lease)
+
+    def discard(self, lease: Lease) -> None:
+        self.leases = [each for each in self.leases if each is not lease]
+
+
+def resumed(on_add: Callable[[Lease], object]) -> tuple[Lease, Renews, Held]:
+    """A lease that has ended and goes on, and what renews it and where it is found."""
+    lease, held, server = lease_that(), Held(), object()
+    lease.begin(HOLD, held, server)
+    lease.leave(HOLD)
+    renews = lease.renewer = Renews(on_add)
+    lease.resume(HOLD)
+    return lease, renews, held
+
+
+def test_what_resumes_goes_on_before_anybody_renews_it() -> None:
+    states: list[State] = []
+    lease, renews, held = resumed(lambda lease: states.append(lease.state))
+    assert [State.RENEWED] == states
+    assert ([lease], [lease]) == (renews.leases, list(held.open))
+
+
+def test_what_is_left_again_as_it_resumes_is_neither_renewed_nor_found() -> None:
+    lease, renews, held = resumed(lambda lease: lease.leave(HOLD))
+    assert State.ENDED is lease.state
+    assert ([], [], {}) == (renews.leases, list(held.open), dict(held))
 
 
 def test_a_lease_whose_deadline_has_passed_is_lost_for_that_reason() -> None:

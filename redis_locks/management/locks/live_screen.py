@@ -422,8 +422,7 @@ def _release(lock: LockInfo, reason: str, using: str | None) -> str:
     try:
         with deed.ending("force-released", lock.name, lock.holders) as ended:
             released = inspection.force_release(lock.name, using=using, tokens=tokens)
-            if released:
-                ended.extend(lock.holders)
+            ended.extend(each for each in lock.holders if each.token in released.tokens)
     except LockBackendError as error:
         return f"The hold may have been released or not: {printable(str(error))}"
     if not released:

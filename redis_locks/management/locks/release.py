@@ -46,7 +46,7 @@ class Release(Verb):
         with deed.ending("force-released", name, lock.holders) as ended:
             released = inspection.force_release(name, using=using, tokens=tokens)
             if released:
-                ended.extend(lock.holders)
+                ended.extend(each for each in lock.holders if each.token in released.tokens)
         if not released:
             fail(f"Lock '{shown}' is no longer held by {by}; nothing was released.")
         row: Row = {
@@ -55,7 +55,7 @@ class Release(Verb):
             "fencing_token": released.fencing_token,
         }
         text = (
-            f"Released lock '{shown}', which was held by {by}. "
+            f"Released lock '{shown}', which was held by {named(ended)}. "
             f"Fencing tokens below {released.fencing_token} are overtaken."
         )
         report = Report(row, tuple(row), [row], lambda _: [text])
