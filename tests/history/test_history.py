@@ -90,8 +90,14 @@ def test_a_server_that_forgets_what_it_granted_is_found_out() -> None:
         Worker(tasks=True, proxied=False, units=((IMPATIENT,) * 60,) * 2),
     )
     faults = tuple(Fault(at / 2, "lose all", 0.0) for at in range(1, 6))
-    found = run(Plan(0, workers, faults)).violations
-    assert any("x: overlap" in each for each in found), found
+    found: list[str] = []
+    for seed in range(
+        4
+    ):  # on a busy machine a holder may hear of the loss before anybody else is granted the lock
+        found += run(Plan(seed, workers, faults)).violations
+        if any("x: overlap" in each for each in found):
+            return
+    pytest.fail(f"no overlap was found, but {found}")
 
 
 @pytest.mark.ci
