@@ -174,4 +174,5 @@ def test_the_list_is_there_as_soon_as_the_help_of_django() -> None:
 
     turns = [(took("locks", "list"), took("help")) for _ in range(5)]
     listing, helping = (min(times) for times in zip(*turns, strict=True))
-    assert listing < helping + 0.1
+    # 0.1 s; and so much of what the help takes, where a slow machine needs more for both.
+    assert listing < helping + max(0.1, helping / 4)
