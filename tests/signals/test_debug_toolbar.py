@@ -66,7 +66,9 @@ def _toolbar(settings: Any) -> Iterator[None]:
 def _nobody_listens_in_the_end() -> Iterator[None]:
     before = {kind: len(signal.receivers) for kind, signal in LOCK_SIGNALS.items()}
     yield
-    assert before == {kind: len(signal.receivers) for kind, signal in LOCK_SIGNALS.items()}
+    # A receiver of an earlier test may have gone meanwhile: signals refer to theirs weakly.
+    more = {kind for kind, signal in LOCK_SIGNALS.items() if len(signal.receivers) > before[kind]}
+    assert set() == more
 
 
 class Row(NamedTuple):
