@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -25,8 +26,9 @@ _SHORT_TEMPORARY = "/tmp" if Path("/tmp").is_dir() else None  # noqa: S108
 
 def _say(reply: dict[str, object]) -> None:
     # The parent is gone: the end of our input says so as well, and that is where we clean up.
+    # Written at once: Python would try to write what is left in a buffer once more at its end, and complain.
     with contextlib.suppress(BrokenPipeError):
-        print(json.dumps(reply), flush=True)  # noqa: T201
+        os.write(sys.stdout.fileno(), f"{json.dumps(reply)}\n".encode())
 
 
 def _start(binary: str, directory: str, options: list[str]) -> subprocess.Popen[bytes]:

@@ -147,6 +147,12 @@ def test_redis_url_wins_and_its_server_is_left_alone(
         assert client.ping()
 
 
+def test_a_start_that_is_given_up_ends_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ServerError, match="did not answer"):
+        EmbeddedServer(use_environment=False, start_timeout=0).start()
+    assert capfd.readouterr().err == ""
+
+
 def test_a_refused_option_is_reported_with_the_server_s_own_words() -> None:
     with pytest.raises(ServerError, match="no-such-option"):
         EmbeddedServer(["--no-such-option", "1"], start_timeout=1, use_environment=False).start()
