@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -27,6 +29,7 @@ from redis_locks.run_once.results import MAX_RESULT_BYTES
 from redis_locks.run_once.terms import MOST_ATTEMPTS
 from redis_locks.values.durations import MIN_LEASE
 from redis_locks.values.keys import MAX_NAME_BYTES, MAX_SET
+from tests.architecture import surface
 from tests.servers import previous_protocol
 
 TESTS = Path(__file__).parent
@@ -46,6 +49,23 @@ def rows(page: str) -> dict[str, list[str]]:
     for first, *others in (line.split("|") for line in lines):
         found.setdefault(first.strip(" `"), [cell.strip() for cell in others])
     return found
+
+
+def test_the_api_page_has_all_that_users_may_import_and_of_locks_and_holds_nothing_else() -> None:
+    page = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
+    described = re.findall(r"^\.\. auto\w+:: (\S+)((?:\n   .*)*)", page, re.MULTILINE)
+    names = {path.rpartition(".")[2] for path, _ in described}
+    # pytest reads its plugin, and docs/howto/testing.md says what a user gets by it.
+    whole = {path for path, _ in described} | {"redis_locks.testing.pytest_plugin"}
+    for path in set(surface.MODULES) - whole:
+        module = import_module(path)
+        for name in surface.exported(module):
+            if isinstance(getattr(module, name), (type, FunctionType)):
+                assert name in names, path
+    for name, options in described:
+        if name in {"redis_locks.Lock", "redis_locks.Hold"}:
+            members = set(re.findall(r"(\w+)(?:,|$)", options.partition(":members:")[2]))
+            assert members == set(surface.members(getattr(redis_locks, name.rpartition(".")[2])))
 
 
 @pytest.mark.parametrize("error", ERRORS)

@@ -238,10 +238,19 @@ def _annotation(annotation: Any) -> Any:
 
 def _class(name: str, cls: type) -> Iterator[str]:
     yield f"class {name}({', '.join(_bases(cls))})"
-    hidden = {hidden for base in cls.__mro__ for hidden in _hidden(base)}
-    members = {member: line for member, line in _members(cls) if member not in hidden}
+    members = _public_members(cls)
     for member in sorted(members):
         yield f"    {members[member]}"
+
+
+def members(cls: type) -> list[str]:
+    """Return the names of the public members of a class, without its special methods."""
+    return [member for member in _public_members(cls) if not member.startswith("_")]
+
+
+def _public_members(cls: type) -> dict[str, str]:
+    hidden = {hidden for base in cls.__mro__ for hidden in _hidden(base)}
+    return {member: line for member, line in _members(cls) if member not in hidden}
 
 
 def _hidden(base: type) -> Iterator[str]:
