@@ -29,7 +29,7 @@ VERSIONS = [
     ("3.13", "6.1"),
     ("3.14", "6.1"),
 ]
-PYTHON = "3.13"
+PYTHON = "3.13"  # of what depends on it, so that it is the same everywhere
 NEWEST_DJANGO = VERSIONS[-1][1]
 
 
@@ -38,7 +38,7 @@ def dependency_group(name: str) -> list[str]:
     return list(nox.project.dependency_groups(nox.project.load_toml(), name))
 
 
-@nox.session(python=PYTHON)
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style and spelling."""
     session.install(*dependency_group("lint"))
@@ -52,7 +52,7 @@ def lint(session: nox.Session) -> None:
         session.error(f"failed: {', '.join(failed)}")
 
 
-@nox.session(python=PYTHON)
+@nox.session
 def types(session: nox.Session) -> None:
     """Check types, those of the public API as users see them included."""
     session.install("-e", ".[test]", *dependency_group("types"))
@@ -66,7 +66,7 @@ def examples(session: nox.Session) -> None:
     session.run("python", "-m", "tests.typing.examples")
 
 
-@nox.session(python=PYTHON)
+@nox.session
 def layers(session: nox.Session) -> None:
     """Check that modules import only from the layers below them."""
     session.install("-e", ".", *dependency_group("layers"))
