@@ -191,9 +191,11 @@ async def in_parts(read: Callable[[int, int], Awaitable[tuple[int, int]]], most:
         ends_ms, skip = (last, skip + count) if last == ends_ms else (last, 0)
 
 
-async def read_lock(backend: Backend, driver: Driver, *, name: str) -> LockInfo | None:
-    """Return one lock; None if nobody holds it or waits for it."""
-    snapshot = await _whole(backend, driver, validate_name(name), MOST_WAITERS)
+async def read_lock(
+    backend: Backend, driver: Driver, *, name: str, most: int | None = MOST_WAITERS
+) -> LockInfo | None:
+    """Return one lock, with `most` holders and waiters (None: all); None if nobody holds it or waits for it."""
+    snapshot = await _whole(backend, driver, validate_name(name), most)
     return next(iter(_in_use([name], [snapshot])), None)
 
 
