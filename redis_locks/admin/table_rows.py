@@ -196,7 +196,7 @@ class LockRow:
             # The usual mode goes without saying.
             mode="" if lock.modes == ("exclusive",) else ", ".join(map(mode_text, lock.modes)),
             holder=HolderRow.of(holder, lock.at) if holder else None,
-            more=max(0, len(lock.holders) - 1),
+            more=max(0, lock.holding - 1),
             usual=latency(usual.p99) if usual else "",
             is_long=holder is not None and is_long(holder.held_for, usual),
             waiting=lock.waiting,

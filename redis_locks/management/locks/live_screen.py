@@ -450,7 +450,7 @@ def _one_line(lock: LockInfo) -> LockInfo:
     if len(lock.holders) < 2:  # noqa: PLR2004 - one hold is one line
         return lock
     holder = longest(lock)
-    label = f"{holder.label} and {len(lock.holders) - 1} more"
+    label = f"{holder.label} and {lock.holding - 1} more"
     return replace(lock, holders=(replace(holder, label=label),))
 
 
