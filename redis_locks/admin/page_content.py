@@ -279,11 +279,11 @@ def _row(
     """Return a holder, or the waiter in this place of the queue, as a row of their table."""
     acts = any(may.values())
     if isinstance(party, HolderInfo):
-        held = HolderRow.of(party, lock.at)
+        held = HolderRow.of(party, lock.at, pages)
         url = pages.url("release", lock.name, party=held.party.mark) if may["may_release"] else ""
         context = {"holder": held, "url": url, "acts": acts}
         return Piece("holder_row", (held.state, url, acts), context)
-    waiter = PartyRow.of(party, lock.at)
+    waiter = PartyRow.of(party, lock.at, pages)
     url = pages.url("cancel", lock.name, party=waiter.mark) if may["may_cancel"] else ""
     context = {"waiter": waiter, "place": place, "url": url, "acts": acts}
     return Piece("waiter_row", (waiter.mark, place, waiter.mode, url, acts), context)

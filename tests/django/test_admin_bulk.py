@@ -69,6 +69,14 @@ def test_all_waiters_of_a_lock_are_offered_and_what_is_too_much_is_counted(
     assert "11 more holds and waits are not shown" in cut
 
 
+def test_a_host_leads_to_what_it_holds_and_waits_for(operator: Client) -> None:
+    with on_host("web-2&x"), held("a"):
+        link = f'<a href="{reverse(LIST)}?host=web-2%26x"><bdi>web-2&amp;x</bdi></a>'
+        assert link in text_of(operator, reverse(LIST))
+        assert link in text_of(operator, page_of("a"))
+        assert "Drain this host…" in text_of(operator, f"{reverse(LIST)}?host=web-2%26x")
+
+
 @pytest.mark.parametrize("waiting", [False, True])
 def test_a_host_is_drained_of_its_holds_and_waits_behind_the_first_ten(
     operator: Client, *, waiting: bool
