@@ -75,7 +75,7 @@ class ServerPages:
         def keep(page: HttpResponse) -> None:
             links = [("changelist", None), *([] if name is None else [("change", name)])]
             starts = [(f'{escape(self.path(*it))}"', f'{escape(self.url(*it))}"') for it in links]
-            starts.append(("?", escape(f"?{urlencode({SERVER: self.using})}&")))
+            starts.append(("?", escape(f"?{urlencode({SERVER: str(self.using)})}&")))
             for plain, ours in starts:
                 page.content = page.content.replace(
                     f'href="{plain}'.encode(), f'href="{ours}'.encode()

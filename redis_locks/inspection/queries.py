@@ -16,10 +16,10 @@ from redis_locks.values.arguments import limit as most
 from redis_locks.values.keys import Keys, validate_name
 
 MOST_WAITERS_LISTED = 10
-"""How many waiters of each lock `locks` returns."""
+"""How many waiters of each lock, and how many holders, `locks` returns."""
 
 MOST_WAITERS = 1000
-"""How many waiters `lock` returns."""
+"""How many waiters, and how many holders, `lock` returns."""
 
 _CHUNK = 100
 _NAMES = 500

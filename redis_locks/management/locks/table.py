@@ -93,9 +93,7 @@ def _rows(lock: LockInfo, recent: Recent | None) -> list[tuple[str, ...]]:
             (name, lock.mode, "(being handed over)", _NONE, _NONE, _NONE, waiting, waited, _NONE)
         ]
     usual = recent.usual(lock.name) if recent else None
-    more = lock.holding - len(lock.holders)
-    others = (name, lock.mode, f"(and {more} more)", _NONE, _NONE, _NONE, waiting, waited, _NONE)
-    holds = [
+    holds: list[tuple[str, ...]] = [
         (
             name,
             holder.mode,
@@ -110,4 +108,7 @@ def _rows(lock: LockInfo, recent: Recent | None) -> list[tuple[str, ...]]:
         )
         for holder in lock.holders
     ]
-    return [*holds, others] if more > 0 else holds
+    if (more := lock.holding - len(lock.holders)) > 0:
+        others = f"(and {more} more)"
+        holds.append((name, lock.mode, others, _NONE, _NONE, _NONE, waiting, waited, _NONE))
+    return holds
