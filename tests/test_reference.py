@@ -112,7 +112,10 @@ def test_each_signal_has_its_row() -> None:
         ("result of a `run_once` job", [MAX_RESULT_BYTES]),
         ("attempts of a `run_once` job", [MOST_ATTEMPTS]),
         ("attempts of an optimistic transaction", [MAX_ATTEMPTS]),
-        ("waiters that a listing shows for each lock", [MOST_WAITERS_LISTED, MOST_WAITERS]),
+        (
+            "holders and waiters that a listing shows for each lock",
+            [MOST_WAITERS_LISTED, MOST_WAITERS],
+        ),
         ("Retry-After", [answers.MAX_RETRY_AFTER]),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from django.conf import settings
@@ -19,8 +20,10 @@ from django.utils.translation import gettext_lazy, ngettext, pgettext
 from redis_locks import inspection
 from redis_locks.admin.paths import ServerPages
 from redis_locks.admin.table_rows import HolderRow, PartyRow, mark_of
+from redis_locks.connections.backends import blocking_answer
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, audit
+from redis_locks.inspection.queries import MOST_WAITERS, read_lock
 from redis_locks.models import Lock
 from redis_locks.values.text import printable
 
@@ -185,15 +188,15 @@ class Cancel(Ending[WaiterInfo]):
         return text % {"count": count}
 
 
-def existing(name: str, using: str | None) -> LockInfo | None:
-    """Return a lock of a server, or None if nobody holds it or waits for it; blocks for a round trip.
+def existing(name: str, using: str | None, most: int | None = MOST_WAITERS) -> LockInfo | None:
+    """Return a lock, with `most` holders and waiters (None: all); None if nobody holds it or waits for it. Blocks.
 
     Raises:
         Http404: The name cannot name a lock.
         LockBackendError: Redis could not be asked.
     """
     try:
-        return inspection.lock(name, using=using)
+        return blocking_answer(using, partial(read_lock, name=name, most=most))
     except ValueError as error:
         raise Http404(str(error)) from error
 
@@ -249,7 +252,7 @@ def end_logged(
         Http404: The name cannot name a lock.
         LockBackendError: Redis could not be asked; the log says that the outcome is not known.
     """
-    lock = existing(name, pages.using)
+    lock = existing(name, pages.using, most=None)
     there = ending.choose(lock, shown) if lock else []
     parties = [party for party in there if mark_of(party.token) in shown]
     if not parties:

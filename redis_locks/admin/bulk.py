@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,9 +14,7 @@ from redis_locks.connections.backends import blocking_answer
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.filters import Filter, search
 from redis_locks.inspection.queries import read_whole
-
-MOST_LOCKS = 200
-"""How many locks are looked at: those in most trouble."""
+from redis_locks.inspection.survey import Survey
 
 MOST_PARTIES = 500
 """How many holds and waits are ended at once."""
@@ -41,14 +39,14 @@ class Selection:
     Attributes:
         choices: The holds and waits, by lock.
         hosts: On how many hosts they are.
-        more: How many further locks match, which are not shown.
-        cut: How many further holds and waits of the locks are not shown.
+        cut: How many further holds and waits match, which are not shown.
+        survey: The locks that were looked at; None: all.
     """
 
     choices: Sequence[Choice]
     hosts: int
-    more: int
     cut: int
+    survey: Survey | None
 
     def counted(self, role: str) -> int:
         """Return how many holds ("release") or waits ("cancel") there are."""
@@ -66,25 +64,38 @@ def select(matching: Filter, endings: Sequence[Ending[Any]], using: str | None) 
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    found = search(matching, using=using).found
-    names = [lock.name for lock in found[:MOST_LOCKS]]
-    locks = blocking_answer(using, partial(read_whole, names=names)) if names else []
+    names, survey = None, None
+    # Not by the host: a search knows the first ten holders and waiters of each lock only.
+    of_any_host = replace(matching, host="")
+    if not of_any_host.is_plain:
+        found = search(of_any_host, using=using)
+        names = [lock.name for lock in found.found]
+        survey = None if found.complete else found.survey
     roles = [ending.view for ending in endings]
-    choices, hosts = [], set()
-    for lock in locks:
-        for role, party in _parties(lock):
-            if role in roles and matching.host.casefold() in {"", party.host.casefold()}:
-                row = PartyRow.of(party, lock.at)
-                value = _SEPARATOR.join((role, row.mark, lock.name))
-                choices.append(Choice(value, short_name(lock.name), role, row))
-                hosts.add(party.host)
-    more, cut = len(found) - len(names), max(0, len(choices) - MOST_PARTIES)
-    return Selection(choices[:MOST_PARTIES], len(hosts), more, cut)
+    found_parties = [
+        (lock, role, party)
+        for lock in blocking_answer(using, partial(read_whole, names=names))
+        for role, party in _parties(lock)
+        if role in roles and matching.host.casefold() in {"", party.host.casefold()}
+    ]
+    shown = found_parties[:MOST_PARTIES]
+    return Selection(
+        choices=[_choice(*each) for each in shown],
+        hosts=len({party.host for _, _, party in shown}),
+        cut=len(found_parties) - len(shown),
+        survey=survey,
+    )
 
 
 def _parties(lock: LockInfo) -> list[tuple[str, HolderInfo | WaiterInfo]]:
     held = [("release", holder) for holder in lock.holders]
     return held + [("cancel", waiter) for waiter in lock.waiters]
+
+
+def _choice(lock: LockInfo, role: str, party: HolderInfo | WaiterInfo) -> Choice:
+    row = PartyRow.of(party, lock.at)
+    value = _SEPARATOR.join((role, row.mark, lock.name))
+    return Choice(value, short_name(lock.name), role, row)
 
 
 def chosen(values: Sequence[str]) -> dict[tuple[str, str], list[str]]:

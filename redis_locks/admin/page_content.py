@@ -32,7 +32,7 @@ from redis_locks.admin.table_rows import (
 from redis_locks.admin.timeline import MOST_WAITS, timeline
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import backend_for
-from redis_locks.inspection import LockInfo
+from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.filters import Filter, Page
 from redis_locks.inspection.story import longest, surroundings, tell
 
@@ -154,7 +154,7 @@ def list_screen(
     there, whole = found.survey.total, found.complete
     frame = (bool(pieces), bool(there), matching, order, group is not None)
     return Screen(
-        now=found.survey.at or time.time(),
+        now=found.survey.now,
         parts=(
             Piece("strip", strip.facts, {"strip": strip}),
             Piece(
@@ -206,13 +206,15 @@ def lock_screen(
         "history_url": pages.url("history", name),
         **may,
     }
-    parties = _parties(lock, may, pages)
+    parties = list(enumerate(_parties(lock), 1 - len(lock.holders))) if lock else []
     last = max(1, -(-len(parties) // PARTIES_A_PAGE))
     number = min(max(1, number), last)
+    # Only these become rows: a thousand may wait, and the page asks every two seconds.
     shown = parties[(number - 1) * PARTIES_A_PAGE : number * PARTIES_A_PAGE]
+    rows = [_row(party, place, lock, may, pages) for place, party in shown] if lock else []
     listed = {
-        "filled": bool(shown),
-        "holding": len(lock.holders) if lock else 0,
+        "filled": bool(rows),
+        "holding": lock.holding if lock else 0,
         "waiting": lock.waiting if lock else 0,
         "left_out": lock.waiting - len(lock.waiters) if lock else 0,
         "acts": any(may.values()),
@@ -258,26 +260,30 @@ def lock_screen(
                 },
             ),
         ),
-        rows=shown,
+        rows=rows,
     )
 
 
-def _parties(lock: LockInfo | None, may: Mapping[str, bool], pages: ServerPages) -> list[Piece]:
-    """Return the holders, longest first, and then the waiters in their order, as rows of one table."""
-    if lock is None:
-        return []
-    may_release, may_cancel = may["may_release"], may["may_cancel"]
-    acts = may_release or may_cancel
-    rows = []
-    for holder in sorted(lock.holders, key=lambda holder: -holder.held_for):
-        held = HolderRow.of(holder, lock.at)
-        url = pages.url("release", lock.name, party=held.party.mark) if may_release else ""
-        rows.append(
-            Piece("holder_row", (held.state, url, acts), {"holder": held, "url": url, "acts": acts})
-        )
-    for place, waiter in enumerate(lock.waiters, 1):
-        party = PartyRow.of(waiter, lock.at)
-        url = pages.url("cancel", lock.name, party=party.mark) if may_cancel else ""
-        context = {"waiter": party, "place": place, "url": url, "acts": acts}
-        rows.append(Piece("waiter_row", (party.mark, place, party.mode, url, acts), context))
-    return rows
+def _parties(lock: LockInfo) -> list[HolderInfo | WaiterInfo]:
+    """Return the holders, longest first, and then the waiters in their order."""
+    return [*sorted(lock.holders, key=lambda holder: -holder.held_for), *lock.waiters]
+
+
+def _row(
+    party: HolderInfo | WaiterInfo,
+    place: int,
+    lock: LockInfo,
+    may: Mapping[str, bool],
+    pages: ServerPages,
+) -> Piece:
+    """Return a holder, or the waiter in this place of the queue, as a row of their table."""
+    acts = any(may.values())
+    if isinstance(party, HolderInfo):
+        held = HolderRow.of(party, lock.at, pages)
+        url = pages.url("release", lock.name, party=held.party.mark) if may["may_release"] else ""
+        context = {"holder": held, "url": url, "acts": acts}
+        return Piece("holder_row", (held.state, url, acts), context)
+    waiter = PartyRow.of(party, lock.at, pages)
+    url = pages.url("cancel", lock.name, party=waiter.mark) if may["may_cancel"] else ""
+    context = {"waiter": waiter, "place": place, "url": url, "acts": acts}
+    return Piece("waiter_row", (waiter.mark, place, waiter.mode, url, acts), context)

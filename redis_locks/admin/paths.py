@@ -69,15 +69,16 @@ class ServerPages:
     def kept_in(self, answer: HttpResponse, name: str | None = None) -> HttpResponse:
         """Return a page in which Django's own links, such as the breadcrumbs, lead to this server's pages.
 
-        They lead to the list, and to the lock `name`.
+        They lead to the list, to the lock `name`, and to other pages of its history.
         """
 
         def keep(page: HttpResponse) -> None:
             links = [("changelist", None), *([] if name is None else [("change", name)])]
-            for link in links:
-                plain, ours = (escape(address(*link)) for address in (self.path, self.url))
+            starts = [(f'{escape(self.path(*it))}"', f'{escape(self.url(*it))}"') for it in links]
+            starts.append(("?", escape(f"?{urlencode({SERVER: str(self.using)})}&")))
+            for plain, ours in starts:
                 page.content = page.content.replace(
-                    f'href="{plain}"'.encode(), f'href="{ours}"'.encode()
+                    f'href="{plain}'.encode(), f'href="{ours}'.encode()
                 )
 
         if self.using is not None and isinstance(answer, TemplateResponse):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
 from weakref import WeakKeyDictionary
@@ -112,9 +112,9 @@ _BADGE_WAITS, _BADGE_KEPT = 1.0, 5.0
 """Seconds in which the server must answer, and for which this process shows what it answered, or that it did not."""
 
 _kept: WeakKeyDictionary[Backend, tuple[float, Vitals | None]] = WeakKeyDictionary()
-_surveys: WeakKeyDictionary[Backend, dict[tuple[int, Named | None], tuple[float, Survey]]] = (
-    WeakKeyDictionary()
-)
+_surveys: WeakKeyDictionary[
+    Backend, dict[tuple[int, Named | None], tuple[float, float, Survey]]
+] = WeakKeyDictionary()
 _contended: WeakKeyDictionary[Backend, tuple[float, Queues | None]] = WeakKeyDictionary()
 
 
@@ -139,15 +139,17 @@ def shared_survey(*, using: str | None = None, most: int, named: Named | None) -
     surveys, asked = _surveys.setdefault(backend, {}), (most, named)
     kept = surveys.get(asked)
     if kept is not None and monotonic() < kept[0]:
-        return kept[1]
+        _, read_at, read = kept
+        return replace(read, age=monotonic() - read_at)
     started = monotonic()
     read = survey(using=using, most=most, named=named)
-    took = monotonic() - started
+    read_at = monotonic()
+    took = read_at - started
     if took > _QUICK:
-        for each, (until, _) in tuple(surveys.items()):
+        for each, (until, *_) in tuple(surveys.items()):
             if until <= monotonic():
                 surveys.pop(each, None)
-        surveys[asked] = monotonic() + _SHARE * took, read
+        surveys[asked] = read_at + _SHARE * took, read_at, read
     return read
 
 

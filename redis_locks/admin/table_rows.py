@@ -92,6 +92,8 @@ class PartyRow:
     """What stands for it on pages; see `mark_of`."""
     label: str
     host: str
+    host_url: str
+    """The list of what this host holds and waits for; empty if it is not known, or nothing is to lead there."""
     pid: str
     unit: str
     mode: str
@@ -100,8 +102,10 @@ class PartyRow:
     lasted: str
 
     @classmethod
-    def of(cls, party: HolderInfo | WaiterInfo, at: float) -> PartyRow:
-        """Return the row of a party in a snapshot that was read at `at`."""
+    def of(
+        cls, party: HolderInfo | WaiterInfo, at: float, pages: ServerPages | None = None
+    ) -> PartyRow:
+        """Return the row of a party in a snapshot that was read at `at`, with links to these pages."""
         lasted = party.held_for if isinstance(party, HolderInfo) else party.waited
         # To the millisecond, as the server keeps it: the same each time it is read.
         since = round(at - lasted, 3)
@@ -109,6 +113,7 @@ class PartyRow:
             mark=mark_of(party.token),
             label=printable(party.label),
             host=printable(party.host),
+            host_url=pages.url("changelist", host=party.host) if pages and party.host else "",
             pid=str(party.pid),
             unit=printable(party.unit),
             mode=mode_text(party.mode),
@@ -156,9 +161,10 @@ class HolderRow:
     fencing_token: str
 
     @classmethod
-    def of(cls, holder: HolderInfo, at: float) -> HolderRow:
-        """Return the row of a hold in a snapshot that was read at `at`."""
-        return cls(PartyRow.of(holder, at), LeaseRow.of(holder, at), str(holder.fencing_token))
+    def of(cls, holder: HolderInfo, at: float, pages: ServerPages | None = None) -> HolderRow:
+        """Return the row of a hold in a snapshot that was read at `at`, with links to these pages."""
+        party = PartyRow.of(holder, at, pages)
+        return cls(party, LeaseRow.of(holder, at), str(holder.fencing_token))
 
     @property
     def state(self) -> object:
@@ -195,8 +201,8 @@ class LockRow:
             name=short_name(lock.name),
             # The usual mode goes without saying.
             mode="" if lock.modes == ("exclusive",) else ", ".join(map(mode_text, lock.modes)),
-            holder=HolderRow.of(holder, lock.at) if holder else None,
-            more=max(0, len(lock.holders) - 1),
+            holder=HolderRow.of(holder, lock.at, pages) if holder else None,
+            more=max(0, lock.holding - 1),
             usual=latency(usual.p99) if usual else "",
             is_long=holder is not None and is_long(holder.held_for, usual),
             waiting=lock.waiting,
@@ -283,7 +289,7 @@ class SessionRow:
         # As a dict: each once, in order.
         names = dict.fromkeys(below.lock for below in node.blocks if below.lock)
         return cls(
-            party=PartyRow.of(node.who, at),
+            party=PartyRow.of(node.who, at, pages),
             waits_for=short_name(node.lock or ""),
             holds=tuple((short_name(name), pages.url("change", name)) for name in names),
             blocks=tuple(cls.of(below, at, pages) for below in shown),

@@ -119,7 +119,7 @@ def waits_screen(query: str, pages: ServerPages) -> Screen:
     )
     facts = [(table.more, [row.state for row in table.rows]) for table in waits.tables]
     part = Piece("waits", (waits.waiting, waits.contended, waits.counted, facts), {"waits": waits})
-    return Screen(now=at, parts=(part,), rows=())
+    return Screen(now=found.survey.now, parts=(part,), rows=())
 
 
 def _by_holder(locks: Iterable[Summary]) -> list[tuple[str, int, float]]:

@@ -16,10 +16,10 @@ from redis_locks.values.arguments import limit as most
 from redis_locks.values.keys import Keys, validate_name
 
 MOST_WAITERS_LISTED = 10
-"""How many waiters of each lock `locks` returns."""
+"""How many waiters of each lock, and how many holders, `locks` returns."""
 
 MOST_WAITERS = 1000
-"""How many waiters `lock` returns."""
+"""How many waiters, and how many holders, `lock` returns."""
 
 _CHUNK = 100
 _NAMES = 500
@@ -191,9 +191,11 @@ async def in_parts(read: Callable[[int, int], Awaitable[tuple[int, int]]], most:
         ends_ms, skip = (last, skip + count) if last == ends_ms else (last, 0)
 
 
-async def read_lock(backend: Backend, driver: Driver, *, name: str) -> LockInfo | None:
-    """Return one lock; None if nobody holds it or waits for it."""
-    snapshot = await _whole(backend, driver, validate_name(name), MOST_WAITERS)
+async def read_lock(
+    backend: Backend, driver: Driver, *, name: str, most: int | None = MOST_WAITERS
+) -> LockInfo | None:
+    """Return one lock, with `most` holders and waiters (None: all); None if nobody holds it or waits for it."""
+    snapshot = await _whole(backend, driver, validate_name(name), most)
     return next(iter(_in_use([name], [snapshot])), None)
 
 

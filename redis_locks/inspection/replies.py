@@ -52,10 +52,11 @@ class Summary(NamedTuple):
 
     def later(self, seconds: float) -> Summary:
         """Return it as it is so many seconds later, if nothing changes."""
+        # To the millisecond: what began at the same time keeps its order.
         return self._replace(
-            oldest_wait=self.oldest_wait + seconds if self.waiting else 0.0,
-            held_for=self.held_for + seconds if self.holding else 0.0,
-            lease_left=max(0.0, self.lease_left - seconds),
+            oldest_wait=round(self.oldest_wait + seconds, 3) if self.waiting else 0.0,
+            held_for=round(self.held_for + seconds, 3) if self.holding else 0.0,
+            lease_left=max(0.0, round(self.lease_left - seconds, 3)),
         )
 
     @property

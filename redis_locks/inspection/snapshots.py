@@ -67,10 +67,10 @@ class WaiterInfo(_Party):
 
 @dataclass(frozen=True, slots=True)
 class LockInfo:
-    """One lock: its living holders, its first waiters in queue order, and how many wait in all.
+    """One lock: its first living holders, by lease end, its first waiters in queue order, and how many there are.
 
-    `waiting` includes waiters that died, until the next hand-off skips them. `at` is when the lock
-    was read, by the server's clock, in seconds since 1970.
+    `holding` counts all holders, and `waiting` all waiters. `waiting` includes waiters that died, until the next
+    hand-off skips them. `at` is when the lock was read, by the server's clock, in seconds since 1970.
     """
 
     name: str
@@ -79,6 +79,7 @@ class LockInfo:
     waiters: tuple[WaiterInfo, ...]
     waiting: int
     at: float = 0.0
+    holding: int = 0
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -91,8 +92,15 @@ class LockInfo:
         holders = tuple(_holder(name, snapshot.at_ms, *holder) for holder in snapshot.holders)
         waiters = tuple(_waiter(name, snapshot.at_ms, *waiter) for waiter in snapshot.waiters)
         modes = [holder.mode for holder in holders] + [waiter.mode for waiter in waiters]
-        at = snapshot.at_ms / 1000
-        return cls(name, modes[0] if modes else "", holders, waiters, snapshot.waiting, at)
+        return cls(
+            name,
+            modes[0] if modes else "",
+            holders,
+            waiters,
+            snapshot.waiting,
+            snapshot.at_ms / 1000,
+            snapshot.holding,
+        )
 
 
 def session_of(token: str) -> str:

@@ -245,9 +245,9 @@ def _held(lock: LockInfo, usual: Usual | None) -> Iterator[Span]:
         ngettext(
             "Held for %(time)s by %(who)s.",
             "Held by %(count)s, the longest for %(time)s by %(who)s.",
-            len(lock.holders),
+            lock.holding,
         ),
-        count=Span(number_format(len(lock.holders), force_grouping=True)),
+        count=Span(number_format(lock.holding, force_grouping=True)),
         time=_since(holder.held_for),
         who=Span(runs(holder)),
     )

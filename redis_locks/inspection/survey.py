@@ -62,13 +62,14 @@ class Survey:
     """Locks that somebody holds or waits for, by name.
 
     Attributes:
-        at: The server's time in seconds since 1970.
+        at: The server's time when it was read, in seconds since 1970.
         locks: Their summaries.
         total: How many locks there are.
         waiting: How many waiters there are. A waiter of several locks counts for each.
         contended: How many locks have waiters.
         whole: Whether no lock is left out.
         counted: Whether all waiters are counted; else there may be more.
+        age: How many seconds ago it was read, if somebody kept it.
     """
 
     at: float
@@ -78,6 +79,12 @@ class Survey:
     contended: int
     whole: bool
     counted: bool
+    age: float = 0.0
+
+    @property
+    def now(self) -> float:
+        """The server's time now."""
+        return self.at + self.age
 
     @property
     def held(self) -> int:

@@ -14,4 +14,4 @@ def info(name: str = "account:1", *, waiters: int = 0, **changes: Any) -> LockIn
     times = {"fencing_token": TOKEN, "held_for": 3.25, "lease_left": 6.75}
     holder = HolderInfo(**{"token": "t", "mode": "exclusive"} | times | who | changes)
     waiter = WaiterInfo("w", waited=1.5, mode="exclusive", **who)
-    return LockInfo(name, "exclusive", (holder,), (waiter,) * min(waiters, 2), waiters)
+    return LockInfo(name, "exclusive", (holder,), (waiter,) * min(waiters, 2), waiters, holding=1)

@@ -69,6 +69,47 @@ def test_all_waiters_of_a_lock_are_offered_and_what_is_too_much_is_counted(
     assert "11 more holds and waits are not shown" in cut
 
 
+def test_a_host_leads_to_what_it_holds_and_waits_for(operator: Client) -> None:
+    with on_host("web-2&x"), held("a"):
+        link = f'<a href="{reverse(LIST)}?host=web-2%26x"><bdi>web-2&amp;x</bdi></a>'
+        assert link in text_of(operator, reverse(LIST))
+        assert link in text_of(operator, page_of("a"))
+        assert "Drain this host…" in text_of(operator, f"{reverse(LIST)}?host=web-2%26x")
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_a_host_is_drained_of_its_holds_and_waits_behind_the_first_ten(
+    operator: Client, *, waiting: bool
+) -> None:
+    mode = "exclusive" if waiting else "permit:15"
+    if waiting:
+        ask([("exports", "holder.1")], wait=0)
+    for number in range(15):
+        host = "web-13" if number == 12 else "web-1"
+        ask([("exports", f"party{number:02}.1")], wait=MINUTES, host=host, mode=mode)
+    assert "Drain this host…" in text_of(operator, f"{reverse(LIST)}?host=web-13")
+    page = text_of(operator, url("host=web-13"))
+    assert f"<strong>{'0 holds and 1 wait' if waiting else '1 hold and 0 waits'}</strong>" in page
+    assert offered(page) == offered(text_of(operator, url("host=web-13&q=exp*")))
+    assert [] == offered(operator.get(url("host=web-13&q=o*"), follow=True).content.decode())
+    end(operator, "host=web-13", offered(page))
+    left = inspection.lock("exports")
+    assert left
+    tokens = [party.token for party in (left.waiters if waiting else left.holders)]
+    assert [f"party{number:02}.1" for number in range(15) if number != 12] == tokens
+
+
+def test_a_host_is_drained_of_a_wait_however_long_the_queue(operator: Client) -> None:
+    with held("a"):
+        ask((("a", f"waiter{number}.1") for number in range(1100)), wait=MINUTES)
+        ask([("a", "last.1")], wait=MINUTES, host="web-2")
+        told = end(operator, "host=web-2", offered(text_of(operator, url("host=web-2"))))
+        assert "Cancelled 1 wait." in told
+        lock = inspection.lock("a")
+    assert lock
+    assert 1100 == lock.waiting
+
+
 def test_only_what_is_ticked_ends_and_only_if_it_was_shown(operator: Client) -> None:
     with held("a:1"), held("a:2"), held("a:3"):
         values = offered(text_of(operator, url("q=a:*")))
@@ -89,7 +130,7 @@ def test_without_a_filter_nothing_is_offered(operator: Client) -> None:
         assert "Filter the list first" in answer.content.decode()
         assert "End these" not in answer.content.decode()
         assert "End these…" in text_of(operator, f"{reverse(LIST)}?q=a")
-        assert "Drain this host…" not in text_of(operator, f"{reverse(LIST)}?host=nobody")
+        assert "End these…" not in text_of(operator, f"{reverse(LIST)}?q=b")
 
 
 def test_without_a_reason_nothing_ends_and_the_ticks_stay(operator: Client) -> None:

@@ -119,6 +119,12 @@ def test_the_list_has_pages(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> 
     assert 'rel="next"' not in second
 
 
+def test_of_many_holders_the_list_shows_one_and_counts_the_others(viewer: Client) -> None:
+    ask((("exports", f"holder{number}.1") for number in range(15)), wait=0, mode="permit:15")
+    (row,) = rows(text_of(viewer, reverse(LIST)))
+    assert "and 14 more" in row
+
+
 def test_a_list_that_took_long_to_read_is_kept_for_ten_times_as_long(
     viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +138,21 @@ def test_a_list_that_took_long_to_read_is_kept_for_ten_times_as_long(
             pass_by(0.2)
             after = len(rows(text_of(viewer, reverse(LIST))))
     assert (1, 1, 2) == (before, meanwhile, after)
+
+
+def test_the_clock_of_a_page_goes_on_while_its_list_is_kept(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.keep_surveys(monkeypatch, slower_than=0.1)
+    pass_by = admin.read_surveys(monkeypatch, in_seconds=0.2)
+    waits = reverse("admin:redis_locks_lock_waits")
+    with held("a"):
+        for url in (reverse(DATA), f"{reverse(DATA)}?group=on", waits):
+            first = viewer.get(url).json()["now"]
+            pass_by(1.5)
+            again = viewer.get(url).json()["now"]
+            assert first + 1.5 == pytest.approx(again)
+            pass_by(1)
 
 
 def test_a_list_that_is_read_quickly_is_not_kept(

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from html import unescape
 
 import pytest
-from django.contrib.admin.models import LogEntry
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import User
 from django.test import Client, override_settings
 from django.urls import reverse
 
 from redis_locks import inspection
+from redis_locks.models import Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.admin_pages import DATA, LIST, page_of, staff, text_of, viewer
 from tests.support.admin import mark_of
@@ -97,6 +99,15 @@ def test_every_link_stays_on_the_server(operator: Client) -> None:
     assert "manage.py locks show a --using billing" in unescape(pages[2])
     for form in (pages[0], pages[-1]):
         assert '<input type="hidden" name="server" value="billing">' in form
+
+
+def test_each_page_of_a_history_stays_on_the_server(operator: Client) -> None:
+    user = User.objects.get(username="staff")
+    for _ in range(101):
+        LogEntry.objects.log_actions(user.pk, [Lock(name="a")], CHANGE, "released")
+    history = text_of(operator, f"{page_of('a', 'history')}{OF_BILLING}")
+    (after,) = re.findall(r'href="(\?[^"]*)"', history)
+    assert "?server=billing&p=2" == unescape(after)
 
 
 def test_a_release_ends_the_hold_of_its_server_only(operator: Client) -> None:

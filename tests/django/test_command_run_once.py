@@ -136,7 +136,7 @@ def test_a_job_that_ends_well_after_its_lock_was_lost_is_not_done(name: str) -> 
     with Process("run", name, "--once", "--", sys.executable, "-I", "-c", program) as process:
         process.line()
         inspection.force_release(name)
-        assert 1 == process.end()[0]
+        assert 79 == process.end()[0]
     assert "failed" == status(name).state
 
 

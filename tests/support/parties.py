@@ -19,16 +19,23 @@ MINUTES = 600_000
 """Ten, in milliseconds."""
 
 
-def ask(asked: Iterable[tuple[str, str]], *, wait: int, using: str | None = None) -> None:
+def ask(
+    asked: Iterable[tuple[str, str]],
+    *,
+    wait: int,
+    using: str | None = None,
+    host: str = "web-1",
+    mode: str = "exclusive",
+) -> None:
     """Have locks asked for, each by a token, in a few round trips: threads for so many take their time.
 
     Each is granted, or waits for `wait` milliseconds, in this order.
     """
     backend = backend_for(using)
     link = run_blocking(backend.driver.checkout())
-    who = write_who("web-1", 4711, "thread MainThread", "many")
+    who = write_who(host, 4711, "thread MainThread", "many")
     calls = [
-        (backend.keys(name), (token, MINUTES, "exclusive", who, link.listener, wait, 1))
+        (backend.keys(name), (token, MINUTES, mode, who, link.listener, wait, 1))
         for name, token in asked
     ]
     for start in range(0, len(calls), 1000):

@@ -446,12 +446,12 @@ def _counted(number: int) -> str:
 
 
 def _one_line(lock: LockInfo) -> LockInfo:
-    """Return the lock with its longest hold only, which says how many more there are."""
+    """Return the lock with its longest hold only, and the number of the others at the end, where it is not cut."""
     if len(lock.holders) < 2:  # noqa: PLR2004 - one hold is one line
         return lock
     holder = longest(lock)
-    label = f"{holder.label} and {len(lock.holders) - 1} more"
-    return replace(lock, holders=(replace(holder, label=label),))
+    label = f"{holder.label} +{lock.holding - 1}"
+    return replace(lock, holders=(replace(holder, label=label),), holding=1)
 
 
 def _brief(lock: Summary) -> LockInfo:

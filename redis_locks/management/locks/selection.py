@@ -58,10 +58,13 @@ class Selection:
         """Whether to list a lock."""
         return (
             (self.pattern is None or fnmatchcase(lock.name, self.pattern))
-            and (self.host is None or any(self.host == who.host for who in lock.holders))
+            and (self.host is None or self._has_host(lock))
             and (self.older is None or lock.held_for > self.older)
             and (lock.waiting > 0 or not self.contended)
         )
+
+    def _has_host(self, lock: Summary) -> bool:
+        return any(self.host == who.host for who in (*lock.holders, *lock.waiters))
 
 
 def _names_like(pattern: str, name: str) -> bool:
@@ -71,7 +74,7 @@ def _names_like(pattern: str, name: str) -> bool:
 def add_arguments(parser: CommandParser) -> None:
     """Add the arguments that make a Selection."""
     parser.add_argument("pattern", nargs="?", help="only locks whose name matches: 'account:*'")
-    parser.add_argument("--host", help="only locks held by this host")
+    parser.add_argument("--host", help="only locks that this host holds or waits for")
     parser.add_argument(
         "--older", type=seconds, metavar="SECONDS", help="only locks held for longer than this"
     )

@@ -21,7 +21,7 @@ _GAP = "  "
 def table(
     locks: Sequence[LockInfo], columns: int | None, recent: Recent | None = None
 ) -> list[str]:
-    """Return a header and a line per hold, not longer than `columns` if that can be done.
+    """Return a header and a line per hold that was read, not longer than `columns` if that can be done.
 
     Long names and holders lose their middle, where they differ least. None shortens nothing.
     The mode is left out where all are exclusive. Where there is no room, the usual hold and the lease
@@ -93,7 +93,7 @@ def _rows(lock: LockInfo, recent: Recent | None) -> list[tuple[str, ...]]:
             (name, lock.mode, "(being handed over)", _NONE, _NONE, _NONE, waiting, waited, _NONE)
         ]
     usual = recent.usual(lock.name) if recent else None
-    return [
+    holds: list[tuple[str, ...]] = [
         (
             name,
             holder.mode,
@@ -108,3 +108,7 @@ def _rows(lock: LockInfo, recent: Recent | None) -> list[tuple[str, ...]]:
         )
         for holder in lock.holders
     ]
+    if (more := lock.holding - len(lock.holders)) > 0:
+        others = f"(and {more} more)"
+        holds.append((name, lock.mode, others, _NONE, _NONE, _NONE, waiting, waited, _NONE))
+    return holds

@@ -19,6 +19,7 @@ from redis_locks.connections.backends import backend_for
 from redis_locks.inspection import filters, queries
 from redis_locks.inspection import survey as surveys
 from redis_locks.inspection.filters import Filter, Search, groups, page, search
+from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.survey import FEW, survey
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.parties import ask, held, waited_for
@@ -50,6 +51,15 @@ def test_names_are_sorted_and_only_those_of_locks_in_use() -> None:
     with all_held("b", "a"):
         assert ["a", "b"] == inspection.names()
     assert [] == inspection.names()
+
+
+def test_what_began_at_the_same_time_stays_so_whenever_it_was_read() -> None:
+    for held_ms in range(1000):
+        sooner, later = (
+            Summary("a", 1, ms / 1000, 1, ms / 1000, (9999 - ms) / 1000, 10, "", "")
+            for ms in (held_ms, held_ms + 7)
+        )
+        assert later == sooner.later(0.007)
 
 
 def test_queues_tell_how_many_wait_for_each_lock() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from redis_locks.inspection import LockInfo
@@ -28,6 +30,12 @@ def test_the_mode_is_shown_unless_all_are_exclusive() -> None:
     shared = LockInfo("x", "shared", info(mode="shared").holders, (), 0)
     assert "MODE" in table([info(), shared], 80)[0]
     assert "shared" in table([info(), shared], 80)[2]
+
+
+def test_holders_that_were_not_read_are_counted() -> None:
+    holds, others = table([replace(info("exports"), holding=15)], 80)[1:]
+    assert "(and" not in holds
+    assert others.startswith("exports  (and 14 more)")
 
 
 def test_a_short_neighbour_leaves_its_room_to_a_long_name() -> None:
