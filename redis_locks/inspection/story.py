@@ -189,7 +189,7 @@ _LONG = gettext_lazy(
     "See what process %(pid)s on %(host)s does before you end it."
 )
 _FORCE = gettext_lazy(
-    "A force-release hands the lock on now. A holder that still runs may go on working: "
+    "A force-release ends the hold now. A holder that still runs may go on working: "
     "only fencing tokens stop its late writes."
 )
 
