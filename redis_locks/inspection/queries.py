@@ -153,25 +153,36 @@ async def indexed_in(
     """
     found: dict[str, int] = {}
 
+    def take(names: dict[str, int]) -> bool:
+        found.update(names)
+        return most is not None and len(found) >= most
+
+    if most != 0:
+        await read_index(backend, driver, keys, take, lengths=lengths)
+    return dict(islice(found.items(), most))
+
+
+async def read_index(
+    backend: Backend,
+    driver: Driver,
+    keys: Keys,
+    take: Callable[[dict[str, int]], bool],
+    *,
+    lengths: bool,
+) -> None:
+    """Read the index of one partition in parts: names, each with the length of its queue, or 0.
+
+    `take` gets each part, and returns whether that is enough.
+    """
+
     async def part(ends_ms: int, skip: int) -> tuple[int, int]:
         names, last = await backend.ask(
             driver,
-            partial(
-                replies.names_part,
-                keys=keys,
-                ends_ms=ends_ms,
-                skip=skip,
-                most=_NAMES,
-                lengths=lengths,
-            ),
+            lambda link: replies.names_part(link, keys, ends_ms, skip, _NAMES, lengths=lengths),
         )
-        found.update(names)
-        enough = most is not None and len(found) >= most
-        return 0 if enough else len(names), last
+        return 0 if take(names) else len(names), last
 
-    if most != 0:
-        await in_parts(part, _NAMES)
-    return dict(islice(found.items(), most))
+    await in_parts(part, _NAMES)
 
 
 async def in_parts(read: Callable[[int, int], Awaitable[tuple[int, int]]], most: int) -> None:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from redis_locks.connections.backends import Backend, blocking_answer
 from redis_locks.drivers.base import Driver
 from redis_locks.inspection import replies
-from redis_locks.inspection.queries import in_parts, indexed_in, read_whole
+from redis_locks.inspection.queries import indexed_in, read_index, read_whole
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.snapshots import LockInfo
 from redis_locks.values.keys import Keys, validate_name
@@ -36,7 +36,6 @@ MOST_NAMES: Final = 1_000_000
 _LONG_WAITS = 500
 """How many locks with long waits are read: those with the oldest."""
 
-_NAMES = 500
 _PART = 25
 """How many locks one script looks at, so that none keeps the server busy for more than some milliseconds."""
 
@@ -234,26 +233,15 @@ async def _names(backend: Backend, driver: Driver, named: Named, most: int) -> S
         return tuple(found)
     partitions = backend.partitions()
     for keys in partitions:
-        left = MOST_NAMES // len(partitions)
+        looked = 0
 
-        async def part(ends_ms: int, skip: int, keys: Keys = keys) -> tuple[int, int]:
-            nonlocal left
-            names, last = await backend.ask(
-                driver,
-                partial(
-                    replies.names_part,
-                    keys=keys,
-                    ends_ms=ends_ms,
-                    skip=skip,
-                    most=_NAMES,
-                    lengths=False,
-                ),
-            )
-            left -= len(names)
+        def take(names: dict[str, int]) -> bool:
+            nonlocal looked
+            looked += len(names)
             found.update(dict.fromkeys(name for name in names if named.test(named.text, name)))
-            return 0 if left <= 0 or len(found) >= most else len(names), last
+            return looked >= MOST_NAMES // len(partitions) or len(found) >= most
 
-        await in_parts(part, _NAMES)
+        await read_index(backend, driver, keys, take, lengths=False)
     return tuple(found)
 
 
