@@ -204,10 +204,13 @@ class Terminal:
         self.until_frame(lambda _: text in self.marked)
 
     def is_idle(self) -> bool:
-        """Whether the process computes nothing for a while."""
+        """Whether the process computes nothing for a while, or has ended."""
 
         def used() -> list[str]:
-            stat = Path(f"/proc/{self._process.pid}/stat").read_text()
+            try:
+                stat = Path(f"/proc/{self._process.pid}/stat").read_text()
+            except OSError:  # it has ended
+                return []
             return stat.rpartition(")")[2].split()[11:13]
 
         before = used()
