@@ -116,7 +116,8 @@ class Actor:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            start_new_session=True,
+            # Ctrl-C is for us, who end it. In our session, so that the kernel ends it with us even while it is stopped.
+            process_group=0,
         )
 
     def __enter__(self) -> Self:

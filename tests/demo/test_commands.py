@@ -31,6 +31,7 @@ from demo_project.bank.strategies import available
 from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.demo.driving import ADDRESS
+from tests.support.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = ["--seconds", "0.05", "--workers", "2", "--accounts", "hot", "--rounds", "1"]
@@ -438,3 +439,25 @@ def test_map_prints_tables_for_80_columns_and_answers(migrated: dict[str, str]) 
     assert [2, 10] == [cell["accounts"] for cell in cells]
     refused = manage(migrated, "map", "--accounts", "1")
     assert "accounts must be from 2 to 1000, not 1." in refused.stderr
+
+
+@pytest.mark.ci
+@pytest.mark.timeout(200)
+def test_an_actor_that_is_stopped_ends_with_a_demo_that_is_killed(
+    environment: dict[str, str],
+) -> None:
+    with demo(environment) as (process, url, _said):
+        start_from_page(url, "problems/", "problems/freeze/")
+        actors = actors_of(process, "bank.problems.actor")
+        until(lambda: psutil.STATUS_STOPPED in map(state_of, actors))
+        process.kill()
+        # Who reaps an orphan is not ours to say.
+        until(lambda: {state_of(actor) for actor in actors} <= {psutil.STATUS_ZOMBIE, None})
+
+
+def state_of(process: psutil.Process) -> str | None:
+    """What the kernel says of a process; None if it is gone."""
+    try:
+        return str(process.status())
+    except psutil.NoSuchProcess:
+        return None
