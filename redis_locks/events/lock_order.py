@@ -12,6 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice, product
 from typing import Any, Final, NamedTuple, get_args
 
@@ -105,10 +106,15 @@ def _remember(kept: dict[Any, Any], key: Any, value: Any) -> None:
 def _opposites(outer: _One, inner: _One) -> Iterator[tuple[_One, ...]]:
     """The ways to take them the other way round in which each would wait for the other."""
     in_the_way = (
-        [one._replace(mode=mode) for mode in _MODES if modes.excludes(one.mode, mode)]
+        [_One(one.server, one.name, mode) for mode in _in_the_way(one.mode)]
         for one in (inner, outer)
     )
     return product(*in_the_way)
+
+
+@cache
+def _in_the_way(mode: str) -> list[str]:
+    return [other for other in _MODES if modes.excludes(mode, other)]
 
 
 def _pairs(new: Lease, held: Held, server: object) -> Iterator[tuple[tuple[Lease, _One], _One]]:

@@ -472,6 +472,12 @@ class Lease:
         self.renews, self.due = False, self.deadline
         note_unconfirmed(self.token)  # it ends by itself: no dead end for a waiter
 
+    def is_due(self, now: float, early: float) -> bool:
+        """Whether it is to be renewed now, or within this part of its length."""
+        # One that passed on to us is told to Redis as late as can be: it may pass on again.
+        can_be_early = self.renews and self.own is None
+        return self.due <= now + (early * self.lease_ms / 1000 if can_be_early else 0)
+
     def postpone(self) -> None:
         """Try the renewal again after a tenth of the lease."""
         self.due = monotonic() + self.lease_ms / 10_000

@@ -1,10 +1,11 @@
 """Renewal: one background thread per process and server extends the leases of all its threads and tasks.
 
-A lease is renewed a third of its length after the last time. A failed try is repeated every
-tenth until the lease's own deadline on the monotonic clock; then the hold is lost, and so it
-is when Redis says that the token holds nothing. A renewer keeps only weak references: the lease of
-a hold that was dropped without release runs out. So does the lease of a task whose event loop has stood
-still for `max_hold` seconds, or is closed: see `Heartbeat`.
+A lease is renewed a third of its length after the last time, or a little earlier along with
+another. A failed try is repeated every tenth until the lease's own deadline on the monotonic clock;
+then the hold is lost, and so it is when Redis says that the token holds nothing. A renewer keeps
+only weak references: the lease of a hold that was dropped without release runs out. So does the
+lease of a task whose event loop has stood still for `max_hold` seconds, or is closed: see
+`Heartbeat`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ logger = logging.getLogger("redis_locks")
 LEASES_HELD: Final = 30
 """How many leases long the holds of an event loop that stands still are renewed, if `max_hold` does not say."""
 
+EARLY: Final = 1 / 30
+"""The part of its length by which a lease is renewed early, along with one that is due: each look costs all leases."""
+
 AT_ONCE: Final = 200
 """How many leases are renewed in a round trip. In a process or on a server that is slow, the first ones do not wait for all."""
 
@@ -75,7 +79,7 @@ class Registry:
     def take_due(self) -> tuple[list[Lease], float]:
         """Return the leases to renew now, and in how many seconds to look again."""
         now = monotonic()
-        due: list[Lease] = []
+        soon: list[tuple[Lease, weakref.ref[Lease]]] = []
         next_due = now + self.IDLE
         oldest = inf
         for token, reference in self.leases.copy().items():
@@ -89,10 +93,12 @@ class Registry:
             else:
                 oldest = min(oldest, lease.since)
                 next_due = min(next_due, max(lease.due, now))
-                if lease.due <= now and token == lease.token and self._renews(lease, reference):
-                    due.append(lease)
+                if token == lease.token and lease.is_due(now, EARLY):
+                    soon.append((lease, reference))
         self.oldest = oldest
-        return due, next_due - now
+        if next_due > now:
+            return [], next_due - now
+        return [lease for lease, reference in soon if self._renews(lease, reference)], 0.0
 
     def _put_back(self, token: str, found: weakref.ref[Lease] | None) -> bool:
         if found is not None:

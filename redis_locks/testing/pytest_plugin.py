@@ -9,6 +9,7 @@ import pytest
 from django.conf import settings
 from django.test.utils import override_settings
 
+from redis_locks.conf.settings import DEFAULT_SERVER
 from redis_locks.testing.overrides import override_locks
 from redis_locks.testing.server import EmbeddedServer
 
@@ -47,10 +48,15 @@ def redis_locks_server() -> Iterator[EmbeddedServer]:
 def redis_locks(redis_locks_server: EmbeddedServer) -> Iterator[EmbeddedServer]:
     """The same server, with the locks of this test on it, out of reach of other tests' locks.
 
-    Locks that name another server by ``using`` still go there.
+    It stands in for every server in SERVERS. Locks that name a cache or a URL by ``using`` still go there.
     """
     configured = getattr(settings, "REDIS_LOCKS", {})
+    others = {key: value for key, value in configured.items() if key != "CONNECTION"}
+    names = {DEFAULT_SERVER, *configured.get("SERVERS", ())}
     # A prefix for each test, rather than FLUSHALL: the server may be one from REDIS_URL.
-    of_this_test = {"CONNECTION": redis_locks_server.url, "PREFIX": f"test-{uuid.uuid4().hex}"}
-    with override_settings(REDIS_LOCKS={**configured, **of_this_test}):
+    of_this_test = {
+        "SERVERS": dict.fromkeys(names, redis_locks_server.url),
+        "PREFIX": f"test-{uuid.uuid4().hex}",
+    }
+    with override_settings(REDIS_LOCKS={**others, **of_this_test}):
         yield redis_locks_server

@@ -52,6 +52,20 @@ def test_a_crowd_that_waits_in_vain_makes_four_lines(
     assert all("(the holder)" in text for text in warnings())
 
 
+def test_a_crowd_makes_two_lines_of_info(
+    world: World, name: str, warnings: Warnings, caplog: pytest.LogCaptureFixture
+) -> None:
+    hold = held(world, Lock(name, label="the holder"))
+    for _ in range(CROWD):
+        assert world.acquire(Lock(name), wait=0) is None
+    world.release(hold)
+    events.write_summaries()
+    infos = [record for record in caplog.records if record.levelno == logging.INFO]
+    texts = [text for record in infos if name in (text := record.getMessage())]
+    assert (2, CROWD) == (len(texts), counted(texts))
+    assert all("(the holder)" in text for text in texts)
+
+
 def test_a_summary_comes_when_the_interval_ends(
     world: World, name: str, warnings: Warnings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,26 @@ def test_another_test_does_not_meet_it(redis_locks):
 """
 
 
+NAMED_CONFTEST = """
+from django.conf import settings
+
+pytest_plugins = ["redis_locks.testing.pytest_plugin"]
+
+nowhere = "unix:///nonexistent/production.sock"
+settings.configure(REDIS_LOCKS={"SERVERS": {"default": nowhere, "billing": nowhere}})
+"""
+
+NAMED_SUITE = """
+from redis_locks import redis_lock
+from redis_locks.testing import assert_locked, assert_released
+
+def test_named_servers(redis_locks):
+    with redis_lock("report"), redis_lock("invoice", using="billing"):
+        assert_locked("report")
+        assert_locked("invoice", using="billing")
+    assert_released("invoice", using="billing")
+"""
+
 ASYNC_CONFTEST = """
 from django.conf import settings
 
@@ -141,6 +161,11 @@ def test_a_suite_with_the_fixture_needs_no_server_and_its_tests_do_not_meet(
     assert "3 passed" in printed, printed
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_the_fixtures_server_stands_in_for_named_servers(tmp_path: Path) -> None:
+    printed = run_suite(tmp_path, NAMED_CONFTEST, NAMED_SUITE, "-pno:django")
+    assert "1 passed" in printed, printed
 
 
 @pytest.mark.ci

@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 GIVEN = Path(__file__).with_name("given.py")
 # What a page takes as given stands in comments that its readers don't see.
 BLOCK = re.compile(r"^( *)(?:```python|<!-- given)\n(.*?)^\1(?:```|-->)", re.DOTALL | re.MULTILINE)
+MODEL = re.compile(r"^class \w+\(.*Model\):", re.MULTILINE)
 
 MYPY = """\
 [mypy]
@@ -35,7 +36,14 @@ untyped_calls_exclude = prometheus_client
 ignore_missing_imports = true
 
 [mypy.plugins.django-stubs]
-django_settings_module = tests.settings
+django_settings_module = settings
+"""
+
+SETTINGS = """\
+# type: ignore
+from tests.settings import *
+
+INSTALLED_APPS = [*INSTALLED_APPS, *{apps}]
 """
 
 PYRIGHT = """\
@@ -53,8 +61,9 @@ class Example(NamedTuple):
 
     @property
     def module(self) -> str:
-        """The name of the module that holds it."""
-        return f"{re.sub(r'[^a-zA-Z0-9]', '_', self.page)}_{self.line}"
+        """The name of the module that holds it: for models that of an installed app, as in a project."""
+        name = f"{re.sub(r'[^a-zA-Z0-9]', '_', self.page)}_{self.line}"
+        return f"{name}.models" if MODEL.search(self.text) else name
 
 
 def examples() -> Iterator[list[Example]]:
@@ -104,13 +113,20 @@ def _bound(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
 
 
 def write(folder: Path) -> dict[str, str]:
-    """Write a module for each example into a folder. Return the page of each module."""
+    """Write a module for each example into a folder. Return the page of each file, without its suffix."""
     shutil.copy(GIVEN, folder)
     pages: dict[str, str] = {}
+    apps: list[str] = []
     for page in examples():
         for module, text in modules(page):
-            (folder / f"{module}.py").write_text(text, encoding="utf-8")
-            pages[module] = page[0].page
+            path = module.replace(".", "/")
+            if path != module:
+                apps.append(module.partition(".")[0])
+                (folder / apps[-1]).mkdir()
+                (folder / apps[-1] / "__init__.py").touch()
+            (folder / f"{path}.py").write_text(text, encoding="utf-8")
+            pages[path] = page[0].page
+    (folder / "settings.py").write_text(SETTINGS.format(apps=apps), encoding="utf-8")
     return pages
 
 

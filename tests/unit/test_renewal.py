@@ -64,6 +64,19 @@ def test_a_lease_is_due_a_third_of_its_length_after_the_last_renewal(clock: Cloc
     assert ([lease], 0) == registry.take_due()
 
 
+def test_a_lease_that_is_due_takes_along_those_that_are_due_soon(clock: Clock) -> None:
+    registry = Registry([].append)
+    leases = [lease_of(9, clock.now + 9 + late, str(late)) for late in (0, 0.2, 0.4)]
+    ending = lease_of(9, clock.now + 3.1, "ending")
+    ending.stop_renewing()
+    for lease in (*leases, ending):
+        add(registry, lease)
+    clock.now += 2.9
+    assert [] == registry.take_due()[0]
+    clock.now += 0.1
+    assert leases[:2] == registry.take_due()[0]
+
+
 def test_the_earliest_lease_sets_the_alarm_and_nothing_to_do_means_idle(clock: Clock) -> None:
     registry = Registry([].append)
     assert ([], registry.IDLE) == registry.take_due()
