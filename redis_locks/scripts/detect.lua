@@ -37,14 +37,17 @@ local ANSWER_MS = 1000
 local STEPS_A_MS = 2
 -- So many may have been taken in advance, for a look to begin.
 local IN_ADVANCE = { first = 3000, again = 200, told = math.huge }
--- How many steps a look may take at a time, in how many parts, and to confirm what it found: a circle, or a choice.
-local STEPS, PARTS, STEPS_TO_CONFIRM, STEPS_TO_CHOOSE = 120, 50, 6000, 160
+-- How many steps a look may take: at a time; at first, while others have taken all that there was; and to confirm
+-- what it found, a circle or a choice.
+local STEPS = { part = 120, at_first = 12, circle = 6000, choice = 160 }
+local PARTS = 50
 local CONFIRM = "confirm"
 -- Reading a place in a queue, or a sharer, is so much of a step.
 local READ = 0.05
 -- How many places in a queue are read at a time; how many, to see who waits for a lock of the caller; how many
 -- sharers of a lock, in all; and how many of them that wait.
-local PLACES_AT_ONCE, MOST_PLACES, MOST_SHARERS, MOST_STUCK = 50, 500, 2000, 100
+local PLACES_AT_ONCE, MOST_PLACES, MOST_SHARERS = 50, 500, 2000
+local MOST_STUCK = { permits = 100, others = 50 }
 -- How many waits may be left for the next part.
 local MOST_LEFT = 200
 -- Between the looks of a wait: for each that was written down, up to 30 s; and until a look that had to wait.
@@ -139,11 +142,14 @@ local function nothing_found()
   return answer("0", AGAIN_MS, AGAIN_EACH_MS)
 end
 
--- Those of `tokens` whose sessions have written down what they wait for.
-local function those_written(tokens)
+-- Those of `tokens` whose sessions have written down what they wait for, until there are more than `most`.
+local function those_written(tokens, most)
   local found = {}
   for first = 1, #tokens, PLACES do
     local sessions = {}
+    if #found > most then
+      break
+    end
     for i = first, math.min(first + PLACES - 1, #tokens) do
       sessions[#sessions + 1] = session(tokens[i])
     end
@@ -166,7 +172,7 @@ local function is_waited_for()
       local until_place = math.min(state.last, state.first + MOST_PLACES - 1)
       local entries = state.waiting <= PLACES and line(state, state.first, state.waiting, until_place) or {}
       cost = cost + READ * (until_place - state.first + 1)
-      if #entries < 2 * state.waiting or cost > STEPS then
+      if #entries < 2 * state.waiting or cost > STEPS.part then
         return true -- too many to read: the walk finds out
       end
       local tokens = {}
@@ -177,7 +183,7 @@ local function is_waited_for()
         end
         tokens[#tokens + 1] = each
       end
-      if #those_written(tokens) > 0 then
+      if #those_written(tokens, 0) > 0 then
         return true
       end
     end
@@ -185,16 +191,25 @@ local function is_waited_for()
   return false
 end
 
+-- How many steps too many were taken for this look, which then is a short one: most circles are small.
+local over = 0
 if why ~= "told" and rest ~= CONFIRM then
   if rest == "" and held and not is_waited_for() then
     return nothing_found()
   end
-  local over = taken - IN_ADVANCE[why]
+  over = taken - IN_ADVANCE[why]
   if over > 0 and why == "again" then
     return nothing_found()
-  elseif over > 0 then
-    return answer("2", math.max(SOON_MS, math.ceil(over / STEPS_A_MS)), SOON_EACH_MS, rest)
   end
+end
+
+-- Come again, with the same rest, when there are steps again.
+local function later()
+  return answer("2", math.max(SOON_MS, math.ceil(over / STEPS_A_MS)), SOON_EACH_MS, rest)
+end
+
+if over > 0 and rest ~= "" then
+  return later()
 end
 
 -- What each session waits for; false if it does not, or has not for long.
@@ -264,8 +279,9 @@ local bound, bound_with_choices = 0, math.huge
 
 -- Put the caller's own token first: of a circle through very many sharers, each finds itself.
 local function mine_first(tokens)
+  local begins = mine .. "."
   for place, each in ipairs(tokens) do
-    if session(each) == mine then
+    if (each == mine or string.sub(each, 1, #begins) == begins) and session(each) == mine then
       tokens[place], tokens[1] = tokens[1], each
       return tokens
     end
@@ -299,13 +315,14 @@ local function holders_in_the_way(name, waiter_mode)
     local wanted = tonumber(string.match(waiter_mode, "^permit:(%d+)$"))
     local all_of_them = call("ZRANGE", SHARERS .. name, text(clock()), "+inf", "BYSCORE", "LIMIT", 0, MOST_SHARERS)
     cost = cost + READ * #all_of_them
-    local stuck = mine_first(those_written(all_of_them))
+    local most = wanted and MOST_STUCK.permits or MOST_STUCK.others
+    local stuck = those_written(mine_first(all_of_them), most)
     -- Of permits all that wait are needed, to know whether one will be to spare. Where one will, or they are too many
     -- to read, nobody is in the way. Of others any one is in the way, so the first ones do.
-    if wanted and (#stuck < least_stuck(name, wanted) or #stuck > MOST_STUCK) then
+    if wanted and (#stuck < least_stuck(name, wanted) or #stuck > most) then
       stuck = {}
     end
-    for place = 1, math.min(#stuck, MOST_STUCK) do
+    for place = 1, math.min(#stuck, most) do
       local sharer = stuck[place]
       local theirs = mode_of(name, sharer)
       if theirs and wanted and kind(theirs) == "permit" then
@@ -557,15 +574,17 @@ local todo = rest ~= "" and rest ~= CONFIRM and cjson.decode(rest)
 part = todo and todo.part or 1
 local steps, back, place
 if rest == CONFIRM then
-  bound, bound_with_choices = STEPS_TO_CONFIRM, STEPS_TO_CHOOSE
+  bound, bound_with_choices = STEPS.circle, STEPS.choice
   steps, back, place = walk({ me })
   if not back or (choices and left_after(steps, place)) then
     return nothing_found()
   end
 else
-  bound = cost + STEPS
+  bound = cost + (over > 0 and STEPS.at_first or STEPS.part)
   steps, back, place = walk(todo and starts_of(todo) or { me })
-  if not back then
+  if not back and over > 0 then
+    return later()
+  elseif not back then
     local left = part < PARTS and left_after(steps, place)
     return left and answer("2", NEXT_PART_MS, 0, left) or nothing_found()
   end

@@ -228,21 +228,35 @@ def test_a_deadlock_through_a_place_before_many_waiters_is_found(crowd: Crowd, c
     assert {"A.py:1", "B.py:1", "Z.py:1"} == {wait["where"] for wait in found.circle}
 
 
-def test_who_looks_while_others_took_their_part_waits_and_who_is_told_does_not(
-    crowd: Crowd, bench: Bench
-) -> None:
-    crowd.hold({"A": ("x",), "B": ("y",)})
-    crowd.wait({"A": ("y",)})
-    crowd.look("A")
-    crowd.wait({"B": ("x",)})
+def others_took_their_part(bench: Bench) -> None:
     seconds, microseconds = bench.client.time()
     now = seconds * 1000 + microseconds // 1000
     bench.client.set(f"{bench.prefix}{{0}}:looks", f"1000000 {now}", px=60_000)
-    first = crowd.look("B")
+
+
+def test_who_looks_while_others_took_their_part_waits_and_who_is_told_does_not(
+    crowd: Crowd, bench: Bench
+) -> None:
+    crowd.look_all(chain(crowd, 30, "last first"))
+    crowd.wait({"S30": ("c0",)})
+    others_took_their_part(bench)
+    first = crowd.look("S30")
     assert "2" == first.kind
     assert first.pause_ms > 2000
-    assert "0" == crowd.look("B", "again").kind
-    assert "1" == crowd.look("B", "told").kind
+    assert [True] == [cost < 100 for cost in first.costs]
+    assert "0" == crowd.look("S30", "again").kind
+    assert "1" == crowd.look("S30", "told").kind
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_small_circle_is_found_although_others_took_their_part(
+    crowd: Crowd, bench: Bench, size: int
+) -> None:
+    """As nearly all circles are, it is small, and its look must not stand behind those of a crowd for half a minute."""
+    crowd.look_all(chain(crowd, size))
+    crowd.wait({f"S{size}": ("c0",)})
+    others_took_their_part(bench)
+    assert size + 1 == len(crowd.look(f"S{size}").circle)
 
 
 def test_what_was_written_of_a_wait_that_is_over_is_forgotten(crowd: Crowd, bench: Bench) -> None:
