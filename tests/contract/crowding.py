@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import os
@@ -73,6 +74,7 @@ def forked_crowds(count: int, url: str, name: str, times: int, patience: float) 
     multiprocessing.current_process().daemon = False  # it has processes of its own
     # What this test forgets ends by itself: the forked ones inherit no alarm, so each sets its own.
     signal.alarm(int(3 * patience))
+    gc.freeze()  # or each of them copies what its garbage collector touches
     forked = multiprocessing.get_context("fork")
     args = (url, name, 1, times, 0, patience)
     crowds = [forked.Process(target=_crowd_with_an_end, args=args) for _ in range(count)]
