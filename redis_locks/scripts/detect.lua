@@ -289,11 +289,11 @@ local function mine_first(tokens)
   return tokens
 end
 
--- How many permits have to be stuck, at least, so that none will ever be to spare.
-local function least_stuck(name, wanted_capacity)
-  local least = wanted_capacity
+-- How many permits have to be stuck, at least, so that none will ever be to spare; nil if none is out.
+local function least_stuck(name, wanted)
+  local least
   for capacity in pairs(capacities(state_of(name))) do
-    least = math.min(least, tonumber(capacity))
+    least = math.min(least or wanted, tonumber(capacity))
   end
   return least
 end
@@ -315,11 +315,12 @@ local function holders_in_the_way(name, waiter_mode)
     local wanted = tonumber(string.match(waiter_mode, "^permit:(%d+)$"))
     local all_of_them = call("ZRANGE", SHARERS .. name, text(clock()), "+inf", "BYSCORE", "LIMIT", 0, MOST_SHARERS)
     cost = cost + READ * #all_of_them
-    local most = wanted and MOST_STUCK.permits or MOST_STUCK.others
+    local least = wanted and least_stuck(name, wanted)
+    local most = least and MOST_STUCK.permits or MOST_STUCK.others
     local stuck = those_written(mine_first(all_of_them), most)
     -- Of permits all that wait are needed, to know whether one will be to spare. Where one will, or they are too many
     -- to read, nobody is in the way. Of others any one is in the way, so the first ones do.
-    if wanted and (#stuck < least_stuck(name, wanted) or #stuck > most) then
+    if least and (#stuck < least or #stuck > most) then
       stuck = {}
     end
     for place = 1, math.min(#stuck, most) do
