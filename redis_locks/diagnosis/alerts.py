@@ -21,7 +21,7 @@ from redis_locks.diagnosis.vitals import vitals
 from redis_locks.drivers.base import Arg, Driver, Link
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.replies import Summary
-from redis_locks.inspection.survey import survey
+from redis_locks.inspection.survey import MOST, Named, survey
 from redis_locks.signals import lock_alert
 from redis_locks.statistics.usual import recent, troubles
 from redis_locks.values.lock_alert import DEFAULT_ALERTS, LockAlert
@@ -41,6 +41,7 @@ _FAR_ABOVE_USUAL = 3
 _LEVELS = {"warning": logging.WARNING, "critical": logging.CRITICAL}
 _COUNTED = {"lost": ("l", "lost"), "deadlocks": ("d", "deadlocks")}
 _NEW = "firing"
+_ALL = "*"
 
 _State = Literal["firing", "resolved"]
 
@@ -148,13 +149,28 @@ def _tell(event: AlertEvent) -> None:
     lock_alert.send_robust(LockAlert, event=event)
 
 
+def _held_long(rules: Iterable[LockAlert]) -> Named | None:
+    """Return which names to look for even among very many locks: nobody but a waiter notes how long a hold is.
+
+    They are half of what is read, so that they do not hide long waits.
+    """
+    patterns = [rule.locks for rule in rules if rule.rule == "long_hold" and rule.locks != _ALL]
+    if not patterns:
+        return None
+
+    def wanted(_: str, name: str) -> bool:
+        return any(matches(pattern, name) for pattern in patterns)
+
+    return Named("", wanted, literal=False, most=MOST // 2)
+
+
 class _Figures:
     """What the rules look at; read as far as they need it."""
 
     def __init__(self, rules: Iterable[LockAlert], using: str | None) -> None:
         wanted = {rule.rule for rule in rules}
         needs_locks = bool(wanted & {"oldest_wait", "long_hold"})
-        self._locks = survey(using=using).locks if needs_locks else ()
+        self._locks = survey(using=using, named=_held_long(rules)).locks if needs_locks else ()
         self._usual = recent(using=using).usual
         self._counted = {
             within: troubles(within, using=using)

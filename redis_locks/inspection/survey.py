@@ -48,12 +48,14 @@ class Named(NamedTuple):
         test: Whether a name is one of them, given the text.
         literal: Whether the text is one of these names itself, if there is such a lock.
         alone: Whether it is the only one.
+        most: How many of them are read at most; None: as many as the survey reads.
     """
 
     text: str
     test: Callable[[str, str], bool]
     literal: bool
     alone: bool = False
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ async def _survey(backend: Backend, driver: Driver, *, most: int, named: Named |
     chosen = tuple(found.lengths)
     whole = found.whole and len(chosen) <= most
     if not whole:
-        asked = await _names(backend, driver, named, most) if named else ()
+        asked = await _names(backend, driver, named, named.most or most) if named else ()
         others = () if named and named.alone else (*found.contended, *chosen)
         chosen = tuple(islice(dict.fromkeys((*asked, *others)), most))
     parts = [
@@ -242,7 +244,7 @@ async def _names(backend: Backend, driver: Driver, named: Named, most: int) -> S
             return looked >= MOST_NAMES // len(partitions) or len(found) >= most
 
         await read_index(backend, driver, keys, take, lengths=False)
-    return tuple(found)
+    return tuple(islice(found, most))
 
 
 async def _contended(backend: Backend, driver: Driver, *, most: int) -> tuple[list[LockInfo], bool]:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any, Final, Literal
 
 from redis_locks.conf.settings import UNSET, Settings, Unset, get_settings
@@ -272,17 +272,9 @@ class Lock:
             hold = await self.aenter(wait)
         except LockNotAvailable:
             return None
-        task = asyncio.current_task()
-        if task is not None and getattr(task.get_coro(), "cr_code", None) is _AACQUIRE:
+        if is_whole_task(_AACQUIRE):
             try:
-                warnings.warn(
-                    # Without its name: warnings are remembered by their text, and there may be any number of names.
-                    "A lock was acquired by a task that ends now, so a task that takes it again waits for "
-                    "itself: await aacquire() directly. asyncio.wait_for() makes such a task on Python 3.11; use "
-                    "aacquire(wait=...) or asyncio.timeout()",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
+                warn_of_ended_task()
             except RuntimeWarning:  # as an error, so that nobody gets the hold
                 await hold.arelease()
                 raise
@@ -585,6 +577,24 @@ class Lock:
 
 
 _AACQUIRE: Final = Lock.aacquire.__code__
+
+
+def is_whole_task(code: CodeType) -> bool:
+    """Whether the current task runs this coroutine function and nothing around it, so that both end together."""
+    task = asyncio.current_task()
+    return task is not None and getattr(task.get_coro(), "cr_code", None) is code
+
+
+def warn_of_ended_task() -> None:
+    """Warn whoever awaits an `aacquire` that what it acquired belongs to a task that ends now."""
+    warnings.warn(
+        # Without its name: warnings are remembered by their text, and there may be any number of names.
+        "A lock was acquired by a task that ends now, so a task that takes it again waits for "
+        "itself: await aacquire() directly. asyncio.wait_for() makes such a task on Python 3.11; use "
+        "aacquire(wait=...) or asyncio.timeout()",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 async def _take_back(

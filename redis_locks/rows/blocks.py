@@ -6,14 +6,14 @@ import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from django.db.models import Manager, Model, QuerySet
 
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.locks.lock import Lock, Side
+from redis_locks.locks.lock import Lock, Side, is_whole_task, warn_of_ended_task
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded
 from redis_locks.rows.instances import InstanceSource
@@ -134,11 +134,21 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             return None
 
     async def aacquire(self, *, wait: float | Unset | None = UNSET) -> LockedRows[M] | None:
-        """Return the rows, locked, or None; see `acquire`. Cancellation leaves nothing locked."""
+        """Return the rows, locked, or None; see `acquire`. Cancellation leaves nothing locked.
+
+        Await it in the task that is to have them, as `Lock.aacquire`.
+        """
         try:
-            return await self._alock(wait)
+            rows = await self._alock(wait)
         except LockNotAvailable:
             return None
+        if is_whole_task(_AACQUIRE):
+            try:
+                warn_of_ended_task()
+            except RuntimeWarning:  # as an error, so that nobody gets the rows
+                await rows.arelease()
+                raise
+        return rows
 
     def __enter__(self) -> LockedRows[M]:
         """Lock the rows, or raise.
@@ -262,3 +272,6 @@ def checked_of(of: object) -> tuple[str, ...]:
         return tuple(of)
     msg = f"of must be a list or tuple of relations such as ('self', 'owner'), not {of!r}"
     raise TypeError(msg)
+
+
+_AACQUIRE: Final = lock_rows.aacquire.__code__

@@ -13,7 +13,7 @@
 -- was there before: if nobody does, the look ends at once. All looks together get a part of the server's time, from
 -- which each takes what it costs, in steps; who comes again gets less of it than who looks first. And a look goes on
 -- for so many steps at a time only: the caller comes back with the rest. What is found by parts is looked at again in one
--- before anybody gives way.
+-- script before anybody gives way. That is the only script that may be long, and only if the circle has no permits.
 --
 -- KEYS: index lock...
 -- ARGV: token
@@ -23,7 +23,7 @@
 --   5 tokens of the caller's process that hold but will not be renewed; they are in nobody's way
 --   6 keys of the locks that the caller's session holds, as a JSON list; "" if that is not known
 --   7 why it looks: "first" no look of this wait has come to its end; "again"; "told" another look wants it
---   8 what a look has left to do, from the reply; "" to begin
+--   8 what a look has left to do, from the reply; "" to begin; "confirm" to walk a circle that was met in parts
 -- Reply: "token 0 pause"       no deadlock that is the caller's to end; look again after so many ms
 --        "token 1 circle"      its wait is over; JSON list of {names, mode, who, where}, caller first
 --        "token 2 pause rest"  nothing yet; after so many ms, look on
@@ -37,13 +37,17 @@ local ANSWER_MS = 1000
 local STEPS_A_MS = 2
 -- So many may have been taken in advance, for a look to begin.
 local IN_ADVANCE = { first = 3000, again = 200, told = math.huge }
--- How many steps a look may take at a time, in how many parts, and to confirm what it found.
-local STEPS, PARTS, STEPS_TO_CONFIRM = 120, 50, 6000
+-- How many steps a look may take: at a time; at first, while others have taken all that there was; and to confirm
+-- what it found, a circle or a choice.
+local STEPS = { part = 120, at_first = 12, circle = 6000, choice = 160 }
+local PARTS = 50
+local CONFIRM = "confirm"
 -- Reading a place in a queue, or a sharer, is so much of a step.
 local READ = 0.05
--- How many places in a queue are read at a time; how many, to see who waits for a lock of the caller; and how many
--- sharers of a lock, in all.
+-- How many places in a queue are read at a time; how many, to see who waits for a lock of the caller; how many
+-- sharers of a lock, in all; and how many of them that wait.
 local PLACES_AT_ONCE, MOST_PLACES, MOST_SHARERS = 50, 500, 2000
+local MOST_STUCK = { permits = 100, others = 50 }
 -- How many waits may be left for the next part.
 local MOST_LEFT = 200
 -- Between the looks of a wait: for each that was written down, up to 30 s; and until a look that had to wait.
@@ -55,12 +59,14 @@ local held = ARGV[6] ~= "" and cjson.decode(ARGV[6]) or nil
 local mine = string.match(token, "^(.*)%.") or token
 
 local me = { token = token, names = all, asked = mode, who = who, where = where }
-local intents, plain = string.match(mode, "^intent:(%d+):(.*)$")
-me.mode = plain and (tonumber(intents) < #all and plain or "intent:" .. plain) or mode
-local my_queue = LOCK .. all[#all]
-local my_place = call("HGET", my_queue, token)
-local entry = my_place and call("HGET", my_queue, my_place)
-me.since = entry and tonumber(string.match(string.sub(entry, #token + 2), "^0 (%d+) "))
+do -- Lua allows a script 200 local names
+  local intents, plain = string.match(mode, "^intent:(%d+):(.*)$")
+  me.mode = plain and (tonumber(intents) < #all and plain or "intent:" .. plain) or mode
+  local queue = LOCK .. all[#all]
+  local place = call("HGET", queue, token)
+  local entry = place and call("HGET", queue, place)
+  me.since = entry and tonumber(string.match(string.sub(entry, #token + 2), "^0 (%d+) "))
+end
 if not me.since then
   return token .. " 0 " .. AGAIN_MS
 end
@@ -136,11 +142,14 @@ local function nothing_found()
   return answer("0", AGAIN_MS, AGAIN_EACH_MS)
 end
 
--- Those of `tokens` whose sessions have written down what they wait for.
-local function those_written(tokens)
+-- Those of `tokens` whose sessions have written down what they wait for, until there are more than `most`.
+local function those_written(tokens, most)
   local found = {}
   for first = 1, #tokens, PLACES do
     local sessions = {}
+    if #found > most then
+      break
+    end
     for i = first, math.min(first + PLACES - 1, #tokens) do
       sessions[#sessions + 1] = session(tokens[i])
     end
@@ -163,7 +172,7 @@ local function is_waited_for()
       local until_place = math.min(state.last, state.first + MOST_PLACES - 1)
       local entries = state.waiting <= PLACES and line(state, state.first, state.waiting, until_place) or {}
       cost = cost + READ * (until_place - state.first + 1)
-      if #entries < 2 * state.waiting or cost > STEPS then
+      if #entries < 2 * state.waiting or cost > STEPS.part then
         return true -- too many to read: the walk finds out
       end
       local tokens = {}
@@ -174,7 +183,7 @@ local function is_waited_for()
         end
         tokens[#tokens + 1] = each
       end
-      if #those_written(tokens) > 0 then
+      if #those_written(tokens, 0) > 0 then
         return true
       end
     end
@@ -182,16 +191,25 @@ local function is_waited_for()
   return false
 end
 
-if why ~= "told" then
+-- How many steps too many were taken for this look, which then is a short one: most circles are small.
+local over = 0
+if why ~= "told" and rest ~= CONFIRM then
   if rest == "" and held and not is_waited_for() then
     return nothing_found()
   end
-  local over = taken - IN_ADVANCE[why]
+  over = taken - IN_ADVANCE[why]
   if over > 0 and why == "again" then
     return nothing_found()
-  elseif over > 0 then
-    return answer("2", math.max(SOON_MS, math.ceil(over / STEPS_A_MS)), SOON_EACH_MS, rest)
   end
+end
+
+-- Come again, with the same rest, when there are steps again.
+local function later()
+  return answer("2", math.max(SOON_MS, math.ceil(over / STEPS_A_MS)), SOON_EACH_MS, rest)
+end
+
+if over > 0 and rest ~= "" then
+  return later()
 end
 
 -- What each session waits for; false if it does not, or has not for long.
@@ -256,6 +274,29 @@ end
 
 local choices, settled = false, false
 local obstacles = {}
+-- At which cost the walk ends, and at which it does once there is a choice.
+local bound, bound_with_choices = 0, math.huge
+
+-- Put the caller's own token first: of a circle through very many sharers, each finds itself.
+local function mine_first(tokens)
+  local begins = mine .. "."
+  for place, each in ipairs(tokens) do
+    if (each == mine or string.sub(each, 1, #begins) == begins) and session(each) == mine then
+      tokens[place], tokens[1] = tokens[1], each
+      return tokens
+    end
+  end
+  return tokens
+end
+
+-- How many permits have to be stuck, at least, so that none will ever be to spare; nil if none is out.
+local function least_stuck(name, wanted)
+  local least
+  for capacity in pairs(capacities(state_of(name))) do
+    least = math.min(least or wanted, tonumber(capacity))
+  end
+  return least
+end
 
 -- Who holds a lock so that there is no room for `waiter_mode`, in groups: each is in the way for
 -- as long as `most` of it, or as few as one of its capacity lets in, never go on.
@@ -270,23 +311,32 @@ local function holders_in_the_way(name, waiter_mode)
   if holder then
     groups[1] = { most = 1, members = waiting({ holder }) }
   elseif not room(name, waiter_mode) then
-    local alone, permits, capacities = {}, {}, {}
+    local alone, permits, capacity_of = {}, {}, {}
     local wanted = tonumber(string.match(waiter_mode, "^permit:(%d+)$"))
     local all_of_them = call("ZRANGE", SHARERS .. name, text(clock()), "+inf", "BYSCORE", "LIMIT", 0, MOST_SHARERS)
     cost = cost + READ * #all_of_them
-    for _, sharer in ipairs(those_written(all_of_them)) do
+    local least = wanted and least_stuck(name, wanted)
+    local most = least and MOST_STUCK.permits or MOST_STUCK.others
+    local stuck = those_written(mine_first(all_of_them), most)
+    -- Of permits all that wait are needed, to know whether one will be to spare. Where one will, or they are too many
+    -- to read, nobody is in the way. Of others any one is in the way, so the first ones do.
+    if least and (#stuck < least or #stuck > most) then
+      stuck = {}
+    end
+    for place = 1, math.min(#stuck, most) do
+      local sharer = stuck[place]
       local theirs = mode_of(name, sharer)
       if theirs and wanted and kind(theirs) == "permit" then
         permits[#permits + 1] = sharer
-        capacities[sharer] = tonumber(string.match(theirs, "%d+$"))
+        capacity_of[sharer] = tonumber(string.match(theirs, "%d+$"))
       elseif theirs and not beside(waiter_mode, theirs) then
         alone[#alone + 1] = sharer
       end
     end
     groups[1] = { most = 1, members = waiting(alone, upgraded(waiter_mode)) }
     if #permits > 0 then
-      choices = true
-      groups[2] = { most = wanted, members = waiting(permits), capacities = capacities }
+      choices, bound = true, math.min(bound, bound_with_choices)
+      groups[2] = { most = wanted, members = waiting(permits), capacities = capacity_of }
     end
   end
   obstacles[key] = groups
@@ -299,8 +349,8 @@ end
 local queues = {}
 -- By lock, where reading a queue had to end, and for whom.
 local unread = {}
--- At which cost the walk ends, and whom it has met.
-local bound, met = 0, {}
+-- Whom the walk has met.
+local met = {}
 
 local function queue_of(name, from)
   queues[name] = queues[name] or { read = from or state_of(name).first, before = {}, told = {} }
@@ -374,14 +424,6 @@ local function place_group(wait, name)
     wait.groups[#wait.groups + 1] = wait[key] or nil
   end
   return wait[key] or nil
-end
-
--- Have it found out anew what is in the way of a wait.
-local function forget_obstacles(wait)
-  wait.groups = nil
-  for _, name in ipairs(wait.names) do
-    wait["place " .. name] = nil
-  end
 end
 
 -- Walk from `starts` to all that they wait for and that never `goes_on`, the nearest first: to
@@ -529,28 +571,27 @@ local function starts_of(todo)
   return starts
 end
 
-local todo = rest ~= "" and cjson.decode(rest)
+local todo = rest ~= "" and rest ~= CONFIRM and cjson.decode(rest)
 part = todo and todo.part or 1
-bound = cost + STEPS
-local steps, back, place = walk(todo and starts_of(todo) or { me })
-if not back then
-  local left = part < PARTS and left_after(steps, place)
-  return left and answer("2", NEXT_PART_MS, 0, left) or nothing_found()
-end
-if todo or (choices and left_after(steps, place)) then
-  -- It was met by parts, or there is more to choose from. Once more, the whole of it.
-  queues, unread, obstacles, choices = {}, {}, {}, false
-  for _, known in ipairs({ waits, unwritten }) do
-    for _, wait in pairs(known) do
-      if wait then
-        forget_obstacles(wait)
-      end
-    end
-  end
-  bound, met = cost + STEPS_TO_CONFIRM, {}
+local steps, back, place
+if rest == CONFIRM then
+  bound, bound_with_choices = STEPS.circle, STEPS.choice
   steps, back, place = walk({ me })
   if not back or (choices and left_after(steps, place)) then
     return nothing_found()
+  end
+else
+  bound = cost + (over > 0 and STEPS.at_first or STEPS.part)
+  steps, back, place = walk(todo and starts_of(todo) or { me })
+  if not back and over > 0 then
+    return later()
+  elseif not back then
+    local left = part < PARTS and left_after(steps, place)
+    return left and answer("2", NEXT_PART_MS, 0, left) or nothing_found()
+  end
+  if todo or (choices and left_after(steps, place)) then
+    -- It was met by parts, or there is more to choose from. Once more, the whole of it, in a script of its own.
+    return answer("2", NEXT_PART_MS, 0, CONFIRM)
   end
 end
 if choices then

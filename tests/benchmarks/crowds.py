@@ -1,13 +1,16 @@
 """What each script costs the server, by how many hold, wait or are listed: `python -m tests.benchmarks.crowds`.
 
-The server's own clock measures each call, without its way through the network.
+The server's own clock measures each call, without its way through the network. The server goes before all other
+processes, where that is allowed, so that they do not count.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count, islice
 from statistics import median
 from typing import Any, NamedTuple
@@ -17,6 +20,7 @@ from redis_locks.scripts import Script
 from redis_locks.statistics import scripts as statistics
 from redis_locks.testing.server import EmbeddedServer
 from redis_locks.values.keys import grant_channel, index_key, lock_keys, set_keys
+from tests.benchmarks.quiet import goes_first
 from tests.support.stored import age_wait
 
 SIZES = (10, 100, 1_000, 10_000)
@@ -482,6 +486,64 @@ def _(place: Place, size: int) -> Question:
     return lambda: place.run(scripts.SURVEY, "", names=[f"other:{number}" for number in range(25)])
 
 
+def write_down(
+    place: Place, sessions: Sequence[str], mode: str, name: str, has: Sequence[str] = ()
+) -> None:
+    """Let sessions wait for a lock, and look for deadlocks; with locks that they have, until a look has come to its end."""
+    listed = json.dumps([lock_keys("crowd", 0, each).lock.decode() for each in has])
+    for session in sessions:
+        rest = ""
+        while True:
+            place.client.delete(index_key("crowd", 0).replace(b"index", b"looks"))
+            argv = (f"{session}.2", mode, WHO, "views.py:1", "", listed, "first", rest)
+            reply = place.run(scripts.DETECT, *argv, names=[name])
+            _, kind, said = reply.decode().split(" ", 2)
+            rest = said.partition(" ")[2]
+            if kind != "2":
+                break
+
+
+def all_have(place: Place, sessions: Sequence[str], mode: str, name: str, wait: int = 0) -> None:
+    """Let each session ask for a lock."""
+    number = "2" if wait else "1"
+    for start in range(0, len(sessions), _AT_ONCE):
+        with place.client.pipeline(transaction=False) as pipeline:
+            for session in sessions[start : start + _AT_ONCE]:
+                argv = acquire_words(f"{session}.{number}", mode, wait, "living")
+                place.send(pipeline, scripts.ACQUIRE, argv, [name])
+            pipeline.execute()
+
+
+@crowd("permits whose holders wait for each other's: a look for deadlocks", times=5, few=2_000)
+def _(place: Place, size: int) -> Question:
+    many, few = (
+        [f"many{number}" for number in range(size)],
+        [f"few{number}" for number in range(10)],
+    )
+    of_all, of_ten = f"permit:{size + 1}", "permit:10"
+    all_have(place, [*many, "last"], of_all, "all")
+    all_have(place, few, of_ten, "ten")
+    all_have(place, few, of_all, "all", wait=-1)
+    all_have(place, many, of_ten, "ten", wait=-1)
+    write_down(place, few, of_all, "all")
+    write_down(place, many, of_ten, "ten")
+    return lambda: write_down(place, many[:1], of_ten, "ten", has=["all"])
+
+
+@crowd("readers that wait: a look for deadlocks", times=5, few=2_000)
+def _(place: Place, size: int) -> Question:
+    readers = [f"reader{number}" for number in range(size)]
+    all_have(place, readers, "shared", "read")
+    for session, name in (("writer", "mine"), ("holder", "hot"), ("waiter", "other")):
+        all_have(place, [session], "exclusive", name)
+    for session, name in (("writer", "read"), ("waiter", "mine")):
+        all_have(place, [session], "exclusive", name, wait=-1)
+    all_have(place, readers, "exclusive", "hot", wait=-1)
+    write_down(place, readers, "exclusive", "hot")
+    write_down(place, ["waiter"], "exclusive", "mine")
+    return lambda: write_down(place, ["writer"], "exclusive", "read", has=["mine"])
+
+
 @crowd("figures of many locks: some more, read, noted", times=5, few=1_000)
 def _(place: Place, size: int) -> Question:
     def flush(start: int, number: int) -> None:
@@ -525,6 +587,15 @@ def fill_index(place: Place, size: int, ends_ms: int | None = None) -> None:
     place.client.pexpire(index_key("crowd", 0), LEASE_MS // 2 if ends_ms else 2 * LEASE_MS)
 
 
+@contextmanager
+def first_server() -> Iterator[EmbeddedServer]:
+    """Start a server that goes before all other processes, where that is allowed."""
+    with EmbeddedServer(use_environment=False) as server:
+        if server.pid is not None:
+            goes_first(server.pid)
+        yield server
+
+
 def measured(server: EmbeddedServer, each: Crowd, size: int, rounds: int) -> dict[str, Cost]:
     """Return what each script's call costs, the best of some rounds."""
     best: dict[str, Cost] = {}
@@ -554,7 +625,7 @@ def main() -> None:
     options = parser.parse_args()
     sys.stdout.write("Microseconds of a call: median / longest, the best of several rounds\n\n")
     sys.stdout.write(f"{'':64}" + "".join(f"{size:>16,}" for size in options.sizes) + "\n")
-    with EmbeddedServer(use_environment=False) as server:
+    with first_server() as server:
         for each in CROWDS:
             if options.only not in each.label:
                 continue

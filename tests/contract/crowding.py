@@ -1,9 +1,12 @@
-"""One of several processes whose threads want one lock; each hold notes itself and who waits."""
+"""Processes whose threads want one lock; each hold notes itself and who waits."""
 
 from __future__ import annotations
 
+import gc
 import json
+import multiprocessing
 import os
+import signal
 import threading
 from collections import Counter
 from itertools import takewhile
@@ -17,10 +20,11 @@ from tests.support.world import keys_of
 
 
 class Note(NamedTuple):
-    """A hold: its token and fencing token, and the tokens of the queue meanwhile."""
+    """A hold: its token and fencing token, how many held meanwhile, and the tokens of the queue."""
 
     token: str
     fence: int
+    holders: int
     queue: list[str]
 
 
@@ -45,15 +49,49 @@ def crowd(url: str, name: str, threads: int, times: int, batch: int, patience: f
     def run() -> None:
         for _ in range(times):
             with lock as hold:
+                holders = client.incr(f"{name}:holders")
                 queue = [token.decode() for token in stored.line(client, keys_of(name).lock)]
-                note = Note(hold.token, hold.fencing_token, queue)
+                note = Note(hold.token, hold.fencing_token, holders, queue)
                 client.rpush(f"{name}:notes", json.dumps(note))
+                client.decr(f"{name}:holders")
 
     running = [threading.Thread(target=run) for _ in range(threads)]
     for each in running:
         each.start()
     for each in running:
         each.join()
+
+
+def forked_crowds(count: int, url: str, name: str, times: int, patience: float) -> None:
+    """Fork so many processes, as a server of web requests does, and let one thread of each be such a crowd.
+
+    The process that forks has set Django up and holds no connection. It fails if one of the others does.
+    """
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+    import django
+
+    django.setup()
+    multiprocessing.current_process().daemon = False  # it has processes of its own
+    # What this test forgets ends by itself: the forked ones inherit no alarm, so each sets its own.
+    signal.alarm(int(3 * patience))
+    gc.freeze()  # or each of them copies what its garbage collector touches
+    forked = multiprocessing.get_context("fork")
+    args = (url, name, 1, times, 0, patience)
+    crowds = [forked.Process(target=_crowd_with_an_end, args=args) for _ in range(count)]
+    for each in crowds:
+        each.start()
+    for each in crowds:
+        each.join()
+    failed = [each.exitcode for each in crowds if each.exitcode]
+    if failed:
+        raise SystemExit(f"{len(failed)} of {count} processes failed: {failed}")
+
+
+def _crowd_with_an_end(
+    url: str, name: str, threads: int, times: int, batch: int, patience: float
+) -> None:
+    signal.alarm(int(3 * patience))
+    crowd(url, name, threads, times, batch, patience)
 
 
 def notes(client: redis.Redis, name: str) -> list[Note]:

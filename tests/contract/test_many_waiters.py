@@ -126,6 +126,7 @@ def test_no_process_waits_for_more_than_one_batch_of_each_other_process(
         assert [0] * count == [each.exitcode for each in working]
         assert set() == Observer(client).left_of(name)
     assert count * threads * times == len(kept)
+    assert {1} == {note.holders for note in kept}
     fences = [note.fence for note in kept]
     assert sorted(set(fences)) == fences
     went = overtaken(kept)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import redis
 
+from redis_locks.testing.server import EmbeddedServer
+from tests.faults.proxy import Proxy
 from tests.history.checker import violations
 from tests.history.plan import FAIL_OVER, NAMES, Fault, Plan, Section, Worker, plan_of, shrink
 from tests.history.running import run
+from tests.history.workload import Log, Unit
 
 LONG = Section("lock", ("x",), lease=4.0, verbs=("stay",) * 20)
 EXTENDED = Section("lock", ("x",), lease=1.0, verbs=("stay", "extend") * 5)
@@ -79,6 +85,24 @@ def test_a_random_history_keeps_the_rules(tmp_path: Path) -> None:
     assert [] == result.violations
     assert result.holds
     assert result.granted
+
+
+@pytest.mark.parametrize("tasks", [False, True])
+def test_a_worker_reads_what_it_counts_up_once_the_server_is_back(
+    tmp_path: Path, private_server: EmbeddedServer, tasks: bool
+) -> None:
+    """Through a proxy: it takes connections and closes them while the server behind it is down."""
+    with private_server.client() as client:
+        client.set("data:x", 7)
+    nowhere = f"unix://{tmp_path / 'nobody'}"
+    with Proxy(nowhere) as proxy:
+        with pytest.raises(redis.ConnectionError), redis.Redis.from_url(proxy.url) as client:
+            client.get("data:x")
+        back = threading.Timer(0.2, proxy.lead_to, (private_server.url,))
+        back.start()
+        unit = Unit("0.0", (), 0, tasks, tmp_path, Log(tmp_path / "log.jsonl"))
+        assert 7 == asyncio.run(unit._number(proxy.url, "data:x"))
+        back.join()
 
 
 @pytest.mark.ci

@@ -22,6 +22,9 @@ from tests.support.thread_or_task import ThreadOrTask
 STEP = 0.005
 """Seconds between two looks of a holder at its hold."""
 
+RETURNS = 20.0
+"""Seconds within which a server that a fault stopped is back."""
+
 
 class Log:
     """Where a process writes down what happens, at once, so that a killed one has said everything."""
@@ -319,14 +322,27 @@ class Unit(ThreadOrTask):
     async def _commit(self, hold: str, its: Any) -> None:
         """Count a number up, from what is read under the lock."""
         from django.conf import settings
-        from redis import Redis
 
         key = f"data:{its.name}"
-        with Redis.from_url(settings.DATA_URL) as client:
-            value = int(client.get(key) or 0)
+        value = await self._number(settings.DATA_URL, key)
         self._still(hold, its)
         self._note("commit", hold=hold, lock=its.name)
         await self._call(its, "commit", [("SET", key, str(value + 1))])
+
+    async def _number(self, url: str, key: str) -> int:
+        """Return the number at `key`, as soon as the server is there: faults stop it, and this client is none of ours."""
+        from redis import Redis
+        from redis.exceptions import ConnectionError as Unreachable
+
+        deadline = time.monotonic() + RETURNS
+        while True:
+            try:
+                with Redis.from_url(url) as client:
+                    return int(client.get(key) or 0)
+            except Unreachable:
+                if time.monotonic() > deadline:
+                    raise
+            await self._sleep(STEP)
 
     def _still(self, hold: str, its: Any) -> None:
         at = time.monotonic()

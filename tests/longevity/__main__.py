@@ -12,7 +12,12 @@ from tests.longevity.world import PROCESSES, live
 def main() -> int:
     """Run, print a line for each sample and a table, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60.0, help="how long (60)")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=60.0,
+        help="how long (60); in less, pools of connections have not come to their size",
+    )
     parser.add_argument(
         "--share", type=float, default=0.2, help="the part of a core for all processes (0.2)"
     )

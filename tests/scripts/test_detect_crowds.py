@@ -41,24 +41,26 @@ class Crowd:
         self.bench = bench
         self.wants: dict[str, tuple[str, ...]] = {}
         self.has: dict[str, tuple[str, ...]] = {}
+        self.modes: dict[str, str] = {}
         bench.listen(LISTENER)
 
-    def _acquire(self, asked: Iterable[tuple[str, Sequence[str], int]]) -> None:
+    def _acquire(self, asked: Iterable[tuple[str, Sequence[str], int]], mode: str) -> None:
         client = self.bench.client
         with client.pipeline(transaction=False) as self.bench.client:
             for token, names, wait in asked:
-                argv = (600_000, "exclusive", WHO, LISTENER, wait, 1)
+                argv = (600_000, mode, WHO, LISTENER, wait, 1)
                 self.bench.run(scripts.ACQUIRE, token, *argv, names=names)
             self.bench.client.execute()
         self.bench.client = client
 
-    def hold(self, has: dict[str, tuple[str, ...]]) -> None:
+    def hold(self, has: dict[str, tuple[str, ...]], mode: str = "exclusive") -> None:
         self.has |= has
-        self._acquire((f"{who}.1", names, 0) for who, names in has.items())
+        self._acquire(((f"{who}.1", names, 0) for who, names in has.items()), mode)
 
-    def wait(self, wants: dict[str, tuple[str, ...]]) -> None:
+    def wait(self, wants: dict[str, tuple[str, ...]], mode: str = "exclusive") -> None:
         self.wants |= wants
-        self._acquire((f"{who}.2", names, FOR_EVER) for who, names in wants.items())
+        self.modes |= dict.fromkeys(wants, mode)
+        self._acquire(((f"{who}.2", names, FOR_EVER) for who, names in wants.items()), mode)
 
     def _commands(self) -> int:
         stats = self.bench.client.info("commandstats")
@@ -70,7 +72,7 @@ class Crowd:
         keys = [f"{self.bench.prefix}{{0}}:lock:{name}" for name in self.has.get(who, ())]
         costs, rest = [], ""
         while True:
-            argv = ("exclusive", WHO, f"{who}.py:1", "", json.dumps(keys), why, rest)
+            argv = (self.modes[who], WHO, f"{who}.py:1", "", json.dumps(keys), why, rest)
             before = self._commands()
             reply = self.bench.run(scripts.DETECT, f"{who}.2", *argv, names=self.wants[who])
             costs.append(self._commands() - before)
@@ -186,7 +188,9 @@ def test_a_long_circle_is_found_step_by_step(crowd: Crowd, size: int) -> None:
     found = crowd.look(f"S{size}")
     assert "1" == found.kind
     assert size + 1 == len(found.circle)
-    *parts, _ = found.costs  # the last one takes all steps once more
+    *parts, _ = (
+        found.costs
+    )  # the last one walks the whole circle once more, and only that may take so long
     assert size // 60 <= len(parts)
     assert max(parts) < MOST_COMMANDS
 
@@ -224,21 +228,35 @@ def test_a_deadlock_through_a_place_before_many_waiters_is_found(crowd: Crowd, c
     assert {"A.py:1", "B.py:1", "Z.py:1"} == {wait["where"] for wait in found.circle}
 
 
-def test_who_looks_while_others_took_their_part_waits_and_who_is_told_does_not(
-    crowd: Crowd, bench: Bench
-) -> None:
-    crowd.hold({"A": ("x",), "B": ("y",)})
-    crowd.wait({"A": ("y",)})
-    crowd.look("A")
-    crowd.wait({"B": ("x",)})
+def others_took_their_part(bench: Bench) -> None:
     seconds, microseconds = bench.client.time()
     now = seconds * 1000 + microseconds // 1000
     bench.client.set(f"{bench.prefix}{{0}}:looks", f"1000000 {now}", px=60_000)
-    first = crowd.look("B")
+
+
+def test_who_looks_while_others_took_their_part_waits_and_who_is_told_does_not(
+    crowd: Crowd, bench: Bench
+) -> None:
+    crowd.look_all(chain(crowd, 30, "last first"))
+    crowd.wait({"S30": ("c0",)})
+    others_took_their_part(bench)
+    first = crowd.look("S30")
     assert "2" == first.kind
     assert first.pause_ms > 2000
-    assert "0" == crowd.look("B", "again").kind
-    assert "1" == crowd.look("B", "told").kind
+    assert [True] == [cost < 100 for cost in first.costs]
+    assert "0" == crowd.look("S30", "again").kind
+    assert "1" == crowd.look("S30", "told").kind
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_small_circle_is_found_although_others_took_their_part(
+    crowd: Crowd, bench: Bench, size: int
+) -> None:
+    """As nearly all circles are, it is small, and its look must not stand behind those of a crowd for half a minute."""
+    crowd.look_all(chain(crowd, size))
+    crowd.wait({f"S{size}": ("c0",)})
+    others_took_their_part(bench)
+    assert size + 1 == len(crowd.look(f"S{size}").circle)
 
 
 def test_what_was_written_of_a_wait_that_is_over_is_forgotten(crowd: Crowd, bench: Bench) -> None:
@@ -250,3 +268,68 @@ def test_what_was_written_of_a_wait_that_is_over_is_forgotten(crowd: Crowd, benc
     bench.client.hset(waits, "B", json.dumps(note))
     crowd.look("C", "told")
     assert not bench.client.hexists(waits, "B")
+
+
+def crossed(crowd: Crowd, count: int) -> list[str]:
+    """Many have a permit each of A and want one of B; ten have B's and want one of A. One of A's waits for nothing."""
+    whom, few = names(count), [f"T{i}" for i in range(10)]
+    of_a, of_b = f"permit:{count + 1}", "permit:10"
+    crowd.hold(dict.fromkeys([*whom, "last"], ("A",)), of_a)
+    crowd.hold(dict.fromkeys(few, ("B",)), of_b)
+    crowd.wait(dict.fromkeys(few, ("A",)), of_a)
+    crowd.wait(dict.fromkeys(whom, ("B",)), of_b)
+    return [*few, *whom]
+
+
+@pytest.mark.parametrize("count", [50, 150, pytest.param(1000, marks=pytest.mark.ci)])
+def test_a_look_among_many_permits_does_a_bounded_part_at_a_time(crowd: Crowd, count: int) -> None:
+    whom = crossed(crowd, count)
+    crowd.look_all(whom)
+    crowd.pause()
+    looks = crowd.look_all(whom[:20], "told")
+    assert {"0"} == {look.kind for look in looks}
+    assert max(cost for look in looks for cost in look.costs) < 2 * MOST_COMMANDS
+
+
+@pytest.mark.parametrize("count", [20, 90])
+def test_permits_of_which_none_will_be_to_spare_are_a_deadlock(crowd: Crowd, count: int) -> None:
+    whom = crossed(crowd, count)
+    crowd.look_all(whom)
+    crowd.pause()
+    crowd.wait({"last": ("B",)}, "permit:10")
+    assert "1" == crowd.look("last").kind
+
+
+def readers(crowd: Crowd, count: int, *also: str) -> list[str]:
+    """Many share a lock that W wants alone, and want what H has, who waits for nothing; W has a lock, too."""
+    whom = names(count)
+    crowd.hold(dict.fromkeys([*whom, *also], ("doc",)), "shared")
+    crowd.hold({"W": ("mine",), "H": ("hot",)})
+    crowd.wait({"V": ("mine",), "W": ("doc",)})
+    crowd.wait(dict.fromkeys(whom, ("hot",)))
+    return whom
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(1000, marks=pytest.mark.ci)])
+def test_a_look_at_many_readers_that_wait_does_a_bounded_part_at_a_time(
+    crowd: Crowd, count: int
+) -> None:
+    whom = readers(crowd, count)
+    crowd.look_all(whom)
+    crowd.hold({"V": ("other",)})
+    crowd.wait({"X": ("other",)})
+    crowd.look_all(["V", "X"])
+    crowd.pause()
+    look = crowd.look("W")
+    assert "0" == look.kind
+    assert 100 < max(look.costs) < 2 * MOST_COMMANDS
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(1000, marks=pytest.mark.ci)])
+def test_one_of_many_readers_finds_its_own_circle(crowd: Crowd, count: int) -> None:
+    whom = readers(crowd, count, "R")
+    crowd.look_all([*whom, "W"])
+    crowd.pause()
+    crowd.wait({"R": ("mine",)})
+    found = crowd.look("R")
+    assert ["R.py:1", "W.py:1"] == [wait["where"] for wait in found.circle]

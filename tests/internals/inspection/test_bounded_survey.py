@@ -6,11 +6,15 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import override_settings
 
+from redis_locks import LockAlert
+from redis_locks.diagnosis import alerts, check_alerts
 from redis_locks.inspection import LockInfo, blockers
 from redis_locks.inspection import survey as surveys
 from redis_locks.inspection.blockers import around
@@ -62,6 +66,40 @@ def test_a_long_wait_is_found_among_any_number_of_locks() -> None:
     assert (False, False) == (found.whole, found.counted)
     assert SUMMARIES == len(found.locks)
     assert (["stuck"], False) == ([lock.name for lock in locks], whole)
+
+
+@pytest.mark.usefixtures("crowd")
+def test_an_alert_finds_a_long_hold_by_its_name_among_any_number_of_locks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(alerts, "survey", partial(survey, most=SUMMARIES))
+    fired = {}
+    # Their leases end last, and nobody waits for them.
+    with held("report:1", lease=3600), held("other:1", lease=3600):
+        time.sleep(0.002)
+        for locks in ("report:*", "other:1"):
+            rule = LockAlert("long_hold", locks=locks)
+            with override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "ALERTS": [rule]}):
+                fired[locks] = [event.locks for event in check_alerts()]
+    assert {"report:*": [("report:1",)], "other:1": [("other:1",)]} == fired
+
+
+@pytest.mark.usefixtures("crowd")
+def test_names_that_an_alert_looks_for_do_not_hide_a_long_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(alerts, "MOST", SUMMARIES)
+    monkeypatch.setattr(alerts, "survey", partial(survey, most=SUMMARIES))
+    given = [LockAlert("long_hold", locks="order:*"), LockAlert("oldest_wait", above=0.1)]
+    with (
+        override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "ALERTS": given}),
+        held("stuck", lease=3600),
+        waited_for("stuck", lease=1),
+    ):
+        until(lambda: "stuck" in queues(most=QUEUES).noted)
+        firing = {event.alert.rule: event.locks for event in check_alerts()}
+    assert ("stuck",) == firing["oldest_wait"]
+    assert len(firing["long_hold"]) >= SUMMARIES // 2
 
 
 @pytest.mark.usefixtures("crowd")
