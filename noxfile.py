@@ -29,7 +29,7 @@ VERSIONS = [
     ("3.13", "6.1"),
     ("3.14", "6.1"),
 ]
-PYTHON = "3.13"  # of what depends on it, so that it is the same everywhere
+PYTHON = "3.13"  # for sessions whose result depends on it
 NEWEST_DJANGO = VERSIONS[-1][1]
 
 

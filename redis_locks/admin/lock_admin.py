@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -213,7 +214,7 @@ class LockAdmin(_ModelAdmin):
             "marked": [mark_of(party.token) for party in parties],
             "parties": [ending.row(party, lock.at) for party in parties],
             "waiting": lock.waiting,
-            "others": len(lock.holders) - len(parties),
+            "others": lock.holding - len(parties),
             "fits": successor(lock, [party.token for party in parties]) is not None,
             "next": runs(lock.waiters[0]) if lock.waiters else "",
             "next_waited": duration(lock.waiters[0].waited) if lock.waiters else "",
@@ -234,7 +235,8 @@ class LockAdmin(_ModelAdmin):
         ticked = request.POST.getlist("end")
         try:
             if request.method == "POST" and form.is_valid() and ticked:
-                self._end_many(request, pages, form.cleaned_data["reason"], ticked, endings)
+                reason = form.cleaned_data["reason"]
+                self._end_many(request, pages, reason, ticked, endings, drains=bool(matching.host))
                 return redirect(back)
             selection = select(matching, tuple(endings.values()), pages.using)
         except LockBackendError as error:
@@ -264,27 +266,34 @@ class LockAdmin(_ModelAdmin):
         reason: str,
         ticked: Sequence[str],
         endings: Mapping[str, Ending[Any]],
+        *,
+        drains: bool,
     ) -> None:
         done = dict.fromkeys(endings, 0)
         marks = chosen(ticked)
+        # Waits first, as nobody is to get a lock whose wait is to end, too.
+        left = deque(sorted(marks.items()))
         try:
-            # Waits first, as nobody is to get a lock whose wait is to end, too.
-            for role, name in sorted(marks):
-                if role in endings:
-                    shown = marks[role, name]
-                    ending = endings[role]
-                    _, its = end_logged(ending, self, request, pages, name, reason, shown)
-                    done[role] += len(its)
+            while left:
+                (role, name), shown = left.popleft()
+                if role not in endings:
+                    continue
+                _, its = end_logged(endings[role], self, request, pages, name, reason, shown)
+                done[role] += len(its)
+                others = set(shown) - {mark_of(party.token) for party in its}
+                if drains and role == "cancel" and others:
+                    # A wait that was granted meanwhile is a hold with the same mark.
+                    left.append((("release", name), list(others)))
         finally:
             ended = sum(done.values())
             told = [endings[role].counted(count) for role, count in done.items()]
-            if left := sum(map(len, marks.values())) - ended:
+            if gone := sum(map(len, marks.values())) - ended:
                 text = ngettext(
                     "%(count)s of those ticked had ended by itself.",
                     "%(count)s of those ticked had ended by themselves.",
-                    left,
+                    gone,
                 )
-                told.append(text % {"count": left})
+                told.append(text % {"count": gone})
             (messages.success if ended else messages.warning)(request, " ".join(told))
 
     def _pages(self, request: HttpRequest) -> ServerPages:

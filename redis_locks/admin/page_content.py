@@ -206,17 +206,17 @@ def lock_screen(
         "history_url": pages.url("history", name),
         **may,
     }
-    parties = list(enumerate(_parties(lock), 1 - len(lock.holders))) if lock else []
+    parties = _parties(lock) if lock else []
     last = max(1, -(-len(parties) // PARTIES_A_PAGE))
     number = min(max(1, number), last)
     # Only these become rows: a thousand may wait, and the page asks every two seconds.
     shown = parties[(number - 1) * PARTIES_A_PAGE : number * PARTIES_A_PAGE]
-    rows = [_row(party, place, lock, may, pages) for place, party in shown] if lock else []
+    rows = [_row(*each, lock, may, pages) for each in shown] if lock else []
     listed = {
         "filled": bool(rows),
         "holding": lock.holding if lock else 0,
         "waiting": lock.waiting if lock else 0,
-        "left_out": lock.waiting - len(lock.waiters) if lock else 0,
+        "left_out": lock.holding + lock.waiting - len(parties) if lock else 0,
         "acts": any(may.values()),
         "number": number,
         "before": number - 1,
@@ -264,9 +264,11 @@ def lock_screen(
     )
 
 
-def _parties(lock: LockInfo) -> list[HolderInfo | WaiterInfo]:
-    """Return the holders, longest first, and then the waiters in their order."""
-    return [*sorted(lock.holders, key=lambda holder: -holder.held_for), *lock.waiters]
+def _parties(lock: LockInfo) -> list[tuple[HolderInfo | WaiterInfo, int]]:
+    """Return the holders, longest first, and then the waiters, each with the place in the queue; 0 for a holder."""
+    holders = sorted(lock.holders, key=lambda holder: -holder.held_for)
+    waiters = enumerate(lock.waiters, 1)
+    return [*((holder, 0) for holder in holders), *((waiter, place) for place, waiter in waiters)]
 
 
 def _row(

@@ -1,4 +1,4 @@
-"""Fold the log lines of many waits for the same lock into one summary for each interval."""
+"""Fold the log lines of many callers that find the same lock held into one summary for each interval."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Final
 from redis_locks.protocol.lock_events import Kind, LockEvent
 
 INTERVAL: Final = 10.0
-"""Seconds that one line about the waits for a lock stands for."""
+"""Seconds that one line about the callers of a lock stands for."""
 
 MOST_LOCKS: Final = 1000
-"""How many locks are told apart. Events of further ones are counted together."""
+"""How many locks are told apart, for each kind. Events of further ones are counted together."""
 
 FOLDED: Final = frozenset({"contended", "waiting", "timed_out"})
 """The kinds that each waiter of a crowd tells."""
 
-_Key = tuple[Kind, str, tuple[str, ...]]
-"""The kind, the server and the locks; without locks for all those beyond `MOST_LOCKS`."""
+_Key = tuple[str, tuple[str, ...]]
+"""The server and the locks; without locks for all those beyond `MOST_LOCKS`."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """What happened to the waits for a lock since the last line about them.
+    """What happened to the callers of a lock since the last line about them.
 
     Attributes:
         events: How many there were.
-        oldest: The event of the wait that began first.
-        began: When that wait began, on the monotonic clock.
+        oldest: The event of the caller that came first.
+        began: When that one came, on the monotonic clock.
         latest: The event that came last: it names today's holder.
         is_rest: Whether they are about several locks.
     """
@@ -65,23 +65,26 @@ class Convoys:
         """Start empty. After a fork, the parent has the thread and writes what it has counted."""
         # Re-entrant: a finalizer or a signal handler may log while its thread has the guard.
         self._guard = threading.RLock()
-        self._convoys: dict[_Key, _Convoy] = {}
+        # Each kind by itself, so that events of one do not take the places of another's.
+        self._convoys: dict[Kind, dict[_Key, _Convoy]] = {kind: {} for kind in FOLDED}
+        self._drops_at = 0.0
         self._timer: threading.Timer | None = None
 
     def admits(self, event: LockEvent) -> bool:
         """Return whether to write a line of its own for `event`, which is counted otherwise. Does not block."""
         now = monotonic()
-        key: _Key = event.kind, event.server, event.names
+        key: _Key = event.server, event.names
         with self._guard:
-            if key not in self._convoys and len(self._convoys) >= MOST_LOCKS:
+            convoys = self._convoys[event.kind]
+            if key not in convoys and len(convoys) >= MOST_LOCKS and now >= self._drops_at:
                 self._drop_ended(now)
-                if len(self._convoys) >= MOST_LOCKS:
-                    key = event.kind, event.server, ()
-            convoy = self._convoys.get(key)
+            if key not in convoys and len(convoys) >= MOST_LOCKS:
+                key = event.server, ()
+            convoy = convoys.get(key)
             if convoy is None or (convoy.summary is None and convoy.ends <= now):
-                self._convoys[key] = _Convoy(now + self.interval)
+                convoys[key] = _Convoy(now + self.interval)
                 return True
-            self._count(convoy, event, now, is_rest=not key[2])
+            self._count(convoy, event, now, is_rest=not key[1])
             if self._timer is None:
                 self._start(max(0.0, convoy.ends - now))
             return False
@@ -97,9 +100,15 @@ class Convoys:
             summary.began, summary.oldest = began, event
 
     def _drop_ended(self, now: float) -> None:
-        for key, convoy in list(self._convoys.items()):
-            if convoy.summary is None and convoy.ends <= now:
-                del self._convoys[key]
+        # It goes through all of them, so not for each event.
+        self._drops_at = now + self.interval / 10
+        for convoys in self._convoys.values():
+            for key, convoy in list(convoys.items()):
+                if convoy.summary is None and convoy.ends <= now:
+                    del convoys[key]
+
+    def _all(self) -> list[_Convoy]:
+        return [convoy for convoys in self._convoys.values() for convoy in convoys.values()]
 
     def _start(self, seconds: float) -> None:
         timer = threading.Timer(seconds, self._tick)
@@ -114,7 +123,7 @@ class Convoys:
         with self._guard:
             self._timer = None
             due = self._due(monotonic())
-            ends = [each.ends for each in self._convoys.values() if each.summary is not None]
+            ends = [each.ends for each in self._all() if each.summary is not None]
             if ends:
                 self._start(max(0.0, min(ends) - monotonic()))
         for summary in due:
@@ -123,7 +132,7 @@ class Convoys:
     def _due(self, now: float) -> list[Summary]:
         """Take the summaries whose interval is over, and begin their next one."""
         due = []
-        for convoy in self._convoys.values():
+        for convoy in self._all():
             if convoy.summary is not None and convoy.ends <= now:
                 due.append(convoy.summary)
                 convoy.summary, convoy.ends = None, now + self.interval
@@ -133,7 +142,8 @@ class Convoys:
         """Write all summaries now."""
         with self._guard:
             due = self._due(float("inf"))
-            self._convoys.clear()
+            for convoys in self._convoys.values():
+                convoys.clear()
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None

@@ -1,4 +1,4 @@
-"""Lines in the log, for people: logger "redis_locks". One for each event, but for the waits of a crowd."""
+"""Lines in the log, for people: logger "redis_locks". One for each event, but for the callers of a crowd."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LINES: Mapping[Kind, str] = {
 
 
 _SUMMARIES: Mapping[Kind, str] = {
-    "contended": "%(events)d more found %(lock)s held in the last %(age).1f s; %(holder)s held the lock when last asked",
+    "contended": "%(events)d more callers found %(lock)s held in the last %(age).1f s; %(holder)s held the lock when last asked",
     "waiting": "%(events)d more waits for %(lock)s have become long; the oldest began %(age).1f s ago, and %(holder)s "
     "held the lock when last asked",
     "timed_out": "%(events)d more waits for %(lock)s ended without it; the oldest began %(age).1f s ago, and %(holder)s "

@@ -80,6 +80,8 @@ def successor(lock: LockInfo, ended: Collection[str]) -> WaiterInfo | None:
     for the others.
     """
     left = [holder for holder in lock.holders if holder.token not in ended]
+    if lock.holding > len(lock.holders):
+        return None  # whoever is not listed stays
     first = lock.waiters[0] if lock.waiters else None
     return first if first and _fits(first, left) else None
 

@@ -104,9 +104,9 @@ class Lock:
         label: What the holder runs, for people; None is the command of this process.
         read: Redis commands that only read, such as ``[("HGET", "account:1", "money")]``. They
             travel with the acquire and run once the lock is held; `Hold.read` has the replies.
-        scope: "auto": a hold taken inside ``atomic()`` is kept until that transaction ends, or is rolled back to a
-            savepoint (a nested ``atomic()``) from before. With several databases, that must be so for all
-            of their transactions. In the same transaction the lock is taken once, as a row lock is.
+        scope: "auto": a hold taken inside ``atomic()`` is kept until that transaction ends. A rollback to a savepoint
+            (a nested ``atomic()``) that was set before the acquire ends it, too. With several databases, it is kept
+            until this has happened in all of them. In the same transaction the lock is taken once, as a row lock is.
             Any other hold ends with its block. "block": every hold does, and no COMMIT looks at it.
             "transaction": as "auto", but taking it outside a transaction raises. Async code has
             no transactions: its holds end with their block.

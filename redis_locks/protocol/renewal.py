@@ -43,7 +43,7 @@ LEASES_HELD: Final = 30
 """How many leases long the holds of an event loop that stands still are renewed, if `max_hold` does not say."""
 
 EARLY: Final = 1 / 30
-"""The part of its length by which a lease is renewed early, along with one that is due: each look costs all leases."""
+"""The part of its length by which a lease is renewed early, along with one that is due: each look goes through all leases."""
 
 AT_ONCE: Final = 200
 """How many leases are renewed in a round trip. In a process or on a server that is slow, the first ones do not wait for all."""

@@ -48,15 +48,18 @@ def redis_locks_server() -> Iterator[EmbeddedServer]:
 def redis_locks(redis_locks_server: EmbeddedServer) -> Iterator[EmbeddedServer]:
     """The same server, with the locks of this test on it, out of reach of other tests' locks.
 
-    It stands in for every server in SERVERS. Locks that name a cache or a URL by ``using`` still go there.
+    Each of SERVERS has a database of its own there; if the server is that of REDIS_URL, they share one. Locks that
+    name a cache or a URL by ``using`` still go there.
     """
     configured = getattr(settings, "REDIS_LOCKS", {})
-    others = {key: value for key, value in configured.items() if key != "CONNECTION"}
-    names = {DEFAULT_SERVER, *configured.get("SERVERS", ())}
+    url, is_ours = redis_locks_server.url, redis_locks_server.pid is not None
     # A prefix for each test, rather than FLUSHALL: the server may be one from REDIS_URL.
-    of_this_test = {
-        "SERVERS": dict.fromkeys(names, redis_locks_server.url),
-        "PREFIX": f"test-{uuid.uuid4().hex}",
-    }
-    with override_settings(REDIS_LOCKS={**others, **of_this_test}):
+    of_this_test: dict[str, object] = {"PREFIX": f"test-{uuid.uuid4().hex}"}
+    names = configured.get("SERVERS", ())
+    if names:
+        numbered = enumerate(names, 1)
+        of_this_test["SERVERS"] = {n: f"{url}?db={db}" if is_ours else url for db, n in numbered}
+    if DEFAULT_SERVER not in names:
+        of_this_test["CONNECTION"] = url
+    with override_settings(REDIS_LOCKS={**configured, **of_this_test}):
         yield redis_locks_server

@@ -451,7 +451,7 @@ def test_an_actor_that_is_stopped_ends_with_a_demo_that_is_killed(
         actors = actors_of(process, "bank.problems.actor")
         until(lambda: psutil.STATUS_STOPPED in map(state_of, actors))
         process.kill()
-        # Who reaps an orphan is not ours to say.
+        # Another process may reap it, so a zombie counts as ended.
         until(lambda: {state_of(actor) for actor in actors} <= {psutil.STATUS_ZOMBIE, None})
 
 

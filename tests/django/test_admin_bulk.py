@@ -110,6 +110,19 @@ def test_a_host_is_drained_of_a_wait_however_long_the_queue(operator: Client) ->
     assert 1100 == lock.waiting
 
 
+@pytest.mark.parametrize("query", ["host=web-2", "q=a"])
+def test_a_drain_ends_what_a_wait_was_granted_since_it_was_shown(
+    operator: Client, query: str
+) -> None:
+    with held("a"):
+        ask([("a", "waiter1.1")], wait=MINUTES, host="web-2")
+        values = [each for each in offered(text_of(operator, url(query))) if "cancel" in each]
+        assert 1 == len(values)
+    told = end(operator, query, values)
+    drains = query.startswith("host")
+    assert ("Force-released 1 hold." in told, inspection.lock("a") is None) == (drains, drains)
+
+
 def test_only_what_is_ticked_ends_and_only_if_it_was_shown(operator: Client) -> None:
     with held("a:1"), held("a:2"), held("a:3"):
         values = offered(text_of(operator, url("q=a:*")))

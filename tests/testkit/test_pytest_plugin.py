@@ -66,10 +66,12 @@ from redis_locks import redis_lock
 from redis_locks.testing import assert_locked, assert_released
 
 def test_named_servers(redis_locks):
-    with redis_lock("report"), redis_lock("invoice", using="billing"):
+    with redis_lock("report"):
         assert_locked("report")
-        assert_locked("invoice", using="billing")
-    assert_released("invoice", using="billing")
+        assert_released("report", using="billing")
+        with redis_lock("report", using="billing", wait=0, reentrant=False):
+            assert_locked("report", using="billing")
+    assert_released("report")
 """
 
 ASYNC_CONFTEST = """

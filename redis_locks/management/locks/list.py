@@ -19,7 +19,7 @@ from redis_locks.management.locks.verb import Verb
 from redis_locks.statistics.usual import Recent
 
 _HOLDER = ("host", "pid", "unit", "label", "held_for", "lease_left", "fencing_token")
-_COLUMNS = ("name", "mode", "waiting", *_HOLDER)
+_COLUMNS = ("name", "mode", "holding", "waiting", *_HOLDER)
 
 
 class List(Verb):
@@ -71,7 +71,8 @@ def _report(locks: Sequence[LockInfo], console: Console, recent: Recent) -> Repo
 
 
 def _rows(lock: LockInfo) -> list[Row]:
-    common: Row = {"name": lock.name, "mode": lock.mode, "waiting": lock.waiting}
+    counts = {"holding": lock.holding, "waiting": lock.waiting}
+    common: Row = {"name": lock.name, "mode": lock.mode, **counts}
     if not lock.holders:
         return [common | dict.fromkeys(_HOLDER)]
     return [

@@ -74,7 +74,9 @@ def _names_like(pattern: str, name: str) -> bool:
 def add_arguments(parser: CommandParser) -> None:
     """Add the arguments that make a Selection."""
     parser.add_argument("pattern", nargs="?", help="only locks whose name matches: 'account:*'")
-    parser.add_argument("--host", help="only locks that this host holds or waits for")
+    parser.add_argument(
+        "--host", help="only locks of which one of the first ten holders or waiters is on this host"
+    )
     parser.add_argument(
         "--older", type=seconds, metavar="SECONDS", help="only locks held for longer than this"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from redis_locks.events import convoys
@@ -18,17 +20,27 @@ def test_locks_beyond_the_bound_are_counted_together(monkeypatch: pytest.MonkeyP
     written: list[Summary] = []
     kept = Convoys(written.append, interval=3600)
     assert 4 == sum(kept.admits(waiting(str(number))) for number in range(50))
-    assert 4 == len(kept._convoys)
+    assert 4 == len(kept._all())
     kept.flush()
     assert [(46, True)] == [(summary.events, summary.is_rest) for summary in written]
-    assert not kept._convoys
+    assert not kept._all()
+
+
+def test_callers_that_do_not_wait_take_no_place_of_long_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(convoys, "MOST_LOCKS", 3)
+    kept = Convoys(lambda _: None, interval=3600)
+    for number in range(50):
+        kept.admits(replace(waiting(str(number)), kind="contended"))
+    assert all(kept.admits(waiting(str(number))) for number in range(3))
 
 
 def test_locks_whose_interval_is_over_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convoys, "MOST_LOCKS", 3)
     kept = Convoys(lambda _: None, interval=0)
     assert all(kept.admits(waiting(str(number))) for number in range(50))
-    assert len(kept._convoys) <= 3
+    assert len(kept._all()) <= 3
 
 
 def test_the_oldest_wait_is_the_one_that_began_first() -> None:
