@@ -16,7 +16,7 @@ INTERVAL: Final = 10.0
 MOST_LOCKS: Final = 1000
 """How many locks are told apart, for each kind. Events of further ones are counted together."""
 
-FOLDED: Final = frozenset({"contended", "waiting", "timed_out"})
+FOLDED: Final[frozenset[Kind]] = frozenset({"contended", "waiting", "timed_out"})
 """The kinds that each waiter of a crowd tells."""
 
 _Key = tuple[str, tuple[str, ...]]
