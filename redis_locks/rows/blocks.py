@@ -142,7 +142,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             rows = await self._alock(wait)
         except LockNotAvailable:
             return None
-        if is_whole_task(_AACQUIRE):
+        if rows.holds and is_whole_task(_AACQUIRE):
             try:
                 warn_of_ended_task()
             except RuntimeWarning:  # as an error, so that nobody gets the rows

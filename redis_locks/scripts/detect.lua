@@ -13,7 +13,7 @@
 -- was there before: if nobody does, the look ends at once. All looks together get a part of the server's time, from
 -- which each takes what it costs, in steps; who comes again gets less of it than who looks first. And a look goes on
 -- for so many steps at a time only: the caller comes back with the rest. What is found by parts is looked at again in one
--- script before anybody gives way. That is the only script that may be long, and only if the circle has no permits.
+-- script before anybody gives way. That is the only script that may be long: it takes some 25 us for each wait that it meets.
 --
 -- KEYS: index lock...
 -- ARGV: token
@@ -23,7 +23,8 @@
 --   5 tokens of the caller's process that hold but will not be renewed; they are in nobody's way
 --   6 keys of the locks that the caller's session holds, as a JSON list; "" if that is not known
 --   7 why it looks: "first" no look of this wait has come to its end; "again"; "told" another look wants it
---   8 what a look has left to do, from the reply; "" to begin; "confirm" to walk a circle that was met in parts
+--   8 what a look has left to do, from the reply; "" to begin; "later" to begin after a short look; "confirm" to
+--     walk a circle that was met in parts
 -- Reply: "token 0 pause"       no deadlock that is the caller's to end; look again after so many ms
 --        "token 1 circle"      its wait is over; JSON list of {names, mode, who, where}, caller first
 --        "token 2 pause rest"  nothing yet; after so many ms, look on
@@ -41,7 +42,7 @@ local IN_ADVANCE = { first = 3000, again = 200, told = math.huge }
 -- what it found, a circle or a choice.
 local STEPS = { part = 120, at_first = 12, circle = 6000, choice = 160 }
 local PARTS = 50
-local CONFIRM = "confirm"
+local LATER, CONFIRM = "later", "confirm"
 -- Reading a place in a queue, or a sharer, is so much of a step.
 local READ = 0.05
 -- How many places in a queue are read at a time; how many, to see who waits for a lock of the caller; how many
@@ -50,16 +51,17 @@ local PLACES_AT_ONCE, MOST_PLACES, MOST_SHARERS = 50, 500, 2000
 local MOST_STUCK = { permits = 100, others = 50 }
 -- How many waits may be left for the next part.
 local MOST_LEFT = 200
--- Between the looks of a wait: for each that was written down, up to 30 s; and until a look that had to wait.
-local AGAIN_MS, AGAIN_EACH_MS, LONGEST_MS = 2000, 20, 30000
-local SOON_MS, SOON_EACH_MS, NEXT_PART_MS = 250, 10, 5
+-- In ms: between the looks of a wait, and more for each that was written down; at most; until a look that had to wait.
+local PAUSE = { again = 2000, again_each = 20, longest = 30000, soon = 250, soon_each = 10, next_part = 5 }
+-- So long those of very many sharers that count first stay the same.
+local TURN_MS = 60000
 
 local mode, who, where, why, rest = ARGV[2], ARGV[3], ARGV[4], ARGV[7], ARGV[8]
 local held = ARGV[6] ~= "" and cjson.decode(ARGV[6]) or nil
 local mine = string.match(token, "^(.*)%.") or token
 
 local me = { token = token, names = all, asked = mode, who = who, where = where }
-do -- Lua allows a script 200 local names
+do -- Lua allows a script 200 local names, and the parts have most of them
   local intents, plain = string.match(mode, "^intent:(%d+):(.*)$")
   me.mode = plain and (tonumber(intents) < #all and plain or "intent:" .. plain) or mode
   local queue = LOCK .. all[#all]
@@ -68,7 +70,7 @@ do -- Lua allows a script 200 local names
   me.since = entry and tonumber(string.match(string.sub(entry, #token + 2), "^0 (%d+) "))
 end
 if not me.since then
-  return token .. " 0 " .. AGAIN_MS
+  return token .. " 0 " .. PAUSE.again
 end
 call("HSET", WAITS, mine, cjson.encode(me))
 call("PEXPIRE", WAITS, WAITS_KEPT_MS)
@@ -77,7 +79,7 @@ call("PEXPIRE", WAITS, WAITS_KEPT_MS)
 local written = call("HLEN", WAITS)
 
 local function pause(least, each)
-  return math.min(math.max(least, each * written), LONGEST_MS)
+  return math.min(math.max(least, each * written), PAUSE.longest)
 end
 
 -- Nearly always nobody waits for what the caller holds. That comes before the other parts are included, as in acquire.
@@ -87,7 +89,7 @@ for _, key in ipairs(wanted_from_me and {} or held) do
   wanted_from_me = wanted_from_me or (state and select(7, string.match(state, STATE)) ~= "0")
 end
 if not wanted_from_me then
-  return token .. " 0 " .. pause(AGAIN_MS, AGAIN_EACH_MS)
+  return token .. " 0 " .. pause(PAUSE.again, PAUSE.again_each)
 end
 
 --include _lock
@@ -139,7 +141,7 @@ local function answer(kind, least, each, left)
 end
 
 local function nothing_found()
-  return answer("0", AGAIN_MS, AGAIN_EACH_MS)
+  return answer("0", PAUSE.again, PAUSE.again_each)
 end
 
 -- Those of `tokens` whose sessions have written down what they wait for, until there are more than `most`.
@@ -203,9 +205,10 @@ if why ~= "told" and rest ~= CONFIRM then
   end
 end
 
--- Come again, with the same rest, when there are steps again.
+-- Come again when there are steps again, with the same rest.
 local function later()
-  return answer("2", math.max(SOON_MS, math.ceil(over / STEPS_A_MS)), SOON_EACH_MS, rest)
+  local left_to_do = rest ~= "" and rest or LATER
+  return answer("2", math.max(PAUSE.soon, math.ceil(over / STEPS_A_MS)), PAUSE.soon_each, left_to_do)
 end
 
 if over > 0 and rest ~= "" then
@@ -277,16 +280,17 @@ local obstacles = {}
 -- At which cost the walk ends, and at which it does once there is a choice.
 local bound, bound_with_choices = 0, math.huge
 
--- Put the caller's own token first: of a circle through very many sharers, each finds itself.
-local function mine_first(tokens)
-  local begins = mine .. "."
-  for place, each in ipairs(tokens) do
-    if (each == mine or string.sub(each, 1, #begins) == begins) and session(each) == mine then
-      tokens[place], tokens[1] = tokens[1], each
-      return tokens
-    end
+-- Sharers in the order in which they count, as only the first that wait do: the caller's own token, so that of a circle
+-- through very many each finds itself; and others first after a while.
+local function in_turn(tokens)
+  local ordered, begins = {}, mine .. "."
+  local first = math.floor(clock() / TURN_MS) * MOST_STUCK.others
+  for offset = 0, #tokens - 1 do
+    local each = tokens[(first + offset) % #tokens + 1]
+    local own = (each == mine or string.sub(each, 1, #begins) == begins) and session(each) == mine
+    table.insert(ordered, own and 1 or #ordered + 1, each)
   end
-  return tokens
+  return ordered
 end
 
 -- How many permits have to be stuck, at least, so that none will ever be to spare; nil if none is out.
@@ -317,7 +321,7 @@ local function holders_in_the_way(name, waiter_mode)
     cost = cost + READ * #all_of_them
     local least = wanted and least_stuck(name, wanted)
     local most = least and MOST_STUCK.permits or MOST_STUCK.others
-    local stuck = those_written(mine_first(all_of_them), most)
+    local stuck = those_written(in_turn(all_of_them), most)
     -- Of permits all that wait are needed, to know whether one will be to spare. Where one will, or they are too many
     -- to read, nobody is in the way. Of others any one is in the way, so the first ones do.
     if least and (#stuck < least or #stuck > most) then
@@ -571,27 +575,32 @@ local function starts_of(todo)
   return starts
 end
 
-local todo = rest ~= "" and rest ~= CONFIRM and cjson.decode(rest)
+local todo = rest ~= "" and rest ~= LATER and rest ~= CONFIRM and cjson.decode(rest)
 part = todo and todo.part or 1
 local steps, back, place
 if rest == CONFIRM then
   bound, bound_with_choices = STEPS.circle, STEPS.choice
   steps, back, place = walk({ me })
-  if not back or (choices and left_after(steps, place)) then
+  if not back then
     return nothing_found()
+  end
+  for i = choices and place or #steps + 1, #steps do
+    -- It was not looked at any more. So it counts as one that goes on, and nobody gives way because of it.
+    steps[i].wait.goes_on = steps[i].wait.goes_on or not steps[i].wait.groups
   end
 else
   bound = cost + (over > 0 and STEPS.at_first or STEPS.part)
   steps, back, place = walk(todo and starts_of(todo) or { me })
   if not back and over > 0 then
+    cost = 0 -- each wait has one short look for nothing, or the looks of a crowd would use up what they wait for
     return later()
   elseif not back then
     local left = part < PARTS and left_after(steps, place)
-    return left and answer("2", NEXT_PART_MS, 0, left) or nothing_found()
+    return left and answer("2", PAUSE.next_part, 0, left) or nothing_found()
   end
   if todo or (choices and left_after(steps, place)) then
     -- It was met by parts, or there is more to choose from. Once more, the whole of it, in a script of its own.
-    return answer("2", NEXT_PART_MS, 0, CONFIRM)
+    return answer("2", PAUSE.next_part, 0, CONFIRM)
   end
 end
 if choices then
@@ -599,7 +608,7 @@ if choices then
   -- A permit group that is no dead end is in nobody's way, though some of it never go on.
   for _, step in ipairs(steps) do
     local dead = {}
-    for _, group in ipairs(step.wait.groups) do
+    for _, group in ipairs(step.wait.groups or {}) do
       dead[#dead + 1] = is_dead_end(group) and group or nil
     end
     step.wait.groups = dead

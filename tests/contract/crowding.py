@@ -67,13 +67,14 @@ def forked_crowds(count: int, url: str, name: str, times: int, patience: float) 
 
     The process that forks has set Django up and holds no connection. It fails if one of the others does.
     """
+    os.setpgrp()  # so that one signal ends all of them
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     import django
 
     django.setup()
     multiprocessing.current_process().daemon = False  # it has processes of its own
     # What this test forgets ends by itself: the forked ones inherit no alarm, so each sets its own.
-    signal.alarm(int(3 * patience))
+    signal.alarm(int(patience) + 60)
     gc.freeze()  # or each of them copies what its garbage collector touches
     forked = multiprocessing.get_context("fork")
     args = (url, name, 1, times, 0, patience)
@@ -90,7 +91,7 @@ def forked_crowds(count: int, url: str, name: str, times: int, patience: float) 
 def _crowd_with_an_end(
     url: str, name: str, threads: int, times: int, batch: int, patience: float
 ) -> None:
-    signal.alarm(int(3 * patience))
+    signal.alarm(int(patience) + 60)
     crowd(url, name, threads, times, batch, patience)
 
 

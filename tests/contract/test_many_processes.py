@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -37,19 +40,24 @@ def test_two_hundred_processes_have_it_one_after_the_other(
     args = (PROCESSES, url, name, TIMES, START + BOUND)
     parent = processes.Process(target=forked_crowds, args=args)
     parent.start()
-    with private_server.client() as client:
-        server_side = Observer(client)
-        until(lambda: all_wait(server_side, name), within=START)
-        queue = [token.decode() for token in stored.line(client, keys_of(name).lock)]
-        # Of each process its link and its own client; here the test's, and those of its hold.
-        assert len(client.client_list()) <= 2 * PROCESSES + 10
-        hold.release()
-        began = time.monotonic()
-        parent.join(BOUND)
-        assert 0 == parent.exitcode
-        took = time.monotonic() - began
-        kept = notes(client, name)
-        assert set() == server_side.left_of(name)
+    try:
+        with private_server.client() as client:
+            server_side = Observer(client)
+            until(lambda: all_wait(server_side, name), within=START)
+            queue = [token.decode() for token in stored.line(client, keys_of(name).lock)]
+            # Of each process its link and its own client; here the test's, and those of its hold.
+            assert len(client.client_list()) <= 2 * PROCESSES + 10
+            hold.release()
+            began = time.monotonic()
+            parent.join(BOUND)
+            assert 0 == parent.exitcode
+            took = time.monotonic() - began
+            kept = notes(client, name)
+            assert set() == server_side.left_of(name)
+    finally:
+        if parent.is_alive():
+            with suppress(ProcessLookupError):  # it has just begun, or ended
+                os.killpg(parent.pid, signal.SIGKILL)
     assert PROCESSES * TIMES == len(kept)
     assert {1} == {note.holders for note in kept}
     assert all(before.fence < after.fence for before, after in itertools.pairwise(kept))

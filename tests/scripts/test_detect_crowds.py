@@ -243,9 +243,19 @@ def test_who_looks_while_others_took_their_part_waits_and_who_is_told_does_not(
     first = crowd.look("S30")
     assert "2" == first.kind
     assert first.pause_ms > 2000
-    assert [True] == [cost < 100 for cost in first.costs]
+    assert all(cost < 100 for cost in first.costs)
     assert "0" == crowd.look("S30", "again").kind
     assert "1" == crowd.look("S30", "told").kind
+
+
+def test_a_short_look_takes_nothing_of_what_looks_wait_for(crowd: Crowd, bench: Bench) -> None:
+    """Or those of a crowd, which come again and again, would keep each other from ever looking further."""
+    crowd.look_all(chain(crowd, 30, "last first"))
+    crowd.wait({"S30": tuple(f"c{i}" for i in range(20))})
+    others_took_their_part(bench)
+    for _ in range(3):
+        crowd.look("S30")
+    assert 1_000_000 == crowd.taken()
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -333,3 +343,49 @@ def test_one_of_many_readers_finds_its_own_circle(crowd: Crowd, count: int) -> N
     crowd.wait({"R": ("mine",)})
     found = crowd.look("R")
     assert ["R.py:1", "W.py:1"] == [wait["where"] for wait in found.circle]
+
+
+def test_a_circle_through_two_crowds_of_sharers_is_found_sooner_or_later(
+    crowd: Crowd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of two locks is shared by 60 that wait, and only the first 50 count. Which ones these are changes."""
+    passers = {number: [f"{number}P{i}" for i in range(60)] for number in "12"}
+    for number, whom in passers.items():
+        crowd.hold(dict.fromkeys((*whom, f"R{number}"), (f"doc{number}",)), "shared")
+    crowd.hold({"W1": ("m1",), "W2": ("m2",), "H": ("hot",)})
+    for whom in passers.values():
+        crowd.wait(dict.fromkeys(whom, ("hot",)))
+        crowd.look_all(whom)
+    crowd.wait({"W1": ("doc1",), "W2": ("doc2",)})
+    crowd.wait({"R1": ("m2",), "R2": ("m1",)})
+    # A turn lasts a minute; here a moment.
+    text = scripts.DETECT.text.replace(b"local TURN_MS = 60000", b"local TURN_MS = 20")
+    assert text != scripts.DETECT.text
+    monkeypatch.setattr(scripts.DETECT, "text", text)
+    for _ in range(500):
+        crowd.pause()
+        for who in ("W1", "W2", "R1", "R2"):
+            if circle := crowd.look(who, "told").circle:
+                assert {f"{each}.py:1" for each in ("W1", "W2", "R1", "R2")} == {
+                    wait["where"] for wait in circle
+                }
+                return
+    pytest.fail("nobody found it")
+
+
+def test_a_small_circle_through_a_permit_is_found_beside_a_crowd(crowd: Crowd) -> None:
+    """A has the only permit and wants the document, which B shares, who wants a permit; and so do many others."""
+    numbers = range(60)
+    crowd.hold({"A": ("pool",)}, "permit:1")
+    crowd.hold(dict.fromkeys(("B", *(f"R{i}" for i in numbers)), ("doc",)), "shared")
+    crowd.hold({f"H{i}": (f"a{i}",) for i in numbers} | {f"K{i}": (f"b{i}",) for i in numbers})
+    crowd.wait({"A": ("doc",)})
+    crowd.wait({f"R{i}": (f"a{i}",) for i in numbers} | {f"H{i}": (f"b{i}",) for i in numbers})
+    crowd.look_all([f"{kind}{i}" for i in numbers for kind in "HR"])
+    crowd.pause()
+    crowd.look("A")
+    crowd.wait({"B": ("pool",)}, "permit:1")
+    crowd.pause()
+    found = crowd.look("B")
+    assert {"A.py:1", "B.py:1"} == {wait["where"] for wait in found.circle}
+    assert max(found.costs) <= MOST_COMMANDS
