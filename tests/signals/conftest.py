@@ -9,7 +9,7 @@ import pytest
 
 from redis_locks import DeadlockDetected, Lock
 from redis_locks.signals import LOCK_SIGNALS, LockEvent
-from tests.support.fixtures import server_side, tasks, world
+from tests.support.fixtures import listening, server_side, tasks, world
 from tests.support.world import PATIENCE
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "connect",
     "deadlocked",
     "heard",
+    "listening",
     "server_side",
     "tasks",
     "world",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -49,9 +50,10 @@ def test_a_lost_hold_is_an_error_told_once(
 
 
 def test_a_force_released_hold_says_so_in_log_event_and_error(
-    world: World, name: str, lines: Any, heard: Heard
+    world: World, name: str, lines: Any, heard: Heard, listening: Callable[[], bool]
 ) -> None:
     hold = held(world, Lock(name, lease=60))
+    until(listening)
     assert 1 == inspection.force_release(name).ended
     until(lambda: "ERROR" in dict(lines()))
     with pytest.raises(LockLost, match="was lost: an operator force-released it"):
