@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 import weakref
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from types import CodeType, TracebackType
@@ -272,12 +272,7 @@ class Lock:
             hold = await self.aenter(wait)
         except LockNotAvailable:
             return None
-        if is_whole_task(_AACQUIRE):
-            try:
-                warn_of_ended_task()
-            except RuntimeWarning:  # as an error, so that nobody gets the hold
-                await hold.arelease()
-                raise
+        await warn_if_task_ends(_AACQUIRE, hold.arelease)
         return hold
 
     def hold(self, *, wait: float | Unset | None = UNSET) -> HoldContext:
@@ -579,22 +574,26 @@ class Lock:
 _AACQUIRE: Final = Lock.aacquire.__code__
 
 
-def is_whole_task(code: CodeType) -> bool:
-    """Whether the current task runs this coroutine function and nothing around it, so that both end together."""
+async def warn_if_task_ends(code: CodeType, release: Callable[[], Awaitable[None]]) -> None:
+    """Warn if the current task runs this `aacquire` and nothing around it, so that it ends with what it acquired.
+
+    If the warning is an error, nobody gets what was acquired: it is released.
+    """
     task = asyncio.current_task()
-    return task is not None and getattr(task.get_coro(), "cr_code", None) is code
-
-
-def warn_of_ended_task() -> None:
-    """Warn whoever awaits an `aacquire` that what it acquired belongs to a task that ends now."""
-    warnings.warn(
-        # Without its name: warnings are remembered by their text, and there may be any number of names.
-        "A lock was acquired by a task that ends now, so a task that takes it again waits for "
-        "itself: await aacquire() directly. asyncio.wait_for() makes such a task on Python 3.11; use "
-        "aacquire(wait=...) or asyncio.timeout()",
-        RuntimeWarning,
-        stacklevel=3,
-    )
+    if task is None or getattr(task.get_coro(), "cr_code", None) is not code:
+        return
+    try:
+        warnings.warn(
+            # Without its name: warnings are remembered by their text, and there may be any number of names.
+            "A lock was acquired by a task that ends now, so a task that takes it again waits for "
+            "itself: await aacquire() directly. asyncio.wait_for() makes such a task on Python 3.11; use "
+            "aacquire(wait=...) or asyncio.timeout()",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    except RuntimeWarning:
+        await release()
+        raise
 
 
 async def _take_back(

@@ -13,7 +13,7 @@ from django.db.models import Manager, Model, QuerySet
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.locks.lock import Lock, Side, is_whole_task, warn_of_ended_task
+from redis_locks.locks.lock import Lock, Side, warn_if_task_ends
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded
 from redis_locks.rows.instances import InstanceSource
@@ -142,12 +142,8 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             rows = await self._alock(wait)
         except LockNotAvailable:
             return None
-        if rows.holds and is_whole_task(_AACQUIRE):
-            try:
-                warn_of_ended_task()
-            except RuntimeWarning:  # as an error, so that nobody gets the rows
-                await rows.arelease()
-                raise
+        if rows.holds:
+            await warn_if_task_ends(_AACQUIRE, rows.arelease)
         return rows
 
     def __enter__(self) -> LockedRows[M]:
