@@ -74,12 +74,14 @@ class ServerPages:
 
         def keep(page: HttpResponse) -> None:
             links = [("changelist", None), *([] if name is None else [("change", name)])]
-            starts = [(f'{escape(self.path(*it))}"', f'{escape(self.url(*it))}"') for it in links]
-            starts.append(("?", escape(f"?{urlencode({SERVER: str(self.using)})}&")))
-            for plain, ours in starts:
+            for link in links:
+                plain, ours = (escape(address(*link)) for address in (self.path, self.url))
                 page.content = page.content.replace(
-                    f'href="{plain}'.encode(), f'href="{ours}'.encode()
+                    f'href="{plain}"'.encode(), f'href="{ours}"'.encode()
                 )
+            if name is not None:  # the pages of its history
+                ours = escape(f"?{urlencode({SERVER: str(self.using)})}&")
+                page.content = page.content.replace(b'href="?', f'href="{ours}'.encode())
 
         if self.using is not None and isinstance(answer, TemplateResponse):
             answer.add_post_render_callback(keep)
