@@ -31,11 +31,17 @@ SHORT_LIVED: Final = 30
 LEASE: Final = 30.0
 SHORT_LEASE: Final = 5.0
 
+LINKS: Final = 6
+"""More threads than ask at the same moment: the lives, one that comes and goes, and those of the package.
+
+A pool opens a link when all others are in use. Such moments are rare, so it might grow for an hour to this size.
+"""
+
 NAMES_KEPT: Final = 5000
 """More names than a process keeps the keys of."""
 
 BURST: Final = 20.0
-"""Seconds for which all run as fast as they can at first, so that pools come to their size before it counts."""
+"""Seconds for which all run as fast as they can at first, so that memory comes to its size before it counts."""
 
 
 class Pace:
@@ -89,7 +95,7 @@ class Life(ThreadOrTask):
             *[self._permit] * 3,
             *(self._several, self._nested, self._commit, self._run_once, self._refused, self._renewed),
             *(self._gives_up, self._converted, self._moved, self._dropped, self._fails, self._crossing),
-            *(self._operated, self._optimistic),
+            *(self._operated, self._optimistic, self._read),
         ]  # fmt: skip
 
     async def run(self, stop: threading.Event, pace: Pace) -> None:
@@ -160,6 +166,10 @@ class Life(ThreadOrTask):
     async def _commit(self) -> None:
         hold = await self._call(self._lock(self._any("hot", HOT)), "acquire")
         await self._call(hold, "commit", [("INCR", "data:commits")])
+
+    async def _read(self) -> None:
+        reads = [("GET", "data:commits"), ("STRLEN", "data:large")]
+        await self._hold(self._lock(self._any("hot", HOT), read=reads), 0.002)
 
     async def _run_once(self) -> None:
         from redis_locks import AlreadyDone, run_once
@@ -303,9 +313,11 @@ class Resident:
         self._told: Counter[str] = Counter()
 
     def start(self) -> list[threading.Thread]:
-        """Fill what is kept of names, and begin; return the threads that end when it is to stop."""
+        """Fill the pool and what is kept of names, and begin; return the threads that end when it is to stop."""
         from redis_locks import Lock
+        from tests.support.connections import open_links
 
+        open_links(LINKS)
         for number in range(NAMES_KEPT):
             with Lock(f"once:{self._number}.{number}"):
                 pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ __all__ = [
     "count_calls_together",
     "count_packets",
     "on_receive",
+    "open_links",
     "record_pauses",
     "refuse_to_listen",
     "resolve",
@@ -35,6 +37,16 @@ __all__ = [
     "server_of",
     "use_for_default",
 ]
+
+
+def open_links(count: int) -> None:
+    """Let the pool of the threads have so many links, each with the one that it opens for large replies."""
+    driver = backend_for(None).driver
+    with ExitStack() as stack:
+        for _ in range(count):
+            link = run_blocking(driver.checkout())
+            stack.callback(driver.checkin, link)
+            run_blocking(link.bulk())
 
 
 def record_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
