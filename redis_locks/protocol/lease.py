@@ -508,7 +508,6 @@ class Lease:
 
     def convert(self, request: Request, deadline: float, fencing_token: int, mode: str) -> None:
         """Go on as what was granted to another request, in another mode."""
-        self.renewer.discard(self)
         self.request, self.token, self.mode = request, request.token, mode
         self.fencing_token = fencing_token
         self.renew(deadline)

@@ -59,90 +59,79 @@ class Registry:
     """Seconds the renewal thread stays when there is nothing to renew."""
 
     def __init__(self, on_lost: Callable[[Lease], object]) -> None:
-        self.leases: dict[str, weakref.ref[Lease]] = {}
-        """By token; they are not kept alive."""
+        self.leases: set[weakref.ref[Lease]] = set()
+        """They are not kept alive."""
         self._on_lost = on_lost
         self.oldest = inf
         """Since when the oldest of them is held, as of the last look."""
 
-    def discard(self, lease: Lease) -> bool:
-        """Forget a lease, under both its tokens; return whether it was there."""
-        own, there = lease.own, False
-        for token in (lease.token,) if own is None else (own.token, lease.token):
-            reference = self.leases.get(token)
-            # Else the token is that of another lease by now, to which the hold has passed on.
-            if reference is not None and reference() is lease:
-                found = self.leases.pop(token, None)
-                there = found is reference or self._put_back(token, found) or there
-        return there
+    def add(self, lease: Lease) -> None:
+        """Renew a lease from now on, or watch it end."""
+        self.leases.add(weakref.ref(lease))
+
+    def discard(self, lease: Lease) -> None:
+        """Forget a lease."""
+        self.leases.discard(weakref.ref(lease))
 
     def take_due(self) -> tuple[list[Lease], float]:
         """Return the leases to renew now, and in how many seconds to look again."""
         now = monotonic()
-        soon: list[tuple[Lease, weakref.ref[Lease]]] = []
+        soon: list[Lease] = []
         next_due = now + self.IDLE
         oldest = inf
-        for token, reference in self.leases.copy().items():
+        for reference in self.leases.copy():
             lease = reference()
-            if lease is None or lease.state.ended or token not in {lease.token, lease.asker}:
-                found = self.leases.pop(token, None)
-                if found is not reference:
-                    self._put_back(token, found)
+            if lease is None or lease.state.ended:
+                self.leases.discard(reference)
             elif lease.is_over():
                 self._lose(lease)
             else:
                 oldest = min(oldest, lease.since)
                 next_due = min(next_due, max(lease.due, now))
-                if token == lease.token and lease.is_due(now, EARLY):
-                    soon.append((lease, reference))
+                if lease.is_due(now, EARLY):
+                    soon.append(lease)
         self.oldest = oldest
         if next_due > now:
             return [], next_due - now
-        return [lease for lease, reference in soon if self._renews(lease, reference)], 0.0
+        return [lease for lease in soon if self._renews(lease)], 0.0
 
-    def _put_back(self, token: str, found: weakref.ref[Lease] | None) -> bool:
-        if found is not None:
-            self.leases[token] = found  # it has just passed on, with its token
-        return False
-
-    def _renews(self, lease: Lease, reference: weakref.ref[Lease]) -> bool:
+    def _renews(self, lease: Lease) -> bool:
         """Whether to renew a lease now. A lease that passed to us gets our token by that."""
         heartbeat = lease.renewer.heartbeat
         if heartbeat is not None and lease.renews and heartbeat.has_stopped(lease):
             lease.postpone()  # it may turn again before the lease ends
             return False
-        own = lease.own
-        if own is None:
-            return True
-        self.leases[own.token] = reference
-        return lease.restates()
+        return lease.own is None or lease.restates()
 
     def revoke(self, token: str) -> None:
         """Note that an operator ended the hold of `token`."""
-        reference = self.leases.get(token)
-        lease = reference() if reference is not None else None
-        if lease is not None and not lease.state.ended:
-            if not lease.is_over():
-                lease.lose(FORCE_RELEASED)
-            self._lose(lease)
+        for reference in self.leases.copy():
+            lease = reference()
+            if lease is not None and token in {lease.token, lease.asker} and not lease.state.ended:
+                if not lease.is_over():
+                    lease.lose(FORCE_RELEASED)
+                self._lose(lease)
 
     def renew_all(self) -> None:
         """Let all leases be due: to be renewed, or at least looked at."""
-        for reference in self.leases.copy().values():
+        for reference in self.leases.copy():
             lease = reference()
             if lease is not None:
                 lease.hurry()
 
     def _lose(self, lease: Lease) -> None:
         lease.leave_line()
-        if self.discard(lease):
-            on_lost = lease.on_lost  # once: its block may end meanwhile
-            if on_lost is not None:
-                try:
-                    on_lost()
-                except Exception:  # this thread serves all other holds, too
-                    logger.exception("The block of lock %r was not told of its loss", lease.name)
-            self._on_lost(lease)
+        try:
+            self.leases.remove(weakref.ref(lease))  # by one of two threads that find it lost
+        except KeyError:
+            return
+        on_lost = lease.on_lost  # once: its block may end meanwhile
+        if on_lost is not None:
+            try:
+                on_lost()
+            except Exception:  # this thread serves all other holds, too
+                logger.exception("The block of lock %r was not told of its loss", lease.name)
+        self._on_lost(lease)
 
     def __len__(self) -> int:
         return len(self.leases)
@@ -308,7 +297,7 @@ class ThreadRenewer:
 
     def add(self, lease: Lease) -> None:
         """Renew `lease`, or watch it end, until it is discarded, lost or garbage."""
-        self._registry.leases[lease.token] = weakref.ref(lease)
+        self._registry.add(lease)
         self._added = True
         # Most leases come after the thread looks anyway: no mutex, no wake-up for them.
         due, young_until = lease.due, lease.since + YOUNG

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import time
-import weakref
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -341,7 +340,7 @@ class _Renewed:
         self.discard, self.revoke = self._registry.discard, self._registry.revoke
 
     def add(self, lease: Lease) -> None:
-        self._registry.leases[lease.token] = weakref.ref(lease)
+        self._registry.add(lease)
         if lease.renews:
             self._memory.keep(lease)
 
