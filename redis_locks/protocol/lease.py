@@ -418,12 +418,6 @@ class Lease:
         self.since = monotonic()
         self.due = min(self.due, self.since + YOUNG)
 
-    @property
-    def asker(self) -> str:
-        """The token with which it was asked for."""
-        own = self.own  # once: a renewal may set it to None meanwhile
-        return self.token if own is None else own.token
-
     def decides(self) -> bool:
         """Return True to one caller only: to the one that passes the hold on, or writes down in Redis whose it is."""
         if self.own is None:
@@ -453,7 +447,7 @@ class Lease:
     def leave_line(self) -> None:
         """Let the next in line ask Redis, as this hold will not pass on."""
         if self.line is not None:
-            self.line.end(self.asker)
+            self.line.end(self.request.token)
 
     # Changes of a hold that goes on
 
@@ -508,6 +502,7 @@ class Lease:
 
     def convert(self, request: Request, deadline: float, fencing_token: int, mode: str) -> None:
         """Go on as what was granted to another request, in another mode."""
+        self.renewer.discard(self)
         self.request, self.token, self.mode = request, request.token, mode
         self.fencing_token = fencing_token
         self.renew(deadline)

@@ -104,18 +104,18 @@ class Line:
                 return True
             if not self._places:
                 # Nearly always; `end` would come to the same.
-                if not self._closed and self._lead == lease.asker:
+                if not self._closed and self._lead == lease.request.token:
                     _lines.pop(self._key, None)  # first: no closed line may stay there
                     self._closed = True
                 return False
-            if not lost and self._lead == lease.asker and self._passes(lease):
+            if not lost and self._lead == lease.request.token and self._passes(lease):
                 place = self._places.pop(0)
                 lease.promise(place)
                 self._led_by(place.request)
                 place.before = lease
                 lease.hand_over()
                 return True
-            self.end(lease.asker)
+            self.end(lease.request.token)
             return False
 
     def _passes(self, lease: Lease) -> bool:

@@ -59,19 +59,15 @@ class Registry:
     """Seconds the renewal thread stays when there is nothing to renew."""
 
     def __init__(self, on_lost: Callable[[Lease], object]) -> None:
-        self.leases: set[weakref.ref[Lease]] = set()
-        """They are not kept alive."""
+        self.leases: dict[str, weakref.ref[Lease]] = {}
+        """By the token with which each was asked for; they are not kept alive."""
         self._on_lost = on_lost
         self.oldest = inf
         """Since when the oldest of them is held, as of the last look."""
 
-    def add(self, lease: Lease) -> None:
-        """Renew a lease from now on, or watch it end."""
-        self.leases.add(weakref.ref(lease))
-
-    def discard(self, lease: Lease) -> None:
-        """Forget a lease."""
-        self.leases.discard(weakref.ref(lease))
+    def discard(self, lease: Lease) -> bool:
+        """Forget a lease; return whether it was there."""
+        return self.leases.pop(lease.request.token, None) is not None
 
     def take_due(self) -> tuple[list[Lease], float]:
         """Return the leases to renew now, and in how many seconds to look again."""
@@ -79,10 +75,10 @@ class Registry:
         soon: list[Lease] = []
         next_due = now + self.IDLE
         oldest = inf
-        for reference in self.leases.copy():
+        for token, reference in self.leases.copy().items():
             lease = reference()
             if lease is None or lease.state.ended:
-                self.leases.discard(reference)
+                self.leases.pop(token, None)
             elif lease.is_over():
                 self._lose(lease)
             else:
@@ -105,33 +101,37 @@ class Registry:
 
     def revoke(self, token: str) -> None:
         """Note that an operator ended the hold of `token`."""
-        for reference in self.leases.copy():
-            lease = reference()
-            if lease is not None and token in {lease.token, lease.asker} and not lease.state.ended:
-                if not lease.is_over():
-                    lease.lose(FORCE_RELEASED)
-                self._lose(lease)
+        lease = self._find(token)
+        if lease is not None and not lease.state.ended:
+            if not lease.is_over():
+                lease.lose(FORCE_RELEASED)
+            self._lose(lease)
+
+    def _find(self, token: str) -> Lease | None:
+        reference = self.leases.get(token)
+        if reference is not None:
+            return reference()
+        # One that passed to us may still have the token of the thread or task that had it before.
+        leases = (each() for each in self.leases.copy().values())
+        return next((lease for lease in leases if lease and lease.token == token), None)
 
     def renew_all(self) -> None:
         """Let all leases be due: to be renewed, or at least looked at."""
-        for reference in self.leases.copy():
+        for reference in self.leases.copy().values():
             lease = reference()
             if lease is not None:
                 lease.hurry()
 
     def _lose(self, lease: Lease) -> None:
         lease.leave_line()
-        try:
-            self.leases.remove(weakref.ref(lease))  # by one of two threads that find it lost
-        except KeyError:
-            return
-        on_lost = lease.on_lost  # once: its block may end meanwhile
-        if on_lost is not None:
-            try:
-                on_lost()
-            except Exception:  # this thread serves all other holds, too
-                logger.exception("The block of lock %r was not told of its loss", lease.name)
-        self._on_lost(lease)
+        if self.discard(lease):
+            on_lost = lease.on_lost  # once: its block may end meanwhile
+            if on_lost is not None:
+                try:
+                    on_lost()
+                except Exception:  # this thread serves all other holds, too
+                    logger.exception("The block of lock %r was not told of its loss", lease.name)
+            self._on_lost(lease)
 
     def __len__(self) -> int:
         return len(self.leases)
@@ -297,7 +297,7 @@ class ThreadRenewer:
 
     def add(self, lease: Lease) -> None:
         """Renew `lease`, or watch it end, until it is discarded, lost or garbage."""
-        self._registry.add(lease)
+        self._registry.leases[lease.request.token] = weakref.ref(lease)
         self._added = True
         # Most leases come after the thread looks anyway: no mutex, no wake-up for them.
         due, young_until = lease.due, lease.since + YOUNG

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -340,7 +341,7 @@ class _Renewed:
         self.discard, self.revoke = self._registry.discard, self._registry.revoke
 
     def add(self, lease: Lease) -> None:
-        self._registry.add(lease)
+        self._registry.leases[lease.request.token] = weakref.ref(lease)
         if lease.renews:
             self._memory.keep(lease)
 

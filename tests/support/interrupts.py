@@ -67,15 +67,15 @@ def renewed(name: str) -> int:
     """How many leases of a lock this process renews, or watches end."""
     renewers = [backend.renewer for backend in set(known.values())]
     found: list[Any] = [
-        reference() for renewer in renewers for reference in _leases_of(renewer)
+        reference() for renewer in renewers for reference in _leases_of(renewer).values()
     ]
     return sum(
         1 for lease in found if lease is not None and not lease.state.ended and name in lease.names
     )
 
 
-def _leases_of(renewer: Any) -> set[Any]:
-    leases: set[Any] = renewer._registry.leases
+def _leases_of(renewer: Any) -> dict[str, Any]:
+    leases: dict[str, Any] = renewer._registry.leases
     return leases.copy()
 
 

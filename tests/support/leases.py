@@ -57,9 +57,7 @@ def shorten(hold: Any, seconds: float) -> None:
 
 def stop_renewal(hold: Any) -> bool:
     """Nobody renews `hold` from now on; return whether anybody did."""
-    before = renewed_beside(hold)
-    hold.lease.renewer.discard(hold.lease)
-    return renewed_beside(hold) < before
+    return bool(hold.lease.renewer.discard(hold.lease))
 
 
 def hear_of_its_end(hold: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import Any, Self
@@ -43,6 +44,10 @@ class NobodyRenews:
     heartbeat = None
 
 
+def add(registry: Registry, lease: Lease) -> None:
+    registry.leases[lease.request.token] = weakref.ref(lease)
+
+
 def lease_of(seconds: float, deadline: float, name: str = "x") -> Lease:
     keys = set_keys("p", 0, (name,))
     request = Request(keys, f"token-{name}", int(seconds * 1000), "exclusive", "", names=(name,))
@@ -52,7 +57,7 @@ def lease_of(seconds: float, deadline: float, name: str = "x") -> Lease:
 def test_a_lease_is_due_a_third_of_its_length_after_the_last_renewal(clock: Clock) -> None:
     registry = Registry([].append)
     lease = lease_of(9, clock.now + 9)
-    registry.add(lease)
+    add(registry, lease)
     due, pause = registry.take_due()
     assert ([], 3) == (due, pytest.approx(pause))
     clock.now += 3.1
@@ -65,7 +70,7 @@ def test_a_lease_that_is_due_takes_along_those_that_are_due_soon(clock: Clock) -
     ending = lease_of(9, clock.now + 3.1, "ending")
     ending.stop_renewing()
     for lease in (*leases, ending):
-        registry.add(lease)
+        add(registry, lease)
     clock.now += 2.9
     assert [] == registry.take_due()[0]
     clock.now += 0.11
@@ -77,7 +82,7 @@ def test_the_earliest_lease_sets_the_alarm_and_nothing_to_do_means_idle(clock: C
     assert ([], registry.IDLE) == registry.take_due()
     leases = [lease_of(seconds, clock.now + seconds, str(seconds)) for seconds in (9, 3, 6)]
     for lease in leases:
-        registry.add(lease)
+        add(registry, lease)
     assert 1 == pytest.approx(registry.take_due()[1])
 
 
@@ -85,7 +90,7 @@ def test_a_lease_that_ended_is_lost_for_good_and_forgotten(clock: Clock) -> None
     lost: list[Lease] = []
     registry = Registry(lost.append)
     lease = lease_of(3, clock.now + 3)
-    registry.add(lease)
+    add(registry, lease)
     clock.now += 3
     assert [] == registry.take_due()[0]
     assert lease.state is State.LOST
@@ -102,7 +107,7 @@ def test_what_goes_wrong_in_a_block_that_is_told_of_its_loss_is_nobody_elses_tro
     registry = Registry(lost.append)
     lease = lease_of(3, monotonic() + 3)
     lease.watch_loss(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
-    registry.add(lease)
+    add(registry, lease)
     registry.revoke(lease.token)
     assert ([lease], 0) == (lost, len(registry))
     assert "ZeroDivisionError" in caplog.text
@@ -110,7 +115,7 @@ def test_what_goes_wrong_in_a_block_that_is_told_of_its_loss_is_nobody_elses_tro
 
 def test_a_lease_nobody_refers_to_is_forgotten(clock: Clock) -> None:
     registry = Registry([].append)
-    registry.add(lease_of(3, clock.now + 3))
+    add(registry, lease_of(3, clock.now + 3))
     gc.collect()
     assert [] == registry.take_due()[0]
     assert 0 == len(registry)
@@ -119,7 +124,7 @@ def test_a_lease_nobody_refers_to_is_forgotten(clock: Clock) -> None:
 def test_a_lease_whose_hold_was_released_is_forgotten(clock: Clock) -> None:
     registry = Registry([].append)
     lease = lease_of(3, clock.now + 3)
-    registry.add(lease)
+    add(registry, lease)
     lease.leave(None)
     clock.now += 2
     assert [] == registry.take_due()[0]
@@ -188,7 +193,7 @@ def test_many_holds_of_a_slow_process_or_server_are_all_kept(clock: Clock) -> No
     registry = Registry(lost.append)
     leases = [lease_of(10, clock.now + 10, str(number)) for number in range(1_500)]
     for lease in leases:
-        registry.add(lease)
+        add(registry, lease)
     driver = SlowDriver(clock, 6 / len(leases), leases)
     for _ in range(10):
         due, pause = registry.take_due()
@@ -234,7 +239,7 @@ def test_a_server_that_is_silent_is_asked_for_the_first_part_of_many_holds_only(
     registry = Registry(lambda _: None)
     leases = [lease_of(60, clock.now + 60, str(number)) for number in range(1_500)]
     for lease in leases:
-        registry.add(lease)
+        add(registry, lease)
     clock.now += 30
     due, _ = registry.take_due()
     assert len(leases) == len(due)
