@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple, get_args
 
+from redis_locks.values.arguments import flag, one_of, whole_number
 from redis_locks.values.durations import MAX_SECONDS, lease_ms, seconds, span_seconds, wait_seconds
 
 MAX_PREFIX_BYTES = 128
@@ -22,8 +23,8 @@ little, and others wait for few of ours. Each grant reserves as many fencing tok
 
 _SERVER_NAME: Final = re.compile(r"[\w-]{1,100}")
 
-ERROR_STATUSES = range(400, 600)
-"""The HTTP statuses that a view may answer contention with."""
+error_status: Final = whole_number(400, 599)
+"""Returns an HTTP status that a view may answer contention with; raises TypeError, ValueError."""
 
 
 OnUnavailable = Literal["raise", "respond", "proceed"]
@@ -87,42 +88,8 @@ def _max_hold(value: object, entry: str) -> float | None:
     return None if value is None else span_seconds(value, argument=entry)
 
 
-def _flag(value: object, entry: str) -> bool:
-    if not isinstance(value, bool):
-        msg = f"{entry} must be True or False, not {value!r}"
-        raise TypeError(msg)
-    return value
-
-
 def _flag_or_none(value: object, entry: str) -> bool | None:
-    return None if value is None else _flag(value, entry)
-
-
-def whole_number(lowest: int, highest: int) -> Callable[[object, str], int]:
-    """Return what reads a whole number in that range, of an entry or argument of a given name."""
-
-    def read(value: object, entry: str) -> int:
-        if isinstance(value, bool) or not isinstance(value, int):
-            msg = f"{entry} must be a whole number, not {value!r}"
-            raise TypeError(msg)
-        if not lowest <= value <= highest:
-            msg = f"{entry} must be from {lowest} to {highest}, not {value!r}"
-            raise ValueError(msg)
-        return value
-
-    return read
-
-
-def one_of(*choices: str) -> Callable[[object, str], str]:
-    """Return what reads one of some words, of an entry or argument of a given name."""
-
-    def read(value: object, entry: str) -> str:
-        if not isinstance(value, str) or value not in choices:
-            msg = f"{entry} must be {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {value!r}"
-            raise (ValueError if isinstance(value, str) else TypeError)(msg)
-        return value
-
-    return read
+    return None if value is None else flag(value, entry)
 
 
 TELEMETRY: Final = {
@@ -208,7 +175,7 @@ ENTRIES: Mapping[str, Entry] = {
         "Give the seconds that all waits of a request may take together, or None.",
     ),
     "LEASE": Entry("lease", _lease, "Give seconds greater than 0, such as 10.0."),
-    "RENEW": Entry("renew", _flag, "True renews holds in the background."),
+    "RENEW": Entry("renew", flag, "True renews holds in the background."),
     "MAX_HOLD": Entry(
         "max_hold",
         _max_hold,
@@ -221,11 +188,11 @@ ENTRIES: Mapping[str, Entry] = {
     ),
     "LOG_LOCK_WAITS": Entry(
         "log_lock_waits",
-        _flag,
+        flag,
         "True warns in the log of each wait that lasts longer than DEADLOCK_TIMEOUT.",
     ),
     "STATISTICS": Entry(
-        "statistics", _flag, "True counts what happens to each lock, for the admin's figures."
+        "statistics", flag, "True counts what happens to each lock, for the admin's figures."
     ),
     "HISTORY": Entry(
         "history",
@@ -254,7 +221,7 @@ ENTRIES: Mapping[str, Entry] = {
     ),
     "CONFLICT_STATUS": Entry(
         "conflict_status",
-        whole_number(ERROR_STATUSES[0], ERROR_STATUSES[-1]),
+        error_status,
         "Give the HTTP status of a view whose lock is held, such as 423 or 409.",
     ),
     "ON_UNAVAILABLE": Entry(

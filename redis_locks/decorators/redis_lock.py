@@ -21,7 +21,7 @@ from typing import (
 from asgiref.sync import iscoroutinefunction
 
 from redis_locks.conf.settings import UNSET, Unset
-from redis_locks.conf.validation import ERROR_STATUSES, OnUnavailable
+from redis_locks.conf.validation import OnUnavailable, error_status
 from redis_locks.decorators.calls import for_calls_of, is_being_defined, keywords_of
 from redis_locks.decorators.locked_function import LockedFunction
 from redis_locks.decorators.task_queues import (
@@ -332,12 +332,7 @@ def _check_conflict(on_conflict: object, conflict_status: object) -> None:
         raise TypeError(msg) if not isinstance(on_conflict, str) else ValueError(msg)
     if conflict_status is None:
         return
-    if isinstance(conflict_status, bool) or not isinstance(conflict_status, int):
-        msg = f"conflict_status must be a whole number such as 409, not {conflict_status!r}"
-        raise TypeError(msg)
-    if conflict_status not in ERROR_STATUSES:
-        msg = f"conflict_status must be from 400 to 599, not {conflict_status}"
-        raise ValueError(msg)
+    error_status(conflict_status, "conflict_status")
     if on_conflict is not None:
         msg = "give either on_conflict or conflict_status: with on_conflict there is no answer of ours"
         raise ValueError(msg)

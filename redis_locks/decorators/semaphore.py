@@ -15,6 +15,7 @@ from redis_locks.decorators.redis_lock import (
     redis_lock,
 )
 from redis_locks.locks.scope import ScopeName
+from redis_locks.values.arguments import whole_number
 
 MAX_CAPACITY = 1_000_000
 
@@ -123,12 +124,7 @@ class Semaphore(redis_lock[Otherwise]):
         on_conflict: OnConflict | None = None,
         conflict_status: int | None = None,
     ) -> None:
-        if isinstance(capacity, bool) or not isinstance(capacity, int):
-            msg = f"capacity must be a whole number of permits, not {capacity!r}"
-            raise TypeError(msg)
-        if not 1 <= capacity <= MAX_CAPACITY:
-            msg = f"capacity must be from 1 to {MAX_CAPACITY}, not {capacity}"
-            raise ValueError(msg)
+        whole_number(1, MAX_CAPACITY)(capacity, "capacity")
         super().__init__(
             name,
             wait=wait,

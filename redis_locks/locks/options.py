@@ -6,8 +6,9 @@ from functools import lru_cache
 from typing import Any, get_args
 
 from redis_locks.conf.settings import UNSET, Unset
-from redis_locks.conf.validation import MAX_REPLICAS, OnUnavailable, one_of, whole_number
+from redis_locks.conf.validation import MAX_REPLICAS, OnUnavailable
 from redis_locks.locks.scope import Scope
+from redis_locks.values.arguments import flag, one_of, optional_text, whole_number
 from redis_locks.values.durations import lease_ms, span_seconds, wait_seconds
 
 
@@ -28,23 +29,16 @@ def _checked(
     on_unavailable: object,
 ) -> dict[str, Any]:
     """Return the attributes of a lock with these options, some shared by all that have them. Raises TypeError, ValueError."""
-    for argument, value in (("using", using), ("label", label)):
-        if value is not None and not isinstance(value, str):
-            msg = f"{argument} must be a string or None, not {value!r} ({type(value).__name__})"
-            raise TypeError(msg)
-    if renew is not UNSET and not isinstance(renew, bool):
-        msg = f"renew must be True or False, not {renew!r}"
-        raise TypeError(msg)
     known = validate_mode(mode)
     return {
         "_mode": known,
         "_wait": wait if wait is UNSET else wait_seconds(wait),
         "_lease_ms": lease if lease is UNSET else lease_ms(lease),
-        "_renew": renew,
-        "_using": using,
-        "_label": label,
+        "_renew": renew if renew is UNSET else flag(renew, "renew"),
+        "_using": optional_text(using, "using"),
+        "_label": optional_text(label, "label"),
         "scope": Scope(scope, database, commit_guard),
-        "_reentrant": checked_flag("reentrant", reentrant),
+        "_reentrant": flag(reentrant, "reentrant"),
         "_crash_release": checked_crash_release(crash_release, known),
         "_replicas": checked_replicas(replicas),
         "_max_hold": None if max_hold is UNSET else span_seconds(max_hold, argument="max_hold"),
@@ -73,20 +67,13 @@ def checked(*options: object) -> dict[str, Any]:
     return _checked(*options)
 
 
-def checked_flag(argument: str, value: object) -> bool:
-    """Return `value` if it is True or False; raises TypeError."""
-    if not isinstance(value, bool):
-        msg = f"{argument} must be True or False, not {value!r}"
-        raise TypeError(msg)
-    return value
-
-
 def checked_crash_release(value: object, mode: str) -> bool:
     """Return `value` if it is True or False, and False unless `mode` is exclusive; raises TypeError, ValueError."""
-    if checked_flag("crash_release", value) and mode != "exclusive":
+    crash_release = flag(value, "crash_release")
+    if crash_release and mode != "exclusive":
         msg = f"crash_release is for exclusive locks; with mode={mode!r} leave it out and use a short lease"
         raise ValueError(msg)
-    return value is True
+    return crash_release
 
 
 def checked_replicas(value: object) -> int | Unset:

@@ -10,6 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
 from redis_locks.locks.transactions import Keepers, only_of_testcase, transactions_of
+from redis_locks.values.arguments import flag, optional_text
 
 _OPEN = frozenset({2, 3})
 """What libpq calls INTRANS and INERROR."""
@@ -44,19 +45,14 @@ class Scope:
         if not isinstance(self.name, str):
             msg = f"scope must be a string, not {self.name!r} ({type(self.name).__name__})"
             raise TypeError(msg)
-        if not isinstance(self.database, str | None):
-            kind = type(self.database).__name__
-            msg = f"database must be a string or None, not {self.database!r} ({kind})"
-            raise TypeError(msg)
+        optional_text(self.database, "database")
         if self.name not in get_args(ScopeName):
             msg = f"scope must be 'auto', 'block' or 'transaction', not {self.name!r}"
             raise ValueError(msg)
         if self.database == "":
             msg = "database must be an alias of DATABASES such as 'default', not ''"
             raise ValueError(msg)
-        if not isinstance(self.commit_guard, bool):
-            msg = f"commit_guard must be True or False, not {self.commit_guard!r}"
-            raise TypeError(msg)
+        flag(self.commit_guard, "commit_guard")
         guarded: frozenset[str] | None = frozenset()
         if self.commit_guard and self.name != "block":
             guarded = None if self.database is None else frozenset({self.database})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.locks.data_commands import to_bytes
 from redis_locks.locks.reads import keys_of_read
+from redis_locks.values.arguments import whole_number
 from redis_locks.values.durations import MAX_SECONDS, seconds, wait_seconds
 from redis_locks.values.keys import validate_name
 
@@ -29,8 +30,8 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
-        _whole("attempts", self.attempts, MAX_ATTEMPTS)
-        _whole("escalate_after", self.escalate_after, MAX_ATTEMPTS)
+        for argument in ("attempts", "escalate_after"):
+            whole_number(1, MAX_ATTEMPTS)(getattr(self, argument), argument)
         if not 1 <= seconds(self.remember, argument="remember") <= MAX_SECONDS:
             msg = f"remember must be from 1 second to one year, not {self.remember!r}"
             raise ValueError(msg)
@@ -92,12 +93,3 @@ class Plan:
         """Where the lock lives: with the data, unless `using` is a client."""
         using = self.options.using
         return using if isinstance(using, str) else None
-
-
-def _whole(argument: str, value: object, highest: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        msg = f"{argument} must be a whole number, not {value!r}"
-        raise TypeError(msg)
-    if not 1 <= value <= highest:
-        msg = f"{argument} must be from 1 to {highest}, not {value}"
-        raise ValueError(msg)

@@ -13,7 +13,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.locks.timeouts import bounded
 from redis_locks.run_once.results import ResultFormat
-from redis_locks.values.arguments import flag, optional_text
+from redis_locks.values.arguments import flag, optional_text, whole_number
 from redis_locks.values.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
 
 MIN_TTL = 0.01
@@ -88,15 +88,6 @@ class Terms:
         return get_settings().renew if self.renew is UNSET else self.renew
 
 
-def _attempts(value: object, argument: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        msg = f"{argument} must be a whole number such as 3, not {value!r}"
-        raise TypeError(msg)
-    if not 1 <= value <= MOST_ATTEMPTS:
-        msg = f"{argument} must be from 1 (never try again) to {MOST_ATTEMPTS}, not {value}"
-        raise ValueError(msg)
-
-
 def _ttl(value: object, argument: str) -> None:
     if not MIN_TTL <= seconds(value, argument=argument) <= MAX_SECONDS:
         msg = (
@@ -122,7 +113,7 @@ def _subclass_of(kind: type) -> Callable[[object, str], None]:
 
 
 _CHECKS = {
-    "max_attempts": _attempts,
+    "max_attempts": whole_number(1, MOST_ATTEMPTS),
     "done_ttl": _ttl,
     "store_result": flag,
     "wait": lambda value, argument: wait_seconds(value, argument=argument),

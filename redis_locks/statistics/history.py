@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
 
-from redis_locks.connections.backends import Backend, async_answer, blocking_answer
+from redis_locks.connections.backends import Backend, Question, async_answer, blocking_answer
 from redis_locks.drivers.base import Driver
 from redis_locks.statistics import storage
 from redis_locks.statistics.collector import METRICS, REST
 from redis_locks.statistics.histogram import quantile
 from redis_locks.statistics.storage import Bucket
+from redis_locks.values.arguments import optional_text
 from redis_locks.values.keys import validate_name
 from redis_locks.values.name_patterns import matches
 
@@ -166,16 +167,14 @@ def read(
         TypeError: `pattern` is not a string.
         ValueError: There is no such period.
     """
-    return blocking_answer(using, partial(_read, period=_period(period), pattern=_pattern(pattern)))
+    return blocking_answer(using, _read_of(period, pattern))
 
 
 async def aread(
     period: Period = "hour", *, using: str | None = None, pattern: str | None = None
 ) -> Statistics:
     """Return what all processes counted; see `read`."""
-    return await async_answer(
-        using, partial(_read, period=_period(period), pattern=_pattern(pattern))
-    )
+    return await async_answer(using, _read_of(period, pattern))
 
 
 def events(name: str, *, using: str | None = None) -> list[Event]:
@@ -223,6 +222,10 @@ def holds(name: str, *, using: str | None = None) -> list[PastHold]:
 async def aholds(name: str, *, using: str | None = None) -> list[PastHold]:
     """Return the past holds of a lock; see `holds`."""
     return await async_answer(using, partial(_holds, name=validate_name(name)))
+
+
+def _read_of(period: Period, pattern: str | None) -> Question[Statistics]:
+    return partial(_read, period=_period(period), pattern=optional_text(pattern, "pattern"))
 
 
 async def _read(
@@ -336,10 +339,3 @@ def _period(period: Period) -> Period:
         msg = f"period must be {' or '.join(map(repr, PERIODS))}, not {period!r}"
         raise ValueError(msg)
     return period
-
-
-def _pattern(pattern: str | None) -> str | None:
-    if pattern is not None and not isinstance(pattern, str):
-        msg = f"pattern must be a string or None, not {pattern!r}"
-        raise TypeError(msg)
-    return pattern

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 def flag(value: object, argument: str) -> bool:
     """Return `value` if it is True or False; raises TypeError."""
@@ -19,7 +21,7 @@ def optional_text(value: object, argument: str) -> str | None:
     return value
 
 
-def limit(value: object, *, lowest: int, argument: str = "limit") -> int | None:
+def limit(value: object, *, lowest: int) -> int | None:
     """Return the most of something, or None for all.
 
     Raises:
@@ -29,9 +31,36 @@ def limit(value: object, *, lowest: int, argument: str = "limit") -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int):
-        msg = f"{argument} must be a whole number or None for all, not {value!r}"
+        msg = f"limit must be a whole number or None for all, not {value!r}"
         raise TypeError(msg)
     if value < lowest:
-        msg = f"{argument} must be {lowest} or more, or None for all, not {value}"
+        msg = f"limit must be {lowest} or more, or None for all, not {value}"
         raise ValueError(msg)
     return value
+
+
+def whole_number(lowest: int, highest: int) -> Callable[[object, str], int]:
+    """Return what reads a whole number in that range, of an entry or argument of a given name."""
+
+    def read(value: object, entry: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            msg = f"{entry} must be a whole number, not {value!r}"
+            raise TypeError(msg)
+        if not lowest <= value <= highest:
+            msg = f"{entry} must be from {lowest} to {highest}, not {value!r}"
+            raise ValueError(msg)
+        return value
+
+    return read
+
+
+def one_of(*choices: str) -> Callable[[object, str], str]:
+    """Return what reads one of some words, of an entry or argument of a given name."""
+
+    def read(value: object, entry: str) -> str:
+        if not isinstance(value, str) or value not in choices:
+            msg = f"{entry} must be {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {value!r}"
+            raise (ValueError if isinstance(value, str) else TypeError)(msg)
+        return value
+
+    return read
