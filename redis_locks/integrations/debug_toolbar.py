@@ -20,10 +20,10 @@ from django.template.defaultfilters import floatformat
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext_lazy
 
-from redis_locks.integrations.call_site import user_frame
 from redis_locks.integrations.telemetry import hold_key
 from redis_locks.protocol.lock_events import LockEvent
 from redis_locks.signals import LOCK_SIGNALS
+from redis_locks.values.identity import user_frame
 from redis_locks.values.text import printable
 
 MAX_ROWS: Final = 500

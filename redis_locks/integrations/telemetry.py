@@ -15,9 +15,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from redis_locks.conf.settings import get_settings
-from redis_locks.integrations.call_site import user_function
 from redis_locks.protocol.lock_events import LockEvent
 from redis_locks.signals import LOCK_SIGNALS
+from redis_locks.values.identity import user_function
 
 MAX_LOCKS: Final = 500
 """How many different labels the locks of one process have."""

@@ -16,6 +16,7 @@ from collections import deque
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import PurePath
+from types import FrameType
 from typing import Any, Final
 
 from asgiref.sync import SyncToAsync
@@ -220,14 +221,32 @@ def describe_holder(claim: str) -> str | None:
 
 
 def caller() -> str:
-    """Return the line of code, outside of this package, that led here."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_back is not None:
-        if not _is_machinery(frame.f_globals.get("__name__", "")):
-            break
-        frame = frame.f_back
-    return encodable(f"{frame.f_code.co_filename}:{frame.f_lineno}") if frame else "unknown"
+    """Return the line of the user's code that led here."""
+    frame, _ = user_frame()
+    return encodable(f"{frame.f_code.co_filename}:{frame.f_lineno}")
 
 
+def user_function() -> str:
+    """Return the module and qualified name of the user's function that led here."""
+    frame, _ = user_frame()
+    return f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_qualname}"
+
+
+def user_frame() -> tuple[FrameType, int]:
+    """Return the innermost frame of the user's code, and how many frames the caller is above it.
+
+    If there is none, as in a thread of our own, it is the outermost frame.
+    """
+    frame, depth = inspect.currentframe(), -1
+    assert frame is not None  # noqa: S101 - CPython has frames
+    while frame.f_back is not None and _is_machinery(frame.f_globals.get("__name__", "")):
+        frame, depth = frame.f_back, depth + 1
+    return frame, depth
+
+
+_MACHINERY = ("redis_locks", "django.dispatch", "contextlib", "asyncio", "asgiref")
+
+
+@lru_cache(maxsize=4096)
 def _is_machinery(module: str) -> bool:
-    return module.partition(".")[0] in {"redis_locks", "contextlib", "asyncio", "asgiref"}
+    return any(module == part or module.startswith(f"{part}.") for part in _MACHINERY)
