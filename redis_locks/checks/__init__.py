@@ -1,5 +1,7 @@
 """System checks. They work offline: none of them connects, or calls code of yours that may.
 
+`apps` imports this package when checks run, so its modules may import redis-py.
+
 | id | what is wrong |
 |---|---|
 | redis_locks.E001 | REDIS_LOCKS is not a dictionary |

@@ -9,6 +9,7 @@ from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Djan
 from django.core.exceptions import ImproperlyConfigured
 
 from redis_locks.conf.settings import Settings, problems, servers_of
+from redis_locks.connections.resolution import verify
 
 NO_CONNECTION = "redis_locks.E004"
 NO_MIDDLEWARE = "redis_locks.W008"
@@ -31,9 +32,6 @@ def _check_connections(ours: Settings) -> list[CheckMessage]:
 
 
 def _check_connection(ours: Settings, using: str | None) -> list[CheckMessage]:
-    # Not above: it imports redis-py, and at Django's start no check runs.
-    from redis_locks.connections.resolution import verify
-
     try:
         verify(ours.server(using), ours.servers)
     except ImproperlyConfigured as error:

@@ -8,6 +8,9 @@ from django.apps import apps
 from django.core.checks import CheckMessage, Warning  # noqa: A004 - Django's name
 from django.db import connections, router
 
+from redis_locks.rows import RedisLockQuerySet
+from redis_locks.rows.sqlite import FIX, begins_without_lock
+
 DEFERRED = "redis_locks.W011"
 
 
@@ -16,8 +19,6 @@ def check_rows(**_: object) -> list[CheckMessage]:
 
     Only databases count on which a model has a manager with `select_for_lock`.
     """
-    from redis_locks.rows.sqlite import FIX, begins_without_lock  # as in `check_servers`
-
     return [
         Warning(
             f"{label}.select_for_lock() raises ImproperlyConfigured: transactions on the "
@@ -32,8 +33,6 @@ def check_rows(**_: object) -> list[CheckMessage]:
 
 def _lockable() -> Iterator[tuple[str, str]]:
     """Yield the databases whose rows can be locked, each with one of the managers."""
-    from redis_locks.rows import RedisLockQuerySet  # as above
-
     for model in apps.get_models():
         for manager in model._meta.managers:
             queryset = getattr(manager, "_queryset_class", None)

@@ -6,6 +6,10 @@ from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Djan
 from django.core.exceptions import ImproperlyConfigured
 
 from redis_locks.conf.settings import get_settings
+from redis_locks.connections.resolution import is_known, resolve
+from redis_locks.connections.shared_databases import caches_beside
+from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
+from redis_locks.drivers.endpoint import DEFAULT_TIMEOUT
 from redis_locks.exceptions import LockBackendError
 
 SHARED_WITH_CACHE = "redis_locks.W006"
@@ -26,9 +30,6 @@ def check_servers(**_: object) -> list[CheckMessage]:
 
 
 def _check_server(using: str | None) -> list[CheckMessage]:
-    # Not above: it imports redis-py, and at Django's start no check runs.
-    from redis_locks.connections.resolution import is_known
-
     if not is_known(get_settings().server(using)):
         return []
     every = (_shared_with_caches, _without_timeout, _unheeded, _not_in_loops, _replicas_of_cluster)
@@ -36,10 +37,6 @@ def _check_server(using: str | None) -> list[CheckMessage]:
 
 
 def _shared_with_caches(using: str | None) -> list[CheckMessage]:
-    from redis_locks.connections.shared_databases import (
-        caches_beside,  # not above, as in `check_servers`
-    )
-
     clears = [f"caches[{alias!r}].clear()" for alias in caches_beside(using)]
     if not clears:
         return []
@@ -55,10 +52,6 @@ def _shared_with_caches(using: str | None) -> list[CheckMessage]:
 
 
 def _without_timeout(using: str | None) -> list[CheckMessage]:
-    # Not above, as in `check_servers`.
-    from redis_locks.connections.resolution import resolve
-    from redis_locks.drivers.endpoint import DEFAULT_TIMEOUT
-
     if resolve(using).kwargs.get("socket_timeout", DEFAULT_TIMEOUT) is not None:
         return []
     return [
@@ -73,9 +66,6 @@ def _without_timeout(using: str | None) -> list[CheckMessage]:
 
 
 def _unheeded(using: str | None) -> list[CheckMessage]:
-    # Not above, as in `check_servers`.
-    from redis_locks.connections.resolution import resolve
-
     return [
         Warning(
             f"The client that {get_settings().entry(using)} names has {option}, which locks ignore. "
@@ -88,9 +78,6 @@ def _unheeded(using: str | None) -> list[CheckMessage]:
 
 
 def _not_in_loops(using: str | None) -> list[CheckMessage]:
-    # Not above, as in `check_servers`.
-    from redis_locks.connections.resolution import resolve
-
     try:
         resolve(using).in_loop()
     except LockBackendError as error:
@@ -106,10 +93,6 @@ def _not_in_loops(using: str | None) -> list[CheckMessage]:
 
 
 def _replicas_of_cluster(using: str | None) -> list[CheckMessage]:
-    # Not above, as in `check_servers`.
-    from redis_locks.connections.resolution import resolve
-    from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
-
     if not (get_settings().replicas and isinstance(resolve(using), ClusterEndpoint)):
         return []
     return [
