@@ -1,4 +1,4 @@
--- Shared start of the compat scripts; the loader puts it before each file.
+-- Shared start of the compat scripts.
 --
 -- KEYS, always these four of one lock:
 --   lock    STRING  the holder's token, as redis-py writes it; expires only if it has a timeout

@@ -8,6 +8,8 @@
 --   5 stay: 1 join the queue, 0 leave it
 -- Reply: 0 granted, n place in the queue beginning with 1, -1 not granted and not in the queue
 
+--include _prelude
+
 local waiter, timeout, channel, stay = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local function take()

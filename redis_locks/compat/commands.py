@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from importlib.resources import files
 from inspect import isawaitable
 from typing import Any, Final, NamedTuple
 
 from redis.exceptions import NoScriptError
 
+from redis_locks.scripts import Script
 from redis_locks.values.keys import CompatKeys
 
 GRANTED: Final = 0
 NOBODY: Final = b"-"
 """The channel of a waiter that cannot listen."""
 
-
-class Script(NamedTuple):
-    """One Lua script and the SHA-1 under which Redis caches it."""
-
-    name: str
-    text: bytes
-    sha: str
-
-
-def _load(name: str) -> Script:
-    folder = files(__package__)
-    text = b"\n".join((folder / f).read_bytes() for f in ("_prelude.lua", f"{name}.lua"))
-    return Script(name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest())
-
-
-ACQUIRE = _load("acquire")
-RELEASE = _load("release")
+ACQUIRE = Script("acquire", "redis_locks.compat")
+RELEASE = Script("release", "redis_locks.compat")
 
 ALL = (ACQUIRE, RELEASE)
 

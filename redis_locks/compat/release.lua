@@ -4,6 +4,8 @@
 -- ARGV: token
 -- Reply: 1 released, 0 the token does not hold the lock (any more)
 
+--include _prelude
+
 if redis.call("GET", lock) ~= token then
   return 0
 end
