@@ -121,24 +121,5 @@ LONG_WAITS = Script("long_waits")
 NAMES = Script("names")
 SURVEY = Script("survey")
 
-ALL = (
-    ACQUIRE,
-    RELEASE,
-    ABANDON,
-    ADOPT,
-    ALERTS,
-    CANCEL,
-    CONFIRM,
-    COMMIT,
-    CRASH_RELEASE,
-    DETECT,
-    DOWNGRADE,
-    EXTEND,
-    FENCE,
-    FORCE_RELEASE,
-    TAKE,
-    INSPECT,
-    LONG_WAITS,
-    NAMES,
-    SURVEY,
-)
+ALL = tuple(each for each in list(globals().values()) if isinstance(each, Script))
+"""All scripts above."""
