@@ -134,21 +134,14 @@ def _template_renderer(function: Callable[..., object], template: NameTemplate) 
         fixed = template.render(lambda root: root)
         return lambda args, kwargs: fixed  # noqa: ARG005 - a Renderer
     signature = signature_of(function)
-    parts = [
-        part if isinstance(part, str) else _getter(signature, template, part)
-        for part in template.parts
-    ]
-
-    def render(args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
-        # As `NameTemplate.render`, with fewer functions: it is done for each call.
-        texts = [part if isinstance(part, str) else part(args, kwargs) for part in parts]
-        return validate_name("".join(texts))
-
-    return render
+    argument = {field.root: _getter(signature, template, field) for field in template.fields}
+    return lambda args, kwargs: template.render(lambda root: argument[root](args, kwargs))
 
 
-def _getter(signature: inspect.Signature, template: NameTemplate, field: Field) -> Renderer:
-    """How to find a field's text in a call, without binding the whole signature."""
+def _getter(
+    signature: inspect.Signature, template: NameTemplate, field: Field
+) -> Callable[[tuple[object, ...], Mapping[str, object]], object]:
+    """How to find a field's argument in a call, without binding the whole signature."""
     parameter = signature.parameters.get(field.root)
     if parameter is None and not _takes_any_keyword(signature):
         raise _no_such_parameter(signature, template, field)
@@ -159,13 +152,13 @@ def _getter(signature: inspect.Signature, template: NameTemplate, field: Field) 
     by_keyword = parameter is None or parameter.kind is not Parameter.POSITIONAL_ONLY
     default = Parameter.empty if parameter is None else parameter.default
 
-    def get(args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
+    def get(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         if position is not None and position < len(args):
-            return field.value_in(args[position])
+            return args[position]
         if by_keyword and root in kwargs:
-            return field.value_in(kwargs[root])
+            return kwargs[root]
         if default is not Parameter.empty:
-            return field.value_in(default)
+            return default
         # Most likely the call itself is wrong: then Python's own words are best.
         signature.bind(*args, **kwargs)
         msg = f"lock name {template.text!r}: the call gives no argument named {root!r}"
