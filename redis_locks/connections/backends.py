@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django.core.signals import setting_changed
 
@@ -35,13 +35,6 @@ _PATIENCE = 0.25
 """Seconds for which a question is asked again when connections break; it is asked twice at least."""
 
 
-class Layout(NamedTuple):
-    """How the keys of locks are spelled."""
-
-    prefix: str
-    partitions: int
-
-
 class Backend:
     """A server or a cluster, as locks see it. Connects when first used."""
 
@@ -61,8 +54,7 @@ class Backend:
 
         self.description = endpoint.description
         self._patient: Renewer
-        self.layout = Layout(prefix, partitions)
-        self._prefix, self._partitions = self.layout
+        self._prefix, self._partitions = prefix, partitions
         self._loop_drivers: PerLoop[AsyncDriver] | PerLoop[AsyncClusterDriver]
         if isinstance(endpoint, ClusterEndpoint):
             self.in_cluster = True

@@ -33,8 +33,6 @@ class QueuedOnCluster:
 
     def __init__(self, pipe: Any) -> None:
         self._pipe = pipe
-        self.server = None
-        """It is not one server's."""
         self._is_async = isinstance(pipe, AsyncClusterPipeline)
         # redis-py shows neither of them; what its own pipelines call `command_stack` stays empty here.
         strategy = pipe._execution_strategy  # noqa: SLF001 - no public way

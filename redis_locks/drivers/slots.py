@@ -63,11 +63,9 @@ class SlotMap:
             self._owners, self._nodes, self.learned_at = owners, tuple(nodes), monotonic()
         return bool(nodes)
 
-    def moved(self, slot: int, host: str, port: int, source: Address) -> Address:
-        """Note that `source` named another node as a slot's owner; return that one's address."""
-        address = self.address(host, port, source)
-        self._owners[slot] = address
-        return address
+    def moved(self, slot: int, host: str, port: int, source: Address) -> None:
+        """Note that `source` named another node as a slot's owner."""
+        self._owners[slot] = self.address(host, port, source)
 
     def failed(self, address: Address) -> None:
         """Note that a node did not answer."""

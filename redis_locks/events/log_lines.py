@@ -51,7 +51,7 @@ _SUMMARIES: Mapping[Kind, str] = {
 }
 
 
-def log(event: LockEvent, **_: object) -> None:
+def log(event: LockEvent) -> None:
     """Write the event's line, or count it for a later summary. Control characters are escaped."""
     if not logger.isEnabledFor(LEVELS[event.kind]):
         return
