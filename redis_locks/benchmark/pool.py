@@ -56,7 +56,7 @@ class WorkerPool:
     They are forked from one process that has loaded Django and `module`; see `fork_server`.
 
     Args:
-        module: Its ``main()`` is what each of them runs, and calls `serving.serve`.
+        module: Its ``main()`` is what each of them runs, and calls `worker_loop.serve`.
         size: How many processes to start.
         grace: Seconds that a worker may take to get ready, and to report after the end of its job.
         check: Called several times a second while workers work; what it raises ends the wait and the workers.

@@ -138,7 +138,7 @@ class ListenerThread:
         return False
 
     def close(self) -> None:
-        """Listen no more, unless `pinned`; the thread ends."""
+        """Listen no more, unless there are `pins`; the thread ends."""
         if self.pins:
             return
         link, self._link = self._link, None

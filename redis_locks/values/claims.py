@@ -1,4 +1,4 @@
-"""What a token asked for or holds, as `write_claim` in `_prelude.lua` wrote it down."""
+"""What a token asked for or holds, as a script wrote it down; see `_lock.lua`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import NamedTuple, Self
 
 FIELDS = 4
-"""How many fields tell people who it is; one more, if there is one, is for scripts: see `whoami`."""
+"""How many fields tell people who it is; one more, if there is one, is for scripts: see `identity.written`."""
 
 
 class Who(NamedTuple):
