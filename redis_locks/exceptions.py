@@ -184,11 +184,8 @@ class ResultNotStored(LockError):
     """
 
     def __init__(self, message: str, name: str = "") -> None:
-        super().__init__(message, name)
+        super().__init__(message)
         self.name = name
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class LockBackendError(LockError):
