@@ -10,7 +10,7 @@ import logging
 import os
 import warnings
 from asyncio import _get_running_loop  # documented, and public in all but name
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -271,7 +271,7 @@ class Hold:
         return (
             self._pid != identity.process.pid
             or lease.state is State.LOST
-            or (not self.released and lease.is_over())
+            or (not self.released and (lease.is_over() or monotonic() >= lease.deadline))
         )
 
     @property
@@ -419,6 +419,7 @@ class Hold:
             LockNotAvailable: Others share the lock, and the wait is 0. The hold stays shared.
             LockTimeout: Others still shared the lock after the wait. The hold stays shared.
             DeadlockDetected: Another shared holder upgrades as well. The hold stays shared.
+            LockError: Another thread or task upgrades this hold already.
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
             LockBackendError: Redis could not be asked; the lease ends when it would have.
@@ -465,10 +466,11 @@ class Hold:
         Raises:
             LockLost: The hold is lost; nothing was applied.
             LockNotHeld: It was released, or is being ended by another thread, or belongs to another process.
-            LockBackendError: Redis could not be asked; it may have been applied or not.
+            LockBackendError: Redis could not be asked; it may have been applied or not. Within a minute, the same
+                commit again finds that out, even if the lease has ended.
             redis.exceptions.ResponseError: A command failed; the lock is released.
-            LockError: A transaction keeps the hold, or it has others nested with it; or a commit of other commands
-                was begun, and nobody knows whether it was applied.
+            LockError: A transaction keeps the hold, or it has others nested with it, or it is being upgraded; or a
+                commit of other commands was begun, and nobody knows whether it was applied.
             TypeError: `pipe` is neither a pipeline nor commands, or a word is no string, bytes or number.
             ValueError: `pipe` belongs to another server, database or cluster, or it watches keys. Or
                 a command cannot be part of a script, or is for another slot than the lock's.
@@ -490,8 +492,8 @@ class Hold:
         Raises:
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
-            LockError: A transaction keeps the hold, others are nested with it, its locks are in
-                several partitions, or it is one with `crash_release`.
+            LockError: A transaction keeps the hold, others are nested with it, or it is being upgraded. Or its locks
+                are in several partitions, or it is one with `crash_release`.
             LockBackendError: Redis could not be asked. It is still this hold, unless only the
                 answers got lost: then this hold is found lost, and the lock is free with its lease.
             TypeError: `lease` is not a number, or it is a hold of rows.
@@ -598,7 +600,9 @@ class Hold:
         sent = monotonic()
         left, _ = await persist(
             driver,
-            lambda link: store.extend(link, lease.script, lease.keys, lease.token, milliseconds),
+            lambda link: self._by_any_token(
+                lambda token: store.extend(link, lease.script, lease.keys, token, milliseconds)
+            ),
             lease.deadline,
             lock=lease.name,
         )
@@ -648,12 +652,26 @@ class Hold:
     async def end_on(self, link: Link) -> bool:
         """Run the script that ends the hold; False if the token did not hold the lock."""
         lease = self.lease
-        own = lease.own  # before the token: see `Lease.restated`
-        released = await store.release(link, lease.keys, lease.token)
-        if not released and own is not None:
-            # It passed to us, and Redis may have learnt that meanwhile.
-            released = await store.release(link, lease.keys, own.token)
-        return released
+        token = lease.token
+        if await store.release(link, lease.keys, token):
+            return True
+
+        async def release(token: str) -> bool | None:
+            return await store.release(link, lease.keys, token) or None
+
+        return bool(await self._by_any_token(release, token))
+
+    async def _by_any_token(
+        self, ask: Callable[[str], Awaitable[T | None]], *tried: str
+    ) -> T | None:
+        """Return what `ask` answers for the first token by which Redis knows the hold; None if there is none."""
+        answer: T | None = None
+        known = list(tried)
+        # Anew each time: the token may have changed while we asked for it.
+        while answer is None and (token := self.lease.other_token(known)) is not None:
+            known.append(token)
+            answer = await ask(token)
+        return answer
 
     async def upgrade_on(self, driver: Driver, wait: float | Unset | None) -> None:
         """See `upgrade`."""
@@ -670,7 +688,8 @@ class Hold:
         token = new_token(session(task=driver.suspends))
         mode = f"upgrade:{lease.token}"
         request = replace(lease.request, token=token, mode=mode, reads=())
-        lease.begin_upgrade()
+        if not lease.begin_upgrade(token):
+            self._refuse_upgrading()
         try:
             outcome = await acquire.acquire(
                 driver, request, seconds, get_settings().deadlock_timeout
@@ -679,6 +698,8 @@ class Hold:
                 return outcome
             await self._become_exclusive(driver, request, outcome)
         except LockLost:
+            if not lease.is_open:
+                raise self._released() from None
             lease.lose(NOT_KNOWN)
             raise self._lost() from None
         finally:
@@ -700,6 +721,10 @@ class Hold:
             lease.convert(*shared)
             await acquire.take_back(driver, request)
             raise
+        if not lease.is_open:
+            # By another thread or task, which may have asked by the token that it had before.
+            await driver.finish(persist(driver, self.end_on, lease.deadline, lock=lease.name))
+            raise self._released()
 
     async def downgrade_on(self, driver: Driver) -> None:
         """See `downgrade`."""
@@ -749,6 +774,7 @@ class Hold:
         commands = commits.commands_of(queued)
         if lease.is_over():
             raise self._lost()
+        begun = lease.commands is not None
         if lease.line is not None:
             await self.restate(driver)
             # Before it is sent: once it may have been applied, the hold must not pass on.
@@ -763,6 +789,13 @@ class Hold:
                 lease.deadline,
                 lock=lease.name,
             )
+            if failure is None and begun:
+                # Redis remembers a commit for a minute only.
+                msg = (
+                    f"Lock {self.name!r} is not held any more. Redis does not know, or has forgotten, whether the "
+                    "commit that was begun before was applied: look at the data"
+                )
+                raise LockBackendError(msg)
         except LockBackendError as error:
             error.may_be_done = True
             raise
@@ -802,6 +835,7 @@ class Hold:
                 "it before: take it with scope='block', or send the commands by themselves"
             )
             raise LockError(msg)
+        self._require_settled()
         if self.lease.is_shared:
             self._require_alone("commit(pipe)")
 
@@ -843,6 +877,7 @@ class Hold:
         self._require_guarded("detach()")
         self._require_no_rows()
         self._require_alone("detach()")
+        self._require_settled()
         if self.kept:
             msg = f"Lock {self.name!r} is kept until its transaction ends; take it with scope='block' to detach it"
             raise LockError(msg)
@@ -963,8 +998,7 @@ class Hold:
         if self._pid != identity.process.pid:
             raise self._of_another_process()
         if self.released or self.lease.state is State.HANDED_OVER:
-            msg = f"This hold of lock {self.name!r} was released already; acquire the lock again"
-            raise LockNotHeld(msg)
+            raise self._released()
 
     def _require_guarded(self, verb: str) -> None:
         if self.is_unguarded:
@@ -993,6 +1027,19 @@ class Hold:
             "stronger mode at once, and where they are needed"
         )
         raise TypeError(msg)
+
+    def _require_settled(self) -> None:
+        if self.lease.is_upgrading:
+            self._refuse_upgrading()
+
+    def _refuse_upgrading(self) -> NoReturn:
+        msg = f"The hold of lock {self.name!r} is being upgraded, by another thread or task; wait for that"
+        raise LockError(msg)
+
+    def _released(self) -> LockNotHeld:
+        return LockNotHeld(
+            f"This hold of lock {self.name!r} was released already; acquire the lock again"
+        )
 
     def _of_another_process(self) -> LockNotHeld:
         return LockNotHeld(

@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from enum import Enum
@@ -174,6 +174,8 @@ class Lease:
     """Whether it is being written down."""
     _upgraded = -inf
     """When it was last turned into another mode; inf while it is. Until then "not held" may mean what it says."""
+    _upgrade: str | None = None
+    """The token that it will have, while it is turned into another mode."""
     _open = _NO_HOLDS
     """The identities of its open holds."""
     server: object = None
@@ -354,7 +356,8 @@ class Lease:
 
     def is_over(self) -> bool:
         """Whether it is lost, or its deadline has passed. Once true it stays true, whatever arrives later."""
-        if self.state is not State.LOST and monotonic() >= self.deadline:
+        # What was released is not lost: the server may have ended it in time, though nobody heard of that.
+        if self.state.runs and monotonic() >= self.deadline:
             self.lose(LEASE_ENDED)
         return self.state is State.LOST
 
@@ -488,13 +491,27 @@ class Lease:
         """Note that it is held in another mode, under the same token."""
         self.mode = mode
 
-    def begin_upgrade(self) -> None:
-        """From now on "not held" may mean that another token holds."""
-        self._upgraded = inf
+    def begin_upgrade(self, token: str) -> bool:
+        """From now on "not held" may mean that `token` holds. Return False if an upgrade is under way already."""
+        with _mutex:
+            if self._upgrade is not None:
+                return False
+            self._upgrade, self._upgraded = token, inf
+            return True
 
     def end_upgrade(self) -> None:
         """What is asked from now on is asked for the right token."""
-        self._upgraded = monotonic()
+        self._upgrade, self._upgraded = None, monotonic()
+
+    @property
+    def is_upgrading(self) -> bool:
+        """Whether an upgrade is under way."""
+        return self._upgrade is not None
+
+    def other_token(self, tried: Container[str]) -> str | None:
+        """Return another token by which Redis may know the hold: it may pass on or be upgraded at this moment."""
+        tokens = (self.token, self.request.token, self._upgrade)
+        return next((each for each in tokens if each is not None and each not in tried), None)
 
     def may_be_upgrading(self, sent: float) -> bool:
         """Whether "not held", asked at `sent`, may be due to an upgrade."""

@@ -9,8 +9,9 @@ import pytest
 import redis
 from redis.exceptions import ResponseError
 
-from redis_locks import Lock, LockBackendError, LockLost, LockNotHeld, inspection
+from redis_locks import Hold, Lock, LockBackendError, LockLost, LockNotHeld, inspection
 from redis_locks.testing.server import EmbeddedServer
+from tests.support import calls
 from tests.support.world import PATIENCE, Observer, World, held, keys_of
 
 
@@ -164,6 +165,40 @@ def test_the_marker_of_a_commit_goes_within_a_minute(
     world.do(hold, "commit", client.pipeline())
     assert 0 < client.ttl(f"redis_locks{{0}}:done:{hold.token}") <= 60
     assert client.exists(keys_of(name).lock)
+
+
+def begun(world: World, name: str, monkeypatch: pytest.MonkeyPatch, commands: Any) -> Hold:
+    """A hold that applied these commands until its lease ended, and never got a reply."""
+    hold = held(world, Lock(name, lease=0.5))
+    with monkeypatch.context() as replies:
+        calls.lose_all_replies(replies, "commit")
+        with pytest.raises(LockBackendError) as found:
+            world.do(hold, "commit", commands)
+    assert found.value.may_be_done
+    assert hold.is_lost
+    return hold
+
+
+def test_a_commit_of_which_nobody_heard_is_confirmed_even_after_its_lease(
+    world: World, name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = [("INCR", f"{name}:count")]
+    hold = begun(world, name, monkeypatch, commands)
+    world.do(hold, "commit", commands)
+    assert not hold.is_lost
+    assert b"1" == client.get(f"{name}:count")
+
+
+def test_of_a_commit_that_the_server_has_forgotten_nobody_says_that_it_was_not_applied(
+    world: World, name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = [("INCR", f"{name}:count")]
+    hold = begun(world, name, monkeypatch, commands)
+    client.delete(f"redis_locks{{0}}:done:{hold.token}")
+    with pytest.raises(LockBackendError, match="has forgotten, whether") as found:
+        world.do(hold, "commit", commands)
+    assert found.value.may_be_done
+    assert b"1" == client.get(f"{name}:count")
 
 
 def test_without_memory_no_command_is_applied(name: str, private_server: EmbeddedServer) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from time import monotonic
+from typing import Any
 
 import pytest
 
 from redis_locks import (
+    Hold,
     Lock,
+    LockError,
     LockLost,
     LockNotAvailable,
+    LockNotHeld,
     LockTimeout,
     Semaphore,
     inspection,
 )
-from tests.support import leases
+from tests.support import calls, leases
 from tests.support.world import PATIENCE, Observer, World, held, keys_of, until, until_renewed
 
 
@@ -110,6 +115,70 @@ def test_interrupted_on_its_way_a_downgraded_hold_is_shared(world: World, name: 
         world.do(hold, "downgrade")
     assert [("shared", hold.token)] == modes_of(name)
     assert "shared" == hold.mode
+    world.release(hold)
+
+
+def meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch, hold: Hold, verb: str, *args: Any
+) -> list[BaseException | None]:
+    """Have another thread or task call a method of `hold` when its upgrade is granted, before the reply is read.
+
+    Return where its error will be, or None.
+    """
+    outcome: list[BaseException | None] = []
+
+    async def granted(plain: calls.Handler, *asked: Any, **options: Any) -> Any:
+        reply = await plain(*asked, **options)
+        if not outcome:
+            outcome.append(None)
+            try:
+                if world.kind == "async":
+                    await asyncio.create_task(getattr(hold, f"a{verb}")(*args))
+                else:
+                    world.start(world.do, hold, verb, *args).result(PATIENCE)
+            except LockError as error:
+                outcome[0] = error
+        return reply
+
+    calls.intercept(monkeypatch, "acquire", granted)
+    return outcome
+
+
+def test_a_hold_that_is_released_while_it_is_upgraded_is_free(
+    world: World, name: str, monkeypatch: pytest.MonkeyPatch, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name, mode="shared"))
+    outcome = meanwhile(world, monkeypatch, hold, "release")
+    with pytest.raises(LockNotHeld, match="released already"):
+        world.do(hold, "upgrade", wait=0)
+    assert [None] == outcome
+    assert set() == server_side.left_of(name)
+
+
+def test_a_hold_that_is_extended_while_it_is_upgraded_is_not_lost(
+    world: World, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = held(world, Lock(name, mode="shared"))
+    outcome = meanwhile(world, monkeypatch, hold, "extend", 60.0)
+    world.do(hold, "upgrade", wait=0)
+    assert [None] == outcome
+    assert [("exclusive", hold.token)] == modes_of(name)
+    hold.check()
+    assert hold.remaining > 30
+    world.release(hold)
+
+
+@pytest.mark.parametrize(
+    ("verb", "args"), [("upgrade", ()), ("commit", ([("INCR", "x")],)), ("detach", ())]
+)
+def test_while_a_hold_is_upgraded_others_leave_it_alone(
+    world: World, name: str, verb: str, args: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = held(world, Lock(name, mode="shared"))
+    outcome = meanwhile(world, monkeypatch, hold, verb, *args)
+    world.do(hold, "upgrade", wait=0)
+    assert "is being upgraded" in str(outcome[0])
+    assert [("exclusive", hold.token)] == modes_of(name)
     world.release(hold)
 
 

@@ -14,6 +14,7 @@ from redis_locks import (
     LockLost,
     run_once,
 )
+from tests.faults.proxy import Proxy
 from tests.run_once.world import Records, Workers, begun
 
 
@@ -120,3 +121,20 @@ def test_the_errors_pickle_with_what_they_know() -> None:
     )
     assert isinstance(done, LockError)
     assert isinstance(spent, LockError)
+
+
+def test_looking_at_an_attempt_does_not_change_what_done_says(
+    workers: Workers, name: str, proxy: Proxy
+) -> None:
+    """It was recorded as done, and nobody heard of that until the lease had ended."""
+    job = run_once(name, using=proxy.url, lease=0.5)
+    attempt = begun(workers, job)
+    proxy.lose(1, losses=1_000_000)
+    with pytest.raises(LockBackendError) as found:
+        workers.done(attempt)
+    proxy.lose(0)
+    assert found.value.may_be_done
+    assert (True, 0.0) == (attempt.is_lost, attempt.remaining)
+    assert "done" == workers.status(job).state
+    workers.done(attempt)
+    assert not attempt.is_lost

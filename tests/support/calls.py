@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from redis_locks.drivers.base import LinkBroken
 from redis_locks.protocol import acquire, store
 
 Handler = Callable[..., Awaitable[Any]]
@@ -34,6 +35,16 @@ def lose_the_reply(monkeypatch: pytest.MonkeyPatch, verb: str, error: BaseExcept
         if errors:
             raise errors.pop()
         return reply
+
+    intercept(monkeypatch, verb, lost)
+
+
+def lose_all_replies(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    """Break the connection after each call of `verb`, before its reply is read."""
+
+    async def lost(plain: Handler, *args: Any, **options: Any) -> Any:
+        await plain(*args, **options)
+        raise LinkBroken("the reply was lost")
 
     intercept(monkeypatch, verb, lost)
 

@@ -143,7 +143,7 @@ def test_not_held_in_the_middle_of_an_upgrade_is_no_loss_and_not_asked_again_at_
     clock: Clock,
 ) -> None:
     lease = lease_of(10, clock.now + 1)
-    lease.begin_upgrade()
+    assert lease.begin_upgrade("the new token")
     note(lease, f"{lease.token} 0".encode(), clock.now)
     assert lease.state is not State.LOST
     assert clock.now + 1 == lease.due
