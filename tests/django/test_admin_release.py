@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
+from django.contrib.admin import AdminSite
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.test import Client, override_settings
-from django.urls import reverse
+from django.urls import path, reverse
 
 from redis_locks import Hold, Lock, LockBackendError, LockLost, Semaphore, inspection
 from tests.django.admin_pages import page_of, staff
-from tests.support.admin import mark_of
+from tests.support.admin import mark_of, register
 from tests.support.parties import held
 from tests.support.world import Threads, until
 
@@ -276,3 +277,13 @@ def test_without_waiters_what_stays_is_counted(operator: Client, name: str) -> N
     for hold in holds:
         assert hold
         hold.release()
+
+
+def test_a_project_s_subclass_says_who_may(name: str, hold: Hold, operator: Client) -> None:
+    site = AdminSite()
+    register(site, may_end=lambda _self, _request, ending: ending.view != "release")
+    with override_settings(ROOT_URLCONF=(path("admin/", site.urls),)):
+        assert 403 == operator.post(url_of(name), {"reason": WHY}).status_code
+        assert url_of(name) not in said(operator, name)
+    assert url_of(name) in said(operator, name)
+    hold.extend(60)

@@ -46,9 +46,9 @@ def count_questions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-def register(site: AdminSite) -> None:
-    """Put the locks on a site."""
-    site.register(Lock, LockAdmin)
+def register(site: AdminSite, **members: Any) -> None:
+    """Put the locks on a site, with an admin of the project's own that has these members."""
+    site.register(Lock, type("ProjectLockAdmin", (LockAdmin,), members))
 
 
 def list_a_page(monkeypatch: pytest.MonkeyPatch, size: int) -> None:

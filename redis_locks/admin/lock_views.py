@@ -1,0 +1,366 @@
+"""What the admin of locks answers: a live list, a page for each lock, force-release and cancel."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext
+
+from redis_locks.admin.actions import Cancel, Ending, Release, end_logged, end_shown, existing
+from redis_locks.admin.bulk import chosen, select
+from redis_locks.admin.forms import EndForm, FilterForm
+from redis_locks.admin.page_content import Screen, list_screen, lock_screen
+from redis_locks.admin.paths import ServerPages, from_path
+from redis_locks.admin.script_texts import script_texts
+from redis_locks.admin.server_strip import Strip, contended_now, shared_survey
+from redis_locks.admin.statistics import exported, stats_context
+from redis_locks.admin.table_rows import GroupRow, mark_of
+from redis_locks.admin.waits import waits_screen
+from redis_locks.exceptions import LockBackendError
+from redis_locks.inspection.filters import ORDERS, TROUBLE, Filter, Page, groups, page, search
+from redis_locks.inspection.localized_times import duration
+from redis_locks.inspection.story import runs
+from redis_locks.inspection.survey import MOST
+from redis_locks.inspection.termination import successor
+from redis_locks.models import Lock
+from redis_locks.statistics import LockStatistics
+from redis_locks.values.text import printable
+
+if TYPE_CHECKING:
+    # Django's class is generic for type checkers only.
+    _ModelAdmin = admin.ModelAdmin[Lock]
+else:
+    _ModelAdmin = admin.ModelAdmin
+
+TEMPLATES = "admin/redis_locks/lock"
+MOST_GROUPS = 200
+_EXPORTS = ("csv", "json")
+_ENDINGS: tuple[Ending[Any], ...] = (Release(), Cancel())
+
+
+class LockViews:
+    """What one request to the admin of locks is answered with."""
+
+    def __init__(
+        self,
+        model_admin: _ModelAdmin,
+        request: HttpRequest,
+        may_end: Callable[[HttpRequest, Ending[Any]], bool],
+    ) -> None:
+        self._model_admin = model_admin
+        self._request = request
+        self._may_end = may_end
+
+    @cached_property
+    def _pages(self) -> ServerPages:
+        """The pages of the server that the address names."""
+        return ServerPages.of(self._request, self._model_admin.admin_site)
+
+    def _may(self, ending: Ending[Any]) -> bool:
+        return self._may_end(self._request, ending)
+
+    def _check_view_permission(self) -> None:
+        if not self._model_admin.has_view_permission(self._request):
+            raise PermissionDenied
+
+    def lock_list(self, extra_context: dict[str, Any] | None) -> HttpResponse:
+        """Return the list, with its filters."""
+        form, pages = FilterForm(self._request.GET), self._pages
+        context = {
+            "title": pgettext("locks", "Locks"),
+            "filter": form.filter(),
+            "order": _order(self._request),
+            "live_url": pages.path("data"),
+            "stats_url": pages.url("stats"),
+            # The admin's own template looks for these around the content.
+            "cl": {"opts": self._model_admin.opts},
+            "actions_on_top": True,
+        }
+        return self._page("list", context | (extra_context or {}), self._list)
+
+    def list_data(self) -> HttpResponse:
+        """Return the news of the list, as JSON."""
+        return self._news(self._list)
+
+    def badge(self) -> HttpResponse:
+        """Return how many locks have waiters, for the admin's index, as JSON; 204 if no server says so at once."""
+        self._check_view_permission()
+        servers = contended_now()
+        if not any(servers):
+            return HttpResponse(status=204)
+        locks = sum(len(queues.contended) for queues in servers if queues is not None)
+        text = ngettext("%(counter)s lock with waiters", "%(counter)s locks with waiters", locks)
+        whole = all(queues is not None and queues.whole for queues in servers)
+        # A plus says that not all queues were looked at.
+        count = f"{number_format(locks)}{'' if whole else '+'}"
+        return JsonResponse({"locks": locks, "text": text % {"counter": count}})
+
+    def stats(self) -> HttpResponse:
+        """Return how often locks were acquired and contended, and how long waits and holds were."""
+        self._check_view_permission()
+        get, pages = self._request.GET, self._pages
+        context: dict[str, Any] = {
+            "title": _("Lock statistics"),
+            "original": pgettext("locks", "Statistics"),
+            "live_url": pages.path("waits"),
+            "list_url": pages.url("changelist"),
+            **_script_context(),
+        }
+        try:
+            if get.get("format") in _EXPORTS:
+                return _figures(get["format"], exported(get, pages.using))
+            context |= stats_context(get, pages) | self._waits().context
+        except LockBackendError as error:
+            if get.get("format") in _EXPORTS:
+                return JsonResponse({"unreachable": str(error)}, status=503)
+            context["unreachable"] = str(error)
+        return self._respond("stats", context)
+
+    def waits(self) -> HttpResponse:
+        """Return the news of the waits in progress, as JSON."""
+        return self._news(self._waits)
+
+    def lock(self, object_id: str, extra_context: dict[str, Any] | None) -> HttpResponse:
+        """Return one lock: who holds it, who waits for it, and who blocks whom."""
+        name = from_path(object_id)
+        context = self._lock_context(name) | (extra_context or {})
+        return self._page("detail", context, partial(self._lock, name))
+
+    def lock_data(self, object_id: str) -> HttpResponse:
+        """Return the news of one lock, as JSON."""
+        return self._news(partial(self._lock, from_path(object_id)))
+
+    def history(self, object_id: str, answer: HttpResponse) -> HttpResponse:
+        """Return Django's page of what was done to a lock, with links to this server's pages."""
+        return self._pages.kept_in(answer, from_path(object_id))
+
+    def release(self, object_id: str) -> HttpResponse:
+        """Ask for a reason by GET; end the holds that were shown by POST."""
+        return self._end(from_path(object_id), Release())
+
+    def cancel(self, object_id: str) -> HttpResponse:
+        """Ask for a reason by GET; end the waits that were shown by POST."""
+        return self._end(from_path(object_id), Cancel())
+
+    def _end(self, name: str, ending: Ending[Any]) -> HttpResponse:
+        if not self._may(ending):
+            raise PermissionDenied
+        request, pages = self._request, self._pages
+        form = EndForm(request.POST or None)
+        asked = request.POST if request.method == "POST" else request.GET
+        marks = asked.getlist("party")
+        try:
+            if request.method == "POST" and form.is_valid():
+                reason = form.cleaned_data["reason"]
+                end_shown(ending, self._model_admin, request, pages, name, reason, marks)
+                return redirect(pages.url("change", name))
+            lock = existing(name, pages.using)
+        except LockBackendError as error:
+            messages.error(request, _("Redis cannot be reached: %(error)s") % {"error": error})
+            return redirect(pages.url("change", name))
+        parties = ending.choose(lock, marks) if lock else []
+        if lock is None or not parties:
+            messages.warning(request, str(ending.nothing))
+            return redirect(pages.url("change", name))
+        context = self._lock_context(name) | {
+            "form": form,
+            "marked": [mark_of(party.token) for party in parties],
+            "parties": [ending.row(party, lock.at) for party in parties],
+            "waiting": lock.waiting,
+            "others": lock.holding - len(parties),
+            "fits": successor(lock, [party.token for party in parties]) is not None,
+            "next": runs(lock.waiters[0]) if lock.waiters else "",
+            "next_waited": duration(lock.waiters[0].waited) if lock.waiters else "",
+        }
+        return self._respond(ending.view, context)
+
+    def bulk(self) -> HttpResponse:
+        """Show what a filter finds, and ask for a reason, by GET; end what was ticked by POST."""
+        endings = {each.view: each for each in _ENDINGS if self._may(each)}
+        if not endings:
+            raise PermissionDenied
+        request, pages = self._request, self._pages
+        form, matching = EndForm(request.POST or None), FilterForm(request.GET).filter()
+        back = f"{pages.path('changelist')}?{request.GET.urlencode()}"
+        if matching == Filter():
+            messages.warning(request, _("Filter the list first, by host or by name."))
+            return redirect(back)
+        ticked = request.POST.getlist("end")
+        try:
+            if request.method == "POST" and form.is_valid() and ticked:
+                reason = form.cleaned_data["reason"]
+                self._end_many(reason, ticked, endings, drains=bool(matching.host))
+                return redirect(back)
+            selection = select(matching, tuple(endings.values()), pages.using)
+        except LockBackendError as error:
+            messages.error(request, _("Redis cannot be reached: %(error)s") % {"error": error})
+            return redirect(back)
+        if not selection.choices:
+            messages.warning(request, _("Nobody holds these locks or waits for them any more."))
+            return redirect(back)
+        context = {
+            "title": _("End holds and waits"),
+            "original": _("End holds and waits"),
+            "filter": matching,
+            "selection": selection,
+            "holds": selection.counted("release"),
+            "waits": selection.counted("cancel"),
+            "form": form,
+            "ticked": ticked,
+            "first": request.method == "GET",
+            "list_url": back,
+        }
+        return self._respond("bulk", context)
+
+    def _end_many(
+        self,
+        reason: str,
+        ticked: Sequence[str],
+        endings: Mapping[str, Ending[Any]],
+        *,
+        drains: bool,
+    ) -> None:
+        request, pages = self._request, self._pages
+        done = dict.fromkeys(endings, 0)
+        marks = chosen(ticked)
+        # Waits first, as nobody is to get a lock whose wait is to end, too.
+        left = deque(sorted(marks.items()))
+        try:
+            while left:
+                (role, name), shown = left.popleft()
+                if role not in endings:
+                    continue
+                _, its = end_logged(
+                    endings[role], self._model_admin, request, pages, name, reason, shown
+                )
+                done[role] += len(its)
+                others = set(shown) - {mark_of(party.token) for party in its}
+                if drains and role == "cancel" and others:
+                    # A wait that was granted meanwhile is a hold with the same mark.
+                    left.append((("release", name), list(others)))
+        finally:
+            ended = sum(done.values())
+            told = [endings[role].counted(count) for role, count in done.items()]
+            if gone := sum(map(len, marks.values())) - ended:
+                text = ngettext(
+                    "%(count)s of those ticked had ended by itself.",
+                    "%(count)s of those ticked had ended by themselves.",
+                    gone,
+                )
+                told.append(text % {"count": gone})
+            (messages.success if ended else messages.warning)(request, " ".join(told))
+
+    def _list(self) -> Screen:
+        form, order = FilterForm(self._request.GET), _order(self._request)
+        matching, pages = form.filter(), self._pages
+        bulk_url = pages.path("bulk") if any(map(self._may, _ENDINGS)) else ""
+        most = MOST if form.grouped else None
+        found = search(matching, order=order, read=shared_survey, using=pages.using, most=most)
+        strip = Strip.of(found, pages)
+        if form.grouped:
+            rows = [GroupRow.of(group, found.survey.at) for group in groups(found.found)]
+            # The groups are few, and no lock's details are shown.
+            shown = Page((), 1, 1, found)
+            return list_screen(
+                shown, strip, pages, matching, order, bulk_url, group=rows[:MOST_GROUPS]
+            )
+        shown = page(_number(self._request), found)
+        return list_screen(shown, strip, pages, matching, order, bulk_url)
+
+    def _waits(self) -> Screen:
+        return waits_screen(self._request.GET.get("q", ""), self._pages)
+
+    def _lock(self, name: str) -> Screen:
+        may = {f"may_{ending.view}": self._may(ending) for ending in _ENDINGS}
+        pages = self._pages
+        return lock_screen(name, existing(name, pages.using), pages, may, _number(self._request))
+
+    def _lock_context(self, name: str) -> dict[str, Any]:
+        pages = self._pages
+        return {
+            "title": _("Lock %(name)s") % {"name": printable(name)},
+            "original": Lock(name=name),
+            "live_url": pages.path("live", name),
+            "change_url": pages.url("change", name),
+            "list_url": pages.url("changelist"),
+        }
+
+    def _page(
+        self, template: str, context: dict[str, Any], screen: Callable[[], Screen]
+    ) -> HttpResponse:
+        """Return a page; without the server, one that says so and goes on asking."""
+        self._check_view_permission()
+        try:
+            shown = screen()
+        except LockBackendError as error:
+            context = context | {"unreachable": str(error)}
+        else:
+            context = context | shown.context
+        return self._respond(template, context | _script_context())
+
+    def _news(self, screen: Callable[[], Screen]) -> HttpResponse:
+        self._check_view_permission()
+        try:
+            return screen().answer(self._request)
+        except LockBackendError as error:
+            return JsonResponse({"unreachable": str(error)}, status=503)
+
+    def _respond(self, template: str, context: dict[str, Any]) -> HttpResponse:
+        request, site, pages = self._request, self._model_admin.admin_site, self._pages
+        request.current_app = site.name
+        common = {
+            **site.each_context(request),
+            "opts": self._model_admin.opts,
+            "has_view_permission": True,
+            "subtitle": None,
+            "servers": pages.choices,
+            "server_label": pages.label(pages.using),
+            "using": pages.using,
+        }
+        answer = TemplateResponse(request, f"{TEMPLATES}/{template}.html", common | context)
+        return pages.kept_in(answer)
+
+
+def _script_context() -> dict[str, Any]:
+    texts = script_texts()
+    return {"texts": texts, "texts_json": json.dumps(texts)}
+
+
+def _number(request: HttpRequest) -> int:
+    number = request.GET.get("p", "")
+    return int(number) if number.isdecimal() and len(number) < 10 else 1  # noqa: PLR2004
+
+
+def _order(request: HttpRequest) -> str:
+    order = request.GET.get("o", "")
+    return order if order in ORDERS else TROUBLE
+
+
+def _figures(wanted: str, rows: Sequence[Mapping[str, Any]]) -> HttpResponse:
+    name = {"Content-Disposition": f'attachment; filename="locks.{wanted}"'}
+    if wanted == "json":
+        return JsonResponse(rows, safe=False, headers=name)
+    answer = HttpResponse(content_type="text/csv; charset=utf-8", headers=name)
+    columns = [field.name for field in fields(LockStatistics)]
+    writer = csv.DictWriter(answer, columns)
+    writer.writeheader()
+    writer.writerows({**row, "name": _as_text(str(row["name"]))} for row in rows)
+    return answer
+
+
+def _as_text(name: str) -> str:
+    """A spreadsheet takes a text that begins so for a formula, which may do harm."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
