@@ -34,9 +34,11 @@ FILE: Final = Path(__file__).parent / "public_api.txt"
 MODULES: Final = (
     "redis_locks",
     "redis_locks.compat",
+    "redis_locks.diagnosis",
     "redis_locks.exceptions",
     "redis_locks.fencing",
     "redis_locks.inspection",
+    "redis_locks.integrations.celery",
     "redis_locks.integrations.debug_toolbar",
     "redis_locks.integrations.fenced_admin",
     "redis_locks.integrations.opentelemetry",
