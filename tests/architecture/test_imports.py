@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture import surface
+
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
 
@@ -32,28 +34,6 @@ BEHAVIOUR = (
     "testkit",
 )
 
-PUBLIC = (
-    "apps",
-    "compat",
-    "conf",
-    "diagnosis",
-    "exceptions",
-    "fencing",
-    "inspection",
-    "integrations",
-    "locks.timeouts",
-    "middleware",
-    "models",
-    "optimistic",
-    "rows",
-    "run_once",
-    "signals",
-    "statistics",
-    "testing",
-    "views",
-)
-"""The modules and packages that users may import, beside `redis_locks` itself."""
-
 STILL_INSIDE: frozenset[str] = frozenset()
 """Files that reach inside nevertheless. The list may only become shorter."""
 
@@ -72,8 +52,7 @@ MODULES = modules()
 
 
 def is_public(module: str) -> bool:
-    _, _, inner = module.partition(".")
-    return not inner or any(f"{inner}.".startswith(f"{each}.") for each in PUBLIC)
+    return module in surface.MODULES
 
 
 def module_of(dotted: str) -> str:
@@ -137,6 +116,8 @@ def test_the_list_of_exceptions_has_no_others() -> None:
         "import redis_locks.protocol.store",
         "from redis_locks.protocol import lease, store",
         "from redis_locks.protocol.store import acquire",
+        "from redis_locks.statistics.collector import collector",
+        "from redis_locks.inspection import queries",
         'monkeypatch.setattr("redis_locks.protocol.store.acquire", None)',
         "hold.lease.lose(reason)",
     ],

@@ -25,7 +25,6 @@ from redis_locks import (
     statistics,
 )
 from redis_locks.rows import RedisLockQuerySet, lock_model, lock_rows
-from redis_locks.statistics.collector import collector
 from tests.cluster.nodes import Nodes
 from tests.contract.lines.conftest import unhurried
 from tests.django.command_calls import run
@@ -38,6 +37,7 @@ from tests.run_once.world import Workers, begun
 from tests.support.admin import to_path
 from tests.support.handover import some_behind
 from tests.support.parties import held, on_host, waited_for
+from tests.support.statistics import flush
 from tests.support.world import PATIENCE, Tasks, Threads, World, until
 
 __all__ = ["unhurried", "workers"]
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(autouse=True)
 def _counted_apart() -> None:
-    collector.flush()
+    flush()
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_the_command_ends_what_is_on_every_node(names: list[str]) -> None:
 
 
 def test_the_command_knows_the_statistics_of_every_node(held_names: list[str]) -> None:
-    collector.flush()
+    flush()
     counted = json.loads(run("stats", "--json")[0])
     assert set(held_names) <= {row.get("name") for row in counted}
 
@@ -224,7 +224,7 @@ def test_statistics_of_all_nodes_are_read_as_one(names: list[str], world: World)
     for turn, each in enumerate(names, 1):
         for _ in range(turn):
             world.block(Lock(each), lambda _: None)
-    collector.flush()
+    flush()
     found = {lock.name: lock.acquired for lock in statistics.read().locks}
     assert dict(zip(names, (1, 2, 3), strict=True)) == found
     assert 6 == sum(moment.acquired for moment in statistics.read().moments)

@@ -10,10 +10,11 @@ import redis
 import redis.asyncio as aioredis
 from redis.exceptions import LockError
 
-from redis_locks.compat import AsyncLock, commands
+from redis_locks.compat import AsyncLock
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import CompatBlocking, auntil
+from tests.support.compat import ACQUIRE
 from tests.support.connections import on_receive
 from tests.support.world import PATIENCE
 
@@ -87,7 +88,7 @@ class Late(aioredis.Redis):
 
         async def deliver() -> Any:
             await asyncio.sleep(0.05)
-            return await self.eval(commands.ACQUIRE.text, *arguments[1:])
+            return await self.eval(ACQUIRE.text, *arguments[1:])
 
         self.late = asyncio.ensure_future(deliver())
         return asyncio.shield(self.late)

@@ -10,9 +10,9 @@ import pytest
 import redis
 from redis.exceptions import LockError
 
-from redis_locks.compat import waiters
 from tests.compat.conftest import Observer
 from tests.compat.worlds import CompatAsync, CompatBlocking, World
+from tests.support.compat import POLL, poll_after
 from tests.support.world import PATIENCE, Threads, until
 
 GIVEN = "given"
@@ -21,8 +21,7 @@ GIVEN = "given"
 @pytest.fixture
 def never_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiters that only listen: what they notice, they were told."""
-    monkeypatch.setattr(waiters, "_SHORTEST_POLL", PATIENCE)
-    monkeypatch.setattr(waiters, "POLL", PATIENCE)
+    poll_after(monkeypatch, PATIENCE)
 
 
 @pytest.mark.usefixtures("never_asks")
@@ -132,7 +131,7 @@ def test_after_a_release_nothing_is_sent_and_nothing_is_left(
     second.release()
     before = server_side.calls()
     with pytest.raises(AssertionError):  # three polls' time
-        until(lambda: before != server_side.calls(), within=3 * waiters.POLL)
+        until(lambda: before != server_side.calls(), within=3 * POLL)
     assert set() == server_side.keys()
 
 

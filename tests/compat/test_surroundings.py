@@ -14,11 +14,12 @@ from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.exceptions import ResponseError
 from redis.sentinel import Sentinel
 
-from redis_locks.compat import AsyncLock, Lock, waiters, wakeups
+from redis_locks.compat import AsyncLock, Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import OURS, CompatBlocking, World, auntil
 from tests.ports import free_ports
+from tests.support.compat import POLL, is_told, is_told_async
 from tests.support.world import PATIENCE, until
 
 
@@ -109,8 +110,8 @@ async def _on_an_async_cluster(port: int, name: str, client: redis.Redis) -> Non
 
 def test_a_client_of_sentinel_waits_without_signals() -> None:
     sentinels = [("127.0.0.1", 1)]
-    assert wakeups._blocking_endpoint(Sentinel(sentinels).master_for("primary")) is None
-    assert wakeups._async_endpoint(AsyncSentinel(sentinels).master_for("primary")) is None
+    assert not is_told(Sentinel(sentinels).master_for("primary"))
+    assert not is_told_async(AsyncSentinel(sentinels).master_for("primary"))
 
 
 def test_locks_need_no_django_settings(redis_server: EmbeddedServer, name: str) -> None:
@@ -132,4 +133,4 @@ def test_locks_need_no_django_settings(redis_server: EmbeddedServer, name: str) 
 
 
 def test_the_first_waiter_s_poll_leaves_time_for_its_round_trip() -> None:
-    assert waiters.POLL < 0.1
+    assert POLL < 0.1

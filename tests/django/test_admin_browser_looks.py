@@ -9,13 +9,13 @@ import pytest
 from django.test import override_settings
 
 from redis_locks import Lock, inspection
-from redis_locks.statistics.collector import collector
 from redis_locks.testing.server import EmbeddedServer
 from tests.browsing import MARKS, serious
 from tests.django.admin_browsing import LOCKS, Visit, browser, hire, server, site, visit
 from tests.elsewhere import in_thread
 from tests.faults.processes import Worker
 from tests.support.parties import MINUTES, ask
+from tests.support.statistics import flush
 
 pytestmark = MARKS
 __all__ = ["browser", "hire", "server", "site", "visit"]
@@ -107,7 +107,7 @@ def count(server: EmbeddedServer, name: str) -> None:
         lock = Lock(f"{name}:counted" + ":1234567890" * 20, wait=0)
         with lock:
             assert in_thread(lock.acquire) is None
-        collector.flush()
+        flush()
 
 
 @pytest.mark.parametrize("width", [360, 390, 768, 1024, 1440])

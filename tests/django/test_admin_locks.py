@@ -10,11 +10,11 @@ from django.test import Client
 from django.urls import reverse
 
 from redis_locks import Lock
-from redis_locks.inspection.survey import FEW
-from redis_locks.statistics.collector import collector
 from tests.django.admin_pages import DATA, LIST, page_of, rows, staff, text_of, viewer
 from tests.support import admin
+from tests.support.inspection import FEW
 from tests.support.parties import ask, held, waited_for
+from tests.support.statistics import flush
 from tests.support.world import until
 
 __all__ = ["viewer"]
@@ -205,7 +205,7 @@ def test_what_is_usual_stands_beside_a_hold(viewer: Client, name: str) -> None:
     for number in range(10):
         with Lock(f"{name}:{number}"):
             pass
-    collector.flush()
+    flush()
     with held(f"{name}:77"):
         (row,) = rows(text_of(viewer, reverse(LIST)))
     assert "usual p99" in row

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from html import unescape
 
 import pytest
+from django.apps import apps
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
 from django.test import Client, override_settings
 from django.urls import reverse
 
 from redis_locks import inspection
-from redis_locks.models import Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.admin_pages import DATA, LIST, page_of, staff, text_of, viewer
 from tests.support.admin import mark_of
@@ -103,8 +103,9 @@ def test_every_link_stays_on_the_server(operator: Client) -> None:
 
 def test_each_page_of_a_history_stays_on_the_server(operator: Client) -> None:
     user = User.objects.get(username="staff")
+    lock = apps.get_model("redis_locks", "Lock")(name="a")
     for _ in range(101):
-        LogEntry.objects.log_actions(user.pk, [Lock(name="a")], CHANGE, "released")
+        LogEntry.objects.log_actions(user.pk, [lock], CHANGE, "released")
     history = text_of(operator, f"{page_of('a', 'history')}{OF_BILLING}")
     (after,) = re.findall(r'href="(\?[^"]*)"', history)
     assert "?server=billing&p=2" == unescape(after)

@@ -10,10 +10,10 @@ import pytest
 from django.test import Client, override_settings
 
 from redis_locks import Lock, Semaphore, inspection
-from redis_locks.statistics.collector import collector
 from tests.django.admin_pages import page_of, text_of, viewer
 from tests.django.command_calls import fails, run
 from tests.support.parties import held, waited_for
+from tests.support.statistics import flush
 
 __all__ = ["viewer"]
 
@@ -22,10 +22,10 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def kept(name: str) -> Iterator[None]:
-    collector.flush()
+    flush()
     with override_settings(REDIS_LOCKS={"PREFIX": name, "HISTORY": 50}):
         yield
-        collector.flush()
+        flush()
 
 
 def bars(page: str) -> list[tuple[str, float, float, int]]:
@@ -43,7 +43,7 @@ def test_the_picture_has_past_holds_the_present_one_and_failed_waits(
     with held("a"), waited_for("a"):
         (waiter,) = inspection.waiters()
         inspection.cancel(waiter)
-        collector.flush()
+        flush()
         page = text_of(viewer, page_of("a"))
     now, past = sorted(bars(page))
     assert ("now", "past") == (now[0], past[0])
@@ -60,7 +60,7 @@ def test_waits_are_drawn_those_that_ended_and_those_that_go_on(viewer: Client, k
         with waited_for("a", "second"):
             page = text_of(viewer, page_of("a"))
             assert before != state(viewer)
-    collector.flush()
+    flush()
     lines = re.findall(
         r'<rect class="locks-wait" .*? width="([\d.]+)".*?<title>(.*?)</title>', page
     )
@@ -81,7 +81,7 @@ def test_holds_at_the_same_time_have_lanes_of_their_own(viewer: Client, kept: No
 def test_the_picture_is_news_only_when_a_hold_is(viewer: Client, kept: None) -> None:
     with held("a"):
         states = [state(viewer) for _ in range(2)]
-    collector.flush()
+    flush()
     assert states[0] == states[1] != state(viewer)
 
 
@@ -103,7 +103,7 @@ def test_the_command_prints_past_holds(kept: None) -> None:
     for label in ("first", "second"):
         with Lock("a", label=label):
             pass
-    collector.flush()
+    flush()
     header, second, first = run("history", "a")[0].splitlines()
     assert ["ENDED", "(UTC)", "HELD", "FOR", "OUTCOME", "HOLDER"] == header.split()
     assert ("(first)" in first, "(second)" in second) == (True, True)

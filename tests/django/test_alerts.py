@@ -11,15 +11,14 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 from redis_locks import Lock, LockAlert, LockLost, inspection
-from redis_locks.conf.settings import get_settings
 from redis_locks.diagnosis import AlertEvent, check_alerts
 from redis_locks.signals import lock_alert
-from redis_locks.statistics.collector import collector
-from redis_locks.statistics.usual import Recent, Usual
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_calls import fails, run
 from tests.statistics.conftest import counted
+from tests.support.configuration import get_settings
 from tests.support.parties import held, waited_for
+from tests.support.statistics import flush, long_holds_are_usual
 from tests.support.timings import alerts_are_told_again_after
 from tests.support.waiting import until
 
@@ -96,7 +95,7 @@ def test_a_long_hold_names_the_worst_locks_first() -> None:
 def test_a_hold_that_is_usual_does_not_fire(
     usual: float, fires: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Recent, "usual", lambda *_: Usual(usual, usual))
+    long_holds_are_usual(monkeypatch, usual)
     with rules(LockAlert("long_hold")), held("a"):
         # It has been held for some time before anything can fire.
         until(lambda: (lock := inspection.lock("a")) and lock.holders[0].held_for > 0)
@@ -108,7 +107,7 @@ def test_lost_holds_are_counted() -> None:
         for count, expected in ((1, ["lost above 0"]), (2, ["lost above 1", "lost above 0"])):
             with pytest.raises(LockLost), Lock("a"):
                 inspection.force_release("a")
-            collector.flush()
+            flush()
             firing = check_alerts()
             assert expected == [event.alert.label for event in firing]
             assert {float(count)} == {event.value for event in firing}

@@ -14,10 +14,10 @@ import pytest
 
 from redis_locks import Hold, Lock, inspection
 from redis_locks.inspection import LockInfo
-from redis_locks.statistics.collector import collector
 from tests.django.command_calls import Terminal, run
 from tests.django.command_line import environment
 from tests.support.parties import held, on_host, waited_for
+from tests.support.statistics import flush
 from tests.support.world import until
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
@@ -122,7 +122,7 @@ def test_the_longest_beyond_its_usual_hold_comes_before_older_holds() -> None:
     for _ in range(20):
         with Lock("quick:1"):
             pass
-    collector.flush()
+    flush()
     with held("slow"):
         wait_a_tick("slow")
         with held("quick:2"):

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
-from redis_locks.conf.settings import Settings, get_settings, problems
+from tests.support.configuration import Settings, get_settings, problems
 
 
 def test_an_empty_setting_gives_the_defaults() -> None:

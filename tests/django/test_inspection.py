@@ -14,8 +14,9 @@ import redis
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockBackendError, LockLost, inspection
-from redis_locks.inspection import LockInfo, WaiterInfo, queries, termination
+from redis_locks.inspection import LockInfo, WaiterInfo
 from redis_locks.testing.server import EmbeddedServer
+from tests.support.inspection import list_waiters, work_in_parts
 
 
 @contextmanager
@@ -119,15 +120,14 @@ def test_the_listing_shows_more_locks_than_fit_in_one_round_trip(name: str) -> N
 def test_the_listing_counts_all_waiters_and_shows_the_first(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queries, "MOST_WAITERS_LISTED", 1)
+    list_waiters(monkeypatch, 1)
     with held(name), waiting(name, "first", "second"):
         (info,) = [info for info in inspection.locks() if info.name == name]
     assert (2, ["first"]) == (info.waiting, [waiter.label for waiter in info.waiters])
 
 
 def test_a_crowd_is_read_and_ended_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "_PARTIES", 2)
-    monkeypatch.setattr(termination, "_AT_ONCE", 2)
+    work_in_parts(monkeypatch, 2)
     readers = {f"reader {number}" for number in range(5)}
     for reader in sorted(readers):
         hold = Lock(name, mode="shared", lease=60, label=reader).acquire(wait=0)

@@ -18,11 +18,11 @@ from django.utils import timezone, translation
 
 from redis_locks import Lock, LockBackendError, LockError, LockNotAvailable, inspection
 from redis_locks.middleware import lock_responses
-from redis_locks.statistics.collector import collector
 from tests.django.admin_pages import LIST, page_of, staff, text_of
 from tests.django.command_calls import run
 from tests.support.admin import mark_of
 from tests.support.parties import held, waited_for
+from tests.support.statistics import flush
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
 
@@ -79,7 +79,7 @@ def marked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_text_of_a_page_bypasses_gettext(
     operator: Client, marked: None, name: str, *, statistics: bool
 ) -> None:
-    collector.flush()  # what other tests have counted goes to their part of the server
+    flush()  # what other tests have counted goes to their part of the server
     data = f"{name} {socket.gethostname()} thread MainThread runner waiter nobody zzz"
     allowed = set(re.findall(r"[A-Za-z]{3,}", data)) | {
         "CSV",
@@ -97,7 +97,7 @@ def test_no_text_of_a_page_bypasses_gettext(
         empty = [LIST, "admin:redis_locks_lock_stats"]
         found = {url: words(content(text_of(operator, reverse(url)))) - allowed for url in empty}
         with held(name, label="runner"), waited_for(name, "waiter"):
-            collector.flush()
+            flush()
             (waiter,) = inspection.waiters()
             (holder,) = inspection.parties().holders
             for url in (
@@ -157,7 +157,7 @@ def test_times_are_in_the_current_time_zone_and_for_programs_in_utc(
     with override_settings(REDIS_LOCKS={"PREFIX": name, "HISTORY": 9}, USE_TZ=use_tz):
         with Lock(name):
             pass
-        collector.flush()
+        flush()
         with timezone.override("Asia/Tokyo"):
             html = text_of(operator, page_of(name))
             figures = text_of(operator, reverse("admin:redis_locks_lock_stats"))

@@ -11,8 +11,8 @@ from django.test import AsyncClient, Client, modify_settings, override_settings
 from django.urls import path
 
 from redis_locks import redis_lock
-from redis_locks.locks.timeouts import bounded
 from tests.elsewhere import held
+from tests.support.timings import bounded
 
 
 def sync_view(request: HttpRequest) -> HttpResponse:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from redis_locks import Hold, Lock, LockBackendError, LockLost, Semaphore, inspection
-from redis_locks.inspection import queries, termination
+from tests.support.inspection import before_cancel, list_waiters
 from tests.support.parties import held, on_host, waited_for
 from tests.support.world import until
 
@@ -36,7 +36,7 @@ def test_parties_tell_the_hosts_they_are_on() -> None:
 def test_a_queue_that_is_longer_than_a_listing_shows_is_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(queries, "MOST_WAITERS_LISTED", 1)
+    list_waiters(monkeypatch, 1)
     labels = ["first", "second", "third"]
     with held("a"), ExitStack() as queue:
         for label in labels:
@@ -46,7 +46,7 @@ def test_a_queue_that_is_longer_than_a_listing_shows_is_whole(
 
 
 def test_more_holders_than_a_listing_shows_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "MOST_WAITERS_LISTED", 1)
+    list_waiters(monkeypatch, 1)
     exports = Semaphore("exports", 3)
     with exports, exports, exports:
         assert 3 == len(inspection.parties().holders)
@@ -123,7 +123,6 @@ def test_a_wait_that_is_granted_before_drain_can_cancel_it_is_ended_as_a_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     granted: list[Hold | None] = []
-    really = termination._cancel
 
     with held("a") as ours, on_host("web-2"):
         lock = Lock("a", wait=20, lease=60, renew=False)
@@ -131,12 +130,11 @@ def test_a_wait_that_is_granted_before_drain_can_cancel_it_is_ended_as_a_hold(
         waiter.start()
         until(inspection.waiters)
 
-        async def too_late(*args: Any, **options: str) -> bool:
+        def too_late() -> None:
             ours.release()
             waiter.join()
-            return await really(*args, **options)
 
-        monkeypatch.setattr(termination, "_cancel", too_late)
+        before_cancel(monkeypatch, too_late)
         ended = inspection.drain("web-2")
     assert () == ended.waiters
     (hold,) = granted

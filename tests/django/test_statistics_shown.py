@@ -12,13 +12,13 @@ from django.urls import reverse
 
 from redis_locks import Lock, LockLost, inspection, statistics
 from redis_locks.statistics import LockStatistics
-from redis_locks.statistics.collector import collector
 from tests.django.admin_pages import HOSTILE, page_of, staff, text_of
 from tests.django.command_calls import fails, run
 from tests.elsewhere import in_thread
 from tests.statistics.conftest import counted
 from tests.support.commands import latency, stats
 from tests.support.parties import held
+from tests.support.statistics import flush
 
 __all__ = ["counted"]
 
@@ -32,7 +32,7 @@ def used(counted: None) -> None:
     """A contended lock and a quiet one were used."""
     with held("busy"), held("quiet"):
         assert in_thread(Lock("busy", wait=0.05).acquire) is None
-    collector.flush()
+    flush()
 
 
 def row(name: str = "a", **changes: int) -> LockStatistics:
@@ -190,7 +190,7 @@ def test_the_figures_can_be_exported(viewer: Client, used: None) -> None:
 def test_an_exported_name_is_no_formula(viewer: Client) -> None:
     with held("=1+1"):
         pass
-    collector.flush()
+    flush()
     assert "'=1+1,1," in viewer.get(reverse(STATS) + "?format=csv").content.decode()
 
 
@@ -215,7 +215,7 @@ def test_without_the_server_the_page_says_so(viewer: Client) -> None:
 def test_a_lock_s_page_shows_what_happened_to_it(viewer: Client) -> None:
     with pytest.raises(LockLost), Lock("a", renew=False, label="nightly report"):
         inspection.force_release("a")
-    collector.flush()
+    flush()
     html = text_of(viewer, page_of("a"))
     events = html[html.index("Recent events") :]
     order = [events.index(f">{kind}<") for kind in ("Lost", "Force-released", "Acquired")]
@@ -228,7 +228,7 @@ def test_a_lock_s_page_shows_what_happened_to_it(viewer: Client) -> None:
 def test_hostile_names_are_text(viewer: Client, odd: str) -> None:
     with held(odd, label=odd):
         pass
-    collector.flush()
+    flush()
     for url in (reverse(STATS), page_of(odd)):
         html = text_of(viewer, url)
         assert "<script>alert" not in html

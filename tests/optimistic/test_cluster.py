@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import redis
 from redis.exceptions import MovedError
 
-from redis_locks.optimistic import clients
 from redis_locks.testing.server import EmbeddedServer
 from tests.optimistic.sides import Adding, Side
 from tests.ports import free_ports
+from tests.support.optimistic import record_refreshes
 from tests.support.world import until
 
 
@@ -87,11 +86,7 @@ def test_conflicts_are_counted_apart_from_the_transaction(
 def test_a_slot_that_has_moved_is_looked_up_again(
     cluster: redis.RedisCluster, side: Side, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refreshed: list[Any] = []
-    refresh = clients.Cluster.refresh
-    monkeypatch.setattr(
-        clients.Cluster, "refresh", lambda source: (refreshed.append(source), refresh(source))
-    )
+    refreshed = record_refreshes(monkeypatch)
 
     def moved(attempt: int) -> None:
         if attempt == 1:

@@ -9,10 +9,10 @@ import pytest
 import redis
 
 from redis_locks import Lock, LockTimeout, TooMuchContention, inspection
-from redis_locks.optimistic import conflicts
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import held
 from tests.optimistic.sides import Adding, Side
+from tests.support.optimistic import keep_conflicts_of
 from tests.support.world import Observer
 
 
@@ -133,7 +133,7 @@ def test_nothing_is_counted_without_escalation(side: Side, name: str) -> None:
 def test_the_keys_with_the_most_conflicts_are_kept_for_an_hour_at_most(
     private_server: EmbeddedServer, side: Side, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conflicts, "KEPT_KEYS", 3)
+    keep_conflicts_of(monkeypatch, 3)
     using = private_server.url
     with private_server.client() as client:
         for number in range(1, 6):

@@ -13,10 +13,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from redis_locks import LockBackendError
-from redis_locks.optimistic import recovery
 from tests.optimistic.exec_proxy import ExecProxy
 from tests.optimistic.sides import Adding, Pipe, Side
 from tests.support.keys import operation_key
+from tests.support.optimistic import outcomes_are_late
 
 
 def test_redis_pys_own_transaction_applies_twice(
@@ -235,9 +235,7 @@ def test_an_outcome_that_may_have_been_forgotten_is_not_guessed(
     side: Side, client: redis.Redis, proxy: ExecProxy, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The operation's key has ended meanwhile: applying again could be the second time."""
-    now = recovery.monotonic()
-    sent = iter([now])
-    monkeypatch.setattr(recovery, "monotonic", lambda: next(sent, now + 3601))
+    outcomes_are_late(monkeypatch, 3601)
     proxy.fault = "request"
     proxy.lose(1)
     with pytest.raises(LockBackendError, match="nor whether it is applied"):

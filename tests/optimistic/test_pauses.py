@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 from itertools import count
-from types import SimpleNamespace
 
 import pytest
 import redis
 
 from redis_locks import TooMuchContention
-from redis_locks.optimistic import retries
 from tests.optimistic.sides import Adding, Side
+from tests.support.optimistic import pause_by
 
 
 @pytest.mark.parametrize(("takes", "tries", "longest"), [(0.002, 6, 0.008), (10.0, 4, 0.25)])
@@ -32,9 +31,7 @@ def test_pauses_differ_and_are_no_longer_than_a_few_attempts_take(
         pauses.append(random.uniform(least, most))
         return pauses[-1]
 
-    ticks = count(0.0, takes)
-    monkeypatch.setattr(retries, "random", SimpleNamespace(uniform=note))
-    monkeypatch.setattr(retries, "monotonic", lambda: next(ticks))
+    pause_by(monkeypatch, note, count(0.0, takes))
     body = Adding(name, 1, lambda _: client.incr(name))
     with pytest.raises(TooMuchContention):
         side.run(body, name, attempts=tries)

@@ -9,10 +9,10 @@ import redis
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
-from redis_locks.optimistic.clients import source_of
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.sentinels import Watched
 from tests.optimistic.sides import Adding, Pipe, Side
+from tests.support.optimistic import source_of
 
 DJANGO = "django.core.cache.backends.redis.RedisCache"
 PACKAGE = "django_redis.cache.RedisCache"

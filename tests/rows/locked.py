@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from redis_locks.rows.names import row_of
 from tests.ledger.models import Counter
+from tests.support.rows import row_of
 from tests.support.world import World
 
 Make = Callable[..., Counter]

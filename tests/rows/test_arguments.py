@@ -9,8 +9,8 @@ from django.db.models import Window
 from django.db.models.functions import RowNumber
 
 from redis_locks.rows import lock_model, lock_rows
-from redis_locks.rows.names import row_of
 from tests.ledger.models import Counter, Entry, NotedCounter
+from tests.support.rows import row_of
 
 rows = Counter.objects.all
 

@@ -12,11 +12,11 @@ import pytest
 
 from redis_locks import DeadlockDetected, Lock, LockLost, LockNotAvailable, inspection
 from redis_locks.rows import lock_model, lock_rows
-from redis_locks.rows.names import row_of
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from tests.faults.proxy import Proxy
 from tests.ledger.models import Counter
 from tests.rows.conftest import ReadingThreads
+from tests.support.rows import row_of
 from tests.support.world import PATIENCE, Observer, Tasks, World
 
 Make = Callable[..., Counter]

@@ -16,9 +16,9 @@ from django.db.transaction import atomic
 
 from redis_locks import LockLost, inspection
 from redis_locks.rows import lock_model, lock_rows
-from redis_locks.rows.sources import Candidate, QuerySource
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry
+from tests.support.rows import Candidate, Find, QuerySource, find_rows
 from tests.support.world import PATIENCE, until
 
 JOBS = 48
@@ -160,14 +160,13 @@ def test_rows_that_are_lost_while_others_are_found_are_not_given(
     first = f"ledger.Counter@{pending.db}:{pending[22].pk}"
     was_held: list[bool] = []
 
-    def read_when_it_is_over(*args: Any) -> Any:
+    def read_when_it_is_over(read: Find) -> Any:
         was_held.append(inspection.lock(first) is not None)
         until(lambda: inspection.lock(first) is None)
-        return read(*args)
+        return read()
 
-    read = QuerySource.candidates
     with locked_by_others(pending[:22]):
-        monkeypatch.setattr(QuerySource, "candidates", read_when_it_is_over)
+        find_rows(monkeypatch, read_when_it_is_over)
         with pytest.raises(LockLost):
             lock_rows(pending, skip_locked=True, limit=10, lease=0.2, renew=False).acquire()
     assert [False, True] == was_held
@@ -182,14 +181,13 @@ def test_a_worker_gets_others_for_those_that_were_done_meanwhile(
             for job in theirs:
                 do(job, [])
 
-    def read_then_do(*args: Any) -> Any:
-        found = read(*args)
+    def read_then_do(read: Find) -> Any:
+        found = read()
         monkeypatch.undo()
         in_thread(do_most)
         return found
 
-    read = QuerySource.candidates
-    monkeypatch.setattr(QuerySource, "candidates", read_then_do)
+    find_rows(monkeypatch, read_then_do)
     with lock_rows(pending, skip_locked=True, limit=10) as found:
         assert 10 == len(found)
         assert list(pending[:10]) == sorted(found, key=lambda job: job.pk)

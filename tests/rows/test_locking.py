@@ -9,12 +9,13 @@ import pytest
 from django.contrib import admin
 
 from redis_locks import LockBackendError, LockLost, LockNotAvailable, LockTimeout, inspection
-from redis_locks.inspection.story import tell
 from redis_locks.rows import lock_model, lock_rows
 from tests.ledger.models import Counter
 from tests.rows.locked import Make, lock_of, locked
 from tests.support.admin import LockRow, ServerPages
 from tests.support.commands import show
+from tests.support.inspection import tell
+from tests.support.rows import read_at_once
 from tests.support.world import PATIENCE, Observer, World
 
 ROW_MODES = ["key_share", "shared", "no_key", "exclusive"]
@@ -159,7 +160,7 @@ def test_skip_locked_goes_on_behind_rows_that_stopped_matching(
     world: World, counter: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was read first was done by somebody else before it was locked."""
-    monkeypatch.setattr("redis_locks.rows.sources.BATCH", 2)
+    read_at_once(monkeypatch, 2)
     rows = [counter() for _ in range(5)]
     ours = Counter.objects.filter(pk__in=[row.pk for row in rows], value=0).order_by("pk")
     block = lock_rows(ours, skip_locked=True, limit=1)

@@ -10,11 +10,10 @@ from django.db.transaction import atomic
 
 from redis_locks import LockError, LockNotAvailable, inspection
 from redis_locks.rows import lock_model, lock_rows
-from redis_locks.rows.names import row_of
-from redis_locks.rows.sets import escalated
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry
 from tests.rows.locked import lock_of
+from tests.support.rows import escalated, row_of
 from tests.support.world import World
 
 MODEL = "ledger.Counter@default"

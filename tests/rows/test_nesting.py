@@ -13,12 +13,11 @@ from django.db.transaction import atomic
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockNotAvailable, inspection
 from redis_locks.rows import lock_model, lock_rows
-from redis_locks.rows.locked_rows import Locking
-from redis_locks.rows.names import row_of
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry, NotedCounter
 from tests.support import leases
 from tests.support.keys import partition_of
+from tests.support.rows import after_locking, row_of
 from tests.support.world import Tasks, World
 
 Make = Callable[..., Counter]
@@ -253,17 +252,11 @@ def test_a_block_that_finds_one_of_its_holds_lost_releases_the_others(
     tasks: Tasks, counter: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row, other = counter(), counter()
-    whole = Locking.lock
-
-    async def lock_and_lose(locking: Locking[Any], *args: Any) -> Any:
-        rows = await whole(locking, *args)
-        leases.mark_lost(rows.holds[-1])
-        return rows
 
     async def blocks() -> None:
         outer = await lock_rows(row).aacquire()
         assert outer is not None
-        monkeypatch.setattr(Locking, "lock", lock_and_lose)
+        after_locking(monkeypatch, lambda rows: leases.mark_lost(rows.holds[-1]))
         with pytest.raises(LockLost):
             async with lock_rows([row, other]):
                 pytest.fail("its hold is lost")

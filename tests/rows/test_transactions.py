@@ -11,9 +11,9 @@ from django.db.transaction import TransactionManagementError, atomic
 
 from redis_locks import LockError, LockLost, LockNotAvailable, inspection
 from redis_locks.rows import RedisLockQuerySet, lock_model, lock_rows
-from redis_locks.rows.names import row_of
 from tests.django.transactions import elsewhere
 from tests.ledger.models import Counter, Entry
+from tests.support.rows import row_of
 from tests.support.world import PATIENCE, Observer
 
 

@@ -13,10 +13,10 @@ from prometheus_client import CollectorRegistry
 
 from redis_locks import Hold, Lock, LockLost, LockNotHeld, statistics
 from redis_locks.integrations.prometheus import PrometheusMetrics
-from redis_locks.statistics.collector import collector
 from tests.contract.test_transit import adopt
 from tests.signals.conftest import Connect, Heard
 from tests.support import stored
+from tests.support.statistics import flush
 from tests.support.world import Observer, Tasks, World, held, keys_of, until
 
 
@@ -68,13 +68,13 @@ def test_an_adoption_in_vain_tells_nothing(world: World, name: str, heard: Heard
 def test_statistics_count_one_acquire_and_one_hold_of_its_whole_time(
     world: World, name: str
 ) -> None:
-    collector.flush()
+    flush()
     with override_settings(REDIS_LOCKS={"PREFIX": name}):
         text = world.do(held(world, Lock(name)), "detach")
         arrived = monotonic() + 0.1
         until(lambda: monotonic() >= arrived)
         world.release(adopt(world, text))
-        collector.flush()
+        flush()
         (found,) = statistics.read().locks
         events = [event.kind for event in statistics.events(name)]
     assert (1, 0) == (found.acquired, found.contended)

@@ -16,10 +16,10 @@ from opentelemetry.trace import StatusCode
 
 from redis_locks import Lock, LockLost, redis_lock
 from redis_locks.integrations.opentelemetry import OpenTelemetry
-from redis_locks.integrations.telemetry import BUCKETS
 from redis_locks.testing import override_locks
 from tests.signals.conftest import IMPATIENT, deadlocked
 from tests.support import stored
+from tests.support.telemetry import BUCKETS
 from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
 
 

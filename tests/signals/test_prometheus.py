@@ -12,12 +12,11 @@ from django.db.transaction import atomic
 from prometheus_client import CollectorRegistry
 
 from redis_locks import Lock, LockLost, LockNotAvailable, Semaphore, redis_lock
-from redis_locks.integrations import telemetry
 from redis_locks.integrations.prometheus import PrometheusMetrics
 from redis_locks.signals import LOCK_SIGNALS
 from redis_locks.testing import override_locks
 from tests.signals.conftest import IMPATIENT, deadlocked
-from tests.support import stored
+from tests.support import stored, telemetry
 from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
 
 
@@ -168,7 +167,7 @@ def test_the_number_of_labels_is_bounded(
     name: str, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of decorators made for each call even the templates are without number."""
-    monkeypatch.setattr(telemetry, "MAX_LOCKS", 3)
+    telemetry.tell_apart(monkeypatch, locks=3)
     with override_locks("granted"):
         for number in range(10):
             redis_lock(f"{name}:{number}")(lambda: None)()
@@ -179,7 +178,7 @@ def test_the_number_of_labels_is_bounded(
 def test_holds_without_an_end_are_forgotten(
     name: str, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telemetry, "MAX_OPEN", 1)
+    telemetry.keep_open(monkeypatch, holds=1)
     with override_locks("granted"), redis_lock(f"{name}:1"), redis_lock(f"{name}:2"):
         assert 1 == len(metrics.source._open)
     assert 1 == metrics.get("hold_seconds_count", lock=telemetry.OTHER)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.test import override_settings
 
-from redis_locks.integrations import telemetry
+from tests.support import telemetry
 from tests.support.checks import check_settings
 from tests.support.events import TELEMETRY
 
@@ -76,7 +76,7 @@ def test_with_wrong_settings_django_starts_so_that_the_check_can_say_what_is_wro
         telemetry.start()
         (error,) = check_settings()
     assert "LEASE" in error.msg
-    assert set() == telemetry._started
+    assert set() == telemetry.started()
 
 
 def test_whatever_the_setting_may_name_can_be_started() -> None:

@@ -9,18 +9,18 @@ import pytest
 from django.test import override_settings
 
 from redis_locks import Lock, LockLost, inspection, statistics
-from redis_locks.statistics.collector import collector
 from tests.support.parties import held
+from tests.support.statistics import flush
 
 MOST = 3
 
 
 @pytest.fixture
 def kept(name: str) -> Iterator[None]:
-    collector.flush()
+    flush()
     with override_settings(REDIS_LOCKS={"PREFIX": name, "HISTORY": MOST}):
         yield
-        collector.flush()
+        flush()
 
 
 def test_a_past_hold_says_who_when_and_how_it_ended(kept: None) -> None:
@@ -29,7 +29,7 @@ def test_a_past_hold_says_who_when_and_how_it_ended(kept: None) -> None:
         token = hold.fencing_token
     with pytest.raises(LockLost), Lock("a"):
         inspection.force_release("a")
-    collector.flush()
+    flush()
     lost, released = statistics.holds("a")
     assert began
     assert ("released", token, "") == (released.outcome, released.fencing_token, released.detail)
@@ -46,7 +46,7 @@ def test_the_latest_holds_are_kept(kept: None) -> None:
         for _ in range(MOST + 2):
             with Lock("a") as hold:
                 tokens.append(hold.fencing_token)
-        collector.flush()
+        flush()
     assert tokens[: -MOST - 1 : -1] == [hold.fencing_token for hold in statistics.holds("a")]
     assert statistics.holds("a") == asyncio.run(statistics.aholds("a"))
 
@@ -55,7 +55,7 @@ def test_without_the_setting_no_hold_is_kept(kept: None, name: str) -> None:
     with override_settings(REDIS_LOCKS={"PREFIX": name}):
         with held("a"):
             pass
-        collector.flush()
+        flush()
         assert [] == statistics.holds("a")
         assert ["acquired"] == [event.kind for event in statistics.events("a")]
 
@@ -63,6 +63,6 @@ def test_without_the_setting_no_hold_is_kept(kept: None, name: str) -> None:
 def test_a_release_is_no_event_of_the_lock(kept: None) -> None:
     with held("a"):
         pass
-    collector.flush()
+    flush()
     assert 1 == len(statistics.holds("a"))
     assert ["acquired"] == [event.kind for event in statistics.events("a")]

@@ -8,15 +8,13 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
 from django.test import override_settings
 
 from redis_locks import Lock, LockBackendError, LockLost, inspection, statistics
-from redis_locks.statistics import LockStatistics, storage
-from redis_locks.statistics.collector import BATCH, Collector, collector
+from redis_locks.statistics import LockStatistics
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import in_thread
 from tests.signals.conftest import deadlocked
@@ -24,6 +22,7 @@ from tests.support.connections import backend_for
 from tests.support.events import Teller
 from tests.support.keys import index_key
 from tests.support.parties import held, waited_for
+from tests.support.statistics import BATCH, Collector, before_sending, collector, flush, send_after
 from tests.support.world import until
 
 ROOT = Path(__file__).parents[2]
@@ -33,13 +32,13 @@ pytestmark = pytest.mark.usefixtures("counted")
 
 
 def figures(name: str = "a") -> LockStatistics:
-    collector.flush()
+    flush()
     (found,) = [lock for lock in statistics.read().locks if lock.name == name]
     return found
 
 
 def kinds(name: str = "a") -> list[str]:
-    collector.flush()
+    flush()
     return [event.kind for event in statistics.events(name)]
 
 
@@ -123,14 +122,14 @@ def test_a_deadlock_is_counted_where_it_was_found(name: str) -> None:
     settings = {"PREFIX": name, "DEADLOCK_TIMEOUT": 0.1}
     with override_settings(REDIS_LOCKS=settings):
         deadlocked("x")
-        collector.flush()
+        flush()
         assert 1 == sum(lock.deadlocks for lock in statistics.read().locks)
 
 
 def test_switched_off_nothing_is_counted_or_noted(name: str) -> None:
     with override_settings(REDIS_LOCKS={"PREFIX": name, "STATISTICS": False}), held("a"):
         inspection.force_release("a")
-    collector.flush()
+    flush()
     assert () == statistics.read().locks
     assert [] == statistics.events("a")
 
@@ -138,7 +137,7 @@ def test_switched_off_nothing_is_counted_or_noted(name: str) -> None:
 def test_the_most_contended_come_first_and_a_day_has_what_an_hour_has() -> None:
     with held("quiet"), held("busy"):
         in_thread(Lock("busy", wait=0).acquire)
-    collector.flush()
+    flush()
     hour, day = statistics.read("hour"), statistics.read("day")
     assert ["busy", "quiet"] == [lock.name for lock in hour.locks]
     assert hour.locks == day.locks
@@ -186,23 +185,21 @@ def test_what_cannot_be_sent_is_forgotten_and_fails_nobody(
         with Lock("a"):
             pass
         private_server.stop()
-        collector.flush()
+        flush()
         assert {} == collector._tallies
 
 
 def test_nobody_waits_while_statistics_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     sending, go_on = threading.Event(), threading.Event()
-    really = storage.add
 
-    async def slow(*args: Any) -> None:
+    def wait() -> None:
         sending.set()
         assert go_on.wait(30)
-        await really(*args)
 
     with Lock("a"):
         pass
-    monkeypatch.setattr(storage, "add", slow)
-    sender = threading.Thread(target=collector.flush)
+    before_sending(monkeypatch, wait)
+    sender = threading.Thread(target=flush)
     sender.start()
     assert sending.wait(30)
     with Lock("a"):  # would hang
@@ -215,7 +212,7 @@ def test_nobody_waits_while_statistics_are_sent(monkeypatch: pytest.MonkeyPatch)
 def test_a_thread_sends_by_itself_and_ends_when_there_is_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("redis_locks.statistics.collector.INTERVAL", 0.01)
+    send_after(monkeypatch, 0.01)
     own = Collector()
     server = backend_for(None).description
     for count in (1, 2):
@@ -239,7 +236,7 @@ def test_a_child_does_not_send_what_its_parent_counted() -> None:
     child = os.fork()
     if not child:
         empty = not collector._tallies and collector._thread is None
-        collector.flush()
+        flush()
         os._exit(0 if empty else 1)
     assert 0 == os.waitpid(child, 0)[1]
     assert 1 == figures().acquired

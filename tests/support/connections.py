@@ -17,11 +17,14 @@ from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.sentinel import Sentinels
 from redis_locks.drivers.sentinel_url import client_of_url
+from redis_locks.testing.memory_backend import MemoryBackend, Outcome
 
 __all__ = [
     "CutShort",
     "Endpoint",
     "LinkBroken",
+    "MemoryBackend",
+    "Outcome",
     "Unreachable",
     "backend_for",
     "client_of_url",

@@ -11,12 +11,13 @@ import pytest
 from redis_locks.conf.validation import MOST_PASSED
 from redis_locks.diagnosis import alerts
 from redis_locks.drivers.base import Driver
+from redis_locks.locks.timeouts import bounded
 from redis_locks.protocol import acquire, lease, local_handover, renewal, replication
 from redis_locks.protocol.acquire import LOOK_AGAIN
 from redis_locks.protocol.lease import YOUNG, Lease
 from redis_locks.protocol.renewal import Registry
 
-__all__ = ["LOOK_AGAIN", "MOST_PASSED", "YOUNG"]
+__all__ = ["LOOK_AGAIN", "MOST_PASSED", "YOUNG", "bounded"]
 
 
 def waiters_ask_again_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

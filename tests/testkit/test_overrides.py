@@ -26,9 +26,8 @@ from redis_locks import (
     redis_lock,
 )
 from redis_locks.testing import assert_locked, assert_released, override_locks
-from redis_locks.testing.memory_backend import MemoryBackend, Outcome
 from tests.support import leases
-from tests.support.connections import run_blocking
+from tests.support.connections import MemoryBackend, Outcome, run_blocking
 from tests.support.scripts import Script
 
 NOBODY = "unix:///nonexistent/nobody-listens.sock"

@@ -8,9 +8,9 @@ import pytest
 
 from redis_locks import LockNotAvailable
 from redis_locks.rows import lock_model, lock_rows
-from redis_locks.rows.names import row_of
 from redis_locks.testing import override_locks
 from tests.ledger.models import Counter
+from tests.support.rows import row_of
 
 pytestmark = pytest.mark.django_db
 

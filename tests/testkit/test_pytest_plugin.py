@@ -11,9 +11,9 @@ import pytest
 import redis
 
 from redis_locks import Lock, inspection
-from redis_locks.conf.settings import get_settings
 from redis_locks.testing import assert_locked
 from redis_locks.testing.server import EmbeddedServer
+from tests.support.configuration import get_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,0 +1,7 @@
+"""The settings as the product reads them."""
+
+from __future__ import annotations
+
+from redis_locks.conf.settings import Settings, get_settings, problems
+
+__all__ = ["Settings", "get_settings", "problems"]
