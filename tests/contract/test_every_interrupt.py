@@ -7,14 +7,15 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from threading import Event, Thread
 
 import pytest
 import redis
 from django.db import connection, transaction
 
-from redis_locks import Lock, redis_lock
+from redis_locks import Lock, inspection, redis_lock
 from tests.support.interrupts import interrupt, open_here, renewed
-from tests.support.world import PATIENCE, Observer, Threads, keys_of
+from tests.support.world import PATIENCE, Observer, Threads, keys_of, until
 
 LEASE = 30
 STEP = 59
@@ -162,6 +163,38 @@ def acquired(lock: Lock) -> Run:
     return run
 
 
+def contended(lock: Lock) -> Run:
+    def run() -> None:
+        with held_until_somebody_waits(lock.name), lock:
+            body()
+
+    return run
+
+
+@contextmanager
+def held_until_somebody_waits(name: str) -> Iterator[None]:
+    """Another thread holds the lock until this one waits for it, or is interrupted before."""
+    held, over = Event(), Event()
+
+    def waited_for() -> bool:
+        found = inspection.lock(name)
+        return found is not None and found.waiting > 0
+
+    def hold() -> None:
+        with Lock(name, lease=LEASE, wait=0):
+            held.set()
+            until(lambda: over.is_set() or waited_for())
+
+    thread = Thread(target=hold)
+    thread.start()
+    assert held.wait(PATIENCE)
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 KEPT_BY_A_TRACEBACK = [in_an_exit_stack, decorated, acquired]
 """Shapes whose hold is a variable of some function: a traceback that is kept keeps it, too."""
 
@@ -247,6 +280,17 @@ STEPS = pytest.mark.parametrize("step", [STEP, pytest.param(1, marks=pytest.mark
 def test_no_interrupt_leaves_a_lock_that_is_renewed_and_few_leave_one_at_all(
     shape: Shape, step: int, lock: Lock, client: redis.Redis
 ) -> None:
+    interrupt_each(shape, step, lock, client)
+
+
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
+def test_no_interrupt_of_an_acquire_that_waits_leaves_a_lock_that_is_renewed(
+    step: int, lock: Lock, client: redis.Redis
+) -> None:
+    interrupt_each(contended, step, lock, client)
+
+
+def interrupt_each(shape: Shape, step: int, lock: Lock, client: redis.Redis) -> None:
     keep = shape not in KEPT_BY_A_TRACEBACK
     late: list[str] = []
 

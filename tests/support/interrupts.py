@@ -16,7 +16,9 @@ from redis_locks.values.identity import open_around
 
 PACKAGE = str(Path(redis_locks.__file__).parent)
 
-_MUTEX = re.compile(r"\s*with ([\w.]*\.)?_?(mutex|guard|changed|lock)\b")
+_MUTEX = re.compile(
+    r"\s*with ([\w.]*\.)?_?(mutex|guard|changed|counting|opening|resolving|cleared|lock)\b"
+)
 """A line that takes a mutex of a thread. Its trace function is called again before the mutex is given
 back, where Python itself checks for no signal: an interrupt there would keep the mutex for good."""
 
