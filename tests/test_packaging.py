@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from importlib import metadata
 from importlib.resources import files
@@ -88,3 +90,28 @@ def test_the_supported_versions_are_those_that_are_tested() -> None:
     tested = re.findall(r'^    \("([\d.]+)", "([\d.]+)"\),$', sessions, re.MULTILINE)
     assert {*pythons} == {python for python, _ in tested}
     assert {*djangos} == {django for _, django in tested}
+
+
+SPACED = """
+from pathlib import Path
+from django.conf import settings
+import redis_locks
+from redis_locks.testing.server import EmbeddedServer
+
+with EmbeddedServer(use_environment=False) as server:
+    socket = Path("the server.sock").absolute()
+    socket.symlink_to(server.url.removeprefix("unix://"))
+    settings.configure(REDIS_LOCKS={"CONNECTION": f"unix://{socket}"})
+    with redis_locks.Lock("a") as hold:
+        print(redis_locks.__file__, hold.fencing_token > 0, sep="\\n")
+"""
+
+
+def test_paths_may_have_spaces() -> None:
+    """The package's, with its scripts and the server that it starts, and the socket's."""
+    with tempfile.TemporaryDirectory(prefix="rl ") as directory:
+        copied = Path(directory, "redis_locks")
+        shutil.copytree(ROOT / "redis_locks", copied, ignore=shutil.ignore_patterns("__pycache__"))
+        command = [sys.executable, "-W", "error", "-c", SPACED]
+        told = subprocess.run(command, cwd=directory, check=True, capture_output=True, text=True)
+    assert [str(copied / "__init__.py"), "True"] == told.stdout.splitlines()
