@@ -27,8 +27,9 @@ from redis_locks.inspection.filters import (
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.story import Surroundings, longest, runs, surroundings, tell
 from redis_locks.inspection.survey import Named
+from redis_locks.inspection.time_limit import in_background
 from redis_locks.management.locks.console import Console
-from redis_locks.management.locks.feed import News, in_background
+from redis_locks.management.locks.feed import News
 from redis_locks.management.locks.selection import Selection
 from redis_locks.management.locks.show import lines
 from redis_locks.management.locks.table import table
