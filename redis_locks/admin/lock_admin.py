@@ -305,8 +305,8 @@ class LockAdmin(_ModelAdmin):
         bulk_url = (
             pages.path("bulk") if any(self.may_end(request, each) for each in _ENDINGS) else ""
         )
-        most = MOST if form.grouped else None
-        found = search(matching, order=order, read=shared_survey, using=pages.using, most=most)
+        least = MOST if form.grouped else 0
+        found = search(matching, order=order, read=shared_survey, using=pages.using, least=least)
         strip = Strip.of(found, pages)
         if form.grouped:
             rows = [GroupRow.of(group, found.survey.at) for group in groups(found.found)]

@@ -28,7 +28,7 @@ from redis_locks.locks.lock import Side
 from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.events import RunEvents
-from redis_locks.run_once.functions import decorate, refuse_bare
+from redis_locks.run_once.functions import check_name, decorate
 from redis_locks.run_once.status import RunStatus
 from redis_locks.run_once.terms import OnConflict, Terms
 from redis_locks.values.keys import validate_name
@@ -148,7 +148,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         encoder: type[json.JSONEncoder] | None = None,
         decoder: type[json.JSONDecoder] | None = None,
     ) -> None:
-        refuse_bare(name)
+        check_name(name)
         self._name_source = validate_name(name) if isinstance(name, str) else name
         self._terms = Terms(
             max_attempts=max_attempts,
