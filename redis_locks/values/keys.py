@@ -106,8 +106,8 @@ def set_keys(prefix: str, partition: int, names: tuple[str, ...]) -> Keys:
 
 
 def _spell_keys(prefix: str, partition: int, names: tuple[str, ...]) -> Keys:
-    locks = (lock_keys(prefix, partition, name).lock for name in names)
-    return (index_key(prefix, partition), *locks)
+    start = f"{prefix}{{{partition}}}:"
+    return (f"{start}index".encode(), *[f"{start}lock:{name}".encode() for name in names])
 
 
 _kept_keys = lru_cache(maxsize=4096)(_spell_keys)
