@@ -67,6 +67,12 @@ def test_others_are_not_excluded_and_nested_holds_ask_no_more(world: World, name
     world.release(first)
 
 
+def test_a_nested_block_asks_for_no_replicas_of_what_is_unguarded(name: str) -> None:
+    lock = proceeding(name, replicas=1)
+    with lock, lock as inner:
+        assert inner.is_unguarded
+
+
 def test_what_only_a_server_can_do_is_refused(world: World, name: str) -> None:
     hold = held(world, proceeding(name))
     with pytest.raises(LockBackendError, match="is not held, as Redis could not be asked"):
@@ -102,12 +108,15 @@ def test_a_server_that_goes_away_meanwhile_does_not_let_the_block_begin_twice(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_transaction_commits_what_was_done_without_the_lock(nowhere: None, name: str) -> None:
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_a_transaction_commits_what_was_done_without_the_lock(
+    nowhere: None, name: str, replicas: int
+) -> None:
     with atomic():
-        with redis_lock(name) as hold:
+        with redis_lock(name, replicas=replicas) as hold:
             assert hold.is_unguarded
             Counter.objects.create()
-        with redis_lock(name) as again:
+        with redis_lock(name, replicas=replicas) as again:
             assert again is hold
     assert 1 == Counter.objects.count()
 
