@@ -71,6 +71,16 @@ class SpreadHold(Hold):
         return self._parts
 
     @property
+    def fencing_token(self) -> int:
+        """See `Hold.fencing_token`; 0 if one of its locks is not guarded."""
+        return min(part.fencing_token for part in self._parts)
+
+    @property
+    def is_unguarded(self) -> bool:
+        """Whether one of its locks is not guarded, as an outer block runs without it; see `Hold.is_unguarded`."""
+        return any(part.is_unguarded for part in self._parts)
+
+    @property
     def is_lost(self) -> bool:
         """Whether one of its locks is lost; see `Hold.is_lost`."""
         return any(part.is_lost for part in self._parts)
@@ -218,6 +228,8 @@ async def level(driver: Driver, parts: Sequence[Hold], *, extend: bool) -> bool:
 
 
 async def _raised(driver: Driver, part: Hold, milliseconds: int, fencing_token: int) -> bool:
+    if part.is_unguarded:
+        return True  # it has no fencing token, and never ends by itself
     await part.restate(driver)
     lease = part.lease
     sent = monotonic()

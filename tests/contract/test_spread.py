@@ -21,6 +21,7 @@ from redis_locks import (
     inspection,
 )
 from redis_locks.inspection import LockInfo
+from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, leases, stored
 from tests.support.keys import lock_keys, partition_of
 from tests.support.world import PATIENCE, Tasks, World, held, let_go, until
@@ -368,3 +369,23 @@ def test_who_holds_the_set_takes_some_or_all_of_it_again(names: Names, *, renew:
         outer.extend(90)
         assert outer.remaining > 80
     assert [] == in_use()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_in_a_block_that_runs_without_some_of_its_locks_it_says_so(
+    names: Names, private_server: EmbeddedServer, count: int
+) -> None:
+    configured = {
+        "CONNECTION": private_server.url,
+        "PARTITIONS": PARTITIONS,
+        "ON_UNAVAILABLE": "proceed",
+    }
+    private_server.kill()
+    with override_settings(REDIS_LOCKS=configured), Lock(*names[-count:]) as outer:
+        private_server.restart()
+        with Lock(*names) as inner:
+            assert sorted(names[:-count]) == in_use()
+            assert (True, 0) == (inner.is_unguarded, inner.fencing_token)
+            inner.extend(5)
+        outer.check()
+        assert [] == in_use()
