@@ -452,7 +452,7 @@ class Lock:
             try:
                 replication.require(nested.lease, side.backend.replicas(self._replicas))
             except LockError:
-                await nested.end(side.driver)
+                await nested.give_back(side.driver)
                 raise
         return nested
 

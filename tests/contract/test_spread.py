@@ -15,6 +15,7 @@ from redis_locks import (
     Hold,
     Lock,
     LockBackendError,
+    LockError,
     LockLost,
     LockNotAvailable,
     LockTimeout,
@@ -164,11 +165,8 @@ def test_a_cancelled_wait_gives_back_what_was_acquired(tasks: Tasks, names: Name
     tasks.release(other)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("script", ["acquire", "raise_fence"])
-def test_an_interrupt_gives_back_what_was_acquired(
-    names: Names, monkeypatch: pytest.MonkeyPatch, script: str, when: str
-) -> None:
+def interrupt_the_second(monkeypatch: pytest.MonkeyPatch, script: str, when: str) -> None:
+    """Raise KeyboardInterrupt before or after the second call of `script`."""
     asked: list[object] = []
 
     async def interrupted(plain: calls.Handler, *args: Any, **options: Any) -> Any:
@@ -180,6 +178,14 @@ def test_an_interrupt_gives_back_what_was_acquired(
         return reply
 
     calls.intercept(monkeypatch, script, interrupted)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("script", ["acquire", "raise_fence"])
+def test_an_interrupt_gives_back_what_was_acquired(
+    names: Names, monkeypatch: pytest.MonkeyPatch, script: str, when: str
+) -> None:
+    interrupt_the_second(monkeypatch, script, when)
     with pytest.raises(KeyboardInterrupt):
         Lock(*names).acquire()
     assert [] == in_use()
@@ -337,6 +343,64 @@ def test_an_upgrade_whose_last_step_fails_leaves_all_shared(
     world.do(hold, "upgrade", wait=0)
     assert "exclusive" == hold.mode
     world.release(hold)
+
+
+def modes_in_redis() -> set[str]:
+    return {holder.mode for lock in inspection.locks() for holder in lock.holders}
+
+
+def test_a_nested_block_upgrades_and_the_outer_one_downgrades(names: Names) -> None:
+    with Lock(*names, mode="shared") as outer:
+        with Lock(*names, wait=0) as inner:
+            with pytest.raises(LockError, match="nested"):
+                outer.downgrade()
+            assert {"exclusive"} == {outer.mode, inner.mode, *modes_in_redis()}
+        outer.downgrade()
+        assert {"shared"} == {outer.mode, *modes_in_redis()}
+
+
+def test_a_set_is_no_more_exclusive_than_each_of_its_locks(names: Names) -> None:
+    with Lock(*names, mode="shared") as outer:
+        with Lock(names[0], wait=0):
+            assert "shared" == outer.mode
+        outer.downgrade()
+        assert {"shared"} == modes_in_redis()
+        with Lock(names[0], wait=0):
+            outer.upgrade(wait=0)
+        assert {"exclusive"} == {outer.mode, *modes_in_redis()}
+
+
+@pytest.mark.parametrize("by", ["acquire", "upgrade"])
+def test_a_nested_upgrade_that_is_refused_leaves_all_shared(
+    world: World, names: Names, by: str
+) -> None:
+    other = held(world, Lock(names[2], mode="shared"))
+    with Lock(*names, mode="shared") as outer:
+        fencing_token = outer.fencing_token
+        if by == "acquire":
+            assert Lock(*names).acquire(wait=0) is None
+        else:
+            with Lock(*names, mode="shared") as inner, pytest.raises(LockNotAvailable):
+                inner.upgrade(wait=0)
+        assert ("shared", fencing_token) == (outer.mode, outer.fencing_token)
+        assert {"shared"} == modes_in_redis()
+        outer.check()
+    world.release(other)
+    assert [] == in_use()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("script", ["acquire", "raise_fence"])
+def test_an_interrupt_in_a_nested_upgrade_leaves_all_shared(
+    names: Names, monkeypatch: pytest.MonkeyPatch, script: str, when: str
+) -> None:
+    with Lock(*names, mode="shared") as outer:
+        interrupt_the_second(monkeypatch, script, when)
+        with pytest.raises(KeyboardInterrupt):
+            Lock(*names).acquire(wait=0)
+        assert {"shared"} == {outer.mode, *modes_in_redis()}
+        outer.check()
+    assert [] == in_use()
 
 
 def test_what_needs_one_step_says_so(world: World, names: Names, client: redis.Redis) -> None:
