@@ -1029,7 +1029,7 @@ class Hold:
             raise LockBackendError(msg)
 
     def _require_alone(self, verb: str) -> None:
-        if self.lease.is_shared:
+        if any(part.lease.is_shared for part in self.parts):
             msg = (
                 f"Lock {self.name!r} is held by nested blocks of this thread or task as well; "
                 f"call {verb} when the inner ones have ended"

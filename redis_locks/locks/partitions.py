@@ -151,6 +151,7 @@ class SpreadHold(Hold):
         self.check()
         if all(part.mode == "shared" for part in self._parts):
             return
+        self._require_alone("downgrade()")
         failure = await _each(self._parts, lambda part: part.downgrade_on(driver))
         if failure is not None:
             raise failure

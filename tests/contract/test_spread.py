@@ -370,6 +370,13 @@ def test_a_set_is_no_more_exclusive_than_each_of_its_locks(names: Names) -> None
         assert {"exclusive"} == {outer.mode, *modes_in_redis()}
 
 
+def test_a_downgrade_that_is_refused_changes_nothing(names: Names) -> None:
+    with Lock(*names) as outer, Lock(names[0]):
+        with pytest.raises(LockError, match="nested"):
+            outer.downgrade()
+        assert {"exclusive"} == {outer.mode, *modes_in_redis()}
+
+
 @pytest.mark.parametrize("by", ["acquire", "upgrade"])
 def test_a_nested_upgrade_that_is_refused_leaves_all_shared(
     world: World, names: Names, by: str
