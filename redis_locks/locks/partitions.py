@@ -156,6 +156,11 @@ class SpreadHold(Hold):
         if failure is not None:
             raise failure
 
+    def drop(self) -> bool:
+        """See `Hold.drop`."""
+        dropped = [part.drop() for part in self._parts]
+        return any(dropped)
+
     def __del__(self) -> None:
         # One warning is enough: the first part gives it.
         for part in getattr(self, "_parts", ())[1:]:

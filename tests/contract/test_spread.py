@@ -24,6 +24,7 @@ from redis_locks import (
 from redis_locks.inspection import LockInfo
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, leases, stored
+from tests.support.interrupts import interrupt, renewed
 from tests.support.keys import lock_keys, partition_of
 from tests.support.world import PATIENCE, Tasks, World, held, let_go, until
 
@@ -428,6 +429,25 @@ def test_a_hold_that_is_dropped_warns_once(names: Names) -> None:
         until(lambda: let_go() or warned)
     assert 1 == len(warned)
     until(lambda: not in_use())  # nothing renews it
+
+
+def test_an_interrupt_as_its_block_ends_leaves_none_of_its_locks_renewed(names: Names) -> None:
+    def run() -> None:
+        with hold:
+            pass
+
+    where, at = "", 0
+    while "_leave" not in where:
+        hold = Lock(*names).acquire()
+        assert hold is not None
+        at += 1
+        interrupted = interrupt(run, at)
+        assert interrupted is not None
+        where = interrupted.where
+        left = [renewed(name) for name in names]
+        hold.release()
+    assert [0, 0, 0] == left
+    assert [] == in_use()
 
 
 @pytest.mark.parametrize("renew", [True, False])
