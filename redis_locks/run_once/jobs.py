@@ -231,8 +231,9 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         self._blocks.pop().end_block(exc)
 
     async def __aenter__(self) -> Attempt:
-        """Begin an attempt, or raise; see `__enter__`."""
-        return cast("Attempt", self._blocks.push(await self._job().abegin()))
+        """Begin an attempt, or raise; see `__enter__`. If it is lost inside the block, the task is cancelled there."""
+        attempt = await self._job().abegin()
+        return cast("Attempt", self._blocks.push(await attempt.__aenter__()))
 
     async def __aexit__(
         self,
