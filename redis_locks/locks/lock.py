@@ -517,7 +517,11 @@ class Lock:
         lease = unguarded.lease_of(whole, self._name, self._shown_mode)
         hold = self._hold_type(side.backend, lease)
         lease.begin(hold, session(task=side.task).held, side.backend)
-        await unguarded.tell(side.driver, lease, error)
+        try:
+            await unguarded.tell(side.driver, lease, error)
+        except BaseException:
+            lease.leave(hold)
+            raise
         return hold
 
     def _request(self, side: Side, plan: Plan) -> Request:

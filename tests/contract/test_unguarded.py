@@ -13,6 +13,7 @@ from redis_locks import Lock, LockBackendError, Semaphore, redis_lock
 from redis_locks.rows import lock_model, lock_rows
 from redis_locks.testing.server import EmbeddedServer
 from tests.ledger.models import Counter
+from tests.support.interrupts import open_here
 from tests.support.world import World, held
 
 NOWHERE = "unix:///nonexistent/redis.sock"
@@ -48,6 +49,20 @@ def test_the_block_runs_and_its_hold_says_that_it_guards_nothing(
         if record.levelno == logging.ERROR and record.name == "redis_locks"
     ]
     assert re.search(rf"Lock '{name}' .*runs without it: .*nonexistent", line.getMessage())
+
+
+def test_an_interrupt_as_the_log_is_told_leaves_no_hold(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(logging.Logger, "handle", interrupted)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            proceeding(name).acquire()
+    assert caught.tb  # which refers to the hold
+    assert 0 == open_here(name)
 
 
 def test_a_hold_of_a_lock_is_guarded(world: World, name: str) -> None:
