@@ -330,7 +330,8 @@ class Lock:
             return run_blocking(self._acquire(side, wait))
         taken = Taken(side.backend, frozenset(self._names), self._mode)
         if not self._reads and (kept := keepers.find(taken)):
-            replication.require(kept.lease, side.backend.replicas(self._replicas))
+            for part in kept.parts:
+                replication.require(part.lease, side.backend.replicas(self._replicas))
             return kept
         hold = run_blocking(self._acquire(side, wait))
         keepers.keep(hold, taken)
