@@ -198,6 +198,7 @@ class Hold:
         "_cancelled",
         "_pid",
         "_releaser",
+        "_upgrade",
         "backend",
         "kept",
         "lease",
@@ -219,6 +220,8 @@ class Hold:
         self._pid = identity.process.pid
         self._releaser: Any = None
         """The thread or task that releases it now."""
+        self._upgrade: str | None = None
+        """The token that the lease gets by the latest upgrade of this hold."""
 
     @classmethod
     def nested(cls, backend: Backend, lease: Lease, block: Block | None = None) -> Self | None:
@@ -690,6 +693,7 @@ class Hold:
         request = replace(lease.request, token=token, mode=mode, reads=())
         if not lease.begin_upgrade(token):
             self._refuse_upgrading()
+        self._upgrade = token
         try:
             outcome = await acquire.acquire(
                 driver, request, seconds, get_settings().deadlock_timeout
@@ -733,6 +737,22 @@ class Hold:
         self._require_alone("downgrade()")
         await self.restate(driver)
         self.lease.leave_line()
+        await self._share(driver)
+
+    async def undo_upgrade(self, driver: Driver) -> None:
+        """Share the lock again, if an upgrade by this hold made it exclusive; so do all that it is nested with."""
+        lease = self.lease
+        if lease.token == self._upgrade and lease.mode == "exclusive" and lease.is_held:
+            await self._share(driver)
+
+    async def give_back(self, driver: Driver) -> None:
+        """End a hold that its caller does not get, and undo its upgrade."""
+        try:
+            await self.undo_upgrade(driver)
+        finally:
+            await self.end(driver)
+
+    async def _share(self, driver: Driver) -> None:
         try:
             await self._become_shared(driver)
         except LockError:
@@ -1009,7 +1029,7 @@ class Hold:
             raise LockBackendError(msg)
 
     def _require_alone(self, verb: str) -> None:
-        if self.lease.is_shared:
+        if any(part.lease.is_shared for part in self.parts):
             msg = (
                 f"Lock {self.name!r} is held by nested blocks of this thread or task as well; "
                 f"call {verb} when the inner ones have ended"

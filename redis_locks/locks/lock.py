@@ -330,7 +330,8 @@ class Lock:
             return run_blocking(self._acquire(side, wait))
         taken = Taken(side.backend, frozenset(self._names), self._mode)
         if not self._reads and (kept := keepers.find(taken)):
-            replication.require(kept.lease, side.backend.replicas(self._replicas))
+            for part in kept.parts:
+                replication.require(part.lease, side.backend.replicas(self._replicas))
             return kept
         hold = run_blocking(self._acquire(side, wait))
         keepers.keep(hold, taken)
@@ -452,7 +453,7 @@ class Lock:
             try:
                 replication.require(nested.lease, side.backend.replicas(self._replicas))
             except LockError:
-                await nested.end(side.driver)
+                await nested.give_back(side.driver)
                 raise
         return nested
 
@@ -517,7 +518,11 @@ class Lock:
         lease = unguarded.lease_of(whole, self._name, self._shown_mode)
         hold = self._hold_type(side.backend, lease)
         lease.begin(hold, session(task=side.task).held, side.backend)
-        await unguarded.tell(side.driver, lease, error)
+        try:
+            await unguarded.tell(side.driver, lease, error)
+        except BaseException:
+            lease.leave(hold)
+            raise
         return hold
 
     def _request(self, side: Side, plan: Plan) -> Request:

@@ -188,6 +188,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         not given: the job's own). An interrupt leaves nothing held.
 
         Raises:
+            LockLost: The lease ended before all receivers of the events were told.
             LockBackendError: Redis could not be asked.
         """
         with suppress(*NOTHING_TO_DO):
@@ -208,6 +209,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
             AttemptsExhausted: No attempt is left.
             LockNotAvailable: Somebody else does the job, and the wait is 0.
             LockTimeout: Somebody else still did the job after the wait.
+            LockLost: The lease ended before all receivers of the events were told; the body does not run.
             LockBackendError: Redis could not be asked.
         """
         attempt = self._job().begin()
@@ -229,8 +231,9 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         self._blocks.pop().end_block(exc)
 
     async def __aenter__(self) -> Attempt:
-        """Begin an attempt, or raise; see `__enter__`."""
-        return cast("Attempt", self._blocks.push(await self._job().abegin()))
+        """Begin an attempt, or raise; see `__enter__`. If it is lost inside the block, the task is cancelled there."""
+        attempt = await self._job().abegin()
+        return cast("Attempt", self._blocks.push(await attempt.__aenter__()))
 
     async def __aexit__(
         self,

@@ -113,6 +113,20 @@ def test_an_upgrade_in_the_way_of_others_waits_and_leaves_the_outer_hold_shared(
     world.release(held(world, Lock(name), wait=0))
 
 
+@pytest.mark.parametrize(
+    "refused", [{"replicas": 1}, {"read": [("HGET", "of-another-type", "a")]}], ids=str
+)
+def test_an_upgrade_whose_block_is_refused_leaves_the_outer_hold_shared(
+    name: str, client: redis.Redis, refused: dict[str, Any]
+) -> None:
+    client.set("of-another-type", 1, ex=60)
+    with Lock(name, mode="shared") as outer:
+        with pytest.raises(Exception, match=r"replicas|WRONGTYPE"):
+            Lock(name, **refused).acquire(wait=0)
+        assert "shared" == outer.mode
+        assert is_free(name, mode="shared")
+
+
 def test_shared_inside_exclusive_stays_exclusive(world: World, name: str) -> None:
     mode, _ = steps(world, Lock(name), Lock(name, mode="shared"), lambda _, inner: inner.mode)
     assert "exclusive" == mode
