@@ -103,11 +103,12 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             return self._bulk
         async with self._opening_bulk:
             if self._bulk is None or self._bulk.broken:
-                self._bulk = AsyncLink(self.endpoint, self._prefix, listener=self.listener)
-                await self._bulk.open()
-            if self.broken:
-                self._bulk.close()
-                raise LinkBroken(self._why)
+                link = AsyncLink(self.endpoint, self._prefix, listener=self.listener)
+                await link.open()
+                if self.broken:
+                    link.close()
+                    raise LinkBroken(self._why)
+                self._bulk = link
             return self._bulk
 
     def _take_over(self, connection: Any) -> None:
