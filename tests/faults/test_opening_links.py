@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from redis_locks import Lock, run_once
+from redis_locks import Lock, LockBackendError, run_once
 from tests.faults.proxy import Proxy
-from tests.support.world import PATIENCE
+from tests.support.world import PATIENCE, until
 
 EACH = 0.005
 """Seconds between two tasks."""
@@ -37,5 +37,50 @@ def test_a_link_for_large_replies_opens_while_tasks_keep_coming(
             await asyncio.sleep(EACH)
         proxy.delay = 0
         await asyncio.gather(*tasks)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("reads", [(), (("GET", "x"),)], ids=["shared", "for large replies"])
+def test_tasks_share_the_failure_of_one_attempt_to_connect(
+    name: str, proxy: Proxy, reads: tuple[tuple[str, str], ...]
+) -> None:
+    """A server that does not answer makes each of them wait for one timeout."""
+    url = f"{proxy.url}?socket_connect_timeout=0.4"
+
+    async def failed(number: int) -> bool:
+        with pytest.raises(LockBackendError):
+            await Lock(f"{name}:{number}", using=url, read=reads).aacquire(wait=0)
+        return True
+
+    async def main() -> None:
+        if reads:
+            async with Lock(name, using=url):
+                pass
+        before = proxy.taken
+        proxy.part()
+        assert all(await asyncio.gather(*map(failed, range(20))))
+        assert before + 1 == proxy.taken
+
+    asyncio.run(main())
+
+
+def test_a_task_that_is_cancelled_while_it_connects_leaves_the_others_their_connection(
+    name: str, proxy: Proxy
+) -> None:
+    async def acquired(number: int) -> None:
+        async with Lock(f"{name}:{number}", using=proxy.url):
+            pass
+
+    async def main() -> None:
+        proxy.hold_back()
+        first, *others = (asyncio.create_task(acquired(number)) for number in range(3))
+        await asyncio.to_thread(until, lambda: proxy.held_back)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        proxy.let_go()
+        await asyncio.gather(*others)
+        assert 1 == proxy.taken
 
     asyncio.run(main())
