@@ -324,7 +324,7 @@ class ThreadRenewer:
 
         Blocks for two round trips, or has them made by `run`.
         """
-        with self._changed:
+        with self._changed:  # under which the thread closes it, unless there are pins
             pin = Pin(self._listener_thread)
         try:
             if run is None:
@@ -337,11 +337,10 @@ class ThreadRenewer:
         return pin
 
     def _listen(self) -> None:
-        with self._changed:
-            try:
-                self._listener_thread.open()
-            except LinkBroken as error:
-                raise LockBackendError(str(error)) from error
+        try:
+            self._listener_thread.open()
+        except LinkBroken as error:
+            raise LockBackendError(str(error)) from error
 
     def _run(self) -> None:
         while True:

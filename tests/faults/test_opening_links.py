@@ -8,7 +8,7 @@ import pytest
 
 from redis_locks import Lock, LockBackendError, run_once
 from tests.faults.proxy import Proxy
-from tests.support.world import PATIENCE, until
+from tests.support.world import PATIENCE, Tasks, until
 
 EACH = 0.005
 """Seconds between two tasks."""
@@ -84,3 +84,27 @@ def test_a_task_that_is_cancelled_while_it_connects_leaves_the_others_their_conn
         assert 1 == proxy.taken
 
     asyncio.run(main())
+
+
+def test_an_event_loop_turns_while_another_task_begins_to_listen(
+    tasks: Tasks, name: str, proxy: Proxy
+) -> None:
+    """A task that is to listen, too, does not wait for that in the loop."""
+
+    def locked(number: int) -> Lock:
+        return Lock(
+            f"{name}:{number}", using=f"{proxy.url}?socket_connect_timeout=60", crash_release=True
+        )
+
+    proxy.hold_back()
+    first = tasks.start(tasks.acquire, locked(1))
+    until(lambda: proxy.held_back)
+    second = tasks.start(tasks.acquire, locked(2))
+    try:
+        tasks.submit(asyncio.sleep(0)).result(PATIENCE)
+    finally:
+        proxy.let_go()
+    for acquired in (first, second):
+        hold = acquired.result(PATIENCE)
+        assert hold
+        tasks.release(hold)
