@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -41,20 +42,24 @@ def test_a_link_for_large_replies_opens_while_tasks_keep_coming(
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("reads", [(), (("GET", "x"),)], ids=["shared", "for large replies"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"read": [("GET", "x")]}, {"crash_release": True}],
+    ids=["shared", "for large replies", "that listens"],
+)
 def test_tasks_share_the_failure_of_one_attempt_to_connect(
-    name: str, proxy: Proxy, reads: tuple[tuple[str, str], ...]
+    name: str, proxy: Proxy, options: dict[str, Any]
 ) -> None:
     """A server that does not answer makes each of them wait for one timeout."""
-    url = f"{proxy.url}?socket_connect_timeout=0.4"
+    url = f"{proxy.url}?socket_connect_timeout=0.4&socket_timeout=0.4"
 
     async def failed(number: int) -> bool:
         with pytest.raises(LockBackendError):
-            await Lock(f"{name}:{number}", using=url, read=reads).aacquire(wait=0)
+            await Lock(f"{name}:{number}", using=url, **options).aacquire(wait=0)
         return True
 
     async def main() -> None:
-        if reads:
+        if options:
             async with Lock(name, using=url):
                 pass
         before = proxy.taken
