@@ -120,9 +120,10 @@ class Lock:
             "exclusive" inside "shared" upgrades the hold, until its end. If False, taking it again raises
             LockError at once. Other threads and tasks wait in any case, one that the holder started included.
         crash_release: Whether the lock becomes free within half a second of the end of the holder's process, however
-            long its lease. Waiters check four times a second whether the holder's process still listens.
-            So a holder that is cut off from Redis for a moment loses the lock as well, and is told. For exclusive
-            locks on one server, not on a Cluster. The process keeps a connection open for it.
+            long its lease. The first and the last waiter check four times a second whether the holder's process
+            still listens, and the others less often. So a holder that is cut off from Redis for a moment loses the
+            lock as well, and is told. For exclusive locks on one server, not on a Cluster. The process keeps a
+            connection open for it.
         replicas: How many replicas have to acknowledge a grant before it counts, so that a fail-over to one of
             them does not lose it; and each extend, the background's too. 0: none. Acquiring takes up to a quarter
             of the lease longer (1 s at most). If they do not answer in that time, it holds nothing and raises
