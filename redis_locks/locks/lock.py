@@ -407,7 +407,7 @@ class Lock:
             *group,
             settings.lease_ms if self._lease_ms is UNSET else self._lease_ms,
             settings.renew if self._renew is UNSET else self._renew,
-            settings.replicas if self._replicas is UNSET else self._replicas,
+            backend.replicas(self._replicas),
         )
 
     async def _acquire_group(
