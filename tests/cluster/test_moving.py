@@ -155,7 +155,8 @@ def test_nothing_is_written_where_a_part_of_the_keys_has_left(
     releasing = world.start(world.release, hold)
     refused = source.errors()
     until(lambda: source.errors() > refused + 2)
-    assert hold.token.encode() == stored.holder(source.client, lock_keys(name, 5, each).lock)
+    with source.server.client() as client:
+        assert hold.token.encode() == stored.holder(client, lock_keys(name, 5, each).lock)
     assert not waiter.done()
     assert not releasing.done()
     on_nodes.finish_moving(slot, source, target)

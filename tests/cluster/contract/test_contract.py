@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.test_acquire import *
+from tests.contract.test_busy_loops import *
 from tests.contract.test_deadlock import *
 from tests.contract.test_disturbance import *
 from tests.contract.test_fencing import *
@@ -15,6 +16,7 @@ from tests.contract.test_lock_timeout import *
 from tests.contract.test_model import *
 from tests.contract.test_modes import *
 from tests.contract.test_names import *
+from tests.contract.test_operators import *
 from tests.contract.test_reentry import *
 from tests.contract.test_release import *
 from tests.contract.test_revoked import *
