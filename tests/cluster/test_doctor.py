@@ -12,7 +12,7 @@ from tests.support import diagnosis
 from tests.support.diagnosis import Finding, Level
 from tests.support.world import World, held
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.ci
 
 
 def found(using: str | None = None) -> dict[str, Finding]:

@@ -17,14 +17,14 @@ from tests.support import leases, stored
 from tests.support.keys import grant_channel, index_key, lock_keys
 from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.ci
 
 DEBIANS_SERVER = "/usr/bin/redis-server"
 
 
-@pytest.fixture(scope="module", params=["usual", "redis"])
+@pytest.fixture(scope="module", params=["usual", pytest.param("redis", marks=pytest.mark.long)])
 def server(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The usual server, and Redis itself where there is one."""
+    """The usual server, and Redis itself where there is one; CI runs all tests on Redis in a step of its own."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "redis":
             if not Path(DEBIANS_SERVER).exists():
@@ -181,6 +181,7 @@ def test_a_hold_is_renewed_where_its_keys_are_already(
     world.release(hold)
 
 
+@pytest.mark.long
 def test_a_wait_of_zero_seconds_ends_in_an_error_while_a_slot_moves(
     on_nodes: Nodes, world: World, name: str
 ) -> None:
