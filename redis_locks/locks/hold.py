@@ -445,7 +445,8 @@ class Hold:
             LockError: Others are nested with this hold.
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
-            LockBackendError: Redis could not be asked; it may be shared already.
+            LockBackendError: Redis could not be asked. It counts as shared from now on, though others may have to
+                wait still: downgrade again.
             TypeError: It is a permit of a semaphore, or of rows.
         """
         run_blocking(self.downgrade_on(self.backend.driver))
@@ -688,6 +689,8 @@ class Hold:
         if self._stays("exclusive"):
             return None
         lease = self.lease
+        if not lease.is_settled:
+            await self._share(driver)
         token = new_token(session(task=driver.suspends))
         mode = f"upgrade:{lease.token}"
         request = replace(lease.request, token=token, mode=mode, reads=())
@@ -765,6 +768,8 @@ class Hold:
 
     async def _become_shared(self, driver: Driver) -> None:
         lease = self.lease
+        # From here on others may share it. If nobody hears of that, no nested block must take it for exclusive.
+        lease.change_mode("shared", settled=False)
         held, _ = await persist(
             driver,
             lambda link: store.downgrade(link, lease.keys, lease.token),
@@ -774,7 +779,7 @@ class Hold:
         if not held:
             lease.lose(NOT_KNOWN)
             raise self._lost()
-        lease.change_mode("shared")
+        lease.change_mode("shared", settled=True)
 
     def _stays(self, mode: str) -> bool:
         """Return whether there is nothing to change; raise if it cannot be changed."""
@@ -783,7 +788,7 @@ class Hold:
         if self.mode not in {"exclusive", "shared"}:
             msg = "a permit of a semaphore is neither shared nor exclusive; acquire a Lock instead"
             raise TypeError(msg)
-        return self.mode == mode or self.is_unguarded
+        return (self.mode == mode and self.lease.is_settled) or self.is_unguarded
 
     async def commit_on(self, driver: Driver, pipe: Any) -> None:
         """See `commit`."""

@@ -149,7 +149,7 @@ class SpreadHold(Hold):
     async def downgrade_on(self, driver: Driver) -> None:
         """See `downgrade`."""
         self.check()
-        if all(part.mode == "shared" for part in self._parts):
+        if all(part.mode == "shared" and part.lease.is_settled for part in self._parts):
             return
         self._require_alone("downgrade()")
         failure = await _each(self._parts, lambda part: part.downgrade_on(driver))
