@@ -26,8 +26,11 @@ from redis_locks.locks.lock import Side
 HEADER = "redis_locks_queued"
 """The header of a message with the name of its lock: the worker's arguments may read differently."""
 
-_CONTINUED = ("chain", "chord", "group_id", "link")
-"""Options of a message for whose end another one waits: were it dropped, that would wait for ever."""
+_CONTINUED = ("chain", "chord", "group_id", "link", "reply_to", "parent_id")
+"""Options of a message for whose end somebody waits: were it dropped, they would wait for ever.
+
+Celery gives `reply_to` to each part of a canvas, and `parent_id` to a callback. A plain `delay` gives neither.
+"""
 
 
 class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
@@ -35,7 +38,8 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
 
     While a message is queued, `delay` and `apply_async` add no second one; so do beat and signatures. They return
     None, or the first one's result. Messages that others wait for are always queued: a `retry`, a part of a
-    canvas, a message with a `link`. A message that is revoked or expires makes room for the next.
+    canvas, a callback, a task's replacement, a message with a `link`. A message that is revoked or expires
+    makes room for the next.
     """
 
     abstract = True

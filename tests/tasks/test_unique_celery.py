@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import functools
+import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 import redis
 from celery import Task, chain, shared_task
+from celery.app.trace import build_tracer
 from django.db import transaction
 from kombu.exceptions import EncodeError
 
@@ -45,6 +48,23 @@ def queued(client: redis.Redis, name: str) -> Callable[[], int]:
     """How many messages are in the queue of this test."""
     length: Any = client.llen
     return lambda: int(length(name))
+
+
+@pytest.fixture
+def run_next(client: redis.Redis, name: str) -> Callable[..., None]:
+    """Takes the next message from a queue, this test's by default, and runs it as a worker does."""
+    take: Any = client.lpop
+
+    def run(queue: str = name) -> None:
+        message = json.loads(take(queue))
+        args, kwargs, canvas = json.loads(base64.b64decode(message["body"]))
+        headers, properties = message["headers"], message["properties"]
+        request = {**headers, **canvas, "called_directly": False}
+        request |= {each: properties[each] for each in ("delivery_info", "reply_to")}
+        task = app.tasks[headers["task"]]
+        build_tracer(task.name, task, app=app)(headers["id"], args, kwargs, request)
+
+    return run
 
 
 @pytest.fixture
@@ -131,6 +151,86 @@ def test_what_others_wait_for_is_always_queued(
     assert chain(work.si(), work.si()).apply_async()
     assert work.apply_async(link=work.si())
     assert 3 == queued()
+
+
+@pytest.mark.parametrize(
+    ("send", "count"),
+    [
+        (lambda first, work: chain(first.si(), work.si()).apply_async(), 1),
+        (lambda first, work: first.apply_async(link=work.si()), 1),
+        (lambda first, work: first.apply_async(link=[work.si(), work.si()]), 2),
+        (lambda first, work: first.apply_async((True,), link_error=work.si()), 1),
+    ],
+    ids=["last of a chain", "link", "links", "link_error"],
+)
+def test_what_a_worker_queues_after_another_task_is_always_queued(
+    name: str,
+    make: Make,
+    queued: Callable[[], int],
+    run_next: Callable[..., None],
+    send: Callable[..., Any],
+    count: int,
+) -> None:
+    @make(unique_task(name))
+    def work() -> None: ...
+
+    @shared_task(name=f"tests.{name}.first")
+    def first(fails: bool = False) -> None:
+        if fails:
+            raise ValueError
+
+    work.delay()
+    send(first, work)
+    run_next(f"{name}.first")
+    assert 1 + count == queued()
+
+
+def test_the_body_of_a_chord_is_always_queued(
+    name: str, make: Make, queued: Callable[[], int]
+) -> None:
+    @make(unique_task(name))
+    def work(results: list[int]) -> None: ...
+
+    work.delay([])
+    body = work.s()
+    body.freeze()  # so does a chord
+    assert body.delay([1, 2])  # so does its result backend
+    assert 2 == queued()
+
+
+def test_what_replaces_another_task_is_always_queued(
+    name: str, make: Make, queued: Callable[[], int], run_next: Callable[..., None]
+) -> None:
+    @make(unique_task(name))
+    def work() -> None: ...
+
+    @shared_task(name=f"tests.{name}.first", bind=True)
+    def first(self: Task) -> None:
+        self.replace(work.si())
+
+    work.delay()
+    first.delay()
+    run_next(f"{name}.first")
+    assert 2 == queued()
+
+
+def test_what_another_task_sends_is_queued_once(
+    name: str, make: Make, queued: Callable[[], int], run_next: Callable[..., None]
+) -> None:
+    sent = []
+
+    @make(unique_task(name))
+    def work() -> None: ...
+
+    @shared_task(name=f"tests.{name}.first")
+    def first() -> None:
+        sent.extend([work.delay(), work.apply_async(countdown=1), work.si().apply_async()])
+
+    work.delay()
+    first.delay()
+    run_next(f"{name}.first")
+    assert [None] * 3 == sent
+    assert 1 == queued()
 
 
 def test_an_operator_sees_the_message_and_may_let_it_go(
