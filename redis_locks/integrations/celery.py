@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 from celery import signals
 from celery.contrib.django.task import DjangoTask
-from celery.exceptions import Retry
 from celery.utils import uuid
 from celery.utils.time import maybe_make_aware
 
@@ -31,6 +30,9 @@ _CONTINUED = ("chain", "chord", "group_id", "link", "reply_to", "parent_id")
 
 Celery gives `reply_to` to each part of a canvas, and `parent_id` to a callback. A plain `delay` gives neither.
 """
+
+_RUN = "redis_locks_run"
+"""The attribute of a request that has begun: the `Run` that holds its message's lock, or None."""
 
 
 class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
@@ -86,30 +88,29 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
             return self._first(unique, taken)
         options["headers"] = {**(options.get("headers") or {}), HEADER: name}
         try:
-            return super().apply_async(args, kwargs, task_id=task_id, **options)
+            result = super().apply_async(args, kwargs, task_id=task_id, **options)
         except BaseException:
             run_blocking(message.withdraw(side))
             raise
+        run = self.request.get(_RUN)
+        if run is not None and run.message == message:
+            run.leave()
+        return result
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the task; from a message, give up its lock as it begins or ends."""
-        unique, name = self.unique, _name_in(self.request)
-        if unique is None or name is None or self.request.called_directly:
+        unique, request = self.unique, self.request
+        name = _name_in(request)
+        if unique is None or name is None or request.called_directly:
             return super().__call__(*args, **kwargs)
         side = Side.blocking(unique.rule.using)
-        run = run_blocking(self._message(unique, name, self.request.id).begin(side))
-        if run is None:
-            return self.run(*args, **kwargs)
+        run = run_blocking(self._message(unique, name, request.id).begin(side))
+        setattr(request, _RUN, run)
         try:
-            value = self.run(*args, **kwargs)
-        except Retry:
-            run.leave()  # its message has the lock
-            raise
-        except BaseException:
-            run_blocking(run.end(side))
-            raise
-        run_blocking(run.end(side))
-        return value
+            return self.run(*args, **kwargs)
+        finally:
+            if run is not None:
+                run_blocking(run.end(side))
 
     def _message(self, unique: unique_task, name: str, task_id: str) -> Message:
         return unique.rule.message(

@@ -290,6 +290,75 @@ def test_a_direct_call_is_no_message(name: str, make: Make) -> None:
     assert_locked(f"queued:{name}")
 
 
+def test_a_retry_with_another_name_frees_the_first(
+    name: str, make: Make, run_next: Callable[..., None]
+) -> None:
+    @make(unique_task(f"{name}:{{page}}", until="end"), bind=True)
+    def work(self: Task, page: int) -> None:
+        if page == 1:
+            raise self.retry(args=[2], countdown=0)
+
+    work.delay(1)
+    run_next()
+    assert_released(f"queued:{name}:1")
+    assert_locked(f"queued:{name}:2")
+    run_next()
+    assert_released(f"queued:{name}:2")
+
+
+@pytest.mark.parametrize("throw", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_task_that_is_queued_again_keeps_its_lock(
+    name: str,
+    make: Make,
+    queued: Callable[[], int],
+    run_next: Callable[..., None],
+    throw: bool,
+    fails: bool,
+) -> None:
+    @make(unique_task(name, until="end"), bind=True)
+    def work(self: Task) -> None:
+        if not self.request.retries:
+            self.retry(countdown=0, throw=throw)
+        if fails:
+            raise ValueError
+
+    work.delay()
+    run_next()
+    assert work.delay() is None
+    assert 1 == queued()
+    run_next()
+    assert_released(f"queued:{name}")
+
+
+def test_a_task_that_replaces_itself_keeps_its_lock(
+    name: str, make: Make, queued: Callable[[], int], run_next: Callable[..., None]
+) -> None:
+    @make(unique_task(name, until="end"), bind=True)
+    def work(self: Task, *, again: bool = True) -> None:
+        if again:
+            self.replace(work.si(again=False))
+
+    work.delay()
+    run_next()
+    assert work.delay() is None
+    assert 1 == queued()
+    run_next()
+    assert_released(f"queued:{name}")
+
+
+def test_an_eager_retry_gives_up_its_lock(name: str, make: Make, eagerly: None) -> None:
+    @make(unique_task(name, until="end"), bind=True)
+    def work(self: Task) -> int:
+        if not self.request.retries:
+            raise self.retry(countdown=0)
+        assert_locked(f"queued:{name}")
+        return int(self.request.retries)
+
+    assert 1 == work.delay().get()
+    assert_released(f"queued:{name}")
+
+
 def test_without_the_option_it_is_an_ordinary_task(name: str, queued: Callable[[], int]) -> None:
     @shared_task(base=UniqueTask, name=f"tests.{name}")
     def work() -> int:
