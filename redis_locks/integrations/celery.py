@@ -32,7 +32,10 @@ Celery gives `reply_to` to each part of a canvas, and `parent_id` to a callback.
 """
 
 _RUN = "redis_locks_run"
-"""The attribute of a request that has begun: the `Run` that holds its message's lock, or None."""
+"""The attribute of a request that has begun: the `Run` that holds its message's lock, or None.
+
+A task that calls itself directly does so under its message's request.
+"""
 
 
 class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
@@ -101,7 +104,8 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         """Run the task; from a message, give up its lock as it begins or ends."""
         unique, request = self.unique, self.request
         name = _name_in(request)
-        if unique is None or name is None or request.called_directly:
+        direct = request.called_directly or hasattr(request, _RUN)
+        if unique is None or name is None or direct:
             return super().__call__(*args, **kwargs)
         side = Side.blocking(unique.rule.using)
         run = run_blocking(self._message(unique, name, request.id).begin(side))

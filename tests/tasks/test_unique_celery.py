@@ -290,6 +290,24 @@ def test_a_direct_call_is_no_message(name: str, make: Make) -> None:
     assert_locked(f"queued:{name}")
 
 
+def test_a_task_that_calls_itself_keeps_its_lock_until_its_end(
+    name: str, make: Make, run_next: Callable[..., None]
+) -> None:
+    seen = []
+
+    @make(unique_task(name, until="end"))
+    def work(*, depth: int = 2) -> None:
+        if depth:
+            work(depth=depth - 1)
+        assert_locked(f"queued:{name}")
+        seen.append(depth)
+
+    work.delay()
+    run_next()
+    assert [0, 1, 2] == seen
+    assert_released(f"queued:{name}")
+
+
 def test_a_retry_with_another_name_frees_the_first(
     name: str, make: Make, run_next: Callable[..., None]
 ) -> None:
