@@ -44,7 +44,7 @@ def test_a_waiter_behind_a_crowd_of_dead_ones_gets_the_lock(
     holder = ours.lock(name)
     holder.acquire()
     dead = [f"dead{number}" for number in range(5_000)]
-    client.zadd(f"{name}:redis_locks:queue", {each: at for at, each in enumerate(dead)})
+    client.zadd(f"{name}:redis_locks:line", {each: at for at, each in enumerate(dead)})
     client.hset(f"{name}:redis_locks:claims", mapping={each: f"nobody {each}" for each in dead})
     waiter = ours.lock(name).start("acquire")
     server_side.until_heard(len(dead) + 1)

@@ -307,9 +307,9 @@ def test_a_key_of_another_type_is_in_the_way_and_stays_as_it_is(bench: Bench) ->
 @pytest.mark.parametrize(
     ("key", "queue"),
     [
-        (b"x", b"{x}:redis_locks:queue"),
-        (b"a{b}c", b"a{b}c:redis_locks:queue"),
-        (b"a{b", b"{a{b}:redis_locks:queue"),
+        (b"x", b"{x}:redis_locks:line"),
+        (b"a{b}c", b"a{b}c:redis_locks:line"),
+        (b"a{b", b"{a{b}:redis_locks:line"),
     ],
 )
 def test_on_a_cluster_the_companions_share_the_key_s_slot(key: bytes, queue: bytes) -> None:
