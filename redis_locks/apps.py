@@ -67,4 +67,4 @@ class RedisLocksConfig(AppConfig):
         if metrics:
             from redis_locks.integrations import telemetry
 
-            telemetry.start()
+            telemetry.start(metrics)

@@ -36,6 +36,8 @@ pytest_plugins = ["redis_locks.testing.pytest_plugin"]
 
 TESTS = Path(__file__).parent
 VERDICTS = (
+    "cluster/test_failover.py",
+    "cluster/test_moving.py",
     "faults",
     "history",
     "machines",

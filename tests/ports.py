@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
+from random import SystemRandom
+
+# Below those that systems give to outgoing connections: one of them could take the port before the server does.
+PORTS = range(10_000, 32_000)
 
 
 def free_ports(count: int) -> list[int]:
     """Return ports that nobody listens on."""
-    with_each = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports: list[int] = [each.getsockname()[1] for each in with_each]
-    for each in with_each:
-        each.close()
-    return ports
+    # Hypothesis seeds the usual generator: all processes would choose the same.
+    chance = SystemRandom()
+    free: set[int] = set()
+    while len(free) < count:
+        with suppress(OSError), socket.create_server(("127.0.0.1", chance.choice(PORTS))) as bound:
+            free.add(bound.getsockname()[1])
+    return list(free)

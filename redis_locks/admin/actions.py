@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from django.conf import settings
 from django.contrib import admin, messages
@@ -26,13 +26,6 @@ from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, audit
 from redis_locks.inspection.queries import MOST_WAITERS, read_lock
 from redis_locks.models import Lock
 from redis_locks.values.text import printable
-
-if TYPE_CHECKING:
-    # Django's class is generic for type checkers only.
-    _ModelAdmin = admin.ModelAdmin[Lock]
-else:
-    _ModelAdmin = admin.ModelAdmin
-
 
 Party = TypeVar("Party", HolderInfo, WaiterInfo)
 
@@ -203,7 +196,7 @@ def existing(name: str, using: str | None, most: int | None = MOST_WAITERS) -> L
 
 def end_shown(
     ending: Ending[Party],
-    model_admin: _ModelAdmin,
+    model_admin: admin.ModelAdmin[Lock],
     request: HttpRequest,
     pages: ServerPages,
     name: str,
@@ -227,7 +220,7 @@ def _listed(ending: Ending[Party], parties: Sequence[Party]) -> str:
 
 def end_logged(
     ending: Ending[Party],
-    model_admin: _ModelAdmin,
+    model_admin: admin.ModelAdmin[Lock],
     request: HttpRequest,
     pages: ServerPages,
     name: str,

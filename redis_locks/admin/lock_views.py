@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -39,12 +39,6 @@ from redis_locks.models import Lock
 from redis_locks.statistics import LockStatistics
 from redis_locks.values.text import printable
 
-if TYPE_CHECKING:
-    # Django's class is generic for type checkers only.
-    _ModelAdmin = admin.ModelAdmin[Lock]
-else:
-    _ModelAdmin = admin.ModelAdmin
-
 TEMPLATES = "admin/redis_locks/lock"
 MOST_GROUPS = 200
 _EXPORTS = ("csv", "json")
@@ -56,7 +50,7 @@ class LockViews:
 
     def __init__(
         self,
-        model_admin: _ModelAdmin,
+        model_admin: admin.ModelAdmin[Lock],
         request: HttpRequest,
         may_end: Callable[[HttpRequest, Ending[Any]], bool],
     ) -> None:
@@ -267,8 +261,8 @@ class LockViews:
         form, order = FilterForm(self._request.GET), _order(self._request)
         matching, pages = form.filter(), self._pages
         bulk_url = pages.path("bulk") if any(map(self._may, _ENDINGS)) else ""
-        most = MOST if form.grouped else None
-        found = search(matching, order=order, read=shared_survey, using=pages.using, most=most)
+        least = MOST if form.grouped else 0
+        found = search(matching, order=order, read=shared_survey, using=pages.using, least=least)
         strip = Strip.of(found, pages)
         if form.grouped:
             rows = [GroupRow.of(group, found.survey.at) for group in groups(found.found)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from django.utils.formats import date_format, number_format
 from django.utils.timezone import localtime
@@ -75,19 +75,15 @@ def stats_context(asked: Mapping[str, str], pages: ServerPages) -> dict[str, Any
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    period = asked.get("period", "")
-    period = cast("statistics.Period", period if period in {"hour", "day"} else "hour")
-    order, query = asked.get("o", ""), asked.get("q", "")
-    order = order if order in ORDERS else "contended"
-    found = statistics.read(period, using=pages.using, pattern=pattern_of_query(query))
-    rows = found.locks
+    found, order = _read(asked, pages.using)
+    rows, query = found.locks, asked.get("q", "")
     shown = ordered(rows, order)[:MOST_SHOWN]
     if found.others and len(shown) == len(rows):
         shown.append(found.others)
     highest = _rounded(max(max(each.acquired, each.contended) for each in found.moments))
     longest = max(max(each.wait_p99 or 0, each.hold_p99 or 0) for each in found.moments)
     return {
-        "period": period,
+        "period": found.period,
         "order": order,
         "query": query,
         "rows": [FigureRow.of(row, pages) for row in shown],
@@ -114,11 +110,17 @@ def exported(asked: Mapping[str, str], using: str | None) -> list[dict[str, Any]
     Raises:
         LockBackendError: Redis could not be asked.
     """
+    found, order = _read(asked, using)
+    rows = ordered(found.locks, order)
+    return [asdict(row) for row in (*rows, *([found.others] if found.others else []))]
+
+
+def _read(asked: Mapping[str, str], using: str | None) -> tuple[statistics.Statistics, str]:
+    """Return the figures that somebody asked for, and the order; see `stats_context`."""
     period: statistics.Period = "day" if asked.get("period") == "day" else "hour"
     order = asked.get("o", "")
     found = statistics.read(period, using=using, pattern=pattern_of_query(asked.get("q", "")))
-    rows = ordered(found.locks, order if order in ORDERS else "contended")
-    return [asdict(row) for row in (*rows, *([found.others] if found.others else []))]
+    return found, order if order in ORDERS else "contended"
 
 
 def pattern_of_query(query: str) -> str | None:

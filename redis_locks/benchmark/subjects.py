@@ -126,8 +126,8 @@ SUBJECTS: Mapping[str, Subject] = {
             "walrus", "walrus", peers.walrus, _walrus_keys, ("evalsha", "blpop"), module="walrus"
         ),
         Subject("sherlock", "sherlock", peers.sherlock, _own_key, ("evalsha",), module="sherlock"),
-        # With the small ones in the packets of an acquire; see `protocol.acquire`.
-        Subject(OURS, "redis_locks", _ours, our_keys, ("evalsha", "client|reply", "ping")),
+        # With the CLIENT REPLY in the packet of an acquire; see `protocol.acquire`.
+        Subject(OURS, "redis_locks", _ours, our_keys, ("evalsha", "client|reply")),
     )
 }
 

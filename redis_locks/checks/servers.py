@@ -7,12 +7,11 @@ from django.core.exceptions import ImproperlyConfigured
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.resolution import is_known, resolve
-from redis_locks.connections.shared_databases import caches_beside
+from redis_locks.connections.shared_databases import SHARED_WITH_CACHE, caches_beside
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import DEFAULT_TIMEOUT
 from redis_locks.exceptions import LockBackendError
 
-SHARED_WITH_CACHE = "redis_locks.W006"
 NO_TIMEOUT = "redis_locks.W007"
 REPLICAS_OF_CLUSTER = "redis_locks.E009"
 UNHEEDED = "redis_locks.W012"

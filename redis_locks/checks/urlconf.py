@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from inspect import isfunction, ismethod
 from typing import Any, NamedTuple
 
@@ -35,6 +35,13 @@ def _below(resolver: URLResolver, prefix: str, keywords: frozenset[str]) -> Iter
             yield from _below(entry, route, given | set(entry.default_kwargs))
         elif isinstance(entry, URLPattern):
             yield Route(route, entry.callback, given | set(entry.default_args))
+
+
+def initkwargs_of(view: Any) -> Mapping[str, Any]:
+    """Return what the URLconf gave to the view's ``as_view``."""
+    # The second name is that of a viewset.
+    given = getattr(view, "view_initkwargs", None) or getattr(view, "initkwargs", None)
+    return given or {}
 
 
 def parts_of(thing: Any) -> Iterable[Any]:

@@ -13,10 +13,10 @@ from asgiref.sync import iscoroutinefunction
 from django.core.checks import CheckMessage, Warning  # noqa: A004 - Django's name
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.transaction import Atomic
-from django.views import View
 
-from redis_locks.checks.urlconf import is_a, parts_of, routes
+from redis_locks.checks.urlconf import initkwargs_of, is_a, parts_of, routes
 from redis_locks.decorators.locked_function import LockedFunction
+from redis_locks.decorators.view_calls import class_of
 from redis_locks.locks.lock import Lock
 from redis_locks.locks.scope import Scope
 from redis_locks.views import RedisLockMixin
@@ -101,8 +101,8 @@ class _Walk:
                 callable(part) and not is_a(part, (type, Lock, Atomic))
             ):
                 yield from self._visit(part, inside)
-        kind = getattr(thing, "view_class", None) or getattr(thing, "cls", None)  # of a viewset
-        if isinstance(kind, type) and issubclass(kind, View):
+        kind = class_of(thing)
+        if kind is not None:
             yield from self._visit_class(thing, kind, inside)
 
     def _visit_class(self, view: Any, kind: Any, around: Aliases) -> Iterator[_Found]:
@@ -111,7 +111,7 @@ class _Walk:
         self._seen[id(kind)] = kind
         yield from self._visit(kind.dispatch, around)
         if issubclass(kind, RedisLockMixin):
-            given = getattr(view, "view_initkwargs", None) or getattr(view, "initkwargs", {})
+            given = initkwargs_of(view)
             name = given.get("lock_scope", kind.lock_scope)
             database = given.get("lock_database", kind.lock_database)
             scope = Scope(name, database, commit_guard=True)

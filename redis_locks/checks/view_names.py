@@ -8,9 +8,10 @@ from typing import Any
 from django.core.checks import CheckMessage, Warning  # noqa: A004 - Django's name
 from django.views import View
 
-from redis_locks.checks.urlconf import Route, is_a, parts_of, routes
+from redis_locks.checks.urlconf import Route, initkwargs_of, is_a, parts_of, routes
 from redis_locks.decorators.locked_function import LockedFunction
 from redis_locks.decorators.redis_lock import redis_lock
+from redis_locks.decorators.view_calls import class_of
 from redis_locks.values.name_templates import parse
 from redis_locks.views import RedisLockMixin
 
@@ -35,8 +36,8 @@ def check_lock_names(**_: object) -> list[CheckMessage]:
 
 
 def _problems(route: Route) -> Iterator[str]:
-    kind = getattr(route.view, "view_class", None) or getattr(route.view, "cls", None)
-    if isinstance(kind, type) and issubclass(kind, View):
+    kind = class_of(route.view)
+    if kind is not None:
         handlers = _handlers(route.view, kind)
         if issubclass(kind, RedisLockMixin):
             yield from _of_mixin(route, kind, handlers)
@@ -60,7 +61,7 @@ def _handlers(view: Any, kind: type[View]) -> dict[str, str]:
 
 
 def _of_mixin(route: Route, kind: type[RedisLockMixin], handlers: dict[str, str]) -> Iterator[str]:
-    given = getattr(route.view, "view_initkwargs", None) or getattr(route.view, "initkwargs", {})
+    given = initkwargs_of(route.view)
     name = given.get("lock_name", kind.lock_name)
     methods = given.get("lock_methods", kind.lock_methods)
     if kind.get_lock_name is not RedisLockMixin.get_lock_name or not isinstance(name, str):

@@ -39,25 +39,34 @@ if holder == token and (token == waiter or redis.call("GET", grant) == waiter) t
   return take()
 end
 
+local first, rest
 if not holder then
-  local first = hand_off(waiter)
-  if not first or first == waiter then
+  first, rest = hand_off(waiter)
+  if first == waiter or not (first or rest) then
     return take()
   end
 end
 
 if stay == "0" then
   if redis.call("HDEL", claims, waiter) == 1 then
-    redis.call("LREM", queue, 1, waiter)
+    redis.call("ZREM", queue, waiter)
+  end
+  if rest then
+    leave_rest()
   end
   return -1
 end
 
-local ahead = redis.call("LPOS", queue, waiter)
+local ahead = redis.call("ZRANK", queue, waiter)
 if not ahead then
-  ahead = redis.call("RPUSH", queue, waiter) - 1
+  local last = redis.call("ZRANGE", queue, -1, -1, "WITHSCORES")[2] or 0
+  redis.call("ZADD", queue, last + 1, waiter)
+  ahead = redis.call("ZRANK", queue, waiter)
 end
 redis.call("HSET", claims, waiter, channel .. " " .. token)
 redis.call("PEXPIRE", queue, WAITER_KEPT_MS)
 redis.call("PEXPIRE", claims, WAITER_KEPT_MS)
+if rest then
+  leave_rest(waiter)
+end
 return ahead + 1

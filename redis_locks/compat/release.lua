@@ -10,5 +10,8 @@ if redis.call("GET", lock) ~= token then
   return 0
 end
 redis.call("DEL", lock, grant)
-hand_off(nil)
+local _, rest = hand_off(nil)
+if rest then
+  leave_rest()
+end
 return 1

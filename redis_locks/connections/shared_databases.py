@@ -11,6 +11,9 @@ from redis_locks.connections.resolution import resolve
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import Endpoint
 
+SHARED_WITH_CACHE = "redis_locks.W006"
+"""The system check that warns of such a cache. A project that accepts the risk silences it."""
+
 
 def caches_beside(using: str | None) -> list[str]:
     """Return the aliases in CACHES whose ``clear()`` would remove the locks on the server ``using``.

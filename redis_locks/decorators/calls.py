@@ -1,4 +1,4 @@
-"""Which locks a call of a function takes: their names, from the call's arguments."""
+"""What can be decorated, and which locks a call of it takes: their names, from the call's arguments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from inspect import Parameter
 from types import CodeType
+from typing import Any
 
 from asgiref.sync import iscoroutinefunction
 
@@ -91,7 +92,42 @@ def _own_name(function: Callable[..., object]) -> str:
     return f"{function.__module__}.{qualname}"
 
 
-def is_being_defined(function: object) -> bool:
+def check_function(function: object, decorator: str, *, of_class: str, of_generator: str) -> None:
+    """Raise TypeError unless a decorator of this name can decorate `function`.
+
+    Args:
+        function: What stands below the decorator.
+        decorator: Its name.
+        of_class: What to do with a class.
+        of_generator: What would happen before a generator function returns its first item.
+    """
+    if inspect.isclass(function):
+        what, advice = f"the class {function.__name__}", of_class
+    elif isinstance(function, (classmethod, staticmethod)):
+        kind = type(function).__name__
+        what, advice = f"a {kind}", f"write @{kind} above @{decorator}(...)"
+    elif not callable(function):
+        what, advice = f"{function!r}", f"it is not a function ({_bare(decorator)})"
+    elif inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        what = f"the generator function {function!r}"
+        advice = f"{of_generator} before the first item: use a `with {decorator}(...)` block inside"
+    else:
+        return
+    msg = f"{decorator} cannot decorate {what}: {advice}"
+    raise TypeError(msg)
+
+
+def refuse_bare(name: object, decorator: str) -> None:
+    """Raise TypeError if `name` is what a decorator of this name, without parentheses, stands above."""
+    if inspect.isclass(name) or iscoroutinefunction(name) or _is_being_defined(name):
+        raise TypeError(_bare(decorator))
+
+
+def _bare(decorator: str) -> str:
+    return f"@{decorator} needs parentheses: write @{decorator}() or @{decorator}('name')"
+
+
+def _is_being_defined(function: object) -> bool:
     """Whether a frame that calls us is defining `function`, and has no name for it yet.
 
     So it stands below a decorator without parentheses. A function that is passed as an argument has a name there.
@@ -112,6 +148,22 @@ def is_being_defined(function: object) -> bool:
 
 def _last_line(code: CodeType) -> int:
     return max(line or 0 for _, _, line in code.co_lines())
+
+
+def is_async(function: Callable[..., object]) -> bool:
+    """Whether a call of `function`, which may be an object with a method `__call__`, is to be awaited."""
+    return iscoroutinefunction(function) or iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - the method, not whether there is one
+    )
+
+
+def with_signature(
+    decorated: Callable[..., Any], function: Callable[..., object]
+) -> Callable[..., Any]:
+    """Return `decorated`, which stands for `function`, with the signature of that."""
+    # Celery and others read the attribute; they do not follow __wrapped__.
+    decorated.__signature__ = signature_of(function)  # type: ignore[attr-defined]
+    return decorated
 
 
 def signature_of(function: Callable[..., object]) -> inspect.Signature:

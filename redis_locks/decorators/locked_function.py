@@ -21,7 +21,7 @@ from redis_locks.decorators.atomic_requests import (
     leave_to,
     refuse_async_transaction,
 )
-from redis_locks.decorators.calls import Names, NamesRenderer, signature_of
+from redis_locks.decorators.calls import Names, NamesRenderer, with_signature
 from redis_locks.decorators.responses import anote_queue, note_queue, respond
 from redis_locks.decorators.view_calls import (
     after_request,
@@ -75,7 +75,7 @@ class LockedFunction:
             return self._call_locked(args, kwargs, view)
 
         leave_to(self._owner(), locked, self.function)
-        return _with_signature(locked, self.function)
+        return with_signature(locked, self.function)
 
     def asynchronous(self) -> Callable[..., Any]:
         """The coroutine function that holds the lock while a coroutine runs."""
@@ -84,7 +84,7 @@ class LockedFunction:
         async def locked(*args: Any, **kwargs: Any) -> Any:
             return await self._await_locked(args, kwargs, self.function)
 
-        return _with_signature(locked, self.function)
+        return with_signature(locked, self.function)
 
     def _owner(self) -> object | None:
         if self.needs_transaction:
@@ -198,12 +198,6 @@ class LockedFunction:
 
     def _lock(self, names: Names, request: HttpRequest | None) -> Lock:
         return self.lock_named(names, None if request is None else label_of(request))
-
-
-def _with_signature(locked: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    # Celery and others read the attribute; they do not follow __wrapped__.
-    locked.__signature__ = signature_of(function)  # type: ignore[attr-defined]
-    return locked
 
 
 async def _awaited(outcome: Any) -> Any:

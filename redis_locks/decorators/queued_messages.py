@@ -189,15 +189,18 @@ class Run:
     """A task that runs, and holds its message's lock, renewed."""
 
     def __init__(self, message: Message, lease: Lease) -> None:
-        self._message = message
+        self.message = message
         self._lease = lease
+        self._left = False
         lease.begin(self)
 
     def leave(self) -> None:
-        """Stop to renew, and leave the lock to a message that was queued meanwhile: a retry's."""
+        """Stop to renew, and leave the lock to the message, which was queued again: a retry's."""
+        self._left = True
         self._lease.leave(self)
 
     async def end(self, side: Side) -> None:
-        """Give the lock up."""
-        self._lease.leave(self)
-        await self._message.withdraw(side)
+        """Give the lock up, unless it was left to the message."""
+        if not self._left:
+            self._lease.leave(self)
+            await self.message.withdraw(side)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
@@ -10,7 +9,6 @@ from typing import (
     Generic,
     Literal,
     Never,
-    NoReturn,
     ParamSpec,
     TypedDict,
     TypeVar,
@@ -18,11 +16,15 @@ from typing import (
     overload,
 )
 
-from asgiref.sync import iscoroutinefunction
-
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.conf.validation import OnUnavailable, error_status
-from redis_locks.decorators.calls import for_calls_of, is_being_defined, keywords_of
+from redis_locks.decorators.calls import (
+    check_function,
+    for_calls_of,
+    is_async,
+    keywords_of,
+    refuse_bare,
+)
 from redis_locks.decorators.locked_function import LockedFunction
 from redis_locks.decorators.task_queues import (
     DjangoTaskT,
@@ -56,8 +58,6 @@ else:
 Name = str | Callable[..., str | Sequence[str]] | None
 
 OnConflict = Literal["raise", "skip", "retry"] | Callable[..., Any]
-
-_BARE = "@redis_lock needs parentheses: write @redis_lock() or @redis_lock('name')"
 
 
 class PermitOptions(TypedDict, total=False):
@@ -219,7 +219,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
             *(reentrant, crash_release, replicas, max_hold, on_unavailable),
         )
         if self._named_by_call:
-            _check_name_callable(name)
+            refuse_bare(name, "redis_lock")
         if on_conflict is not None or conflict_status is not None:
             _check_conflict(on_conflict, conflict_status)
         self._on_conflict = on_conflict
@@ -243,14 +243,17 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         if is_django_task(function):
             return with_function(function, self(function.func))
         refuse_task(function, repr(self))
-        _check_function(function)
+        check_function(
+            function,
+            "redis_lock",
+            of_class="for a view use RedisLockMixin or @method_decorator(redis_lock(...), name='dispatch')",
+            of_generator="it would be released",
+        )
         if self._reads:
             msg = "read is for a block, whose hold has the replies: with redis_lock(...) as hold"
             raise TypeError(msg)
-        is_async = iscoroutinefunction(function) or iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004 - the method, not whether there is one
-        )
-        if is_async:
+        awaited = is_async(function)
+        if awaited:
             self.scope.refuse_async()
         own_label = _own_label(function)
         template = own_label if self._named_by_call else ", ".join(map(str, self._sources))
@@ -273,7 +276,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
             using=self._using,
             needs_transaction=self.scope.name == "transaction",
         )
-        return locked.asynchronous() if is_async else locked.blocking()
+        return locked.asynchronous() if awaited else locked.blocking()
 
     def keywords_of(self, function: Callable[..., object]) -> frozenset[str]:
         """Return the fields of the name that only the keywords of a call of `function` can give.
@@ -315,11 +318,6 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         raise error
 
 
-def _check_name_callable(name: object) -> None:
-    if inspect.isclass(name) or iscoroutinefunction(name) or is_being_defined(name):
-        raise TypeError(_BARE)
-
-
 def _check_conflict(on_conflict: object, conflict_status: object) -> None:
     if (
         on_conflict is not None
@@ -336,31 +334,6 @@ def _check_conflict(on_conflict: object, conflict_status: object) -> None:
     if on_conflict is not None:
         msg = "give either on_conflict or conflict_status: with on_conflict there is no answer of ours"
         raise ValueError(msg)
-
-
-def _check_function(function: object) -> None:
-    if inspect.isclass(function):
-        _refuse(
-            f"the class {function.__name__}",
-            "for a view use RedisLockMixin or @method_decorator(redis_lock(...), name='dispatch')",
-        )
-    if isinstance(function, (classmethod, staticmethod)):
-        _refuse(
-            f"a {type(function).__name__}",
-            f"write @{type(function).__name__} above @redis_lock(...)",
-        )
-    if not callable(function):
-        _refuse(f"{function!r}", f"it is not a function ({_BARE})")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        _refuse(
-            f"the generator function {function!r}",
-            "it would be released before the first item: use a `with redis_lock(...)` block inside",
-        )
-
-
-def _refuse(what: str, advice: str) -> NoReturn:
-    msg = f"redis_lock cannot decorate {what}: {advice}"
-    raise TypeError(msg)
 
 
 def _own_label(function: Callable[..., object]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, cast
 
-from redis_locks.decorators.calls import is_being_defined
+from redis_locks.decorators.calls import refuse_bare
 from redis_locks.decorators.queued_messages import Rule, Until
 from redis_locks.decorators.task_queues import DjangoTaskT, is_django_task
 from redis_locks.locks.scope import Scope
@@ -54,9 +54,7 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
         using: str | None = None,
         database: str | None = None,
     ) -> None:
-        if is_being_defined(name):
-            msg = "@unique_task needs parentheses: write @unique_task() or @unique_task('name')"
-            raise TypeError(msg)
+        refuse_bare(name, "unique_task")
         if isinstance(name, str):
             validate_name(name)
         elif name is not None and not callable(name):

@@ -74,7 +74,11 @@ def needs_lock(view: object, method: str | None) -> bool:
     actions = getattr(view, "actions", None)  # of a viewset of Django REST framework
     if isinstance(actions, dict):
         return handler in actions
-    kind = getattr(view, "view_class", None) or getattr(view, "cls", None) or view
-    if isinstance(kind, View) or (isinstance(kind, type) and issubclass(kind, View)):
-        return handler in kind.http_method_names and hasattr(kind, handler)
-    return True
+    kind = view if isinstance(view, View) else class_of(view)
+    return kind is None or (handler in kind.http_method_names and hasattr(kind, handler))
+
+
+def class_of(view: object) -> type[View] | None:
+    """Return the class of the view, or of the viewset, whose function the URLconf has; None if it has no class."""
+    kind = getattr(view, "view_class", None) or getattr(view, "cls", None)  # of a viewset
+    return kind if isinstance(kind, type) and issubclass(kind, View) else None

@@ -76,5 +76,10 @@ def _verdict(check: Callable[[Probe], Verdict], probe: Probe) -> Verdict:
         )
     except (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError) as failure:
         return error(f"The server stopped to answer: {reason(failure)}.", "Run the checks again.")
+    except redis_errors.AskError as elsewhere:
+        return warning(
+            f"Not checked: another node has the slot ({reason(elsewhere)}).",
+            "Run the checks again once no slot moves.",
+        )
     except redis_errors.RedisError as failure:
         return warning(f"Not checked: {reason(failure)}.", "Look at it by hand.")

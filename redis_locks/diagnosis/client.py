@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from redis_locks.connections.shared_databases import caches_beside
+from redis_locks.connections.shared_databases import SHARED_WITH_CACHE, caches_beside
 from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
 from redis_locks.exceptions import LockError
@@ -16,9 +16,6 @@ from redis_locks.locks.lock import Lock
 
 LOCK_NAME = "redis_locks doctor"
 """The lock that is acquired and released to see whether that works."""
-
-SHARED_WITH_CACHE = "redis_locks.W006"
-"""The system check that says the same; whoever silences it has taken note."""
 
 _SAMPLES = 15
 _SLOW = 0.01

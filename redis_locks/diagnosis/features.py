@@ -10,7 +10,7 @@ from redis import exceptions as redis_errors
 from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
 from redis_locks.values.identity import random_text
-from redis_locks.values.keys import grant_channel, index_key, partition_channel
+from redis_locks.values.keys import grant_channel, partition_channel
 
 _SERVERS = "Use Redis 7.0 or later, or Valkey."
 
@@ -32,9 +32,8 @@ def _asked(connection: Any, *words: object) -> Any:
 
 
 def _time_in_scripts(probe: Probe, connection: Any) -> bool:
-    key = index_key(probe.settings.prefix, 0)
     script = "local time = redis.call('TIME') redis.call('ZREM', KEYS[1], '') return time"
-    return len(_asked(connection, "EVAL", script, 1, key)) == 2  # noqa: PLR2004 - seconds and the rest
+    return len(_asked(connection, "EVAL", script, 1, probe.index)) == 2  # noqa: PLR2004 - seconds and the rest
 
 
 def _pushes(probe: Probe, connection: Any) -> bool:
@@ -50,8 +49,7 @@ def _receivers(probe: Probe, connection: Any) -> bool:
     connection.send_command("SUBSCRIBE", channel)
     connection.read_response(push_request=True)
     script = "return redis.call('PUBLISH', ARGV[1], '')"
-    key = index_key(probe.settings.prefix, 0)
-    return bool(probe.client.eval(script, 1, key, channel) == 1)
+    return bool(probe.client.eval(script, 1, probe.index, channel) == 1)
 
 
 def _silence(_probe: Probe, connection: Any) -> bool:
@@ -61,7 +59,7 @@ def _silence(_probe: Probe, connection: Any) -> bool:
 
 
 def _sharded(probe: Probe, connection: Any) -> bool:
-    channel = partition_channel(index_key(probe.settings.prefix, 0), random_text(8))
+    channel = partition_channel(probe.index, random_text(8))
     connection.send_command("SSUBSCRIBE", channel)
     connection.read_response(push_request=True)
     return True
@@ -120,6 +118,8 @@ def _lacks(probe: Probe, feature: _Feature) -> str | None:
         return None  # the check of rights says so
     except redis_errors.TimeoutError:
         return " (no answer)"
+    except (redis_errors.AskError, redis_errors.ClusterDownError):
+        raise  # not a missing feature: the slot has moved or the cluster is down
     except redis_errors.ResponseError as refusal:
         if "ACL failure" in str(refusal):  # of a command in a script
             return None

@@ -19,7 +19,8 @@ from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import LinkBroken, run_blocking
 from redis_locks.drivers.cluster import ClusterDriver
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.slots import slot_of
+from redis_locks.drivers.slots import SLOTS, slot_of
+from redis_locks.values.keys import index_key
 
 
 class Probe:
@@ -63,6 +64,17 @@ class Probe:
     def address(self) -> Address:
         """Host and port of a cluster's node."""
         return self.endpoint.kwargs["host"], self.endpoint.kwargs["port"]
+
+    @cached_property
+    def index(self) -> bytes:
+        """The index of a partition that this server has; a node may have none that the locks use."""
+        first = index_key(self.settings.prefix, 0)
+        if not self.endpoint.in_cluster:
+            return first
+        owner = _cluster_driver(self.using).nodes.slots.owner
+        # Enough to meet every slot.
+        indexes = (index_key(self.settings.prefix, number) for number in range(16 * SLOTS))
+        return next((each for each in indexes if owner(slot_of(each)) == self.address), first)
 
     @cached_property
     def hello(self) -> dict[str, Any]:

@@ -72,7 +72,8 @@ def further_commands() -> dict[str, list[str]]:
         "statistics": sorted(_called(STATISTICS) - locks),
         "optimistic": sorted(_TRANSACTIONS - locks),
         "replicas": ["WAIT"],
-        "quick hand-offs": ["BLPOP", "CLIENT|REPLY", "PING"],
+        "quick hand-offs": ["BLPOP", "CLIENT|REPLY"],
+        "tests of idle connections": ["PING"],
     }
 
 

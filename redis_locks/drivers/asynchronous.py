@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from time import monotonic
 from typing import Any, TypeVar, cast
@@ -70,7 +70,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._received = 0
         self._bulk: AsyncLink | None = None
-        self._opening_bulk = asyncio.Lock()
+        self._opening_bulk = SharedOpening(self._open_bulk)
 
     async def open(self) -> None:
         """Connect and subscribe. Raises Unreachable, LinkBroken or LockBackendError."""
@@ -101,14 +101,16 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         """Return the link for replies of any size, which all tasks share; see `Link`."""
         if self._bulk is not None and not self._bulk.broken:
             return self._bulk
-        async with self._opening_bulk:
-            if self._bulk is None or self._bulk.broken:
-                self._bulk = AsyncLink(self.endpoint, self._prefix, listener=self.listener)
-                await self._bulk.open()
-            if self.broken:
-                self._bulk.close()
-                raise LinkBroken(self._why)
-            return self._bulk
+        return await self._opening_bulk.link()
+
+    async def _open_bulk(self) -> AsyncLink:
+        link = AsyncLink(self.endpoint, self._prefix, listener=self.listener)
+        await link.open()
+        if self.broken:
+            link.close()
+            raise LinkBroken(self._why)
+        self._bulk = link
+        return link
 
     def _take_over(self, connection: Any) -> None:
         # The only way to its transport. The writer is kept: it closes the transport when it goes.
@@ -225,10 +227,45 @@ class AsyncLink(ServerLink, asyncio.Protocol):
     async def aclose(self) -> None:
         """Close the connection and wait until the transport is gone."""
         self.close()
+        await self._opening_bulk.aclose()
         if self._transport is not None:
             await self._closed
         if self._bulk is not None:
             await self._bulk.aclose()
+
+
+class SharedOpening:
+    """One attempt to open a link, shared by all tasks that want the link meanwhile.
+
+    The attempt is a task of its own, so it goes on when a task that waits for it is cancelled.
+    """
+
+    def __init__(self, open_link: Callable[[], Coroutine[Any, Any, AsyncLink]]) -> None:
+        self._open_link = open_link
+        self._attempt: asyncio.Task[AsyncLink] | None = None
+
+    async def link(self) -> AsyncLink:
+        """Return the open link, or raise what ended the attempt: Unreachable, LinkBroken or LockBackendError."""
+        attempt = self._attempt
+        if attempt is None:
+            attempt = asyncio.create_task(self._open_link(), name="redis_locks-open")
+            attempt.add_done_callback(self._end)
+            self._attempt = attempt
+        await asyncio.wait((attempt,))
+        if attempt.cancelled():  # with all tasks of its loop, perhaps, of which some clean up
+            raise LinkBroken("nobody opened the connection")
+        return attempt.result()
+
+    def _end(self, attempt: asyncio.Task[AsyncLink]) -> None:
+        self._attempt = None
+        if not attempt.cancelled():
+            attempt.exception()  # mark as seen: all who waited for it may be gone
+
+    async def aclose(self) -> None:
+        """End the attempt."""
+        if self._attempt is not None:
+            self._attempt.cancel()
+            await asyncio.wait((self._attempt,))
 
 
 class AsyncDriver:
@@ -247,7 +284,7 @@ class AsyncDriver:
         self._endpoint = endpoint
         self._prefix = prefix
         self._link: AsyncLink | None = None
-        self._opening = asyncio.Lock()
+        self._opening = SharedOpening(self._open)
         self._unshared: UnsharedDriver | None = None
 
     def unshared(self) -> AsyncDriver:
@@ -260,18 +297,16 @@ class AsyncDriver:
         """Return the loop's link, which all its tasks share; open it first if it is not there or broken."""
         link = self._link
         if link is None or link.broken:
-            link = await self._opened()
+            link = await self._opening.link()
         if token:
             link.listen(token)
         return link
 
-    async def _opened(self) -> AsyncLink:
-        async with self._opening:
-            if self._link is None or self._link.broken:
-                link = AsyncLink(self._endpoint, self._prefix)
-                await link.open()
-                self._link = link
-            return self._link
+    async def _open(self) -> AsyncLink:
+        link = AsyncLink(self._endpoint, self._prefix)
+        await link.open()
+        self._link = link
+        return link
 
     def waits_on(self, link: Link) -> bool:  # noqa: ARG002 - as `Driver`
         """Return True: a waiter waits on the link over which it joined the queue."""
@@ -312,6 +347,7 @@ class AsyncDriver:
         """Close the link."""
         if self._unshared is not None:
             await self._unshared.aclose()
+        await self._opening.aclose()
         if self._link is not None:
             await self._link.aclose()
 

@@ -90,6 +90,7 @@ class ListenerThread:
         self.retry_at = 0.0
         """When to try to open it at the earliest."""
         self._closing = threading.Event()
+        self._failed_at, self._failure = 0.0, ""
         # Re-entrant: the handler of a signal may come in between.
         self._opening = threading.RLock()
 
@@ -98,17 +99,25 @@ class ListenerThread:
         """Whether it listens, or tries to."""
         return self._link is not None
 
-    def open(self) -> None:
+    def open(self, since: float | None = None) -> None:
         """Listen from now on; blocks for two round trips, or until another thread has opened it.
 
+        `since`: when the caller began to wait for it; not given: now. If an attempt has failed after that, it fails, too.
         Raises LinkBroken or LockBackendError, or RuntimeError when no thread can be started.
         """
         if self._link is not None:
             return
+        since = monotonic() if since is None else since
         with self._opening:
             if self._link is not None:
                 return
-            link = self._connect()
+            if since < self._failed_at:
+                raise LinkBroken(self._failure)
+            try:
+                link = self._connect()
+            except (LinkBroken, LockBackendError) as error:
+                self._failed_at, self._failure = monotonic(), str(error)
+                raise
             if self._link is not None:  # by a signal's handler, in this thread
                 link.close()
                 return

@@ -16,9 +16,9 @@ from redis.backoff import NoBackoff
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
+from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import run_blocking
 
-Address = tuple[str, int]
 Services = Mapping[str, Mapping[str, Any]]
 """What one Sentinel knows: name of a service -> its state."""
 

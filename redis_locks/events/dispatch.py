@@ -37,8 +37,8 @@ class Statistics(Protocol):
     """What it has yet to count: servers, kinds, names and seconds."""
     most: int
     """How much that may be before it is to catch up."""
-    full: set[tuple[str, str]]
-    """The servers and names of which it has enough events of the frequent kinds for now."""
+    full: set[str | tuple[str, str]]
+    """The servers, or servers and names, of which it has enough events of the frequent kinds for now."""
 
     def catch_up(self) -> None:
         """Count what is pending."""
@@ -86,7 +86,9 @@ class Teller:
                 its.catch_up()
             if ends and settings.history:
                 return True
-            if noted or (frequent and (server, names[0]) not in its.full):
+            if noted or (
+                frequent and (server, names[0]) not in its.full and server not in its.full
+            ):
                 return True
         return bool(wanted)
 

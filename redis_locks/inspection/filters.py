@@ -183,7 +183,7 @@ def search(
     *,
     order: str = TROUBLE,
     using: str | None = None,
-    most: int | None = None,
+    least: int = 0,
     read: Callable[..., Survey] = survey,
 ) -> Search:
     """Look for locks that somebody holds or waits for; blocks for some round trips.
@@ -192,7 +192,8 @@ def search(
         matching: Which locks.
         order: One of `ORDERS`.
         using: The server, as for `inspection.locks`.
-        most: How many locks to look at. None: enough for a page of trouble; for anything else, `survey.MOST`.
+        least: How many locks to look at, at least. Below that, it is enough for a page of trouble; for anything
+            else, `survey.MOST`.
         read: What reads the survey.
 
     Raises:
@@ -204,9 +205,9 @@ def search(
         raise ValueError(msg)
     named = matching.named
     one = named is not None and named.alone
-    if one or (most is None and matching.is_plain and order == TROUBLE):
-        most = FEW
-    everything = read(using=using, most=MOST if most is None else most, named=named)
+    few = matching.is_plain and order == TROUBLE
+    most = FEW if one else max(least, FEW if few else MOST)
+    everything = read(using=using, most=most, named=named)
     lately = recent(using=using)
     found = [lock for lock in everything.locks if matching.keeps(lock)]
     if order == TROUBLE:

@@ -123,7 +123,8 @@ async def _locks(
     names = names[:limit]
     found: list[LockInfo] = []
     for start in range(0, len(names), _CHUNK):
-        found += await _inspect(backend, driver, names[start : start + _CHUNK], MOST_WAITERS_LISTED)
+        part = names[start : start + _CHUNK]
+        found += _in_use(part, await _snapshots(backend, driver, part))
     return found
 
 
@@ -222,7 +223,7 @@ async def read_whole(
     found: list[LockInfo] = []
     for start in range(0, len(names), _CHUNK):
         part = names[start : start + _CHUNK]
-        snapshots = await _snapshots(backend, driver, part, MOST_WAITERS_LISTED)
+        snapshots = await _snapshots(backend, driver, part)
         for name, listed in zip(part, snapshots, strict=True):
             snapshot = listed
             if max(listed.waiting, listed.holding) > MOST_WAITERS_LISTED:
@@ -277,18 +278,11 @@ async def _whole(
     )
 
 
-async def _inspect(
-    backend: Backend, driver: Driver, names: Sequence[str], most: int
-) -> list[LockInfo]:
-    """Return those of the locks that somebody holds or waits for."""
-    return _in_use(names, await _snapshots(backend, driver, names, most))
-
-
-async def _snapshots(
-    backend: Backend, driver: Driver, names: Sequence[str], most: int
-) -> list[Snapshot]:
+async def _snapshots(backend: Backend, driver: Driver, names: Sequence[str]) -> list[Snapshot]:
     locks = [backend.keys(name) for name in names]
-    return await backend.ask(driver, partial(replies.inspect, locks=locks, most=most))
+    return await backend.ask(
+        driver, partial(replies.inspect, locks=locks, most=MOST_WAITERS_LISTED)
+    )
 
 
 def _in_use(names: Sequence[str], snapshots: Sequence[Snapshot]) -> list[LockInfo]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from redis_locks.inspection.replies import Snapshot
 from redis_locks.values.claims import Claim, Who
+from redis_locks.values.modes import shown
 
 _UNKNOWN = Who(host="", pid=0, unit="", label="")
 
@@ -120,8 +121,8 @@ def _holder(name: str, now_ms: int, token: str, ends_ms: int, text: str) -> Hold
 def _waiter(name: str, now_ms: int, token: str, text: str) -> WaiterInfo:
     claim = _claim(text, now_ms)
     who = claim.who or _UNKNOWN
-    mode = "upgrade" if claim.mode.startswith("upgrade:") else claim.mode
-    return WaiterInfo(token, _seconds(now_ms - claim.since_ms), mode, *who, name)
+    waited = _seconds(now_ms - claim.since_ms)
+    return WaiterInfo(token, waited, shown(claim.mode), *who, name)
 
 
 def _claim(text: str, now_ms: int) -> Claim:

@@ -22,7 +22,7 @@ from redis_locks.inspection.snapshots import LockInfo
 from redis_locks.values.keys import Keys, validate_name
 
 FEW: Final = 500
-"""How many summaries are read for a page that shows trouble first."""
+"""How many summaries are read for a page that shows trouble first, or whole queues for a tree of blockers."""
 
 FEW_QUEUES: Final = 1_000
 """Of how many locks the lengths of the queues are read for it."""
@@ -154,13 +154,13 @@ def queues(*, using: str | None = None, most: int = MOST) -> Queues:
     return blocking_answer(using, partial(_queues, most=most))
 
 
-def contended(*, using: str | None = None, most: int = FEW) -> tuple[list[LockInfo], bool]:
+def contended(*, using: str | None = None) -> tuple[list[LockInfo], bool]:
     """Return locks that somebody waits for, with their whole queues, and whether these are all; blocks.
 
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    return blocking_answer(using, partial(_contended, most=most))
+    return blocking_answer(using, _contended)
 
 
 async def _survey(backend: Backend, driver: Driver, *, most: int, named: Named | None) -> Survey:
@@ -247,9 +247,9 @@ async def _names(backend: Backend, driver: Driver, named: Named, most: int) -> S
     return tuple(islice(found, most))
 
 
-async def _contended(backend: Backend, driver: Driver, *, most: int) -> tuple[list[LockInfo], bool]:
+async def _contended(backend: Backend, driver: Driver) -> tuple[list[LockInfo], bool]:
     found = await _queues(backend, driver, most=MOST)
-    names = found.contended[:most]
+    names = found.contended[:FEW]
     locks = await read_whole(backend, driver, sorted(names))
     whole = found.whole and len(names) == len(found.contended)
     return [lock for lock in locks if lock.waiting], whole

@@ -1,28 +1,32 @@
-"""Answers of the server that somebody wants at once or not at all."""
+"""Questions to the server in threads of their own, for those who cannot wait until it answers."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from concurrent.futures import Future
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def within(seconds: float, read: Callable[[], T]) -> T | None:
-    """Return what `read` returns; None if it fails, or takes longer than so many seconds.
-
-    It runs in a thread of its own, which is left alone with it after that.
-    """
-    found: list[T] = []
+def in_background(ask: Callable[[], T]) -> Future[T]:
+    """Call `ask` once in a thread of its own, which delays no end of the process."""
+    answer: Future[T] = Future()
 
     def run() -> None:
-        # None stands for every failure, also for settings that are wrong.
-        with suppress(Exception):
-            found.append(read())
+        try:
+            answer.set_result(ask())
+        except BaseException as error:  # noqa: BLE001 - whoever reads the answer gets it
+            answer.set_exception(error)
 
-    thread = threading.Thread(target=run, name="redis_locks-look", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return found[0] if found else None
+    threading.Thread(target=run, name="redis_locks-ask", daemon=True).start()
+    return answer
+
+
+def within(seconds: float, ask: Callable[[], T]) -> T | None:
+    """Return what `ask` returns; None if it fails, also for wrong settings, or takes longer than so many seconds."""
+    try:
+        return in_background(ask).result(seconds)
+    except Exception:  # noqa: BLE001 - as said above
+        return None

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 from celery import signals
 from celery.contrib.django.task import DjangoTask
-from celery.exceptions import Retry
 from celery.utils import uuid
 from celery.utils.time import maybe_make_aware
 
@@ -26,8 +25,17 @@ from redis_locks.locks.lock import Side
 HEADER = "redis_locks_queued"
 """The header of a message with the name of its lock: the worker's arguments may read differently."""
 
-_CONTINUED = ("chain", "chord", "group_id", "link")
-"""Options of a message for whose end another one waits: were it dropped, that would wait for ever."""
+_CONTINUED = ("chain", "chord", "group_id", "link", "reply_to", "parent_id")
+"""Options of a message for whose end somebody waits: were it dropped, they would wait for ever.
+
+Celery gives `reply_to` to each part of a canvas, and `parent_id` to a callback. A plain `delay` gives neither.
+"""
+
+_RUN = "redis_locks_run"
+"""The attribute of a request that has begun: the `Run` that holds its message's lock, or None.
+
+A task that calls itself directly does so under its message's request.
+"""
 
 
 class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
@@ -35,7 +43,8 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
 
     While a message is queued, `delay` and `apply_async` add no second one; so do beat and signatures. They return
     None, or the first one's result. Messages that others wait for are always queued: a `retry`, a part of a
-    canvas, a message with a `link`. A message that is revoked or expires makes room for the next.
+    canvas, a callback, a task's replacement, a message with a `link`. A message that is revoked or expires
+    makes room for the next.
     """
 
     abstract = True
@@ -82,30 +91,30 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
             return self._first(unique, taken)
         options["headers"] = {**(options.get("headers") or {}), HEADER: name}
         try:
-            return super().apply_async(args, kwargs, task_id=task_id, **options)
+            result = super().apply_async(args, kwargs, task_id=task_id, **options)
         except BaseException:
             run_blocking(message.withdraw(side))
             raise
+        run = self.request.get(_RUN)
+        if run is not None and run.message == message:
+            run.leave()
+        return result
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the task; from a message, give up its lock as it begins or ends."""
-        unique, name = self.unique, _name_in(self.request)
-        if unique is None or name is None or self.request.called_directly:
+        unique, request = self.unique, self.request
+        name = _name_in(request)
+        direct = request.called_directly or hasattr(request, _RUN)
+        if unique is None or name is None or direct:
             return super().__call__(*args, **kwargs)
         side = Side.blocking(unique.rule.using)
-        run = run_blocking(self._message(unique, name, self.request.id).begin(side))
-        if run is None:
-            return self.run(*args, **kwargs)
+        run = run_blocking(self._message(unique, name, request.id).begin(side))
+        setattr(request, _RUN, run)
         try:
-            value = self.run(*args, **kwargs)
-        except Retry:
-            run.leave()  # its message has the lock
-            raise
-        except BaseException:
-            run_blocking(run.end(side))
-            raise
-        run_blocking(run.end(side))
-        return value
+            return self.run(*args, **kwargs)
+        finally:
+            if run is not None:
+                run_blocking(run.end(side))
 
     def _message(self, unique: unique_task, name: str, task_id: str) -> Message:
         return unique.rule.message(

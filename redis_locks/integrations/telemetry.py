@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
-from redis_locks.conf.settings import get_settings
 from redis_locks.protocol.lock_events import LockEvent
 from redis_locks.signals import LOCK_SIGNALS
 from redis_locks.values.identity import user_function
@@ -40,12 +39,8 @@ CLASSES: Final = {
 _started: set[str] = set()
 
 
-def start() -> None:
+def start(named: Iterable[str]) -> None:
     """Connect what REDIS_LOCKS["TELEMETRY"] names, and import nothing else. A second call does nothing."""
-    try:
-        named = get_settings().telemetry
-    except ImproperlyConfigured:
-        return  # the system checks report it, and each use of a lock
     for name in named:
         if name not in _started:
             import_string(CLASSES[name])().connect()

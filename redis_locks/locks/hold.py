@@ -198,6 +198,7 @@ class Hold:
         "_cancelled",
         "_pid",
         "_releaser",
+        "_upgrade",
         "backend",
         "kept",
         "lease",
@@ -219,6 +220,8 @@ class Hold:
         self._pid = identity.process.pid
         self._releaser: Any = None
         """The thread or task that releases it now."""
+        self._upgrade: str | None = None
+        """The token that the lease gets by the latest upgrade of this hold."""
 
     @classmethod
     def nested(cls, backend: Backend, lease: Lease, block: Block | None = None) -> Self | None:
@@ -442,7 +445,8 @@ class Hold:
             LockError: Others are nested with this hold.
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
-            LockBackendError: Redis could not be asked; it may be shared already.
+            LockBackendError: Redis could not be asked. It counts as shared from now on, though others may have to
+                wait still: downgrade again.
             TypeError: It is a permit of a semaphore, or of rows.
         """
         run_blocking(self.downgrade_on(self.backend.driver))
@@ -685,11 +689,14 @@ class Hold:
         if self._stays("exclusive"):
             return None
         lease = self.lease
+        if not lease.is_settled:
+            await self._share(driver)
         token = new_token(session(task=driver.suspends))
         mode = f"upgrade:{lease.token}"
         request = replace(lease.request, token=token, mode=mode, reads=())
         if not lease.begin_upgrade(token):
             self._refuse_upgrading()
+        self._upgrade = token
         try:
             outcome = await acquire.acquire(
                 driver, request, seconds, get_settings().deadlock_timeout
@@ -733,6 +740,22 @@ class Hold:
         self._require_alone("downgrade()")
         await self.restate(driver)
         self.lease.leave_line()
+        await self._share(driver)
+
+    async def undo_upgrade(self, driver: Driver) -> None:
+        """Share the lock again, if an upgrade by this hold made it exclusive; so do all that it is nested with."""
+        lease = self.lease
+        if lease.token == self._upgrade and lease.mode == "exclusive" and lease.is_held:
+            await self._share(driver)
+
+    async def give_back(self, driver: Driver) -> None:
+        """End a hold that its caller does not get, and undo its upgrade."""
+        try:
+            await self.undo_upgrade(driver)
+        finally:
+            await self.end(driver)
+
+    async def _share(self, driver: Driver) -> None:
         try:
             await self._become_shared(driver)
         except LockError:
@@ -745,6 +768,8 @@ class Hold:
 
     async def _become_shared(self, driver: Driver) -> None:
         lease = self.lease
+        # From here on others may share it. If nobody hears of that, no nested block must take it for exclusive.
+        lease.change_mode("shared", settled=False)
         held, _ = await persist(
             driver,
             lambda link: store.downgrade(link, lease.keys, lease.token),
@@ -754,7 +779,7 @@ class Hold:
         if not held:
             lease.lose(NOT_KNOWN)
             raise self._lost()
-        lease.change_mode("shared")
+        lease.change_mode("shared", settled=True)
 
     def _stays(self, mode: str) -> bool:
         """Return whether there is nothing to change; raise if it cannot be changed."""
@@ -763,7 +788,7 @@ class Hold:
         if self.mode not in {"exclusive", "shared"}:
             msg = "a permit of a semaphore is neither shared nor exclusive; acquire a Lock instead"
             raise TypeError(msg)
-        return self.mode == mode or self.is_unguarded
+        return (self.mode == mode and self.lease.is_settled) or self.is_unguarded
 
     async def commit_on(self, driver: Driver, pipe: Any) -> None:
         """See `commit`."""
@@ -1009,7 +1034,7 @@ class Hold:
             raise LockBackendError(msg)
 
     def _require_alone(self, verb: str) -> None:
-        if self.lease.is_shared:
+        if any(part.lease.is_shared for part in self.parts):
             msg = (
                 f"Lock {self.name!r} is held by nested blocks of this thread or task as well; "
                 f"call {verb} when the inner ones have ended"

@@ -120,9 +120,10 @@ class Lock:
             "exclusive" inside "shared" upgrades the hold, until its end. If False, taking it again raises
             LockError at once. Other threads and tasks wait in any case, one that the holder started included.
         crash_release: Whether the lock becomes free within half a second of the end of the holder's process, however
-            long its lease. Waiters check four times a second whether the holder's process still listens.
-            So a holder that is cut off from Redis for a moment loses the lock as well, and is told. For exclusive
-            locks on one server, not on a Cluster. The process keeps a connection open for it.
+            long its lease. The first and the last waiter check four times a second whether the holder's process
+            still listens, and the others less often. So a holder that is cut off from Redis for a moment loses the
+            lock as well, and is told. For exclusive locks on one server, not on a Cluster. The process keeps a
+            connection open for it.
         replicas: How many replicas have to acknowledge a grant before it counts, so that a fail-over to one of
             them does not lose it; and each extend, the background's too. 0: none. Acquiring takes up to a quarter
             of the lease longer (1 s at most). If they do not answer in that time, it holds nothing and raises
@@ -330,7 +331,8 @@ class Lock:
             return run_blocking(self._acquire(side, wait))
         taken = Taken(side.backend, frozenset(self._names), self._mode)
         if not self._reads and (kept := keepers.find(taken)):
-            replication.require(kept.lease, side.backend.replicas(self._replicas))
+            for part in kept.parts:
+                replication.require(part.lease, side.backend.replicas(self._replicas))
             return kept
         hold = run_blocking(self._acquire(side, wait))
         keepers.keep(hold, taken)
@@ -405,7 +407,7 @@ class Lock:
             *group,
             settings.lease_ms if self._lease_ms is UNSET else self._lease_ms,
             settings.renew if self._renew is UNSET else self._renew,
-            settings.replicas if self._replicas is UNSET else self._replicas,
+            backend.replicas(self._replicas),
         )
 
     async def _acquire_group(
@@ -452,7 +454,7 @@ class Lock:
             try:
                 replication.require(nested.lease, side.backend.replicas(self._replicas))
             except LockError:
-                await nested.end(side.driver)
+                await nested.give_back(side.driver)
                 raise
         return nested
 
@@ -517,7 +519,11 @@ class Lock:
         lease = unguarded.lease_of(whole, self._name, self._shown_mode)
         hold = self._hold_type(side.backend, lease)
         lease.begin(hold, session(task=side.task).held, side.backend)
-        await unguarded.tell(side.driver, lease, error)
+        try:
+            await unguarded.tell(side.driver, lease, error)
+        except BaseException:
+            lease.leave(hold)
+            raise
         return hold
 
     def _request(self, side: Side, plan: Plan) -> Request:

@@ -66,7 +66,7 @@ async def reenter(
         if reads:
             hold.read = await _read(driver, its, reads)
     except BaseException:
-        await hold.end(driver)
+        await hold.give_back(driver)
         raise
     return hold
 

@@ -52,23 +52,33 @@ class SpreadHold(Hold):
     of each of its locks.
     """
 
-    __slots__ = ("_mode", "_parts")
+    __slots__ = ("_parts",)
 
     def __init__(self, parts: Sequence[Hold]) -> None:
         first = parts[0]
         super().__init__(first.backend, first.lease)
         self._parts = tuple(parts)
-        self._mode = first.mode
 
     @property
     def mode(self) -> str:
-        """How all of its locks are held; the parts may differ when a change of it has failed."""
-        return self._mode
+        """How all of its locks are held; "shared" if nested blocks have some of them exclusively."""
+        modes = {part.mode for part in self._parts}
+        return modes.pop() if len(modes) == 1 else "shared"
 
     @property
     def parts(self) -> Sequence[Hold]:
         """The holds of its partitions."""
         return self._parts
+
+    @property
+    def fencing_token(self) -> int:
+        """See `Hold.fencing_token`; 0 if one of its locks is not guarded."""
+        return min(part.fencing_token for part in self._parts)
+
+    @property
+    def is_unguarded(self) -> bool:
+        """Whether one of its locks is not guarded, as an outer block runs without it; see `Hold.is_unguarded`."""
+        return any(part.is_unguarded for part in self._parts)
 
     @property
     def is_lost(self) -> bool:
@@ -117,7 +127,8 @@ class SpreadHold(Hold):
 
     async def upgrade_on(self, driver: Driver, wait: float | Unset | None) -> None:
         """See `upgrade`."""
-        if self._stays("exclusive"):
+        self.check()
+        if self.mode == "exclusive":
             return
         seconds = bounded(get_settings().wait if wait is UNSET else wait_seconds(wait))
         deadline = Deadline(seconds)
@@ -128,22 +139,27 @@ class SpreadHold(Hold):
                 raise self._lost()
         except BaseException:
             # All are exclusive, or none.
-            await driver.finish(self._all_downgrade(driver))
+            await driver.finish(self.undo_upgrade(driver))
             raise
-        self._mode = "exclusive"
+
+    async def undo_upgrade(self, driver: Driver) -> None:
+        """See `Hold.undo_upgrade`."""
+        await _each(self._parts, lambda part: part.undo_upgrade(driver))
 
     async def downgrade_on(self, driver: Driver) -> None:
         """See `downgrade`."""
-        if self._stays("shared"):
+        self.check()
+        if all(part.mode == "shared" and part.lease.is_settled for part in self._parts):
             return
-        failure = await self._all_downgrade(driver)
-        if all(part.mode == "shared" for part in self._parts):
-            self._mode = "shared"  # after an interrupt, too
+        self._require_alone("downgrade()")
+        failure = await _each(self._parts, lambda part: part.downgrade_on(driver))
         if failure is not None:
             raise failure
 
-    async def _all_downgrade(self, driver: Driver) -> BaseException | None:
-        return await _each(self._parts, lambda part: part.downgrade_on(driver))
+    def drop(self) -> bool:
+        """See `Hold.drop`."""
+        dropped = [part.drop() for part in self._parts]
+        return any(dropped)
 
     def __del__(self) -> None:
         # One warning is enough: the first part gives it.
@@ -218,6 +234,8 @@ async def level(driver: Driver, parts: Sequence[Hold], *, extend: bool) -> bool:
 
 
 async def _raised(driver: Driver, part: Hold, milliseconds: int, fencing_token: int) -> bool:
+    if part.is_unguarded:
+        return True  # it has no fencing token, and never ends by itself
     await part.restate(driver)
     lease = part.lease
     sent = monotonic()
@@ -239,7 +257,7 @@ async def _raised(driver: Driver, part: Hold, milliseconds: int, fencing_token: 
 
 
 async def _give_back(driver: Driver, parts: Sequence[Hold]) -> None:
-    failure = await _each(parts, lambda part: part.end(driver))
+    failure = await _each(parts, lambda part: part.give_back(driver))
     if failure is not None and not isinstance(failure, LockError):
         raise failure  # an interrupt
 

@@ -6,7 +6,6 @@ omit the WATCH. So these clients never retry. Their pools have no limit of conne
 
 from __future__ import annotations
 
-import asyncio
 import weakref
 from typing import Any, Protocol
 
@@ -198,11 +197,6 @@ def require_using(using: object) -> None:
             f"redis.RedisCluster or None, not {using!r} ({type(using).__name__})"
         )
         raise TypeError(msg)
-
-
-async def refresh_in_thread(source: Source) -> None:
-    """Refresh without blocking the running loop."""
-    await asyncio.to_thread(source.refresh)
 
 
 def _forget(*, setting: str, **_: object) -> None:

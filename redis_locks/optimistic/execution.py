@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
-from redis_locks.optimistic.clients import Source, refresh_in_thread
+from redis_locks.optimistic.clients import Source
 from redis_locks.optimistic.pipelines import AsyncWatchingPipeline, WatchingPipeline
 
 
@@ -117,7 +117,7 @@ class AsyncExecution:
 
     async def refresh(self, source: Source) -> None:
         """See `Execution`."""
-        await refresh_in_thread(source)
+        await asyncio.to_thread(source.refresh)
 
     async def sleep(self, seconds: float) -> None:
         """See `Execution`."""

@@ -137,7 +137,7 @@ class _Call:
         """Release the lock that was taken, if any."""
         hold, self._hold = self._hold, None
         if hold is not None:
-            # The lock only kept others from trying; what was written is safe without it.
+            # What was written is safe without it.
             with suppress(LockError):
                 await self._execution.release(hold)
 
@@ -148,7 +148,10 @@ class _Call:
         if wanted is None or self._hold is not None:
             await self._pause()
             return True
-        lock = Lock(wanted, wait=plan.options.wait, using=plan.lock_using, label=plan.label)
+        # Not until a transaction of the database around it ends: the lock only keeps others from trying.
+        lock = Lock(
+            wanted, wait=plan.options.wait, using=plan.lock_using, label=plan.label, scope="block"
+        )
         try:
             self._hold = await self._execution.hold(lock)
         except LockError as refused:

@@ -65,7 +65,11 @@ _MOST_KEYS = 100
 """Of how many locks that the caller holds a look for a deadlock says that it holds them."""
 
 CRASH_CHECK = 0.25
-"""Seconds between two looks at a holder that is to lose the lock when its process is gone."""
+"""Seconds between two looks at a holder that is to lose the lock when its process is gone.
+
+The first and the last waiter look so often. Each other waiter looks half as often as the next one nearer to an end of
+the line, but every `RECHECK` seconds at least. So a crowd costs the server hardly more than a few.
+"""
 
 _EXPIRY_SLACK = 0.005
 _LATE = 0.1
@@ -448,9 +452,10 @@ class Attempt:
         return replies
 
     async def _released_after_crash(self, link: Link) -> bool:
-        """Whether a dead holder was in the way and has been removed; if not, it is asked again soon."""
-        self._recheck = CRASH_CHECK
-        return await store.crash_release(link, self.request.keys, self.token) > 0
+        """Whether a dead holder was in the way and has been removed; if not, this waiter's place says when to look again."""
+        ended, near = await store.crash_release(link, self.request.keys, self.token)
+        self._recheck = min(RECHECK, CRASH_CHECK * 2.0 ** min(near, 10))
+        return ended > 0
 
     def waited(self) -> float:
         """Return the seconds since it began."""

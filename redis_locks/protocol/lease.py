@@ -174,6 +174,8 @@ class Lease:
     """Whether it is being written down."""
     _upgraded = -inf
     """When it was last turned into another mode; inf while it is. Until then "not held" may mean what it says."""
+    is_settled = True
+    """Whether Redis is known to hold it in its mode; if not, it may still be held in the one before."""
     _upgrade: str | None = None
     """The token that it will have, while it is turned into another mode."""
     _open = _NO_HOLDS
@@ -487,9 +489,9 @@ class Lease:
         """Note that it got a higher fencing token."""
         self.fencing_token = fencing_token
 
-    def change_mode(self, mode: str) -> None:
-        """Note that it is held in another mode, under the same token."""
-        self.mode = mode
+    def change_mode(self, mode: str, *, settled: bool) -> None:
+        """Note that it is held in another mode, under the same token; or, if not `settled`, that it may be."""
+        self.mode, self.is_settled = mode, settled
 
     def begin_upgrade(self, token: str) -> bool:
         """From now on "not held" may mean that `token` holds. Return False if an upgrade is under way already."""

@@ -18,6 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from math import inf
 from time import monotonic
 from typing import Any, ClassVar, Final, Protocol
@@ -324,24 +325,24 @@ class ThreadRenewer:
 
         Blocks for two round trips, or has them made by `run`.
         """
-        with self._changed:
+        with self._changed:  # under which the thread closes it, unless there are pins
             pin = Pin(self._listener_thread)
         try:
+            listen = partial(self._listen, monotonic())
             if run is None:
-                self._listen()
+                listen()
             else:
-                await run(self._listen)
+                await run(listen)
         except BaseException:
             pin.let_go()
             raise
         return pin
 
-    def _listen(self) -> None:
-        with self._changed:
-            try:
-                self._listener_thread.open()
-            except LinkBroken as error:
-                raise LockBackendError(str(error)) from error
+    def _listen(self, since: float) -> None:
+        try:
+            self._listener_thread.open(since)
+        except LinkBroken as error:
+            raise LockBackendError(str(error)) from error
 
     def _run(self) -> None:
         while True:

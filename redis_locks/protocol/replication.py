@@ -133,8 +133,8 @@ def _acknowledged(driver: Driver, lease: Lease, reply: Any, count: object, secon
 
 
 def require(lease: Lease, replicas: int) -> None:
-    """Raise LockError if a nested hold asks for more replicas than the outer one has."""
-    if lease.request.replicas < replicas:
+    """Raise LockError if a nested hold asks for more replicas than the outer one has, which is guarded."""
+    if lease.request.replicas < replicas and not lease.is_unguarded:
         msg = (
             f"Lock {lease.name!r} is held already with replicas={lease.request.replicas}, so a nested "
             f"hold cannot have replicas={replicas}: give the outer one as many"

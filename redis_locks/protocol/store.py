@@ -229,10 +229,21 @@ def has_crash_release(claim: str) -> bool:
     return claim.count("\t") == FIELDS
 
 
-async def crash_release(link: Link, keys: Keys, token: str) -> int:
-    """End the holds of processes that are gone, of those that may be; return how many."""
+class CrashLook(NamedTuple):
+    """What a look at holders that may be gone has found.
+
+    `ended`: how many holds it ended. `near`: how many waiters stand nearer to an end of the line than the caller.
+    """
+
+    ended: int
+    near: int
+
+
+async def crash_release(link: Link, keys: Keys, token: str) -> CrashLook:
+    """End the holds of processes that are gone, of those that may be."""
     (reply,) = await link.call(scripts.CRASH_RELEASE, (keys, (token,)))
-    return int(echoed(reply, token, 1)[1])
+    _, ended, near = echoed(reply, token, 2)
+    return CrashLook(int(ended), int(near))
 
 
 async def cancel(link: Link, keys: Keys, token: str, waiter: str) -> bool:

@@ -152,13 +152,9 @@ async def _take(
         if sent:
             await acquire.take_back(driver, request)
         raise
-    return _won(granted, sent, request), found
-
-
-def _won(granted: Granted | None, sent: float, request: Request) -> Won | None:
     if granted is None:
-        return None
-    return Won(granted.fencing_token, sent + request.lease_ms / 1000, [])
+        return None, found
+    return Won(granted.fencing_token, sent + request.lease_ms / 1000, []), found
 
 
 def fitting(groups: Sequence[Sequence[Row]]) -> int:

@@ -80,6 +80,7 @@ class Job(NamedTuple):
             LockNotAvailable: Somebody else is at it, and the wait is 0.
             LockTimeout: Somebody else was still at it after the wait.
             DeadlockDetected: The wait closed a circle of waits.
+            LockLost: The lease ended before all receivers were told. The attempt counts.
             LockBackendError: Redis could not be asked.
         """
         request = self.request(side)
@@ -119,14 +120,17 @@ class Job(NamedTuple):
             script=scripts.EXTEND,
             renews=self.terms.renews,
         )
+        attempt: Attempt | None = None
         try:
+            attempt = Attempt(side.backend, lease, begun, request, self.terms, self.events)
+            # Before anybody is told: receivers may take longer than the lease.
+            lease.begin(attempt)
+            # No acquire finds it, but a search for deadlocks and a COMMIT must know of it.
+            lease.begin_unfound(side.session.held, side.backend)
             if lock_events.observer.count(
                 "acquired", request.names, side.driver.description, started.waited
             ):
                 await tell_acquired(side.driver, lease, wait=wait, waited=started.waited)
-            attempt = Attempt(side.backend, lease, begun, request, self.terms, self.events)
-            # No acquire finds it, but a search for deadlocks and a COMMIT must know of it.
-            lease.begin_unfound(side.session.held, side.backend)
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
             if begun.attempt > 1:
                 last_error = begun.last_error or None
@@ -135,10 +139,13 @@ class Job(NamedTuple):
         except BaseException:
             # Interrupted before the caller got the attempt: end it here, else it would warn that it
             # was dropped without release.
-            lease.lose("its beginning was interrupted")
+            if attempt is not None:
+                lease.leave(attempt)
             await acquire.take_back(side.driver, request)
             await side.driver.finish(tell_end(side.driver, lease))
             raise
+        if attempt.is_lost:
+            await attempt.end(side.driver)  # tells that, and raises LockLost
         return attempt
 
     async def _tell(self, side: Side, kind: Kind, **details: Any) -> None:

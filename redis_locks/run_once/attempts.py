@@ -40,7 +40,6 @@ class Attempt(Hold):
         events: RunEvents,
     ) -> None:
         super().__init__(backend, lease)
-        lease.begin(self)
         self.number = begun.attempt
         """Which attempt at the job this is, from 1."""
         self._request = request

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from inspect import isawaitable
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction
-
-from redis_locks.decorators.calls import for_calls_of, is_being_defined, signature_of
+from redis_locks.decorators.calls import (
+    check_function,
+    for_calls_of,
+    is_async,
+    refuse_bare,
+    with_signature,
+)
 from redis_locks.decorators.task_queues import is_run_by_a_task, requeue_uncounted
 from redis_locks.exceptions import AlreadyDone, LockNotAvailable
 from redis_locks.run_once.acquisition import Job
@@ -20,8 +23,6 @@ from redis_locks.run_once.terms import Terms
 Function = Callable[..., Any]
 JobOfCall = Callable[[tuple[Any, ...], dict[str, Any]], Job]
 
-_BARE = "@run_once needs parentheses: write @run_once() or @run_once('name')"
-
 
 def decorate(function: Function, name: object, terms: Terms, events: RunEvents) -> Function:
     """Return the function that does the job of each call of `function` once.
@@ -30,7 +31,15 @@ def decorate(function: Function, name: object, terms: Terms, events: RunEvents) 
         TypeError: `function` is no function, or the job would not end when it returns.
         ValueError: The name is a wrong template.
     """
-    _check(function)
+    if hasattr(function, "apply_async") or hasattr(function, "enqueue"):
+        msg = f"run_once cannot decorate the task {function!r}: write the task decorator above @run_once(...)"
+        raise TypeError(msg)
+    check_function(
+        function,
+        "run_once",
+        of_class="decorate its method",
+        of_generator="the job would be done",
+    )
     own_name = f"{function.__module__}.{getattr(function, '__qualname__', function)}"
     names_of = for_calls_of(function, name)
     terms = terms.labelled(terms.label or own_name)
@@ -39,43 +48,16 @@ def decorate(function: Function, name: object, terms: Terms, events: RunEvents) 
     def job_of(args: tuple[object, ...], kwargs: dict[str, object]) -> Job:
         return Job(_only(names_of(args, kwargs)), terms, events, template)
 
-    is_async = iscoroutinefunction(function) or iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - the method, not whether there is one
-    )
-    make = _asynchronous if is_async else _blocking
-    once = make(function, job_of, terms)
-    # Celery and others read the attribute; they do not follow __wrapped__.
-    once.__signature__ = signature_of(function)  # type: ignore[attr-defined]
-    return once
+    make = _asynchronous if is_async(function) else _blocking
+    return with_signature(make(function, job_of, terms), function)
 
 
-def refuse_bare(name: object) -> None:
+def check_name(name: object) -> None:
     """Raise TypeError if `name` names nothing, or is the function that is being decorated."""
-    if inspect.isclass(name) or iscoroutinefunction(name) or is_being_defined(name):
-        raise TypeError(_BARE)
+    refuse_bare(name, "run_once")
     if not (name is None or isinstance(name, str) or callable(name)):
         msg = f"name must be a string, a callable that returns one, or None, not {name!r}"
         raise TypeError(msg)
-
-
-def _check(function: object) -> None:
-    if hasattr(function, "apply_async") or hasattr(function, "enqueue"):
-        _refuse(f"the task {function!r}", "write the task decorator above @run_once(...)")
-    if isinstance(function, (classmethod, staticmethod)):
-        kind = type(function).__name__
-        _refuse(f"a {kind}", f"write @{kind} above @run_once(...)")
-    if inspect.isclass(function) or not callable(function):
-        _refuse(f"{function!r}", "it is not a function")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        _refuse(
-            f"the generator function {function!r}",
-            "the job would be done before the first item: use a `with run_once(...)` block inside",
-        )
-
-
-def _refuse(what: str, advice: str) -> None:
-    msg = f"run_once cannot decorate {what}: {advice}"
-    raise TypeError(msg)
 
 
 def _blocking(function: Function, job_of: JobOfCall, terms: Terms) -> Function:

@@ -28,7 +28,7 @@ from redis_locks.locks.lock import Side
 from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.events import RunEvents
-from redis_locks.run_once.functions import decorate, refuse_bare
+from redis_locks.run_once.functions import check_name, decorate
 from redis_locks.run_once.status import RunStatus
 from redis_locks.run_once.terms import OnConflict, Terms
 from redis_locks.values.keys import validate_name
@@ -148,7 +148,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         encoder: type[json.JSONEncoder] | None = None,
         decoder: type[json.JSONDecoder] | None = None,
     ) -> None:
-        refuse_bare(name)
+        check_name(name)
         self._name_source = validate_name(name) if isinstance(name, str) else name
         self._terms = Terms(
             max_attempts=max_attempts,
@@ -188,6 +188,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         not given: the job's own). An interrupt leaves nothing held.
 
         Raises:
+            LockLost: The lease ended before all receivers of the events were told.
             LockBackendError: Redis could not be asked.
         """
         with suppress(*NOTHING_TO_DO):
@@ -208,6 +209,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
             AttemptsExhausted: No attempt is left.
             LockNotAvailable: Somebody else does the job, and the wait is 0.
             LockTimeout: Somebody else still did the job after the wait.
+            LockLost: The lease ended before all receivers of the events were told; the body does not run.
             LockBackendError: Redis could not be asked.
         """
         attempt = self._job().begin()
@@ -229,8 +231,9 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         self._blocks.pop().end_block(exc)
 
     async def __aenter__(self) -> Attempt:
-        """Begin an attempt, or raise; see `__enter__`."""
-        return cast("Attempt", self._blocks.push(await self._job().abegin()))
+        """Begin an attempt, or raise; see `__enter__`. If it is lost inside the block, the task is cancelled there."""
+        attempt = await self._job().abegin()
+        return cast("Attempt", self._blocks.push(await attempt.__aenter__()))
 
     async def __aexit__(
         self,

@@ -4,7 +4,8 @@
 --
 -- KEYS: index lock...
 -- ARGV: token, of whoever asks
--- Reply: "token ended"  how many holds were ended
+-- Reply: "token ended near"  how many holds were ended; and how many waiters stand between the caller and the nearer
+--                             end of the line, so that it knows how soon to look again: see `near_an_end`
 
 --include _prelude
 --include _lock
@@ -13,17 +14,35 @@
 
 local CHANNEL = "^[^\t]*\t[^\t]*\t[^\t]*\t[^\t]*\t(.+)$"
 
-local ended = 0
+-- Among how many places at each end of a line to look for those that stand nearer to it.
+local MOST_NEAR = 20
+
+-- How many waiters stand between `place` and the nearer end of the line. Where many waiters have left, it may be more.
+local function near_an_end(state, place)
+  local before = line(state, state.first, MOST_NEAR, math.min(place, state.first + MOST_NEAR) - 1)
+  local behind = line(state, math.max(place + 1, state.last - MOST_NEAR + 1), MOST_NEAR)
+  return math.max(0, math.min(
+    math.max(#before / 2, state.waiting - 1 - (state.last - place)),
+    math.max(#behind / 2, state.waiting - 1 - (place - state.first))
+  ))
+end
+
+local ended, near = 0
 for _, name in ipairs(all) do
   local holder, claim = exclusive(name)
   local channel = holder and holder ~= token and string.match(claim, CHANNEL)
-  if channel and call("PUBSUB", "NUMSUB", channel)[2] == 0 then
-    free(state_of(name))
-    save_cuts(state_of(name))
-    ended = ended + 1
+  if channel then
+    local state = state_of(name)
+    local place = place_of(state, token)
+    near = math.min(near or math.huge, place and near_an_end(state, place) or 0)
+    if call("PUBSUB", "NUMSUB", channel)[2] == 0 then
+      free(state)
+      save_cuts(state)
+      ended = ended + 1
+    end
   end
 end
 if ended > 0 then
   settle(all)
 end
-return token .. " " .. ended
+return token .. " " .. ended .. " " .. (near or 0)

@@ -103,7 +103,7 @@ class Tally:
         """
         kept = self._notes.get(name)
         if kept is None:
-            if len(self._notes) >= MOST_NAMES_KEPT:
+            if self.notes_no_more:
                 return False
             kept = self._notes[name] = {
                 "frequent": deque(maxlen=_FREQUENT_KEPT),
@@ -115,6 +115,11 @@ class Tally:
         if note.kind != "released":
             kept["frequent" if note.kind in FREQUENT else "notable"].append(note)
         return len(kept["frequent"]) == _FREQUENT_KEPT
+
+    @property
+    def notes_no_more(self) -> bool:
+        """Whether so many names have notes that no other gets any."""
+        return len(self._notes) >= MOST_NAMES_KEPT
 
     def _begin(self, name: str) -> dict[str, int]:
         if len(self._counts) >= MOST_NAMES_KEPT:
@@ -164,8 +169,8 @@ class Collector:
         """How often each pending event happened; kept here in case of an interrupt before it is counted."""
         self.most = 1
         """How many events may be pending: `BATCH`, or 1 while no thread runs, so that one is started."""
-        self.full: set[tuple[str, str]] = set()
-        """The servers and names that have all the notes of frequent kinds that are kept."""
+        self.full: set[str | tuple[str, str]] = set()
+        """The servers, or servers and names, that have all the notes of frequent kinds that are kept."""
         self._tallies: dict[str, Tally] = {}
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
@@ -208,6 +213,8 @@ class Collector:
             for name in names:
                 if tally.note(name, note):
                     self.full.add((server, name))
+            if tally.notes_no_more:
+                self.full.add(server)
 
     def note_ended(self, server: str, name: str, kind: str, *, task: bool) -> None:
         """Note that this thread, or the running task, ended a hold or a wait of somebody else.

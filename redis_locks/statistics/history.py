@@ -237,7 +237,7 @@ async def _read(
     found = await backend.ask(driver, asked)
     if pattern is not None:
         found = [bucket._replace(figures=_matching(bucket.figures, pattern)) for bucket in found]
-    rows = [_row(name, counts) for name, counts in _totals(found).items()]
+    rows = [_row(name, counts) for name, counts in totals(found).items()]
     rows.sort(key=lambda row: (-row.contended, -row.acquired, row.name))
     return Statistics(
         period,
@@ -248,14 +248,15 @@ async def _read(
     )
 
 
-def _totals(buckets: Iterable[Bucket]) -> dict[str, dict[str, int]]:
-    totals: dict[str, dict[str, int]] = {}
+def totals(buckets: Iterable[Bucket]) -> dict[str, dict[str, int]]:
+    """Return the sum of each metric of each lock, by name."""
+    found: dict[str, dict[str, int]] = {}
     for bucket in buckets:
         for figure, count in bucket.figures.items():
             metric, _, name = figure.partition(" ")
-            counts = totals.setdefault(name, defaultdict(int))
+            counts = found.setdefault(name, defaultdict(int))
             counts[metric] += count
-    return totals
+    return found
 
 
 def _matching(figures: Mapping[str, int], pattern: str) -> dict[str, int]:
@@ -278,18 +279,19 @@ def _row(name: str, counts: Mapping[str, int]) -> LockStatistics:
         lost,
         deadlocks,
         *(_wait(counts, share) for share in (0.5, 0.99)),
-        *(quantile(_histogram(counts, "h"), share) for share in (0.5, 0.99)),
+        *(quantile(histogram(counts, "h"), share) for share in (0.5, 0.99)),
     )
 
 
 def _wait(counts: Mapping[str, int], share: float) -> float | None:
-    waits = _histogram(counts, "w")
+    waits = histogram(counts, "w")
     ended = sum(counts.get(METRICS[kind], 0) for kind in ("acquired", "timed_out", "deadlock"))
     # Acquires without a wait are in no bucket: they are all the others.
     return quantile(waits, share, max(0, ended - sum(waits.values())))
 
 
-def _histogram(counts: Mapping[str, int], kind: str) -> dict[int, int]:
+def histogram(counts: Mapping[str, int], kind: str) -> dict[int, int]:
+    """Return the histogram of the holds ("h") or the waits ("w") among the metrics of a lock."""
     return {int(metric[1:]): count for metric, count in counts.items() if metric[0] == kind}
 
 
@@ -302,7 +304,7 @@ def _moment(bucket: Bucket, seconds: int) -> Moment:
         sums["a"],
         sums["c"],
         _wait(sums, 0.99),
-        quantile(_histogram(sums, "h"), 0.99),
+        quantile(histogram(sums, "h"), 0.99),
     )
 
 

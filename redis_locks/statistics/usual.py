@@ -19,6 +19,7 @@ from redis_locks.drivers.base import run_blocking
 from redis_locks.statistics import storage
 from redis_locks.statistics.collector import INTERVAL, REST
 from redis_locks.statistics.histogram import quantile
+from redis_locks.statistics.history import histogram, totals
 from redis_locks.values.name_patterns import pattern_of
 
 _MINUTE = 60
@@ -45,7 +46,7 @@ class Recent:
         self._holds: dict[str, dict[int, int]] = {}
         self._alike: dict[str, dict[int, int]] = {}
         for name, each in counts.items():
-            holds = {int(metric[1:]): count for metric, count in each.items() if metric[0] == "h"}
+            holds = histogram(each, "h")
             if not holds or name == REST:
                 continue
             self._holds[name] = holds
@@ -85,7 +86,7 @@ def recent(*, using: str | None = None) -> Recent:
     if known is None or monotonic() - known[0] > INTERVAL:
         keys = backend.partitions()[0]
         ask = partial(storage.buckets, keys=keys, seconds=_QUARTER, count=_COUNT)
-        known = monotonic(), Recent(_summed(run_blocking(backend.ask(backend.driver, ask))))
+        known = monotonic(), Recent(totals(run_blocking(backend.ask(backend.driver, ask))))
         _read[backend] = known
     return known[1]
 
@@ -100,15 +101,4 @@ def troubles(within: float, *, using: str | None = None) -> dict[str, dict[str, 
     minutes = math.ceil(within / _MINUTE) + 1  # the one that is under way
     keys = backend.partitions()[0]
     ask = partial(storage.buckets, keys=keys, seconds=_MINUTE, count=minutes)
-    return _summed(run_blocking(backend.ask(backend.driver, ask)))
-
-
-def _summed(buckets: list[storage.Bucket]) -> dict[str, dict[str, int]]:
-    sums: dict[str, dict[str, int]] = {}
-    for bucket in buckets:
-        for figure, count in bucket.figures.items():
-            metric, _, name = figure.partition(" ")
-            if metric[0] in "hld":
-                counts = sums.setdefault(name, {})
-                counts[metric] = counts.get(metric, 0) + count
-    return sums
+    return totals(run_blocking(backend.ask(backend.driver, ask)))

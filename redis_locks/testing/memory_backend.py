@@ -8,6 +8,7 @@ import time
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -22,7 +23,7 @@ from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.exceptions import LockBackendError, LockLost
 from redis_locks.inspection.replies import NO_PLACE
 from redis_locks.protocol.acquire import Won
-from redis_locks.protocol.lease import Lease, tell_end
+from redis_locks.protocol.lease import Lease, Runner, tell_end
 from redis_locks.protocol.renewal import Registry
 from redis_locks.protocol.store import Refused, Request
 from redis_locks.run_once import scripts as jobs
@@ -74,8 +75,7 @@ class MemoryBackend(Backend):
         self.description = f"override_locks({outcome!r})"
         self._memory = _Memory(outcome, self.description)
         self.driver = _BlockingMemory(self._memory)
-        # Used through its methods only.
-        self.renewer = _Renewed(self.driver)  # type: ignore[assignment]
+        self.renewer = _Renewed(self.driver)
 
     def keys(self, *names: str) -> Keys:
         """Return the names themselves: nothing here has keys in Redis."""
@@ -344,6 +344,9 @@ class _Renewed:
         self._registry.leases[lease.request.token] = weakref.ref(lease)
         if lease.renews:
             self._memory.keep(lease)
+
+    async def listening(self, run: Runner | None = None) -> AbstractContextManager[None]:  # noqa: ARG002 - as `Renewer`
+        return nullcontext()
 
     def _tell_lost(self, lease: Lease) -> None:
         run_blocking(tell_end(self._memory, lease))

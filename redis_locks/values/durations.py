@@ -48,14 +48,7 @@ def lease_ms(value: object, *, argument: str = "lease") -> int:
         TypeError: It is not a number.
         ValueError: It is not between 0.01 seconds and one year.
     """
-    number = seconds(value, argument=argument)
-    if not MIN_LEASE <= number <= MAX_SECONDS:
-        msg = (
-            f"{argument} must be between {MIN_LEASE} seconds and one year, "
-            f"not {value!r}: every hold has a finite lease"
-        )
-        raise ValueError(msg)
-    return math.ceil(round(number * 1000, 6))
+    return math.ceil(round(span_seconds(value, argument=argument) * 1000, 6))
 
 
 def wait_seconds(value: object, *, argument: str = "wait") -> float | None:

@@ -185,8 +185,7 @@ def who(label: str | None, *, task: bool) -> Who:
 
 def whoami(label: str | None, *, task: bool) -> str:
     """Return the holder or waiter as text for people: host, pid, thread or task, and what it runs."""
-    unit = task_unit() if task else f"thread {threading.current_thread().name}"
-    return written(process.pid, unit, label, None)
+    return write_who(*who(label, task=task))
 
 
 def task_unit() -> str:

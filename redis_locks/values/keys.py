@@ -106,8 +106,8 @@ def set_keys(prefix: str, partition: int, names: tuple[str, ...]) -> Keys:
 
 
 def _spell_keys(prefix: str, partition: int, names: tuple[str, ...]) -> Keys:
-    locks = (lock_keys(prefix, partition, name).lock for name in names)
-    return (index_key(prefix, partition), *locks)
+    start = f"{prefix}{{{partition}}}:"
+    return (f"{start}index".encode(), *[f"{start}lock:{name}".encode() for name in names])
 
 
 _kept_keys = lru_cache(maxsize=4096)(_spell_keys)
@@ -183,6 +183,7 @@ def compat_keys(key: bytes, *, cluster: bool) -> CompatKeys:
             msg = f"name {key!r} has a brace but no hash tag: no second key shares its Cluster slot; remove the brace"
             raise ValueError(msg)
         start = b"{%b}" % key
+    # Before 1.0.0rc1 was released, "queue" was a list.
     return CompatKeys(
-        key, *(start + b":redis_locks:" + part for part in (b"queue", b"claims", b"grant"))
+        key, *(start + b":redis_locks:" + part for part in (b"line", b"claims", b"grant"))
     )

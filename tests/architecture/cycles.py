@@ -33,6 +33,8 @@ WITH_ADMIN: Final = (
     "django.contrib.admin",
 )
 """What `startproject` installs beside: the admin looks for an `admin` in each app."""
+KINDS: Final = {"exclusive": 1, "shared": 1, "set of 2": 2, "set of 4": 4, "permit": 1}
+"""What the commands are counted of, by the number of locks. There is one permit: with more of them, it is chance how many wait."""
 _INLINED: Final = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}
 """Parts of a function that some versions of Python call like functions."""
 
@@ -167,15 +169,25 @@ def _counted(cycle: Callable[[], None]) -> dict[str, list[str]]:
     return fewest(counted)
 
 
-def commands(url: str) -> dict[str, float]:
+def _lock(kind: str, wait: float) -> Any:
+    """Make a lock of one of `KINDS`."""
+    from redis_locks import Lock, Semaphore, redis_lock
+
+    if kind == "permit":
+        return Semaphore("permits", 1, wait=wait)
+    if kind == "shared":
+        return Lock("read", mode="shared", wait=wait)
+    names = [f"{kind} {place}" for place in range(KINDS[kind])]
+    return redis_lock(*names, wait=wait) if len(names) > 1 else Lock(names[0], wait=wait)
+
+
+def commands(url: str, kind: str) -> dict[str, float]:
     """Count the commands that the server runs for a free cycle and for a contended one, scripts' own included."""
-    return {"free": _commands_free(url), "contended": _commands_contended(url)}
+    return {"free": _commands_free(url, kind), "contended": _commands_contended(url, kind)}
 
 
-def _commands_free(url: str) -> float:
-    from redis_locks import Lock
-
-    lock = Lock("free")
+def _commands_free(url: str, kind: str) -> float:
+    lock = _lock(kind, wait=0)
     with redis.Redis.from_url(url) as client:
         figures = []
         for _ in range(3):  # the least: now and then statistics are sent
@@ -187,8 +199,8 @@ def _commands_free(url: str) -> float:
     return min(figures)
 
 
-def _commands_contended(url: str) -> float:
-    command = [sys.executable, "-m", "tests.architecture.cycles", "contend", url]
+def _commands_contended(url: str, kind: str) -> float:
+    command = [sys.executable, "-m", "tests.architecture.cycles", "contend", url, kind]
     with redis.Redis.from_url(url) as client:
         contenders = [
             subprocess.Popen(
@@ -220,11 +232,9 @@ def _hear(contenders: list[subprocess.Popen[str]]) -> None:
         assert contender.stdout.readline()
 
 
-def contend() -> None:
+def contend(kind: str) -> None:
     """Take one lock again and again beside other processes, when told to."""
-    from redis_locks import Lock
-
-    lock = Lock("contended", wait=30)
+    lock = _lock(kind, wait=30)
     for _ in range(WARMING):
         with lock:
             pass
@@ -250,11 +260,11 @@ def modules() -> list[str]:
     return sorted(name for name in sys.modules if name.partition(".")[0] == "redis_locks")
 
 
-def main(verb: str, url: str) -> None:
+def main(verb: str, url: str, kind: str = "exclusive") -> None:
     """Count one thing and print it."""
     set_up(url, *(WITH_ADMIN if verb == "modules-with-admin" else ()))
     if verb == "contend":
-        contend()
+        contend(kind)
         return
     counts: dict[str, Callable[[], Any]] = {
         "modules": modules,
@@ -263,7 +273,7 @@ def main(verb: str, url: str) -> None:
         "async": asynchronous,
         "atomic": atomic,
         "force-release": force_release,
-        "commands": lambda: commands(url),
+        "commands": lambda: commands(url, kind),
     }
     sys.stdout.write(json.dumps(counts[verb]()))
 

@@ -16,10 +16,12 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from redis_locks import scripts
+from redis_locks.compat import commands as compat
+from redis_locks.run_once import scripts as run_once
 from redis_locks.scripts import Script
 from redis_locks.statistics import scripts as statistics
 from redis_locks.testing.server import EmbeddedServer
-from redis_locks.values.keys import grant_channel, index_key, lock_keys, set_keys
+from redis_locks.values.keys import compat_keys, grant_channel, index_key, lock_keys, set_keys
 from tests.benchmarks.quiet import goes_first
 from tests.support.stored import age_wait
 
@@ -29,7 +31,10 @@ TIMES = 40
 
 LEASE_MS = 600_000
 WHO = "web-1\t4711\tthread MainThread\tPOST /accounts/1234/withdraw"
-EVERY = (*scripts.ALL, *statistics.ALL)
+EVERY = (*scripts.ALL, *statistics.ALL, *run_once.ALL, *compat.ALL)
+COMPAT_KEYS = compat_keys(b"hot", cluster=False)
+COMPAT_SILENT = grant_channel("crowd", "dead")
+COMPAT_HEARD = grant_channel("crowd", "living")
 FLUSHED = 200
 """How many figures a process adds to the statistics in a call, and twice as many as it adds notes."""
 
@@ -108,6 +113,30 @@ class Place:
                 pipeline.execute()
         return tokens
 
+    def ask_compat(
+        self, waiter: str, channel: bytes = b"-", *, stay: bool = False, to: Any = None
+    ) -> Any:
+        """Ask once for the compat lock; the place in its queue, 0 if it was granted."""
+        argv = (waiter, waiter, "", channel, int(stay))
+        return (to or self.client).evalsha(
+            compat.ACQUIRE.sha.decode(), len(COMPAT_KEYS), *COMPAT_KEYS, *argv
+        )
+
+    def release_compat(self, token: str) -> Any:
+        """Release the compat lock."""
+        sha = compat.RELEASE.sha.decode()
+        return self.client.evalsha(sha, len(COMPAT_KEYS), *COMPAT_KEYS, token)
+
+    def come_compat(self, number: int, channel: bytes) -> list[str]:
+        """Let so many wait for the compat lock, which somebody holds."""
+        tokens = self.tokens(number)
+        for start in range(0, number, _AT_ONCE):
+            with self.client.pipeline(transaction=False) as pipeline:
+                for token in tokens[start : start + _AT_ONCE]:
+                    self.ask_compat(token, channel, stay=True, to=pipeline)
+                pipeline.execute()
+        return tokens
+
     @property
     def lock(self) -> bytes:
         """The key of the lock's hash."""
@@ -122,7 +151,7 @@ class Place:
 
     def durations(self) -> dict[str, list[int]]:
         """Return the microseconds of each call since `forget`, by script."""
-        names = {script.sha: script.name for script in EVERY}
+        names = {script.sha: full_name(script) for script in EVERY}
         found: dict[str, list[int]] = {}
         for entry in self.client.slowlog_get(100_000):
             words = entry["command"].split(b" ")
@@ -135,6 +164,12 @@ class Place:
         self.client.config_set("slowlog-max-len", 100_000)
         self.client.config_set("slowlog-log-slower-than", 0)
         self.client.slowlog_reset()
+
+
+def full_name(script: Script) -> str:
+    """Return the name of a script, with its package unless that is the locks' own."""
+    package = script.package.removeprefix("redis_locks.").partition(".")[0]
+    return script.name if package == "scripts" else f"{package} {script.name}"
 
 
 def acquire_words(
@@ -387,6 +422,122 @@ def _(place: Place, size: int) -> Question:
     place.acquire("holder")
     place.come(size, wait=1, listener="living")
     return lambda: place.run(scripts.RELEASE, "holder")
+
+
+CRASHED = f"{WHO}\tcrowd:grants:crashed"
+"""How a holder with `crash_release` describes itself, whose process is gone."""
+
+
+@crowd("waiters behind a holder that crashed: the lock is handed on", times=1)
+def _(place: Place, size: int) -> Question:
+    place.run(scripts.ACQUIRE, "holder", LEASE_MS, "exclusive", CRASHED, "dead", 0, 1)
+    place.come(size, wait=-1, listener="living")
+    return lambda: place.run(scripts.CRASH_RELEASE, place.token())
+
+
+@crowd("dead waiters behind a holder that crashed: the lock is freed", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.run(scripts.ACQUIRE, "holder", LEASE_MS, "exclusive", CRASHED, "dead", 0, 1)
+    place.come(size, wait=-1)
+    return lambda: place.run(scripts.CRASH_RELEASE, place.token())
+
+
+@crowd("readers behind a holder that crashed: let in", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.run(scripts.ACQUIRE, "holder", LEASE_MS, "exclusive", CRASHED, "dead", 0, 1)
+    place.come(size, "shared", -1, "living")
+    return lambda: place.run(scripts.CRASH_RELEASE, place.token())
+
+
+@crowd("workers wait for a job: another asks, it goes on, is looked at, and handed on", times=10)
+def _(place: Place, size: int) -> Question:
+    begin(place, "holder")
+    line = iter(["holder", *place.come(size, wait=-1, listener="living")])
+
+    def ask() -> None:
+        worker = next(line)
+        begin(place, worker)
+        begin(place, place.token())
+        place.run(run_once.EXTEND, worker, LEASE_MS)
+        place.run(run_once.STATUS, place.token())
+        place.run(run_once.FAIL, worker, 1, LEASE_MS, "it broke")
+
+    return ask
+
+
+@crowd("workers wait for a job that is done", times=1)
+def _(place: Place, size: int) -> Question:
+    begin(place, "holder")
+    place.come(size, wait=-1, listener="living")
+    return lambda: place.run(run_once.DONE, "holder", 1, LEASE_MS, "")
+
+
+@crowd("dead workers wait for a job: done", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    begin(place, "holder")
+    place.come(size, wait=-1)
+    return lambda: place.run(run_once.DONE, "holder", 1, LEASE_MS, "")
+
+
+@crowd("dead workers wait for a job: failed, and begun anew", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    begin(place, "holder")
+    place.come(size, wait=-1)
+
+    def ask() -> None:
+        place.run(run_once.FAIL, "holder", 1, LEASE_MS, "it broke")
+        begin(place, place.token())
+
+    return ask
+
+
+def begin(place: Place, worker: str) -> None:
+    """Begin an attempt at the job, if it is the worker's turn."""
+    place.run(run_once.BEGIN, worker, LEASE_MS, WHO, "living", 1_000_000, LEASE_MS)
+
+
+@crowd("compat waiters in line: refused")
+def _(place: Place, size: int) -> Question:
+    place.ask_compat("holder")
+    place.come_compat(size, COMPAT_HEARD)
+    return lambda: place.ask_compat(place.token())
+
+
+@crowd("compat waiters in line: wait, ask again, and leave")
+def _(place: Place, size: int) -> Question:
+    place.ask_compat("holder")
+    place.come_compat(size, COMPAT_HEARD)
+
+    def ask() -> None:
+        token = place.token()
+        place.ask_compat(token, stay=True)
+        place.ask_compat(token, COMPAT_HEARD, stay=True)
+        place.ask_compat(token)
+
+    return ask
+
+
+@crowd("compat waiters in line: handed on", times=10)
+def _(place: Place, size: int) -> Question:
+    place.ask_compat("holder")
+    line = iter(["holder", *place.come_compat(size, COMPAT_HEARD)])
+    return lambda: place.release_compat(next(line))
+
+
+@crowd("dead compat waiters in line: released", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.ask_compat("holder")
+    place.come_compat(size, COMPAT_SILENT)
+    return lambda: place.release_compat("holder")
+
+
+@crowd("dead compat waiters in line: redis-py releases, a waiter asks again", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.ask_compat("holder")
+    place.come_compat(size, COMPAT_SILENT)
+    place.ask_compat("waiter", COMPAT_HEARD, stay=True)
+    place.client.delete(COMPAT_KEYS.lock)
+    return lambda: place.ask_compat("waiter", COMPAT_HEARD, stay=True)
 
 
 @crowd("waiters left from the middle of the line: handed on", times=2, few=3_000)

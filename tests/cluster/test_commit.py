@@ -106,7 +106,7 @@ def test_plain_commands_are_applied_in_the_slot_of_the_lock_only(
         world.release(hold)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_waiter_reads_what_the_holder_before_it_wrote(
     on_nodes: Nodes, world: World, name: str
 ) -> None:
@@ -123,7 +123,7 @@ def test_a_waiter_reads_what_the_holder_before_it_wrote(
     world.release(successor)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_value_too_large_for_a_subscriber_is_read(
     on_nodes: Nodes, world: World, name: str, cluster: redis.RedisCluster
 ) -> None:
@@ -143,7 +143,7 @@ def test_a_value_too_large_for_a_subscriber_is_read(
     cluster.delete(key)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_command_whose_keys_move_about_in_it_is_looked_through(
     on_nodes: Nodes, world: World, name: str, cluster: redis.RedisCluster
 ) -> None:
@@ -154,7 +154,7 @@ def test_a_command_whose_keys_move_about_in_it_is_looked_through(
     assert 3.0 == cluster.zscore(target, "x")
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_the_pipeline_may_be_one_for_a_transaction(
     on_nodes: Nodes, world: World, name: str, cluster: redis.RedisCluster
 ) -> None:
@@ -164,7 +164,7 @@ def test_the_pipeline_may_be_one_for_a_transaction(
     assert b"1" == cluster.get(key)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_key_of_another_slot_is_refused_though_its_node_is_the_same(
     on_nodes: Nodes, world: World, name: str, cluster: redis.RedisCluster
 ) -> None:
@@ -187,7 +187,7 @@ def test_a_key_of_another_slot_is_refused_though_its_node_is_the_same(
     assert not cluster.exists(near)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_what_is_for_no_slot_or_cannot_be_told_is_refused(
     on_nodes: Nodes, world: World, name: str, cluster: redis.RedisCluster
 ) -> None:
@@ -205,7 +205,7 @@ def test_what_is_for_no_slot_or_cannot_be_told_is_refused(
     world.release(hold)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_pipeline_that_watches_or_is_of_another_world_or_server_is_refused(
     on_nodes: Nodes, world: World, name: str, cluster: redis.RedisCluster, client: redis.Redis
 ) -> None:
@@ -234,7 +234,7 @@ def client_url(client: redis.Redis) -> str:
     )
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_pipeline_of_another_cluster_is_refused(on_nodes: Nodes, world: World) -> None:
     with (
         Nodes(masters=1) as other,
@@ -246,7 +246,7 @@ def test_a_pipeline_of_another_cluster_is_refused(on_nodes: Nodes, world: World)
         world.release(hold)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_holder_that_lost_its_lock_writes_nothing(
     on_nodes: Nodes, world: World, name: str, cluster: redis.RedisCluster
 ) -> None:
@@ -258,7 +258,7 @@ def test_a_holder_that_lost_its_lock_writes_nothing(
     assert not cluster.exists(key)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_command_that_fails_is_reported_and_the_lock_released(
     on_nodes: Nodes, world: World, name: str, cluster: redis.RedisCluster
 ) -> None:
@@ -270,7 +270,7 @@ def test_a_command_that_fails_is_reported_and_the_lock_released(
     assert [] == inspection.locks()
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_commit_and_reads_wait_until_their_slot_has_moved(
     on_nodes: Nodes, world: World, name: str, cluster: redis.RedisCluster
 ) -> None:
@@ -300,7 +300,7 @@ def test_a_commit_and_reads_wait_until_their_slot_has_moved(
     on_nodes.move(slot, source)  # other tests want something on each node
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_commit_whose_answer_is_lost_is_applied_once(
     on_nodes: Nodes,
     world: World,

@@ -6,13 +6,13 @@ import pytest
 from django.test import override_settings
 
 from redis_locks import Lock
-from tests.cluster.nodes import Nodes
+from tests.cluster.nodes import Node, Nodes
 from tests.ports import free_ports
 from tests.support import diagnosis
 from tests.support.diagnosis import Finding, Level
 from tests.support.world import World, held
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.ci
 
 
 def found(using: str | None = None) -> dict[str, Finding]:
@@ -22,7 +22,7 @@ def found(using: str | None = None) -> dict[str, Finding]:
 def test_all_masters_are_looked_at(on_nodes: Nodes) -> None:
     findings = found()
     assert [
-        "server", "version", "role", "rights", "locking", "eviction", "shared cache", "persistence",
+        "server", "version", "role", "rights", "features", "locking", "eviction", "shared cache", "persistence",
         "replicas", "sentinel", "cluster", "clock", "latency",
     ] == list(findings)  # fmt: skip
     assert {"persistence": Level.WARNING} == {
@@ -43,6 +43,42 @@ def test_the_node_that_is_not_as_it_should_be_is_named(on_nodes: Nodes) -> None:
         odd.client.config_set("maxmemory-policy", "noeviction")
     assert Level.WARNING is finding.level
     assert finding.message.startswith(f"127.0.0.1:{odd.port}: maxmemory-policy is allkeys-lru")
+
+
+def test_the_node_that_lacks_a_command_is_named(name: str) -> None:
+    nodes = Nodes(masters=2)
+    odd = nodes.masters[1] = Node(("--rename-command", "SSUBSCRIBE", ""))
+    with nodes, override_settings(REDIS_LOCKS={"CONNECTION": nodes.url, "PREFIX": name}):
+        finding = found()["features"]
+    assert Level.ERROR is finding.level
+    assert finding.message.startswith(f"127.0.0.1:{odd.port}: The server lacks sharded pub/sub")
+    assert "The server lacks TIME" not in finding.message
+
+
+def test_the_node_that_refuses_a_command_is_named(on_nodes: Nodes) -> None:
+    odd = on_nodes.masters[1]
+    odd.client.execute_command("ACL", "SETUSER", "default", "-ssubscribe")
+    try:
+        findings = found()
+    finally:
+        odd.client.execute_command("ACL", "SETUSER", "default", "+ssubscribe")
+    assert Level.OK is findings["features"].level
+    assert Level.ERROR is findings["rights"].level
+    refusal = f"127.0.0.1:{odd.port}: User 'default' lacks the right to SSUBSCRIBE"
+    assert findings["rights"].message.startswith(refusal)
+
+
+def test_a_slot_that_moves_is_no_missing_feature(on_nodes: Nodes, name: str) -> None:
+    source = on_nodes.owner(name, 0)
+    target = next(node for node in on_nodes.masters if node is not source)
+    slot = on_nodes.slot(name, 0)
+    on_nodes.begin_to_move(slot, source, target)
+    try:
+        finding = found()["features"]
+    finally:
+        on_nodes.finish_moving(slot, source, target)
+    assert Level.WARNING is finding.level
+    assert finding.message.startswith(f"127.0.0.1:{source.port}: Not checked: another node has")
 
 
 def test_one_partition_leaves_nodes_without_work(nodes: Nodes) -> None:

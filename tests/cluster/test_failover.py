@@ -25,7 +25,7 @@ from tests.support import stored
 from tests.support.keys import lock_keys
 from tests.support.world import PATIENCE, World, held, until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.ci
 
 WORKERS = 4
 
@@ -121,6 +121,7 @@ def test_what_the_successor_knows_counts(nodes: Nodes, worlds: list[World], name
         assert [] == inspection.locks()
 
 
+@pytest.mark.long
 def test_a_node_that_stands_still_keeps_no_lease_on_another_from_renewal(
     nodes: Nodes, worlds: list[World], name: str
 ) -> None:

@@ -42,7 +42,7 @@ from tests.support.world import PATIENCE, Tasks, Threads, World, until
 
 __all__ = ["unhurried", "workers"]
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.ci
 
 
 @pytest.fixture(autouse=True)

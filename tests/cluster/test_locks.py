@@ -76,7 +76,7 @@ def test_without_any_node_acquire_fails_at_once(worlds: list[World], name: str) 
     assert monotonic() < started + PATIENCE / 2
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_cut_links_and_forgotten_scripts_do_no_harm(
     on_nodes: Nodes, worlds: list[World], name: str
 ) -> None:
@@ -118,7 +118,7 @@ def _port() -> int:
     return int(settings.PORT_OF_A_NODE)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 @pytest.mark.parametrize("factory", ["blocking_client", "async_client", "remapping_client"])
 def test_the_connection_may_be_a_callable_that_returns_a_cluster_client(
     nodes: Nodes, worlds: list[World], name: str, factory: str
@@ -131,7 +131,7 @@ def test_the_connection_may_be_a_callable_that_returns_a_cluster_client(
             world.release(held(world, Lock(*names)))
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_what_needs_a_single_server_is_refused(
     on_nodes: Nodes, worlds: list[World], name: str
 ) -> None:
@@ -144,7 +144,7 @@ def test_what_needs_a_single_server_is_refused(
     assert [] == inspection.locks()
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_force_released_holder_hears_of_it_at_once(
     on_nodes: Nodes, worlds: list[World], name: str
 ) -> None:
@@ -163,7 +163,7 @@ def _listens(nodes: Nodes) -> bool:
     return any(node.client.pubsub_channels("*:holders:*") for node in nodes.masters)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_optimistic_transactions_find_the_cluster_by_its_setting(
     on_nodes: Nodes, name: str
 ) -> None:

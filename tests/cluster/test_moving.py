@@ -17,14 +17,14 @@ from tests.support import leases, stored
 from tests.support.keys import grant_channel, index_key, lock_keys
 from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.ci
 
 DEBIANS_SERVER = "/usr/bin/redis-server"
 
 
-@pytest.fixture(scope="module", params=["usual", "redis"])
+@pytest.fixture(scope="module", params=["usual", pytest.param("redis", marks=pytest.mark.long)])
 def server(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The usual server, and Redis itself where there is one."""
+    """The usual server, and Redis itself where there is one; CI runs all tests on Redis in a step of its own."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "redis":
             if not Path(DEBIANS_SERVER).exists():
@@ -155,7 +155,8 @@ def test_nothing_is_written_where_a_part_of_the_keys_has_left(
     releasing = world.start(world.release, hold)
     refused = source.errors()
     until(lambda: source.errors() > refused + 2)
-    assert hold.token.encode() == stored.holder(source.client, lock_keys(name, 5, each).lock)
+    with source.server.client() as client:
+        assert hold.token.encode() == stored.holder(client, lock_keys(name, 5, each).lock)
     assert not waiter.done()
     assert not releasing.done()
     on_nodes.finish_moving(slot, source, target)
@@ -180,6 +181,7 @@ def test_a_hold_is_renewed_where_its_keys_are_already(
     world.release(hold)
 
 
+@pytest.mark.long
 def test_a_wait_of_zero_seconds_ends_in_an_error_while_a_slot_moves(
     on_nodes: Nodes, world: World, name: str
 ) -> None:

@@ -48,7 +48,7 @@ class Observer:
         self.name = name
 
     def waiters(self) -> int:
-        return self.client.llen(f"{self.name}:redis_locks:queue")
+        return self.client.zcard(f"{self.name}:redis_locks:line")
 
     def until_waiters(self, count: int) -> None:
         until(lambda: self.waiters() == count)

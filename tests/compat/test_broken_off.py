@@ -37,7 +37,7 @@ def test_an_interrupted_wait_leaves_nothing_behind(
     async def interrupted(plain: object, token: str, timeout: float) -> None:
         assert 1 == server_side.waiters()
         if freed:  # and handed to this waiter: taken from the head of the queue
-            assert client.lpop(f"{name}:redis_locks:queue")
+            assert client.zpopmin(f"{name}:redis_locks:line")
             client.hdel(f"{name}:redis_locks:claims", token)
             client.set(name, token, px=2000)
         raise Interrupted

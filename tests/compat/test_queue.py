@@ -34,6 +34,26 @@ def test_a_release_tells_the_first_waiter(ours: World, server_side: Observer, na
     assert waiter.result(PATIENCE / 2) is True
 
 
+@pytest.mark.ci
+@pytest.mark.usefixtures("never_asks")
+def test_a_waiter_behind_a_crowd_of_dead_ones_gets_the_lock(
+    ours: World, client: redis.Redis, server_side: Observer, name: str
+) -> None:
+    """It is told to ask again and again, and drops some of them each time."""
+    holder = ours.lock(name)
+    holder.acquire()
+    dead = [f"dead{number}" for number in range(5_000)]
+    client.zadd(f"{name}:redis_locks:line", {each: at for at, each in enumerate(dead)})
+    client.hset(f"{name}:redis_locks:claims", mapping={each: f"nobody {each}" for each in dead})
+    waiter = ours.lock(name).start("acquire")
+    server_side.until_heard(len(dead) + 1)
+    before = server_side.calls()
+    holder.release()
+    assert waiter.result(PATIENCE / 2) is True
+    assert len(dead) / 200 <= server_side.calls() - before <= len(dead) / 150
+    assert 0 == server_side.waiters()
+
+
 def test_waiters_are_served_in_the_order_in_which_they_came(
     ours: World, server_side: Observer, name: str
 ) -> None:

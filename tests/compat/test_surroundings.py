@@ -87,7 +87,7 @@ def test_on_a_cluster_waiters_ask_and_the_keys_share_a_slot(
                 )
                 assert holder.acquire()
                 turn = CompatBlocking(server.url).start(waiter.acquire)
-                until(lambda: client.llen(f"{{{name}}}:redis_locks:queue") == 1)
+                until(lambda: client.zcard(f"{{{name}}}:redis_locks:line") == 1)
                 holder.release()
                 assert turn.result(PATIENCE) is True
                 waiter.release()
@@ -101,7 +101,7 @@ async def _on_an_async_cluster(port: int, name: str, client: redis.Redis) -> Non
     holder, waiter = (cluster.lock(name, lock_class=AsyncLock, thread_local=False) for _ in "12")
     assert await holder.acquire()
     turn = asyncio.create_task(waiter.acquire())
-    await auntil(lambda: client.llen(f"{{{name}}}:redis_locks:queue") == 1)
+    await auntil(lambda: client.zcard(f"{{{name}}}:redis_locks:line") == 1)
     await holder.release()
     assert await asyncio.wait_for(turn, PATIENCE) is True
     await waiter.release()

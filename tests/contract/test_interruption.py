@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from redis_locks import Lock
+from redis_locks import Hold, Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.world import PATIENCE, Observer, Tasks, held
 
@@ -99,8 +99,11 @@ def test_a_timeout_of_the_caller_counts_as_cancellation(
 def test_cancelling_twice_does_not_cut_the_cleaning_up_short(
     tasks: Tasks, name: str, server_side: Observer
 ) -> None:
+    async def acquired() -> Hold | None:
+        return await Lock(name, lease=30).aacquire()
+
     async def cancelled_twice() -> None:
-        task = asyncio.create_task(Lock(name, lease=30).aacquire())
+        task = asyncio.create_task(acquired())
         await asyncio.sleep(chance.uniform(0, 0.001))
         task.cancel()
         await asyncio.sleep(chance.uniform(0, 0.0005))

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 import redis
 
-from redis_locks import Hold, Lock, LockError, LockLost, LockTimeout, Semaphore, redis_lock
+from redis_locks import (
+    Hold,
+    Lock,
+    LockError,
+    LockLost,
+    LockTimeout,
+    Semaphore,
+    key_beside,
+    redis_lock,
+)
 from tests.elsewhere import is_free
 from tests.support.world import PATIENCE, Observer, Tasks, World, held, let_go, until
 
@@ -111,6 +120,22 @@ def test_an_upgrade_in_the_way_of_others_waits_and_leaves_the_outer_hold_shared(
     (mode, _) = steps(world, shared, shared, lambda outer, inner: (outer.mode, inner.mode))
     assert ("shared", "shared") == mode
     world.release(held(world, Lock(name), wait=0))
+
+
+@pytest.mark.parametrize("refused", ["replicas", "read"])
+def test_an_upgrade_whose_block_is_refused_leaves_the_outer_hold_shared(
+    name: str, client: redis.Redis, refused: str
+) -> None:
+    text = key_beside(name, "of-another-type")
+    client.set(text, 1, ex=60)
+    options: dict[str, Any] = (
+        {"replicas": 1} if refused == "replicas" else {"read": [("HGET", text, "a")]}
+    )
+    with Lock(name, mode="shared") as outer:
+        with pytest.raises(Exception, match=r"replicas|WRONGTYPE"):
+            Lock(name, **options).acquire(wait=0)
+        assert "shared" == outer.mode
+        assert is_free(name, mode="shared")
 
 
 def test_shared_inside_exclusive_stays_exclusive(world: World, name: str) -> None:

@@ -15,13 +15,16 @@ from redis_locks import (
     Hold,
     Lock,
     LockBackendError,
+    LockError,
     LockLost,
     LockNotAvailable,
     LockTimeout,
     inspection,
 )
 from redis_locks.inspection import LockInfo
+from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, leases, stored
+from tests.support.interrupts import interrupt, renewed
 from tests.support.keys import lock_keys, partition_of
 from tests.support.world import PATIENCE, Tasks, World, held, let_go, until
 
@@ -163,11 +166,8 @@ def test_a_cancelled_wait_gives_back_what_was_acquired(tasks: Tasks, names: Name
     tasks.release(other)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("script", ["acquire", "raise_fence"])
-def test_an_interrupt_gives_back_what_was_acquired(
-    names: Names, monkeypatch: pytest.MonkeyPatch, script: str, when: str
-) -> None:
+def interrupt_the_second(monkeypatch: pytest.MonkeyPatch, script: str, when: str) -> None:
+    """Raise KeyboardInterrupt before or after the second call of `script`."""
     asked: list[object] = []
 
     async def interrupted(plain: calls.Handler, *args: Any, **options: Any) -> Any:
@@ -179,6 +179,14 @@ def test_an_interrupt_gives_back_what_was_acquired(
         return reply
 
     calls.intercept(monkeypatch, script, interrupted)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("script", ["acquire", "raise_fence"])
+def test_an_interrupt_gives_back_what_was_acquired(
+    names: Names, monkeypatch: pytest.MonkeyPatch, script: str, when: str
+) -> None:
+    interrupt_the_second(monkeypatch, script, when)
     with pytest.raises(KeyboardInterrupt):
         Lock(*names).acquire()
     assert [] == in_use()
@@ -338,6 +346,71 @@ def test_an_upgrade_whose_last_step_fails_leaves_all_shared(
     world.release(hold)
 
 
+def modes_in_redis() -> set[str]:
+    return {holder.mode for lock in inspection.locks() for holder in lock.holders}
+
+
+def test_a_nested_block_upgrades_and_the_outer_one_downgrades(names: Names) -> None:
+    with Lock(*names, mode="shared") as outer:
+        with Lock(*names, wait=0) as inner:
+            with pytest.raises(LockError, match="nested"):
+                outer.downgrade()
+            assert {"exclusive"} == {outer.mode, inner.mode, *modes_in_redis()}
+        outer.downgrade()
+        assert {"shared"} == {outer.mode, *modes_in_redis()}
+
+
+def test_a_set_is_no_more_exclusive_than_each_of_its_locks(names: Names) -> None:
+    with Lock(*names, mode="shared") as outer:
+        with Lock(names[0], wait=0):
+            assert "shared" == outer.mode
+        outer.downgrade()
+        assert {"shared"} == modes_in_redis()
+        with Lock(names[0], wait=0):
+            outer.upgrade(wait=0)
+        assert {"exclusive"} == {outer.mode, *modes_in_redis()}
+
+
+def test_a_downgrade_that_is_refused_changes_nothing(names: Names) -> None:
+    with Lock(*names) as outer, Lock(names[0]):
+        with pytest.raises(LockError, match="nested"):
+            outer.downgrade()
+        assert {"exclusive"} == {outer.mode, *modes_in_redis()}
+
+
+@pytest.mark.parametrize("by", ["acquire", "upgrade"])
+def test_a_nested_upgrade_that_is_refused_leaves_all_shared(
+    world: World, names: Names, by: str
+) -> None:
+    other = held(world, Lock(names[2], mode="shared"))
+    with Lock(*names, mode="shared") as outer:
+        fencing_token = outer.fencing_token
+        if by == "acquire":
+            assert Lock(*names).acquire(wait=0) is None
+        else:
+            with Lock(*names, mode="shared") as inner, pytest.raises(LockNotAvailable):
+                inner.upgrade(wait=0)
+        assert ("shared", fencing_token) == (outer.mode, outer.fencing_token)
+        assert {"shared"} == modes_in_redis()
+        outer.check()
+    world.release(other)
+    assert [] == in_use()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("script", ["acquire", "raise_fence"])
+def test_an_interrupt_in_a_nested_upgrade_leaves_all_shared(
+    names: Names, monkeypatch: pytest.MonkeyPatch, script: str, when: str
+) -> None:
+    with Lock(*names, mode="shared") as outer:
+        interrupt_the_second(monkeypatch, script, when)
+        with pytest.raises(KeyboardInterrupt):
+            Lock(*names).acquire(wait=0)
+        assert {"shared"} == {outer.mode, *modes_in_redis()}
+        outer.check()
+    assert [] == in_use()
+
+
 def test_what_needs_one_step_says_so(world: World, names: Names, client: redis.Redis) -> None:
     hold = held(world, Lock(*names))
     with pytest.raises(ValueError, match="in several partitions, and one step reaches only one"):
@@ -358,6 +431,25 @@ def test_a_hold_that_is_dropped_warns_once(names: Names) -> None:
     until(lambda: not in_use())  # nothing renews it
 
 
+def test_an_interrupt_as_its_block_ends_leaves_none_of_its_locks_renewed(names: Names) -> None:
+    def run() -> None:
+        with hold:
+            pass
+
+    where, at = "", 0
+    while "_leave" not in where:
+        hold = Lock(*names).acquire()
+        assert hold is not None
+        at += 1
+        interrupted = interrupt(run, at)
+        assert interrupted is not None
+        where = interrupted.where
+        left = [renewed(name) for name in names]
+        hold.release()
+    assert [0, 0, 0] == left
+    assert [] == in_use()
+
+
 @pytest.mark.parametrize("renew", [True, False])
 def test_who_holds_the_set_takes_some_or_all_of_it_again(names: Names, *, renew: bool) -> None:
     with Lock(*names, lease=60) as outer:
@@ -368,3 +460,23 @@ def test_who_holds_the_set_takes_some_or_all_of_it_again(names: Names, *, renew:
         outer.extend(90)
         assert outer.remaining > 80
     assert [] == in_use()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_in_a_block_that_runs_without_some_of_its_locks_it_says_so(
+    names: Names, private_server: EmbeddedServer, count: int
+) -> None:
+    configured = {
+        "CONNECTION": private_server.url,
+        "PARTITIONS": PARTITIONS,
+        "ON_UNAVAILABLE": "proceed",
+    }
+    private_server.kill()
+    with override_settings(REDIS_LOCKS=configured), Lock(*names[-count:]) as outer:
+        private_server.restart()
+        with Lock(*names) as inner:
+            assert sorted(names[:-count]) == in_use()
+            assert (True, 0) == (inner.is_unguarded, inner.fencing_token)
+            inner.extend(5)
+        outer.check()
+        assert [] == in_use()

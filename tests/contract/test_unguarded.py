@@ -13,6 +13,7 @@ from redis_locks import Lock, LockBackendError, Semaphore, redis_lock
 from redis_locks.rows import lock_model, lock_rows
 from redis_locks.testing.server import EmbeddedServer
 from tests.ledger.models import Counter
+from tests.support.interrupts import open_here
 from tests.support.world import World, held
 
 NOWHERE = "unix:///nonexistent/redis.sock"
@@ -50,6 +51,20 @@ def test_the_block_runs_and_its_hold_says_that_it_guards_nothing(
     assert re.search(rf"Lock '{name}' .*runs without it: .*nonexistent", line.getMessage())
 
 
+def test_an_interrupt_as_the_log_is_told_leaves_no_hold(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(logging.Logger, "handle", interrupted)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            proceeding(name).acquire()
+    assert caught.tb  # which refers to the hold
+    assert 0 == open_here(name)
+
+
 def test_a_hold_of_a_lock_is_guarded(world: World, name: str) -> None:
     hold = held(world, Lock(name, on_unavailable="proceed"))
     assert not hold.is_unguarded
@@ -65,6 +80,12 @@ def test_others_are_not_excluded_and_nested_holds_ask_no_more(world: World, name
     world.do(second, "upgrade", wait=0)
     world.release(second)
     world.release(first)
+
+
+def test_a_nested_block_asks_for_no_replicas_of_what_is_unguarded(name: str) -> None:
+    lock = proceeding(name, replicas=1)
+    with lock, lock as inner:
+        assert inner.is_unguarded
 
 
 def test_what_only_a_server_can_do_is_refused(world: World, name: str) -> None:
@@ -102,12 +123,15 @@ def test_a_server_that_goes_away_meanwhile_does_not_let_the_block_begin_twice(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_transaction_commits_what_was_done_without_the_lock(nowhere: None, name: str) -> None:
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_a_transaction_commits_what_was_done_without_the_lock(
+    nowhere: None, name: str, replicas: int
+) -> None:
     with atomic():
-        with redis_lock(name) as hold:
+        with redis_lock(name, replicas=replicas) as hold:
             assert hold.is_unguarded
             Counter.objects.create()
-        with redis_lock(name) as again:
+        with redis_lock(name, replicas=replicas) as again:
             assert again is hold
     assert 1 == Counter.objects.count()
 

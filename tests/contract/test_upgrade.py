@@ -11,6 +11,7 @@ import pytest
 from redis_locks import (
     Hold,
     Lock,
+    LockBackendError,
     LockError,
     LockLost,
     LockNotAvailable,
@@ -180,6 +181,24 @@ def test_while_a_hold_is_upgraded_others_leave_it_alone(
     assert "is being upgraded" in str(outcome[0])
     assert [("exclusive", hold.token)] == modes_of(name)
     world.release(hold)
+
+
+@pytest.mark.parametrize("again", ["downgrade", "upgrade"])
+def test_a_downgrade_of_which_nobody_heard_counts_as_shared_until_it_is_settled(
+    world: World, name: str, again: str, monkeypatch: pytest.MonkeyPatch, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name, lease=2 * PATIENCE))
+    with monkeypatch.context() as replies:
+        calls.refuse(replies, "downgrade")
+        with pytest.raises(LockBackendError):
+            world.do(hold, "downgrade")
+    assert "shared" == hold.mode
+    assert [("exclusive", hold.token)] == modes_of(name)
+    world.do(hold, again)
+    assert [(hold.mode, hold.token)] == modes_of(name)
+    assert ("shared" if again == "downgrade" else "exclusive") == hold.mode
+    world.release(hold)
+    assert set() == server_side.left_of(name)
 
 
 def test_an_upgrade_of_a_hold_that_was_revoked_says_so(world: World, name: str) -> None:

@@ -15,6 +15,7 @@ from tests.support.world import PATIENCE, Observer, Tasks, held, until
 
 TIMEOUT = 1.0
 """DEADLOCK_TIMEOUT, as by default."""
+TRIES = 5
 
 
 def per_script(client: Any) -> float:
@@ -24,16 +25,20 @@ def per_script(client: Any) -> float:
     return sum(stats.values()) / run
 
 
-@pytest.mark.parametrize(
-    "count",
-    [150, pytest.param(1500, marks=[pytest.mark.ci, pytest.mark.timed, pytest.mark.timeout(300)])],
-)
-@pytest.mark.parametrize("shape", ["hot lock", "chain"])
-def test_a_crowd_that_waits_is_no_burden_and_hides_no_deadlock(
-    tasks: Tasks, name: str, private_server: EmbeddedServer, shape: str, count: int
-) -> None:
-    def lock(of: object) -> Lock:
-        return Lock(f"{name}:{of}", using=private_server.url, wait=10 * PATIENCE)
+def wanted(shape: str, number: int, count: int) -> tuple[str, ...]:
+    """Return what a member of a crowd waits for, while it holds the lock of its number."""
+    if shape == "star of sets":
+        return "hot", f"spoke:{number % 50}"
+    return (str(number + 1) if shape == "chain" and number + 1 < count else "hot",)
+
+
+def deadlock_found(
+    tasks: Tasks, name: str, server: EmbeddedServer, shape: str = "", count: int = 0
+) -> float:
+    """Return how long a task was in a deadlock before it was told, behind a crowd of that shape."""
+
+    def lock(*of: object) -> Lock:
+        return Lock(*(f"{name}:{each}" for each in of), using=server.url, wait=10 * PATIENCE)
 
     ready, waits = asyncio.Event(), asyncio.Event()
     having = 0
@@ -57,11 +62,8 @@ def test_a_crowd_that_waits_is_no_burden_and_hides_no_deadlock(
             except DeadlockDetected:
                 return monotonic() - started
 
-    seconds = [lock("hot") if shape == "hot lock" else lock(i + 1) for i in range(count - 1)]
-    crowd = [
-        tasks.submit(member(lock(i), second)) for i, second in enumerate([*seconds, lock("hot")])
-    ]
-    with private_server.client() as client:
+    crowd = [tasks.submit(member(lock(i), lock(*wanted(shape, i, count)))) for i in range(count)]
+    with server.client() as client:
         server_side = Observer(client)
         one = tasks.submit(party(lock("hot"), lock("x"), waits))
         other = tasks.submit(party(lock("x"), lock("hot"), ready))
@@ -76,12 +78,34 @@ def test_a_crowd_that_waits_is_no_burden_and_hides_no_deadlock(
         tasks.run(begin())
         found = other.result(10 * PATIENCE)
         assert found is not None
-        assert found < TIMEOUT + 1.0 + count / 500  # the tasks are of one loop
         assert one.result(PATIENCE) is None
         for each in crowd:
             each.result(10 * PATIENCE)
         assert per_script(client) < 20
         assert set() == server_side.left_of(f"{name}:hot")
+    return found
+
+
+@pytest.mark.parametrize(
+    "count",
+    [150, pytest.param(1500, marks=[pytest.mark.ci, pytest.mark.timed, pytest.mark.timeout(300)])],
+)
+@pytest.mark.parametrize("shape", ["hot lock", "chain", "star of sets"])
+def test_a_crowd_that_waits_is_no_burden_and_hides_no_deadlock(
+    tasks: Tasks, name: str, private_server: EmbeddedServer, shape: str, count: int
+) -> None:
+    """A deadlock is found within a second of `TIMEOUT`, and a crowd adds less than a second, in one of some tries.
+
+    So a machine that is busy for a while, or slow for both, makes no failure.
+    """
+    late = []
+    for each in range(TRIES):
+        alone = deadlock_found(tasks, f"{name}:alone{each}", private_server)
+        beside = deadlock_found(tasks, f"{name}:{each}", private_server, shape, count)
+        late.append(max(alone - TIMEOUT, beside - alone))
+        if late[-1] < 1.0:
+            break
+    assert min(late) < 1.0, late
 
 
 def test_tasks_whose_connection_breaks_do_not_all_ask_again_at_once(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -139,6 +140,7 @@ class Terminal:
         self._process = Forked(main, [*ARGV, *arguments], env, streams, on_terminal=True)
         os.close(theirs)
         self.shown = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
 
     @property
     def modes(self) -> list[Any]:
@@ -230,5 +232,5 @@ class Terminal:
             data = os.read(self._ours, 65536)
         except OSError:  # Linux's way to say that the other end is closed
             return False
-        self.shown += data.decode()
+        self.shown += self._decoder.decode(data)  # a character may come in two pieces
         return bool(data)

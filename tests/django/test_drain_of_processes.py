@@ -10,7 +10,7 @@ from tests.django.hosts import parties
 from tests.support.parties import held
 from tests.support.world import until
 
-pytestmark = [pytest.mark.usefixtures("own_prefix"), pytest.mark.long]
+pytestmark = [pytest.mark.usefixtures("own_prefix"), pytest.mark.ci]
 
 
 def test_processes_of_a_host_learn_of_its_drain_and_those_of_others_go_on(

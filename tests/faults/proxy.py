@@ -42,6 +42,8 @@ class Proxy:
         """How many replies were lost since the last `lose`."""
         self.held_back = 0
         """How many pieces of requests wait for `let_go`."""
+        self.taken = 0
+        """How many connections clients have opened."""
 
     def lose(self, position: int = 1, *, losses: int = 1, every: int | None = None) -> None:
         """Lose replies: the command runs, then the connection closes before its answer.
@@ -122,6 +124,7 @@ class Proxy:
                 return
             pipe = Pipe(near)
             self._pipes.add(pipe)
+            self.taken += 1
             threading.Thread(target=self._requests, args=(pipe,), daemon=True).start()
 
     def _requests(self, pipe: Pipe) -> None:

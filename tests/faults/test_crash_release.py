@@ -14,7 +14,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import in_thread
 from tests.faults.processes import Crew
 from tests.support import timings
-from tests.support.world import PATIENCE, Observer, Threads, World, held, until
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, until
 
 
 @pytest.mark.parametrize("renew", [pytest.param(True, marks=pytest.mark.long), False])
@@ -65,6 +65,29 @@ def test_a_holder_that_was_handed_the_lock_is_watched_too(crew: Crew, name: str)
     assert second.answer()["granted"]
     second.kill()
     assert third.answer()["granted"]
+
+
+def test_a_crowd_of_waiters_costs_the_server_little(crew: Crew, tasks: Tasks, name: str) -> None:
+    """Those near an end of the line look often; they are enough."""
+    (holder,) = crew.hire(1)
+    holder.ask("acquire", name=name, lease=60, crash_release=True)
+
+    async def granted_at() -> float:
+        async with Lock(name, wait=None, lease=60):
+            return time.monotonic()
+
+    crowd = [tasks.submit(granted_at()) for _ in range(100)]
+    crew.server_side.until_waiters(name, len(crowd))
+    time.sleep(0.6)  # each of them looks again after it came, and learns its place
+    before, began = crew.server_side.commands(), time.monotonic()
+    time.sleep(1)
+    commands = crew.server_side.commands() - before
+    assert commands / (time.monotonic() - began) < 300
+    killed = time.monotonic()
+    holder.kill()
+    assert crowd[0].result(PATIENCE) - killed <= 3
+    for each in crowd:
+        each.result(PATIENCE)
 
 
 def test_without_it_the_lease_counts(crew: Crew, name: str) -> None:

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from django.db.transaction import atomic
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockError, LockLost, NotReplicated, Semaphore
@@ -18,6 +19,7 @@ from tests.faults.processes import Crew
 from tests.faults.proxy import Proxy
 from tests.support import leases, stored, timings
 from tests.support.connections import count_packets
+from tests.support.keys import partition_of
 from tests.support.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
 
 ALONE = "replicas=1, but 0 acknowledged it within"
@@ -35,10 +37,10 @@ def on_primary(pair: Pair) -> Iterator[Observer]:
         yield Observer(client)
 
 
-def lock_on(pair: Pair, name: str, **options: Any) -> Lock:
+def lock_on(pair: Pair, *names: str, **options: Any) -> Lock:
     """Describe a lock that waits for its replica for a second: a quarter of its lease, at most."""
     return Lock(
-        name, **{"using": pair.url, "replicas": 1, "lease": 4.0, "wait": PATIENCE} | options
+        *names, **{"using": pair.url, "replicas": 1, "lease": 4.0, "wait": PATIENCE} | options
     )
 
 
@@ -324,3 +326,13 @@ def test_what_is_no_number_of_replicas_is_refused(
     for make in (Lock, lambda name, **options: Semaphore(name, 3, **options)):
         with pytest.raises(error, match=text):
             make("x", replicas=value)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_each_partition_of_a_kept_set_has_the_replicas_that_are_asked_for(pair: Pair) -> None:
+    names = {partition_of(f"lock:{i}", 2): f"lock:{i}" for i in range(50)}
+    with override_settings(REDIS_LOCKS={"PARTITIONS": 2}), atomic():
+        lock_on(pair, names[0]).acquire()
+        lock_on(pair, names[0], names[1], replicas=0).acquire()
+        with pytest.raises(LockError, match="cannot have replicas=1"):
+            lock_on(pair, names[0], names[1]).acquire()

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import redis
+from django.db import transaction
 
 from redis_locks import Lock, LockTimeout, TooMuchContention, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import held
-from tests.optimistic.sides import Adding, Side
+from tests.optimistic.sides import Adding, BlockingSide, Side
 from tests.support.optimistic import keep_conflicts_of
 from tests.support.world import Observer
 
@@ -51,6 +52,21 @@ def test_the_lock_is_released_when_the_transaction_fails(
         side.run(Adding(name, 10, meanwhile), name, escalate_to=name)
     assert set() == server_side.left_of(name)
     assert str(4 if ending == "error" else 5).encode() == client.get(name)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_lock_is_no_concern_of_a_database_transaction(
+    client: redis.Redis, server_side: Observer, name: str
+) -> None:
+    def meanwhile(attempt: int) -> None:
+        if attempt == 1:
+            client.incr(name)
+
+    with transaction.atomic():
+        body = Adding(name, 10, meanwhile)
+        BlockingSide().run(body, name, escalate_to=f"{name}:lock", escalate_after=1)
+        assert 2 == body.calls
+        assert set() == server_side.left_of(f"{name}:lock")
 
 
 def test_a_lock_that_is_not_to_be_had_is_contention(

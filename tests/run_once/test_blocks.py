@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from redis_locks import AlreadyDone, run_once
+from redis_locks import AlreadyDone, LockLost, inspection, run_once
 from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, begun
 
 
@@ -42,6 +44,18 @@ def test_an_async_block_is_an_attempt(records: Records, name: str) -> None:
     assert 2 == tasks.run(work(None))
     with pytest.raises(AlreadyDone):
         tasks.run(work(None))
+    tasks.close()
+
+
+def test_an_async_block_whose_attempt_is_lost_is_cancelled(records: Records, name: str) -> None:
+    async def work() -> None:
+        async with run_once(name):
+            inspection.force_release(name)
+            await asyncio.Event().wait()
+
+    tasks = AsyncWorkers()
+    with pytest.raises(LockLost):
+        tasks.run(work())
     tasks.close()
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.dispatch import Signal
 
 from redis_locks import (
     Lock,
     LockBackendError,
+    LockEvent,
     LockLost,
     RunEvent,
     inspection,
@@ -20,7 +23,9 @@ from redis_locks import (
     signals,
 )
 from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, Workers, begun, died
-from tests.support.world import PATIENCE
+from tests.support import stored
+from tests.support.interrupts import open_here, renewed
+from tests.support.world import PATIENCE, until
 
 KINDS = ("acquired", "reacquired", "locked", "done", "exhausted", "error")
 
@@ -257,6 +262,74 @@ def test_an_async_method_of_a_blocking_job_is_logged_as_a_mistake(
     caplog.set_level(logging.ERROR, "redis_locks")
     BlockingWorkers().done(begun(BlockingWorkers(), Async(name)))
     assert "must not be async" in caplog.text
+
+
+@contextmanager
+def receiving(signal: Signal, receive: Callable[[LockEvent], None]) -> Iterator[None]:
+    """Connect a receiver."""
+
+    def receiver(event: LockEvent, **_: object) -> None:
+        receive(event)
+
+    signal.connect(receiver)
+    yield
+    signal.disconnect(receiver)
+
+
+def test_a_receiver_that_takes_longer_than_the_lease_costs_no_job_its_lock(
+    workers: Workers, records: Records, name: str
+) -> None:
+    lock = records.keys(name).lock
+
+    def wait_for_a_renewal(_: LockEvent) -> None:
+        before = stored.lease_ends_ms(records.client, lock)
+        until(lambda: stored.lease_ends_ms(records.client, lock) > before)
+
+    with receiving(signals.lock_acquired, wait_for_a_renewal):
+        once = workers.function(run_once(name, lease=1.2), lambda: None)
+        workers.call(once)
+    assert "done" == workers.status(run_once(name)).state
+
+
+def test_a_job_whose_lease_ends_before_all_are_told_does_not_begin(
+    workers: Workers, records: Records, name: str, heard: Heard
+) -> None:
+    lock, ended = records.keys(name).lock, list[LockEvent]()
+
+    def outlast_the_lease(_: LockEvent) -> None:
+        until(lambda: not stored.living_holder(records.client, lock))
+
+    job = Noisy(name, heard, lease=0.05, renew=False)
+    once = workers.function(job, lambda: pytest.fail("the job must not begin"))
+    with (
+        receiving(signals.lock_acquired, outlast_the_lease),
+        receiving(signals.lock_lost, ended.append),
+        pytest.raises(LockLost),
+    ):
+        workers.call(once)
+    assert [name] == [event.name for event in ended]
+    assert ["acquired", "error"] == heard.kinds
+    second = begun(workers, run_once(name))
+    assert 2 == second.number
+    workers.done(second)
+
+
+def test_an_interrupt_in_a_receiver_leaves_nothing_held(records: Records, name: str) -> None:
+    released = list[LockEvent]()
+
+    def interrupt(_: LockEvent) -> None:
+        raise KeyboardInterrupt
+
+    with (
+        receiving(signals.lock_acquired, interrupt),
+        receiving(signals.lock_released, released.append),
+        pytest.raises(KeyboardInterrupt) as interrupted,
+    ):
+        run_once(name).acquire()
+    assert interrupted.tb  # which refers to the attempt, so that no garbage collector ends it
+    assert set() == records.left(name)
+    assert (0, 0) == (renewed(name), open_here(name))
+    assert [name] == [event.name for event in released]
 
 
 def test_an_interrupt_in_an_event_leaves_nothing_held(

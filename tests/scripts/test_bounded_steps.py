@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from redis_locks import scripts
-from tests.benchmarks.crowds import EVERY
 from tests.scripts.bench import Bench
 
 pytestmark = pytest.mark.ci
@@ -168,10 +166,6 @@ def test_names_whose_time_is_over_leave_the_index_by_and_by(bench: Bench) -> Non
         bench.release(f"me{place}")
         left.append(bench.client.zcard(bench.index_key) - 1)
     assert [250, 150, 50, 0, 0, 0] == left
-
-
-def test_every_script_is_known_to_the_benchmark() -> None:
-    assert {*scripts.ALL} <= {*EVERY}
 
 
 def heard_by(bench: Bench, listener: object) -> list[list[str]]:

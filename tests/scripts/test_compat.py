@@ -54,7 +54,7 @@ class Bench:
         return found and found.decode()
 
     def queued(self) -> list[str]:
-        queue = [each.decode() for each in self.client.lrange(self.keys.queue, 0, -1)]
+        queue = [each.decode() for each in self.client.zrange(self.keys.queue, 0, -1)]
         claims = {each.decode() for each in self.client.hkeys(self.keys.claims)}
         assert set(queue) == claims
         return queue
@@ -171,6 +171,61 @@ def test_release_frees_the_lock_when_only_the_dead_wait(bench: Bench) -> None:
     assert set() == bench.left()
 
 
+MANY_DEAD = 1_500
+
+
+def crowd_of_dead(bench: Bench, *living: str) -> None:
+    """Let somebody hold the lock, and living waiters wait behind many dead ones."""
+    bench.acquire("a")
+    for number in range(MANY_DEAD):
+        bench.acquire(f"dead{number}", stay=True)
+    bench.queue_up(*living)
+
+
+def test_a_waiter_behind_the_dead_is_asked_to_ask_until_it_has_the_lock(bench: Bench) -> None:
+    crowd_of_dead(bench)
+    listener = bench.listen("b")
+    bench.acquire("b", stay=True)
+    bench.release("a")
+    asked = 0
+    while bench.holder() != "b":
+        assert b"b" == listener.get_message(timeout=5)["data"]
+        asked += 1
+        bench.acquire("b", stay=True)
+    assert 5 <= asked <= MANY_DEAD / 150
+    assert [] == bench.queued()
+
+
+def test_a_dead_last_waiter_does_not_hide_the_living_before_it(bench: Bench) -> None:
+    crowd_of_dead(bench)
+    listener = bench.listen("b")
+    for waiter in ("b", "late", "later"):
+        bench.acquire(waiter, stay=True)
+    bench.release("a")
+    assert b"b" == listener.get_message(timeout=5)["data"]
+    assert bench.holder() is None
+
+
+@pytest.mark.parametrize("stay", [False, True])
+def test_a_newcomer_gets_the_lock_once_the_dead_are_gone(bench: Bench, stay: bool) -> None:
+    crowd_of_dead(bench)
+    bench.release("a")
+    asked = 1
+    while GRANTED != bench.acquire("newcomer", stay=stay):
+        asked += 1
+    assert 5 <= asked <= MANY_DEAD / 150
+    assert ("newcomer", []) == (bench.holder(), bench.queued())
+
+
+def test_one_that_leaves_asks_the_last_to_go_on(bench: Bench) -> None:
+    crowd_of_dead(bench, "quitter")
+    listener = bench.listen("b")
+    bench.acquire("b", stay=True)
+    bench.client.delete(bench.keys.lock)
+    assert OUT == bench.acquire("quitter")
+    assert b"b" == listener.get_message(timeout=5)["data"]
+
+
 def test_a_waiter_that_cannot_listen_is_handed_the_lock_all_the_same(bench: Bench) -> None:
     bench.acquire("a")
     keys = (len(bench.keys), *bench.keys)
@@ -252,9 +307,9 @@ def test_a_key_of_another_type_is_in_the_way_and_stays_as_it_is(bench: Bench) ->
 @pytest.mark.parametrize(
     ("key", "queue"),
     [
-        (b"x", b"{x}:redis_locks:queue"),
-        (b"a{b}c", b"a{b}c:redis_locks:queue"),
-        (b"a{b", b"{a{b}:redis_locks:queue"),
+        (b"x", b"{x}:redis_locks:line"),
+        (b"a{b}c", b"a{b}c:redis_locks:line"),
+        (b"a{b", b"{a{b}:redis_locks:line"),
     ],
 )
 def test_on_a_cluster_the_companions_share_the_key_s_slot(key: bytes, queue: bytes) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.benchmarks.crowds import CROWDS, Cost, Crowd, measured
+from tests.benchmarks.crowds import CROWDS, EVERY, Cost, Crowd, first_server, full_name, measured
 
 MOST_US = 5_000
 TRIES = 5
@@ -15,7 +15,7 @@ TRIES = 5
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(use_environment=False) as started:
+    with first_server() as started:
         yield started
 
 
@@ -42,6 +42,19 @@ def test_a_call_costs_the_same_beside_few_and_beside_many(
         if not wrong:
             break
     assert {} == wrong
+
+
+WITHOUT_A_CROWD = {"alerts"}
+"""Its cost depends on the rules that fire, and these are in a project's settings."""
+
+
+def test_every_script_is_measured_beside_a_crowd(server: EmbeddedServer) -> None:
+    found = {
+        script
+        for crowd in CROWDS
+        for script in measured(server, crowd._replace(times=1), 10, rounds=1)
+    }
+    assert {full_name(script) for script in EVERY} - WITHOUT_A_CROWD == found
 
 
 def test_a_cost_that_grows_is_found() -> None:

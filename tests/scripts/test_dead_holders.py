@@ -54,3 +54,39 @@ def test_of_a_set_only_what_is_asked_for_is_handed_on(bench: Bench) -> None:
     assert 1 == crash_release(bench, names=("x",))
     assert [[], ["a"]] == [bench.holders("x"), bench.holders("y")]
     assert not bench.release("a", names=("x", "y"))
+
+
+def near(bench: Bench, *tokens: str) -> list[int]:
+    """How many waiters stand nearer to an end of the line than each of these, as a look at the holder says."""
+    return [int(bench.words(scripts.CRASH_RELEASE, token)[1]) for token in tokens]
+
+
+def test_a_waiter_learns_how_near_it_stands_to_an_end_of_the_line(bench: Bench) -> None:
+    bench.listen("listener")
+    acquire_for_process(bench, "a", bench.channel("listener"))
+    bench.queue_up(*"bcdef")
+    assert [0, 1, 2, 1, 0] == near(bench, *"bcdef")
+    assert [0] == near(bench, "newcomer")
+    bench.abandon("b")
+    bench.abandon("e")
+    assert [0, 1, 0] == near(bench, *"cdf")
+
+
+def test_waiters_that_have_left_do_not_count(bench: Bench) -> None:
+    """Neither behind those that stay, nor before those that come later."""
+    bench.listen("listener")
+    acquire_for_process(bench, "a", bench.channel("listener"))
+    passing = [f"passing:{number}" for number in range(30)]
+    bench.queue_up(*"bcd", *passing)
+    for token in passing:
+        bench.abandon(token)
+    assert [0, 1, 0] == near(bench, *"bcd")
+    bench.queue_up(*"efg")
+    assert [0, 1, 2, 2, 1, 0] == near(bench, *"bcdefg")
+
+
+def test_in_a_crowd_it_is_enough_to_know_that_many_stand_nearer(bench: Bench) -> None:
+    bench.listen("listener")
+    acquire_for_process(bench, "a", bench.channel("listener"))
+    bench.queue_up(*(f"waiter:{number}" for number in range(200)))
+    assert near(bench, "waiter:100")[0] >= 20

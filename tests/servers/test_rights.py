@@ -174,7 +174,7 @@ def test_compat_locks_need_what_the_rule_gives(
         lock = client.lock(name, lock_class=compat.Lock)
         assert lock.acquire()
         waiter = Threads().start(client.lock(name, lock_class=compat.Lock).acquire)
-        until(lambda: app.client.llen(f"{name}:redis_locks:queue"))
+        until(lambda: app.client.zcard(f"{name}:redis_locks:line"))
         lock.release()
         assert waiter.result(20)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from redis_locks.drivers.base import LinkBroken
+from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import acquire, store
 
 Handler = Callable[..., Awaitable[Any]]
@@ -47,6 +48,16 @@ def lose_all_replies(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
         raise LinkBroken("the reply was lost")
 
     intercept(monkeypatch, verb, lost)
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    """The server refuses each call of `verb`."""
+
+    async def refused(*_: Any, **__: Any) -> Any:
+        msg = "the server refuses that"
+        raise LockBackendError(msg)
+
+    intercept(monkeypatch, verb, refused)
 
 
 def forbid(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:

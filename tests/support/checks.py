@@ -9,7 +9,7 @@ from redis_locks.checks import (
     check_task_order,
     check_views,
 )
-from redis_locks.checks.servers import SHARED_WITH_CACHE
+from redis_locks.connections.shared_databases import SHARED_WITH_CACHE
 
 __all__ = [
     "SHARED_WITH_CACHE",

@@ -83,9 +83,9 @@ def server_of(hold: Any) -> str:
 
 def use_for_default(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     """Locks that name no connection go to `url`, once connections are forgotten."""
-    build: Callable[[Any], Any] = resolution._build
+    build: Callable[..., Any] = resolution._build
     monkeypatch.setattr(
-        resolution, "_build", lambda spec: build(url if spec == "default" else spec)
+        resolution, "_build", lambda spec, *rest: build(url if spec == "default" else spec, *rest)
     )
 
 

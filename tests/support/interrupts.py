@@ -77,6 +77,11 @@ def renewed(name: str) -> int:
 
 
 def _leases_of(renewer: Any) -> dict[str, Any]:
+    nodes = getattr(renewer, "_renewers", None)  # of a cluster
+    if nodes is not None:
+        return {
+            token: lease for node in nodes.values() for token, lease in _leases_of(node).items()
+        }
     leases: dict[str, Any] = renewer._registry.leases
     return leases.copy()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import functools
+import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 import redis
 from celery import Task, chain, shared_task
+from celery.app.trace import build_tracer
 from django.db import transaction
 from kombu.exceptions import EncodeError
 
@@ -45,6 +48,23 @@ def queued(client: redis.Redis, name: str) -> Callable[[], int]:
     """How many messages are in the queue of this test."""
     length: Any = client.llen
     return lambda: int(length(name))
+
+
+@pytest.fixture
+def run_next(client: redis.Redis, name: str) -> Callable[..., None]:
+    """Takes the next message from a queue, this test's by default, and runs it as a worker does."""
+    take: Any = client.lpop
+
+    def run(queue: str = name) -> None:
+        message = json.loads(take(queue))
+        args, kwargs, canvas = json.loads(base64.b64decode(message["body"]))
+        headers, properties = message["headers"], message["properties"]
+        request = {**headers, **canvas, "called_directly": False}
+        request |= {each: properties[each] for each in ("delivery_info", "reply_to")}
+        task = app.tasks[headers["task"]]
+        build_tracer(task.name, task, app=app)(headers["id"], args, kwargs, request)
+
+    return run
 
 
 @pytest.fixture
@@ -133,6 +153,86 @@ def test_what_others_wait_for_is_always_queued(
     assert 3 == queued()
 
 
+@pytest.mark.parametrize(
+    ("send", "count"),
+    [
+        (lambda first, work: chain(first.si(), work.si()).apply_async(), 1),
+        (lambda first, work: first.apply_async(link=work.si()), 1),
+        (lambda first, work: first.apply_async(link=[work.si(), work.si()]), 2),
+        (lambda first, work: first.apply_async((True,), link_error=work.si()), 1),
+    ],
+    ids=["last of a chain", "link", "links", "link_error"],
+)
+def test_what_a_worker_queues_after_another_task_is_always_queued(
+    name: str,
+    make: Make,
+    queued: Callable[[], int],
+    run_next: Callable[..., None],
+    send: Callable[..., Any],
+    count: int,
+) -> None:
+    @make(unique_task(name))
+    def work() -> None: ...
+
+    @shared_task(name=f"tests.{name}.first")
+    def first(fails: bool = False) -> None:
+        if fails:
+            raise ValueError
+
+    work.delay()
+    send(first, work)
+    run_next(f"{name}.first")
+    assert 1 + count == queued()
+
+
+def test_the_body_of_a_chord_is_always_queued(
+    name: str, make: Make, queued: Callable[[], int]
+) -> None:
+    @make(unique_task(name))
+    def work(results: list[int]) -> None: ...
+
+    work.delay([])
+    body = work.s()
+    body.freeze()  # so does a chord
+    assert body.delay([1, 2])  # so does its result backend
+    assert 2 == queued()
+
+
+def test_what_replaces_another_task_is_always_queued(
+    name: str, make: Make, queued: Callable[[], int], run_next: Callable[..., None]
+) -> None:
+    @make(unique_task(name))
+    def work() -> None: ...
+
+    @shared_task(name=f"tests.{name}.first", bind=True)
+    def first(self: Task) -> None:
+        self.replace(work.si())
+
+    work.delay()
+    first.delay()
+    run_next(f"{name}.first")
+    assert 2 == queued()
+
+
+def test_what_another_task_sends_is_queued_once(
+    name: str, make: Make, queued: Callable[[], int], run_next: Callable[..., None]
+) -> None:
+    sent = []
+
+    @make(unique_task(name))
+    def work() -> None: ...
+
+    @shared_task(name=f"tests.{name}.first")
+    def first() -> None:
+        sent.extend([work.delay(), work.apply_async(countdown=1), work.si().apply_async()])
+
+    work.delay()
+    first.delay()
+    run_next(f"{name}.first")
+    assert [None] * 3 == sent
+    assert 1 == queued()
+
+
 def test_an_operator_sees_the_message_and_may_let_it_go(
     name: str, make: Make, queued: Callable[[], int]
 ) -> None:
@@ -188,6 +288,93 @@ def test_a_direct_call_is_no_message(name: str, make: Make) -> None:
     work.delay()
     assert 7 == work() == work.apply().get()
     assert_locked(f"queued:{name}")
+
+
+def test_a_task_that_calls_itself_keeps_its_lock_until_its_end(
+    name: str, make: Make, run_next: Callable[..., None]
+) -> None:
+    seen = []
+
+    @make(unique_task(name, until="end"))
+    def work(*, depth: int = 2) -> None:
+        if depth:
+            work(depth=depth - 1)
+        assert_locked(f"queued:{name}")
+        seen.append(depth)
+
+    work.delay()
+    run_next()
+    assert [0, 1, 2] == seen
+    assert_released(f"queued:{name}")
+
+
+def test_a_retry_with_another_name_frees_the_first(
+    name: str, make: Make, run_next: Callable[..., None]
+) -> None:
+    @make(unique_task(f"{name}:{{page}}", until="end"), bind=True)
+    def work(self: Task, page: int) -> None:
+        if page == 1:
+            raise self.retry(args=[2], countdown=0)
+
+    work.delay(1)
+    run_next()
+    assert_released(f"queued:{name}:1")
+    assert_locked(f"queued:{name}:2")
+    run_next()
+    assert_released(f"queued:{name}:2")
+
+
+@pytest.mark.parametrize("throw", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_task_that_is_queued_again_keeps_its_lock(
+    name: str,
+    make: Make,
+    queued: Callable[[], int],
+    run_next: Callable[..., None],
+    throw: bool,
+    fails: bool,
+) -> None:
+    @make(unique_task(name, until="end"), bind=True)
+    def work(self: Task) -> None:
+        if not self.request.retries:
+            self.retry(countdown=0, throw=throw)
+        if fails:
+            raise ValueError
+
+    work.delay()
+    run_next()
+    assert work.delay() is None
+    assert 1 == queued()
+    run_next()
+    assert_released(f"queued:{name}")
+
+
+def test_a_task_that_replaces_itself_keeps_its_lock(
+    name: str, make: Make, queued: Callable[[], int], run_next: Callable[..., None]
+) -> None:
+    @make(unique_task(name, until="end"), bind=True)
+    def work(self: Task, *, again: bool = True) -> None:
+        if again:
+            self.replace(work.si(again=False))
+
+    work.delay()
+    run_next()
+    assert work.delay() is None
+    assert 1 == queued()
+    run_next()
+    assert_released(f"queued:{name}")
+
+
+def test_an_eager_retry_gives_up_its_lock(name: str, make: Make, eagerly: None) -> None:
+    @make(unique_task(name, until="end"), bind=True)
+    def work(self: Task) -> int:
+        if not self.request.retries:
+            raise self.retry(countdown=0)
+        assert_locked(f"queued:{name}")
+        return int(self.request.retries)
+
+    assert 1 == work.delay().get()
+    assert_released(f"queued:{name}")
 
 
 def test_without_the_option_it_is_an_ordinary_task(name: str, queued: Callable[[], int]) -> None:

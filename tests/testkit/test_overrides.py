@@ -6,6 +6,7 @@ import asyncio
 import threading
 import unittest
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.http import HttpRequest, HttpResponse
@@ -363,3 +364,19 @@ def test_a_script_without_an_answer_says_so() -> None:
     link = run_blocking(MemoryBackend("granted").driver.checkout())
     with pytest.raises(NotImplementedError, match="to the script dance; use a real server"):
         run_blocking(link.call(Script("dance", ()), ((), ())))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error"),
+    [("busy", LockTimeout), ("unavailable", LockBackendError), ("lost", LockLost)],
+)
+@pytest.mark.parametrize("options", [{"replicas": 1}, {"crash_release": True}, {}], ids=str)
+def test_a_lock_needs_neither_replicas_nor_a_process_that_listens(
+    outcome: Outcome, error: type[Exception], options: dict[str, Any]
+) -> None:
+    with override_settings(REDIS_LOCKS={"CONNECTION": NOBODY, "REPLICAS": 1}):
+        lock = Lock("x", **options)
+        with override_locks("granted"), lock as hold:
+            hold.extend(60)
+        with override_locks(outcome), pytest.raises(error), lock:
+            pass

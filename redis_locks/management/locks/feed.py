@@ -1,10 +1,9 @@
-"""What is asked of the server in threads of its own, so that keys are heard while the server is not."""
+"""What is read again and again in a thread of its own, so that keys are heard while the server is not."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from time import monotonic
 from typing import Generic, TypeVar
@@ -15,20 +14,6 @@ T = TypeVar("T")
 
 _SLOWEST = 30.0
 """Seconds between two tries, at most, while the server cannot be asked."""
-
-
-def in_background(ask: Callable[[], T]) -> Future[T]:
-    """Call `ask` once in a thread of its own, which delays no end of the process."""
-    answer: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            answer.set_result(ask())
-        except BaseException as error:  # noqa: BLE001 - whoever reads the answer gets it
-            answer.set_exception(error)
-
-    threading.Thread(target=run, name="redis_locks-ask", daemon=True).start()
-    return answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class List(Verb):
 
     def run(self, console: Console, **options: Any) -> None:
         """Print the locks; tab-separated when stdout is not a terminal."""
-        chosen = Selection(**{field: options[field] for field in Selection.__slots__})
+        chosen = Selection.of(options)
         found = chosen.search(options["using"])
         shown = found.part(0, chosen.limit)
         console.report(_report(shown, console, found.recent), options["format"], piped="plain")

@@ -18,7 +18,6 @@ from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection import HolderInfo, LockInfo, audit
 from redis_locks.inspection.filters import (
     LONG_WAIT,
-    TROUBLE,
     Filter,
     Search,
     is_long,
@@ -27,9 +26,10 @@ from redis_locks.inspection.filters import (
 )
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.story import Surroundings, longest, runs, surroundings, tell
-from redis_locks.inspection.survey import FEW, MOST, Named
+from redis_locks.inspection.survey import Named
+from redis_locks.inspection.time_limit import in_background
 from redis_locks.management.locks.console import Console
-from redis_locks.management.locks.feed import News, in_background
+from redis_locks.management.locks.feed import News
 from redis_locks.management.locks.selection import Selection
 from redis_locks.management.locks.show import lines
 from redis_locks.management.locks.table import table
@@ -136,11 +136,10 @@ class LiveScreen:
             around = surroundings(lock, using=self._using) if lock else None
             return Look(opened, None, {}, lock, around)
         matching = _Both(self._chosen, Filter(text=self._filter))
-        limit, most, last = self._chosen.limit, None, self._top + self._rows
+        limit, last = self._chosen.limit, self._top + self._rows
         if limit is not None:
-            few = matching.is_plain and self._chosen.sort == TROUBLE
-            most, last = max(limit, FEW if few else MOST), min(last, limit)
-        found = search(matching, order=self._chosen.sort, using=self._using, most=most)
+            last = min(last, limit)
+        found = search(matching, order=self._chosen.sort, using=self._using, least=limit or 0)
         part = found.part(self._top, last)
         return Look(None, found, {lock.name: lock for lock in part}, None, None)
 

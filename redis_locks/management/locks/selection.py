@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Any
 
 from django.core.management.base import CommandParser
 
 from redis_locks.inspection import filters
 from redis_locks.inspection.filters import Search
 from redis_locks.inspection.replies import Summary
-from redis_locks.inspection.survey import FEW, MOST, Named
+from redis_locks.inspection.survey import MOST, Named
 from redis_locks.management.locks.verb import count, seconds
 
 _GLOB = frozenset("*?[")
@@ -31,15 +33,15 @@ class Selection:
     sort: str = filters.TROUBLE
     limit: int | None = None
 
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Selection:
+        """Return what the options that `add_arguments` adds ask for."""
+        return cls(**{field: options[field] for field in cls.__slots__})
+
     def search(self, using: str | None) -> Search:
         """Look for the locks that match; the limit is not applied, but lets more locks be looked at."""
-        most = MOST if self.limit is None else max(self.limit, FEW if self.is_trouble else MOST)
-        return filters.search(self, order=self.sort, using=using, most=most)
-
-    @property
-    def is_trouble(self) -> bool:
-        """Whether it asks for those in trouble, whichever they are."""
-        return self.is_plain and self.sort == filters.TROUBLE
+        least = MOST if self.limit is None else self.limit
+        return filters.search(self, order=self.sort, using=using, least=least)
 
     @property
     def is_plain(self) -> bool:

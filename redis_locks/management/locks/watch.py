@@ -72,7 +72,7 @@ class Watch(Verb):
         if options["format"] or not console.is_terminal:
             List().run(console, **options)
             return
-        chosen = Selection(**{field: options[field] for field in Selection.__slots__})
+        chosen = Selection.of(options)
         with suppress(KeyboardInterrupt, EOFError):
             _watch(console, options["using"], chosen, options["interval"])
 

@@ -8,4 +8,4 @@ import pytest
 
 from tests.contract.test_spread import *
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.ci

@@ -15,12 +15,11 @@ from django.test import override_settings
 
 from redis_locks import LockAlert
 from redis_locks.diagnosis import alerts, check_alerts
-from redis_locks.inspection import LockInfo, blockers
+from redis_locks.inspection import LockInfo, blockers, filters
 from redis_locks.inspection import survey as surveys
 from redis_locks.inspection.blockers import around
 from redis_locks.inspection.filters import Filter, page, search
 from redis_locks.inspection.survey import Named, contended, queues, survey
-from redis_locks.management.locks import selection
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_calls import run
 from tests.support.parties import MINUTES, ask, held, waited_for
@@ -135,15 +134,18 @@ def test_a_search_by_name_finds_what_nothing_else_brings_up() -> None:
 
 @pytest.mark.usefixtures("crowd")
 @pytest.mark.parametrize("text", ["ORDER:0001", "order:0001*"])
-def test_the_filter_finds_names_among_any_number_of_locks(text: str) -> None:
-    found = search(Filter(text=text), order="name", most=20)
+def test_the_filter_finds_names_among_any_number_of_locks(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filters, "MOST", 20)
+    found = search(Filter(text=text), order="name")
     assert NAMED == [lock.name for lock in page(1, found).locks]
     assert not found.complete
 
 
 @pytest.mark.usefixtures("crowd")
 def test_the_list_says_what_it_did_not_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "FEW", SUMMARIES)
+    monkeypatch.setattr(filters, "FEW", SUMMARIES)
     out, err = run("list", "--limit", "5", "--json")
     assert 5 == len(json.loads(out))
     assert f"Of {LOCKS} locks, this looked at {SUMMARIES}:" in err
@@ -166,7 +168,7 @@ def alone(private_server: EmbeddedServer) -> Iterator[Any]:
 
 
 LOOKS: dict[str, Callable[[], object]] = {
-    "page": lambda: page(1, search(Filter(), most=100)),
+    "page": lambda: page(1, search(Filter())),
     "badge": lambda: queues(most=500),
     "waiters": contended,
     "metrics": lambda: survey(most=500),
@@ -186,6 +188,7 @@ def test_no_look_reads_more_when_there_are_more_locks(
     alone: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(surveys, "MOST", 500)
+    monkeypatch.setattr(filters, "FEW", 100)
     for module in (surveys, blockers):
         monkeypatch.setattr(module, "FEW_QUEUES", 500)
     hold_many(1_000)

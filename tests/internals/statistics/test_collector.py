@@ -121,3 +121,21 @@ def test_nothing_is_sent_of_the_locks_of_a_benchmark() -> None:
         tally.note(name, Note(0.0, "acquired", "somebody"))
     assert {"a account:17": 1} == tally.figures()
     assert ["account:17"] == [name for name, _, _ in tally.notes()]
+
+
+def test_when_as_many_names_have_notes_as_can_no_event_is_made_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(collector, "MOST_NAMES_KEPT", 3)
+    monkeypatch.setattr(Collector, "_start", lambda _: None)
+    its = Collector()
+    teller = Teller(its)
+    with override_settings(REDIS_LOCKS={"STATISTICS": True}):
+        for name in ("a", "b", "c"):
+            assert teller.count("acquired", (name,), "server", 0.0)
+            its.note("server", (name,), Note(0.0, "acquired", None))
+        assert not teller.count("acquired", ("d",), "server", 0.0)
+        assert teller.count("acquired", ("d",), "another server", 0.0)
+        assert teller.count("lost", ("d",), "server", 0.0)
+        its.flush()  # which nobody hears, as there is no such server
+        assert teller.count("acquired", ("d",), "server", 0.0)
