@@ -338,6 +338,12 @@ class _Place:
         self.link: BlockingLink | None = None
 
 
+class _Opening:
+    """A link that is being opened: counted for as long as the thread that opens it has this, also if it is interrupted."""
+
+    __slots__ = ("__weakref__",)
+
+
 class BlockingDriver:
     """A pool of links for all threads of a process.
 
@@ -365,7 +371,7 @@ class BlockingDriver:
         self._alone: set[int] = set()
         self._wanting: deque[_Place] = deque()
         self._grown_at = 0.0
-        self._opening: deque[None] = deque()
+        self._opening: WeakSet[_Opening] = WeakSet()
         self._counting = threading.RLock()
         self._shared_subscription = SharedSubscription(
             partial(grant_channel, self._prefix), partial(SubscriptionLink, self._endpoint)
@@ -384,37 +390,36 @@ class BlockingDriver:
         except IndexError:
             if token:
                 return await self.checkout_for_asking()
-            self._opening.append(None)
-            return self._connected()
+            return self._connected(self._begin_opening())
 
-    def _connected(self) -> BlockingLink:
-        """Return a new link. The caller has counted it in `_opening`."""
-        try:
-            listener = random_text(LISTENER)
-            own = "" if self._endpoint.in_cluster else grant_channel(self._prefix, listener)
-            link = BlockingLink(self._endpoint, own, listener)
-            self._open.add(link)
-            return link
-        finally:
-            self._opening.pop()
+    def _begin_opening(self) -> _Opening:
+        opening = _Opening()
+        self._opening.add(opening)
+        return opening
+
+    def _connected(self, opening: _Opening) -> BlockingLink:  # noqa: ARG002 - it is counted until we return
+        listener = random_text(LISTENER)
+        own = "" if self._endpoint.in_cluster else grant_channel(self._prefix, listener)
+        link = BlockingLink(self._endpoint, own, listener)
+        self._open.add(link)
+        return link
 
     async def checkout_for_asking(self) -> Link:
         """Return an idle link or a new one. If many are open, first wait a moment for an idle one."""
         try:
             return self._idle.pop()
         except IndexError:
-            return (not self._may_open() and await self._given_back()) or self._connected()
+            found = self._may_open() or await self._given_back()
+            return self._connected(found) if isinstance(found, _Opening) else found
 
-    def _may_open(self) -> bool:
-        """Return whether there are few links, and if so count one more in `_opening`."""
+    def _may_open(self) -> _Opening | None:
+        """Return what counts one more link, if there are few; else None."""
         with self._counting:
             few = len(self._open) + len(self._opening) < FEW
-            if few:
-                self._opening.append(None)
-        return few
+            return self._begin_opening() if few else None
 
-    async def _given_back(self) -> BlockingLink | None:
-        """Return a link that another thread gives back; None if the caller shall open one more.
+    async def _given_back(self) -> BlockingLink | _Opening:
+        """Return a link that another thread gives back, or what counts one more, which the caller shall open.
 
         Links come back within about a round trip. If the server is far away, more are opened, one by one.
         """
@@ -424,9 +429,10 @@ class BlockingDriver:
             # For a link that was given back just before we stood in line.
             self._hand_out()
             while not await place.wake_event.wait(GROWTH):
-                if self._may_grow():
-                    return None
+                if (opening := self._may_grow()) is not None:
+                    return opening
             link, place.link = place.link, None
+            assert link is not None  # noqa: S101 - whoever wakes us has set it
             return link
         finally:
             with self._counting, suppress(ValueError):
@@ -443,15 +449,14 @@ class BlockingDriver:
                 place.link = link
                 place.wake_event.set()
 
-    def _may_grow(self) -> bool:
-        """Return whether one more link may be opened now, and if so count it in `_opening`."""
+    def _may_grow(self) -> _Opening | None:
+        """Return what counts one more link, if it may be opened now; else None."""
         now = time.monotonic()
         with self._counting:
-            grows = now - self._grown_at >= GROWTH
-            if grows:
-                self._grown_at = now
-                self._opening.append(None)
-        return grows
+            if now - self._grown_at < GROWTH:
+                return None
+            self._grown_at = now
+            return self._begin_opening()
 
     def waits_on(self, link: Link) -> bool:
         """Return whether the thread is one of the first few that wait; see `Driver`."""
