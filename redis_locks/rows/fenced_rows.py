@@ -233,6 +233,7 @@ def _find(rows: models.QuerySet[Any], objs: Sequence[Any], unique: Sequence[str]
             )
             raise IntegrityError(msg)
         each.pk = pk
+        each._state.adding, each._state.db = False, rows.db
 
 
 def owner_of(model: type[models.Model]) -> type[models.Model]:
