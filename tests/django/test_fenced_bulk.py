@@ -120,6 +120,25 @@ def test_an_upserted_instance_does_not_bring_a_deleted_row_back(
     assert [] == kept(database)
 
 
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("batch_size", [None, 1])
+def test_of_several_upserts_of_one_row_the_last_counts(
+    database: str, older: Hold, there: bool, batch_size: int | None
+) -> None:
+    if there:
+        make(database, "a")
+    counters = [Counter(name="a", value=value) for value in (1, 2, 3)]
+    rows_of(database).fenced(older).bulk_create(
+        counters,
+        batch_size,
+        update_conflicts=True,
+        update_fields=["value"],
+        unique_fields=["name"],
+    )
+    assert [(3, older.fencing_token)] == kept(database)
+    assert 1 == len({counter.pk for counter in counters})
+
+
 def test_an_upsert_under_an_older_hold_writes_no_row(
     database: str, older: Hold, newer: Hold
 ) -> None:
