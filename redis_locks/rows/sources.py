@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from django.db.models import Model, Q, QuerySet
 
-from redis_locks.rows.columns import Column, columns_of
+from redis_locks.rows.columns import Column, columns_of, relations_of
 from redis_locks.rows.names import Row, row_of
 
 M = TypeVar("M", bound=Model)
@@ -140,7 +140,11 @@ def among(pks: Sequence[Any]) -> Q:
 
 
 def _selected(rows: QuerySet[Any]) -> list[str]:
-    """Return the paths in the queryset's ``select_related``."""
+    """Return the paths in the queryset's ``select_related``.
+
+    Raises:
+        ValueError: It is without names, or names a FilteredRelation.
+    """
 
     def paths(tree: dict[str, Any], prefix: str) -> list[str]:
         return [
@@ -150,4 +154,11 @@ def _selected(rows: QuerySet[Any]) -> list[str]:
         ]
 
     tree = rows.query.select_related
-    return paths(tree, "") if isinstance(tree, dict) else []
+    names = tree if isinstance(tree, dict) else {}
+    if tree is True or names.keys() - set(relations_of(rows.model)):
+        msg = (
+            f"rows have select_related({', '.join(map(repr, names))}), which does not name relations of "
+            f"{rows.model._meta.label}: name them, or say by `of` what to lock, such as of=('self',)"
+        )
+        raise ValueError(msg)
+    return paths(names, "")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.db.models import Window
+from django.contrib.auth.models import Permission
+from django.db.models import FilteredRelation, Q, Window
 from django.db.models.functions import RowNumber
 
 from redis_locks.rows import lock_model, lock_rows
@@ -18,6 +19,15 @@ rows = Counter.objects.all
 def windowed() -> Any:
     numbered = rows().annotate(number=Window(RowNumber(), order_by="name"))
     return numbered.filter(number=1)
+
+
+def rows_with_all_relations() -> Any:
+    return Permission.objects.select_related()
+
+
+def rows_with_filtered_relation() -> Any:
+    some = FilteredRelation("counter", condition=Q(counter__value=0))
+    return Entry.objects.annotate(some=some).select_related("some")
 
 
 @pytest.mark.parametrize(
@@ -40,6 +50,12 @@ def windowed() -> Any:
         (lambda: rows()[5:], {"skip_locked": True}, r"skip_locked cannot be .*rows\[5:\]"),
         (lambda: rows().union(rows()), {}, r"rows must not be a union\(\) of querysets"),
         (windowed, {}, r"window function; lock Counter.*filter\(pk__in=rows.values\('pk'\)\)"),
+        (
+            rows_with_all_relations,
+            {},
+            r"select_related\(\), which does not name relations of auth.Permission: .* of=\('self',\)",
+        ),
+        (rows_with_filtered_relation, {}, r"select_related\('some'\), .* of ledger.Entry: name"),
         (Counter, {}, "rows must be saved before they are locked, not <Counter"),
         (lambda: [Counter(pk=5)], {}, "rows must be saved"),
     ],
@@ -113,6 +129,16 @@ def test_rows_that_a_window_function_picks_are_locked_through_a_subquery(name: s
     picked = windowed().filter(name=name)
     with lock_rows(Counter.objects.filter(pk__in=picked.values("pk"))) as found:
         assert [row] == found
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("made", [rows_with_all_relations, rows_with_filtered_relation])
+def test_rows_with_such_relations_are_locked_once_of_is_given(made: Any) -> None:
+    Entry.objects.create(book="b", number=1, counter=Counter.objects.create(name="c"))
+    wanted = made().order_by("pk")
+    with lock_rows(wanted, of=("self",)) as found:
+        assert found
+        assert list(wanted) == found
 
 
 @pytest.mark.django_db
