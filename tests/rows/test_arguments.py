@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission
-from django.db.models import FilteredRelation, Q, Window
+from django.db.models import Count, FilteredRelation, Q, Window
 from django.db.models.functions import RowNumber
 
 from redis_locks.rows import lock_model, lock_rows
@@ -16,9 +16,23 @@ from tests.ledger.models import Counter, Entry, NotedCounter
 rows = Counter.objects.all
 
 
+AS_A_WHOLE = "can only be locked as a whole.* slice the result"
+
+
+def numbered() -> Any:
+    return rows().annotate(number=Window(RowNumber(), order_by="name")).order_by("name")
+
+
 def windowed() -> Any:
-    numbered = rows().annotate(number=Window(RowNumber(), order_by="name"))
-    return numbered.filter(number=1)
+    return numbered().filter(number=1)
+
+
+def distinct() -> Any:
+    return rows().values_list("value").distinct().order_by("value")
+
+
+def grouped() -> Any:
+    return rows().values("value").annotate(number=Count("pk")).order_by("value")
 
 
 def rows_with_all_relations() -> Any:
@@ -56,6 +70,11 @@ def rows_with_filtered_relation() -> Any:
             r"select_related\(\), which does not name relations of auth.Permission: .* of=\('self',\)",
         ),
         (rows_with_filtered_relation, {}, r"select_related\('some'\), .* of ledger.Entry: name"),
+        (lambda: numbered()[2:4], {}, AS_A_WHOLE),
+        (numbered, {"limit": 2}, AS_A_WHOLE),
+        (numbered, {"skip_locked": True}, AS_A_WHOLE),
+        (lambda: distinct()[:2], {}, AS_A_WHOLE),
+        (lambda: grouped()[:2], {}, AS_A_WHOLE),
         (Counter, {}, "rows must be saved before they are locked, not <Counter"),
         (lambda: [Counter(pk=5)], {}, "rows must be saved"),
     ],
@@ -139,6 +158,39 @@ def test_rows_with_such_relations_are_locked_once_of_is_given(made: Any) -> None
     with lock_rows(wanted, of=("self",)) as found:
         assert found
         assert list(wanted) == found
+
+
+@pytest.fixture
+def counters(db: None) -> None:
+    for number in range(6):
+        counter = rows().create(name=f"c{number}", value=number // 2)
+        for key in (1, 2):
+            Entry.objects.create(book=f"{number}", number=key, counter=counter)
+
+
+@pytest.mark.usefixtures("counters")
+@pytest.mark.parametrize("made", [numbered, distinct, grouped])
+def test_lines_that_depend_on_several_rows_are_locked_as_a_whole(made: Any) -> None:
+    with lock_rows(made()) as found:
+        assert list(made()) == found
+
+
+@pytest.mark.usefixtures("counters")
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: rows().annotate(number=Count("entry")).values("name", "number").order_by("name"),
+        lambda: rows().values("pk").annotate(number=Count("entry")).order_by("-name"),
+        lambda: rows().filter(entry__number__gt=0).distinct().order_by("name"),
+        lambda: rows().filter(entry__number__gt=0).distinct().values("pk", "value").order_by("pk"),
+        lambda: numbered().values("name"),
+        lambda: rows().values_list("value", flat=True).order_by("name"),
+    ],
+)
+def test_a_slice_of_lines_that_stand_for_a_row_each_is_locked(made: Any) -> None:
+    with lock_rows(made()[1:4]) as found:
+        assert list(made()[1:4]) == found
+    assert 3 == len(found)
 
 
 @pytest.mark.django_db
