@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
@@ -69,7 +70,10 @@ class Scope:
             return None
         found = []
         for alias in connections if self.database is None else (self.database,):
-            connection = connections[alias]
+            try:
+                connection = connections[alias]
+            except (ImproperlyConfigured, ImportError):
+                continue  # its driver is not installed, so no transaction is open there
             # Most often there is none, so this much is asked here.
             autocommit = (
                 connection.settings_dict["AUTOCOMMIT"]
@@ -81,11 +85,9 @@ class Scope:
                     found.append(transactions_of(connection))
             elif connection.connection is not None:
                 _refuse_begun_by_hand(connection)
-        if found:
-            return Keepers(found, self.guarded)
-        if self.name == "transaction":
+        if self.name == "transaction" and not found:
             raise self._missing()
-        return None
+        return Keepers(found, self.guarded) if found else None
 
     def _missing(self) -> TransactionManagementError:
         on, using = "", ""

@@ -1,9 +1,9 @@
-"""Pipelines that refuse two mistakes, each of which would silently remove the protection."""
+"""Pipelines that refuse mistakes, each of which would silently remove the protection."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from redis.asyncio.client import Pipeline as AsyncPipeline
 from redis.client import Pipeline
@@ -70,6 +70,16 @@ class _Guard:
         del args, options
         msg = "do not call pipe.execute() here: it is done after your function has returned"
         raise RuntimeError(msg)
+
+    def __enter__(self) -> NoReturn:
+        """Refuse: the end of the block would drop what was queued."""
+        msg = (
+            "do not write `with pipe:` here: queue the commands, and they are applied after your "
+            "function has returned"
+        )
+        raise RuntimeError(msg)
+
+    __aenter__ = __enter__
 
 
 class WatchingPipeline(_Guard, Pipeline):

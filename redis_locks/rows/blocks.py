@@ -54,7 +54,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         nowait: Raise LockNotAvailable at once if somebody else holds one of them.
         skip_locked: Leave out the rows that somebody else holds or waits for; never waits.
         of: The relations whose rows are locked too, and "self" for the rows themselves. Empty:
-            the rows and those of the relations in the queryset's ``select_related``.
+            the rows and those of the relations that the queryset's ``select_related`` names.
         wait: Seconds to wait in all. 0: as `nowait`. None: for ever.
         limit: How many rows to lock at most; None for all. With `skip_locked`, it reads on behind rows of others
             until it has so many.

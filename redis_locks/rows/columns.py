@@ -44,14 +44,15 @@ def _related(model: type[Model], path: str) -> type[Model]:
         if related is None:
             msg = (
                 f"of must name relations of {model._meta.label}, or 'self', not {path!r}; "
-                f"{at._meta.label} has {', '.join(_relations(at)) or 'none'}"
+                f"{at._meta.label} has {', '.join(relations_of(at)) or 'none'}"
             )
             raise ValueError(msg)
         at = related
     return at
 
 
-def _relations(model: type[Model]) -> list[str]:
+def relations_of(model: type[Model]) -> list[str]:
+    """Return the names of the model's relations, also of those from other models to it."""
     fields = model._meta.get_fields()
     return sorted(field.name for field in fields if isinstance(field.related_model, type))
 

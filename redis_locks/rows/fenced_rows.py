@@ -138,6 +138,7 @@ class FencedRows(Generic[M]):
 
         With `update_conflicts`, the rows that are there already get the `update_fields`. That takes four queries for
         a batch, as an INSERT that updates cannot compare fencing tokens. The instances get their primary keys.
+        If several have the same unique fields, the last one's values stay.
 
         Raises:
             StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is written.
@@ -159,7 +160,8 @@ class FencedRows(Generic[M]):
             rows.bulk_create(objs, batch_size, ignore_conflicts=True)
             for some in _batches(objs):
                 _find(rows, some, unique)
-                FencedRows(rows, self._hold).bulk_update(some, fields, batch_size)
+                last = {each.pk: each for each in some}  # of several for one row the last counts
+                FencedRows(rows, self._hold).bulk_update(last.values(), fields, batch_size)
         return objs
 
     async def acreate(self, **values: Any) -> M:
@@ -233,6 +235,7 @@ def _find(rows: models.QuerySet[Any], objs: Sequence[Any], unique: Sequence[str]
             )
             raise IntegrityError(msg)
         each.pk = pk
+        each._state.adding, each._state.db = False, rows.db
 
 
 def owner_of(model: type[models.Model]) -> type[models.Model]:

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class LockedRows(list[M]):
-    """Locked rows, as they are now: a list of instances.
+    """Locked rows, as they are now: a list of instances. Pickled, it is a plain list: holds stay in their process.
 
     Attributes:
         hold: The latest hold of the rows. None if nothing was locked: there are no rows, or
@@ -43,6 +43,9 @@ class LockedRows(list[M]):
 
     hold: Hold | None = None
     holds: tuple[Hold, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
 
     def hold_of(self, row: Model) -> Hold:
         """Return the hold that has `row`, for `save(hold=…)` of a `FencedModel`.

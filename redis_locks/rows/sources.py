@@ -12,8 +12,9 @@ from operator import or_
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from django.db.models import Model, Q, QuerySet
+from django.db.models.sql import Query
 
-from redis_locks.rows.columns import Column, columns_of
+from redis_locks.rows.columns import Column, columns_of, relations_of
 from redis_locks.rows.names import Row, row_of
 
 M = TypeVar("M", bound=Model)
@@ -83,6 +84,12 @@ class QuerySource(Generic[M]):
             what = "limit" if limit is not None else "skip_locked"
             msg = f"{what} cannot be used with a sliced queryset such as rows[{start}:{end or ''}]"
             raise ValueError(msg)
+        if (rows.query.is_sliced or limit is not None or skip_locked) and _needs_all(rows.query):
+            msg = (
+                "rows with a window annotation, or with grouped or distinct values(), can only be locked as a whole. "
+                "Without limit and skip_locked, slice the result instead of the queryset"
+            )
+            raise ValueError(msg)
         self._columns = columns_of(rows.model, of or ("self", *_selected(rows)))
         self._all: QuerySet[M] = rows.all()
         self._all.query.clear_limits()
@@ -139,8 +146,27 @@ def among(pks: Sequence[Any]) -> Q:
     return reduce(or_, (Q(pk__in=pks[start : start + BATCH]) for start in starts))
 
 
+def _needs_all(query: Query) -> bool:
+    """Whether a line depends on more rows than its own, so that reading only some rows again would change it."""
+    if any(each.contains_over_clause for each in query.annotation_select.values()):
+        return True
+    # What makes a line of values(): the primary key, if each stands for one row.
+    grouped = query.group_by if isinstance(query.group_by, tuple) else None
+    distinct = query.select if query.distinct and not query.default_cols else None
+    key = {*query.get_meta().pk_fields}
+    return any(
+        not key.issubset(getattr(column, "target", None) for column in columns)
+        for columns in (grouped, distinct)
+        if columns is not None
+    )
+
+
 def _selected(rows: QuerySet[Any]) -> list[str]:
-    """Return the paths in the queryset's ``select_related``."""
+    """Return the paths in the queryset's ``select_related``.
+
+    Raises:
+        ValueError: It is without names, or names a FilteredRelation.
+    """
 
     def paths(tree: dict[str, Any], prefix: str) -> list[str]:
         return [
@@ -150,4 +176,11 @@ def _selected(rows: QuerySet[Any]) -> list[str]:
         ]
 
     tree = rows.query.select_related
-    return paths(tree, "") if isinstance(tree, dict) else []
+    names = tree if isinstance(tree, dict) else {}
+    if tree is True or names.keys() - set(relations_of(rows.model)):
+        msg = (
+            f"rows have select_related({', '.join(map(repr, names))}), which does not name relations of "
+            f"{rows.model._meta.label}: name them, or say by `of` what to lock, such as of=('self',)"
+        )
+        raise ValueError(msg)
+    return paths(names, "")

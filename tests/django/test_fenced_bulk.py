@@ -15,6 +15,7 @@ from rest_framework.serializers import ModelSerializer
 
 from redis_locks import Hold, Lock, StaleHold, UnfencedWrite
 from redis_locks.fencing import FencedModel
+from redis_locks.rows import lock_rows
 from tests.ledger.models import Counter, Guarded
 
 FENCING = (Path(__file__).parents[2] / "docs" / "howto" / "fencing.md").read_text(encoding="utf-8")
@@ -98,6 +99,44 @@ def test_an_upsert_inserts_and_updates_with_the_fencing_token(database: str, old
     assert [(1, older.fencing_token), (2, older.fencing_token)] == kept(database)
     assert first.pk == counters[0].pk
     assert {first.pk, counters[1].pk} == set(rows_of(database).values_list("pk", flat=True))
+
+
+def test_upserted_instances_are_saved_ones(database: str, older: Hold) -> None:
+    make(database, "a")
+    for counter in upsert(database, older, a=1, b=2):
+        assert (False, database) == (counter._state.adding, counter._state.db)
+        counter.validate_unique()
+        with lock_rows(counter) as rows:
+            assert [counter] == rows
+
+
+def test_an_upserted_instance_does_not_bring_a_deleted_row_back(
+    database: str, older: Hold, newer: Hold
+) -> None:
+    (counter,) = upsert(database, older, a=1)
+    rows_of(database).fenced(newer).delete()
+    with pytest.raises(StaleHold, match="is gone"):
+        counter.save(hold=older)
+    assert [] == kept(database)
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("batch_size", [None, 1])
+def test_of_several_upserts_of_one_row_the_last_counts(
+    database: str, older: Hold, there: bool, batch_size: int | None
+) -> None:
+    if there:
+        make(database, "a")
+    counters = [Counter(name="a", value=value) for value in (1, 2, 3)]
+    rows_of(database).fenced(older).bulk_create(
+        counters,
+        batch_size,
+        update_conflicts=True,
+        update_fields=["value"],
+        unique_fields=["name"],
+    )
+    assert [(3, older.fencing_token)] == kept(database)
+    assert 1 == len({counter.pk for counter in counters})
 
 
 def test_an_upsert_under_an_older_hold_writes_no_row(

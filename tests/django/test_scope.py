@@ -219,3 +219,22 @@ def test_a_lock_taken_again_reads_what_is_there_now(
             assert [b"now"] == hold.read
         assert not is_free(name)
     assert is_free(name)
+
+
+@pytest.mark.parametrize("engine", ["no.such.engine", "django.db.backends.oracle"])
+def test_a_database_without_a_driver_keeps_nobody_from_a_lock(
+    name: str, database: str, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    alias = f"without {engine}"
+    configured = {**connections.settings["default"], "ENGINE": engine}
+    monkeypatch.setitem(connections.settings, alias, configured)
+    with atomic(using=database):
+        with Lock(name, wait=0):
+            pass
+        assert not is_free(name)
+    assert is_free(name)
+    with Lock(name, database=alias, wait=0):
+        pass
+    assert is_free(name)
+    with pytest.raises(TransactionManagementError, match="needs a transaction on database"):
+        Lock(name, database=alias, scope="transaction").acquire()

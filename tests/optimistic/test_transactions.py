@@ -109,6 +109,22 @@ def test_executing_by_hand_is_refused(side: Side, client: redis.Redis, name: str
     assert not client.exists(name)
 
 
+def test_a_block_that_would_drop_the_writes_is_refused(
+    side: Side, client: redis.Redis, name: str
+) -> None:
+    async def body(pipe: Pipe) -> None:
+        if side.kind == "blocking":
+            with pipe.raw:
+                pipe.raw.set(name, 1)
+        else:
+            async with pipe.raw:
+                pipe.raw.set(name, 1)
+
+    with pytest.raises(RuntimeError, match=r"do not write `with pipe:`"):
+        side.run(body, name)
+    assert not client.exists(name)
+
+
 @pytest.mark.parametrize("multi", [True, False])
 def test_writing_after_unwatch_is_refused(
     side: Side, client: redis.Redis, name: str, multi: bool

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.db.models import Window
+from django.contrib.auth.models import Permission
+from django.db.models import Count, FilteredRelation, Q, Window
 from django.db.models.functions import RowNumber
 
 from redis_locks.rows import lock_model, lock_rows
@@ -15,9 +16,32 @@ from tests.support.rows import row_of
 rows = Counter.objects.all
 
 
+AS_A_WHOLE = "can only be locked as a whole.* slice the result"
+
+
+def numbered() -> Any:
+    return rows().annotate(number=Window(RowNumber(), order_by="name")).order_by("name")
+
+
 def windowed() -> Any:
-    numbered = rows().annotate(number=Window(RowNumber(), order_by="name"))
-    return numbered.filter(number=1)
+    return numbered().filter(number=1)
+
+
+def distinct() -> Any:
+    return rows().values_list("value").distinct().order_by("value")
+
+
+def grouped() -> Any:
+    return rows().values("value").annotate(number=Count("pk")).order_by("value")
+
+
+def rows_with_all_relations() -> Any:
+    return Permission.objects.select_related()
+
+
+def rows_with_filtered_relation() -> Any:
+    some = FilteredRelation("counter", condition=Q(counter__value=0))
+    return Entry.objects.annotate(some=some).select_related("some")
 
 
 @pytest.mark.parametrize(
@@ -40,6 +64,17 @@ def windowed() -> Any:
         (lambda: rows()[5:], {"skip_locked": True}, r"skip_locked cannot be .*rows\[5:\]"),
         (lambda: rows().union(rows()), {}, r"rows must not be a union\(\) of querysets"),
         (windowed, {}, r"window function; lock Counter.*filter\(pk__in=rows.values\('pk'\)\)"),
+        (
+            rows_with_all_relations,
+            {},
+            r"select_related\(\), which does not name relations of auth.Permission: .* of=\('self',\)",
+        ),
+        (rows_with_filtered_relation, {}, r"select_related\('some'\), .* of ledger.Entry: name"),
+        (lambda: numbered()[2:4], {}, AS_A_WHOLE),
+        (numbered, {"limit": 2}, AS_A_WHOLE),
+        (numbered, {"skip_locked": True}, AS_A_WHOLE),
+        (lambda: distinct()[:2], {}, AS_A_WHOLE),
+        (lambda: grouped()[:2], {}, AS_A_WHOLE),
         (Counter, {}, "rows must be saved before they are locked, not <Counter"),
         (lambda: [Counter(pk=5)], {}, "rows must be saved"),
     ],
@@ -113,6 +148,49 @@ def test_rows_that_a_window_function_picks_are_locked_through_a_subquery(name: s
     picked = windowed().filter(name=name)
     with lock_rows(Counter.objects.filter(pk__in=picked.values("pk"))) as found:
         assert [row] == found
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("made", [rows_with_all_relations, rows_with_filtered_relation])
+def test_rows_with_such_relations_are_locked_once_of_is_given(made: Any) -> None:
+    Entry.objects.create(book="b", number=1, counter=Counter.objects.create(name="c"))
+    wanted = made().order_by("pk")
+    with lock_rows(wanted, of=("self",)) as found:
+        assert found
+        assert list(wanted) == found
+
+
+@pytest.fixture
+def counters(db: None) -> None:
+    for number in range(6):
+        counter = rows().create(name=f"c{number}", value=number // 2)
+        for key in (1, 2):
+            Entry.objects.create(book=f"{number}", number=key, counter=counter)
+
+
+@pytest.mark.usefixtures("counters")
+@pytest.mark.parametrize("made", [numbered, distinct, grouped])
+def test_lines_that_depend_on_several_rows_are_locked_as_a_whole(made: Any) -> None:
+    with lock_rows(made()) as found:
+        assert list(made()) == found
+
+
+@pytest.mark.usefixtures("counters")
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: rows().annotate(number=Count("entry")).values("name", "number").order_by("name"),
+        lambda: rows().values("pk").annotate(number=Count("entry")).order_by("-name"),
+        lambda: rows().filter(entry__number__gt=0).distinct().order_by("name"),
+        lambda: rows().filter(entry__number__gt=0).distinct().values("pk", "value").order_by("pk"),
+        lambda: numbered().values("name"),
+        lambda: rows().values_list("value", flat=True).order_by("name"),
+    ],
+)
+def test_a_slice_of_lines_that_stand_for_a_row_each_is_locked(made: Any) -> None:
+    with lock_rows(made()[1:4]) as found:
+        assert list(made()[1:4]) == found
+    assert 3 == len(found)
 
 
 @pytest.mark.django_db

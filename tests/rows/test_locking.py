@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from typing import Any
 
@@ -211,3 +212,10 @@ def test_a_server_that_is_not_there_is_said(world: World, counter: Make) -> None
     for skip_locked in (False, True):
         with pytest.raises(LockBackendError):
             world.block(lock_rows(row, skip_locked=skip_locked, using="unix:///nowhere.sock"), list)
+
+
+def test_pickled_rows_are_a_plain_list(world: World, counter: Make) -> None:
+    rows = locked(world, lock_rows(counter()))
+    again = pickle.loads(pickle.dumps(rows))  # noqa: S301
+    assert (list, rows) == (type(again), again)
+    world.release(rows)
