@@ -227,7 +227,11 @@ class Transactions:
             if not connection.run_commit_hooks_on_set_autocommit_on:
                 connection.rollback()
             self.end()
-        original(*args, **options)
+        try:
+            original(*args, **options)
+        except LockError as error:
+            error.may_be_done = True  # raised by what `on_commit` was given, after COMMIT
+            raise
 
     def _savepoint_commit(self, original: Callable[[object], None], sid: object) -> None:
         connection = self.connection
