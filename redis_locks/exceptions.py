@@ -34,7 +34,14 @@ from django.db.utils import OperationalError
 
 
 class LockError(Exception):
-    """Anything this package raises about a lock."""
+    """Anything this package raises about a lock.
+
+    Attributes:
+        may_be_done: True if a caller that tries again may do its work twice. A hook of ``on_commit`` raised the
+            error, after COMMIT; or Redis did not confirm the end of a hold, a release or a commit.
+    """
+
+    may_be_done = False
 
 
 class LockNotAvailable(LockError, OperationalError):
@@ -189,14 +196,7 @@ class ResultNotStored(LockError):
 
 
 class LockBackendError(LockError):
-    """Redis could not be reached or gave an unusable answer; what was held ends with its lease.
-
-    Attributes:
-        may_be_done: True if only the end of a hold, a release or a commit, could not be confirmed. The
-            work of its block may be done, and a caller that tries again may do it twice.
-    """
-
-    may_be_done = False
+    """Redis could not be reached or gave an unusable answer; what was held ends with its lease."""
 
 
 class ProtocolMismatch(LockBackendError):

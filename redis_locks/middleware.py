@@ -56,7 +56,7 @@ class lock_responses(MiddlewareMixin):  # noqa: N801 - written in settings, besi
     ``redis_locks/locked.html`` and ``unavailable.html``, and the same with ``.txt`` and ``.json``.
 
     A view's error rolls its transaction back before it is answered. What it did outside of one stays done.
-    An error with `may_be_done`, of a release or a commit, is left to Django: a client that came back would repeat the work.
+    An error with `may_be_done` is left to Django: a client that came back would repeat the work.
     """
 
     def process_exception(

@@ -17,6 +17,7 @@
 | redis_locks.W012 | the client has an option that locks do not heed |
 | redis_locks.W013 | async code cannot take locks over this connection |
 | redis_locks.W014 | a lock's name has a field that the view's URL does not give |
+| redis_locks.W015 | a view's own dispatch() is outside the transaction that its lock opens |
 | redis_locks.W011 | SQLite's transactions are DEFERRED, and a model has `select_for_lock` |
 """
 

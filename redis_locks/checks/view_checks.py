@@ -1,12 +1,14 @@
-"""System check of views whose lock ends before COMMIT, found by walking the URLconf.
+"""System checks of views and their transactions, found by walking the URLconf.
 
 The outermost lock of a view opens the transactions of ATOMIC_REQUESTS itself. Any other lock is acquired
-inside these, and one of them keeps it, unless the lock's options say otherwise.
+inside these, and one of them keeps it, unless the lock's options say otherwise. What runs around
+that lock has no transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import unwrap
 from typing import Any, NamedTuple
 
 from asgiref.sync import iscoroutinefunction
@@ -23,10 +25,17 @@ from redis_locks.views import RedisLockMixin
 
 ENDS_BEFORE_COMMIT = "redis_locks.W005"
 
+BEFORE_TRANSACTION = "redis_locks.W015"
+
 _HINT = (
     "Take the lock before the transaction: write it above atomic, and use functools.wraps in the "
     "decorators above it. Or let the transaction keep it: scope='auto', and as database=... only the one "
     "that is written to (lock_scope and lock_database of a mixin)"
+)
+
+_DISPATCH_HINT = (
+    "Write to the database in a method that the mixin's dispatch calls, such as post(). Or let Django open the "
+    "transaction around dispatch, with lock_scope = 'transaction'. If dispatch writes nothing, silence this check"
 )
 
 Aliases = frozenset[str]
@@ -41,18 +50,26 @@ class _Found(NamedTuple):
 
 
 def check_views(**_: object) -> list[CheckMessage]:
-    """Return a warning for each view that releases a lock before a transaction around it commits."""
-    return [
-        Warning(
-            f"The view at {route!r} releases {found.lock} before COMMIT on database "
-            f"{', '.join(map(repr, aliases))}: the next holder may not see what was written.",
-            hint=_HINT,
-            id=ENDS_BEFORE_COMMIT,
+    """Return a warning for each view that releases a lock before COMMIT, or whose own dispatch has no transaction."""
+    return [warning for route, view, _ in routes() for warning in _warnings_of(route, _Walk(view))]
+
+
+def _warnings_of(route: str, walk: _Walk) -> Iterator[CheckMessage]:
+    for found in walk.locks():
+        if aliases := _committed_later(found):
+            yield Warning(
+                f"The view at {route!r} releases {found.lock} before COMMIT on database "
+                f"{', '.join(map(repr, aliases))}: the next holder may not see what was written.",
+                hint=_HINT,
+                id=ENDS_BEFORE_COMMIT,
+            )
+    if walk.dispatches_early():
+        yield Warning(
+            f"The view at {route!r} has a dispatch() of its own around its lock. The transaction of "
+            "ATOMIC_REQUESTS opens inside the lock, so it does not roll back what this dispatch() writes.",
+            hint=_DISPATCH_HINT,
+            id=BEFORE_TRANSACTION,
         )
-        for route, view, _ in routes()
-        for found in _Walk(view).locks()
-        if (aliases := _committed_later(found))
-    ]
 
 
 def _committed_later(found: _Found) -> list[str]:
@@ -82,6 +99,17 @@ class _Walk:
     def locks(self) -> Iterator[_Found]:
         """Yield the locks that decorators acquire in a call of the view, as far as can be seen."""
         return self._visit(self._view, frozenset() if self._opens else self._requests)
+
+    def dispatches_early(self) -> bool:
+        """Whether a `dispatch` that overrides the mixin's runs before the lock opens the transactions."""
+        kind = self._opens
+        if not self._requests or not isinstance(kind, type):
+            return False
+        # Not those of mixins beside ours, such as LoginRequiredMixin.
+        locked = [each for each in kind.__mro__ if issubclass(each, RedisLockMixin)]
+        dispatch = next(vars(each)["dispatch"] for each in locked if "dispatch" in vars(each))
+        # Unwrapped: method_decorator(..., name="dispatch") wraps the mixin's.
+        return not unwrap(dispatch).__module__.startswith("redis_locks.")
 
     def _visit(self, thing: Any, around: Aliases) -> Iterator[_Found]:
         if id(thing) in self._seen or iscoroutinefunction(thing):  # async code has no transactions

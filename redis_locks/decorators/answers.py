@@ -43,7 +43,7 @@ class Answer(NamedTuple):
 
 def is_answered(error: BaseException) -> TypeGuard[LockError]:
     """Whether to answer `error` with Retry-After. Not if the work may be done: the client would do it twice."""
-    return isinstance(error, ANSWERED) and not getattr(error, "may_be_done", False)
+    return isinstance(error, ANSWERED) and not error.may_be_done
 
 
 def answer_to(error: LockError, conflict_status: int | None = None) -> Answer:

@@ -22,20 +22,21 @@ def request_of(args: tuple[object, ...]) -> HttpRequest | None:
         # By type(): isinstance() would make a lazy object (a user) fetch what it stands for.
         if issubclass(type(value), HttpRequest):
             return value  # type: ignore[return-value]
-        # Django REST framework passes a request of its own around Django's.
-        inner = getattr(value, "__dict__", {}).get("_request")
-        if isinstance(inner, HttpRequest):
-            return inner
+        if _is_of_api(value):
+            return vars(value)["_request"]  # type: ignore[no-any-return]  # it has no public name
     return None
 
 
 def is_of_api(args: tuple[object, ...]) -> bool:
     """Whether the request in the arguments of a view is Django REST framework's."""
+    return any(map(_is_of_api, args[:2]))
+
+
+def _is_of_api(value: object) -> bool:
+    """Whether `value` is the framework's own request, which it puts around Django's."""
     # Not imported here: a process that has such a request has imported the framework.
     framework = sys.modules.get("rest_framework.request")
-    return framework is not None and any(
-        issubclass(type(each), framework.Request) for each in args[:2]
-    )
+    return framework is not None and issubclass(type(value), framework.Request)
 
 
 def after_request(args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -330,7 +330,7 @@ class Lock:
         if keepers is None:
             return run_blocking(self._acquire(side, wait))
         taken = Taken(side.backend, frozenset(self._names), self._mode)
-        if not self._reads and (kept := keepers.find(taken)):
+        if not self._reads and (kept := keepers.find(taken, self._may_join)):
             for part in kept.parts:
                 replication.require(part.lease, side.backend.replicas(self._replicas))
             return kept
@@ -373,7 +373,7 @@ class Lock:
                     plan = self._plan = self._plan_for(side.backend, groups[0])
                 outcome = await self._acquire_group(side, plan, seconds, renew=plan.renews)
         except LockBackendError as error:
-            if self._reads or self.on_unavailable != "proceed" or not unguarded.may_proceed(error):
+            if not self._proceeds or not unguarded.may_proceed(error):
                 raise
             outcome = await self._proceed(side, error)
         if isinstance(outcome, Refused):
@@ -447,6 +447,7 @@ class Lock:
         nested = await reenter(
             *(taken, side.session, side.driver, wait, self._reads),
             reentrant=self._reentrant,
+            may_join=self._may_join,
             block=side.block,
         )
         if isinstance(nested, Hold):
@@ -552,6 +553,15 @@ class Lock:
     def says_on_unavailable(self) -> bool:
         """Whether that is by its own argument."""
         return self._on_unavailable is not UNSET
+
+    @property
+    def _proceeds(self) -> bool:
+        """Whether the work goes on without it when Redis cannot be asked."""
+        return self.on_unavailable == "proceed" and not self._reads
+
+    def _may_join(self, its: Hold | Lease) -> bool:
+        """Whether a hold of it may be nested in `its`, also where that guards nothing."""
+        return not its.is_unguarded or self._proceeds
 
     @property
     def _may_pass(self) -> bool:

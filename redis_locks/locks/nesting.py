@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from redis_locks.connections.backends import Backend
@@ -26,12 +26,13 @@ async def reenter(
     reads: Sequence[bytes],
     *,
     reentrant: bool,
+    may_join: Callable[[Lease], bool],
     block: Block | None = None,
 ) -> Hold | Refused | None:
     """Return a hold, that of `block`, nested in what `session` has, or None if it has nothing in its own way.
 
     No round trip, but for an upgrade (waits up to `wait` seconds; `Refused` after that), and for
-    `reads`.
+    `reads`. A hold that it may not join, as that guards nothing, is not in its way.
 
     Raises:
         LockError: The wait would be for itself, and never end; or it is not `reentrant`.
@@ -39,13 +40,11 @@ async def reenter(
         LockLost: What it has was lost meanwhile.
         LockBackendError: Redis could not be asked to upgrade or read.
     """
-    found = leases.find(session.held, wanted.backend, wanted.names)
+    found = set(filter(may_join, leases.find(session.held, wanted.backend, wanted.names)))
     if not found or wanted.mode.startswith("permit"):
         refuse_waiting_for_itself(found, wanted)
         return None
     its = next(iter(found))
-    if its.is_unguarded and reads:
-        return None
     has = taken_by(its, wanted.backend)
     upgrades = (
         has.mode == "shared"

@@ -125,11 +125,13 @@ class Transactions:
         for name, end in zip(ENDS, ends, strict=True):
             setattr(connection, name, partial(end, getattr(connection, name)))
 
-    def find(self, taken: Taken) -> Kept | None:
-        """Return what covers `taken`: in one transaction a lock is taken once."""
+    def find(self, taken: Taken, may_join: Callable[[Hold], bool]) -> Kept | None:
+        """Return what covers `taken` and may be joined: in one transaction a lock is taken once."""
         name = next(iter(taken.names))
-        found = reversed(self._places.get((taken.backend, name), ()))
-        return next((kept for kept in found if kept.taken.covers(taken)), None)
+        for kept in reversed(self._places.get((taken.backend, name), ())):
+            if kept.taken.covers(taken) and may_join(kept.hold):
+                return kept
+        return None
 
     def keep(self, kept: Kept) -> None:
         """Let it end with the transaction, or with the savepoint that is open now."""
@@ -227,7 +229,11 @@ class Transactions:
             if not connection.run_commit_hooks_on_set_autocommit_on:
                 connection.rollback()
             self.end()
-        original(*args, **options)
+        try:
+            original(*args, **options)
+        except LockError as error:
+            error.may_be_done = True  # raised by what `on_commit` was given, after COMMIT
+            raise
 
     def _savepoint_commit(self, original: Callable[[object], None], sid: object) -> None:
         connection = self.connection
@@ -303,13 +309,13 @@ class Keepers(NamedTuple):
     guarded: frozenset[str] | None
     """The databases before whose COMMIT it is verified; None: all."""
 
-    def find(self, taken: Taken) -> Hold | None:
-        """Return the kept hold that covers what is wanted; all of them keep it from now on.
+    def find(self, taken: Taken, may_join: Callable[[Hold], bool]) -> Hold | None:
+        """Return the kept hold that covers what is wanted; all of them keep it from now on. See `Transactions.find`.
 
         Raises:
             LockLost: It is lost, and so is the work of the transaction.
         """
-        kept = next(filter(None, (each.find(taken) for each in self.transactions)), None)
+        kept = next(filter(None, (each.find(taken, may_join) for each in self.transactions)), None)
         if kept is None:
             return None
         kept.hold.check()

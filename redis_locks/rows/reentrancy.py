@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Side
@@ -60,8 +60,7 @@ class Earlier:
     def refuse_own(self, rows: Sequence[Row], advice: str) -> None:
         """Raise LockError with this advice if the caller itself has a lock that excludes those of `rows`."""
         wanted = self._taken(rows)
-        held = leases.find(self._held, self._backend, wanted.names)
-        refuse_waiting_for_itself(held, wanted, advice=advice)
+        refuse_waiting_for_itself(self._found(wanted.names), wanted, advice=advice)
 
     def keep(self, hold: Hold, rows: Sequence[Row]) -> None:
         """Let the transaction, if there is one, keep the new hold of `rows` until it ends."""
@@ -71,14 +70,18 @@ class Earlier:
     def _has(self, row: Row) -> bool:
         if self._keepers is not None:
             for name in row:
-                kept = self._keepers.find(Taken(self._backend, frozenset({name}), self._mode))
+                taken = Taken(self._backend, frozenset({name}), self._mode)
+                kept = self._keepers.find(taken, _guards)
                 if kept is not None:
                     self._kept[kept] = None
                     return True
-        found = leases.find(self._held, self._backend, row)
         return any(
-            self._covers(taken_by(its, self._backend), row) and self._join(its) for its in found
+            self._covers(taken_by(its, self._backend), row) and self._join(its)
+            for its in self._found(row)
         )
+
+    def _found(self, names: Iterable[str]) -> Iterator[Lease]:
+        return filter(_guards, leases.find(self._held, self._backend, names))
 
     def _covers(self, its: Taken, row: Row) -> bool:
         return any(modes.covers(its.mode_of(name), self._mode) for name in its.names & {*row})
@@ -96,3 +99,8 @@ class Earlier:
         models = frozenset(models_of(rows))
         names = models.union(row.name for row in rows)
         return Taken(self._backend, names, self._mode, models)
+
+
+def _guards(its: Hold | Lease) -> bool:
+    """Whether `its` is a real hold: row locks never go on without their server."""
+    return not its.is_unguarded

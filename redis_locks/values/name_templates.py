@@ -5,7 +5,7 @@ possible: no indexing, no conversion, no format, no private attribute. So a temp
 no code but attribute access, and a mistake shows when the function is decorated.
 
 A value is text, a number, or of a type with a `__str__`, such as a UUID, a date or an enum. A model's instance
-is refused: its text is for people, and two may have the same.
+is refused: its text is for people, and two may have the same. So is lazily translated text.
 """
 
 from __future__ import annotations
@@ -50,6 +50,12 @@ class Field(NamedTuple):
             msg = f"lock name field {{{self.text}}} is {type(value).__name__}; decode it to str"
             raise TypeError(msg)
         kind = value.__class__  # not type(), for a lazy object: it is what it loads
+        if any((base.__module__, base.__name__) == _LAZY_TEXT for base in kind.__mro__):
+            msg = (
+                f"lock name field {{{self.text}}} is lazy text, as of gettext_lazy(), so each language would have "
+                "a lock of its own; name a value that is the same in all of them"
+            )
+            raise TypeError(msg)
         if hasattr(kind, "pk"):
             # Two users may have the same name, and one may change it.
             msg = (
@@ -74,6 +80,9 @@ class Field(NamedTuple):
 
 _PLAIN = frozenset({int, str})
 """What nearly every field is; the questions to be asked of others take a while."""
+
+_LAZY_TEXT = ("django.utils.functional", "Promise")
+"""Where Django defines what `gettext_lazy` returns; this layer does not import Django."""
 
 _NUMBERS = (int, float)
 """Types whose text is their `__repr__`, as they have no `__str__`. UUID, Decimal, dates and enums have one."""

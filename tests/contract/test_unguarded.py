@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from django.db.transaction import atomic
 
-from redis_locks import Lock, LockBackendError, Semaphore, redis_lock
+from redis_locks import Hold, Lock, LockBackendError, Semaphore, redis_lock
 from redis_locks.rows import lock_model, lock_rows
 from redis_locks.testing.server import EmbeddedServer
+from tests.elsewhere import is_free
 from tests.ledger.models import Counter
 from tests.support.interrupts import open_here
-from tests.support.world import World, held
+from tests.support.world import Tasks, World, held
 
 NOWHERE = "unix:///nonexistent/redis.sock"
 
@@ -82,6 +83,52 @@ def test_others_are_not_excluded_and_nested_holds_ask_no_more(world: World, name
     world.release(first)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"on_unavailable": "raise"},
+        {"on_unavailable": "respond"},
+        {"on_unavailable": "raise", "mode": "shared"},
+        {"on_unavailable": "raise", "reentrant": False},
+    ],
+)
+def test_a_lock_that_does_not_proceed_raises_inside_an_unguarded_hold(
+    world: World, name: str, options: Any
+) -> None:
+    outer, inner = proceeding(name), Lock(name, using=NOWHERE, **options)
+
+    async def in_task() -> Hold | None:
+        async with outer:
+            with pytest.raises(LockBackendError):
+                await inner.aacquire()
+            return await outer.aacquire()
+
+    def in_thread() -> Hold | None:
+        with outer:
+            with pytest.raises(LockBackendError):
+                inner.acquire()
+            return outer.acquire()
+
+    again = world.run(in_task()) if isinstance(world, Tasks) else in_thread()
+    assert again.is_unguarded
+    world.release(again)
+
+
+def test_a_lock_that_does_not_proceed_is_held_once_the_server_is_back(
+    private_server: EmbeddedServer, name: str
+) -> None:
+    lock = Lock(name, using=private_server.url, on_unavailable="proceed")
+    private_server.kill()
+    with lock as outer:
+        private_server.restart()
+        with Lock(name, using=private_server.url, on_unavailable="raise") as inner, lock as again:
+            assert inner.token == again.token
+            assert not inner.is_unguarded
+        with lock as again:
+            assert outer.token == again.token
+            assert again.is_unguarded
+
+
 def test_a_nested_block_asks_for_no_replicas_of_what_is_unguarded(name: str) -> None:
     lock = proceeding(name, replicas=1)
     with lock, lock as inner:
@@ -136,9 +183,51 @@ def test_a_transaction_commits_what_was_done_without_the_lock(
     assert 1 == Counter.objects.count()
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_lock_that_does_not_proceed_raises_where_its_transaction_went_on_without_it(
+    name: str,
+) -> None:
+    with atomic():
+        first = proceeding(name).acquire()
+        with pytest.raises(LockBackendError):
+            Lock(name, using=NOWHERE, on_unavailable="raise").acquire()
+        assert proceeding(name).acquire() is first
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_transaction_keeps_the_lock_that_it_gets_once_the_server_is_back(
+    private_server: EmbeddedServer, name: str
+) -> None:
+    lock = Lock(name, using=private_server.url, on_unavailable="raise")
+    private_server.kill()
+    with atomic():
+        first = Lock(name, using=private_server.url, on_unavailable="proceed").acquire()
+        assert first is not None
+        assert first.is_unguarded
+        private_server.restart()
+        second = lock.acquire()
+        assert second is not None
+        assert not second.is_unguarded
+        assert lock.acquire() is second
+        assert not is_free(name, using=private_server.url)
+    assert is_free(name, using=private_server.url)
+
+
 @pytest.mark.django_db
 def test_rows_and_models_never_proceed(nowhere: None) -> None:
     with pytest.raises(LockBackendError), lock_model(Counter):
         pass
     with pytest.raises(LockBackendError), lock_rows(Counter.objects.create()):
         pass
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("scope", ["auto", "block"])
+def test_rows_and_models_join_no_hold_that_guards_nothing(nowhere: None, scope: Any) -> None:
+    row = Counter.objects.create()
+    model = "ledger.Counter@default"
+    with atomic(), Lock(model, scope=scope), Lock(f"{model}:{row.pk}", scope=scope):
+        with pytest.raises(LockBackendError):
+            lock_model(Counter).__enter__()
+        with pytest.raises(LockBackendError):
+            lock_rows(row).__enter__()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.auth.mixins import LoginRequiredMixin
+from django.core.checks import CheckMessage
 from django.core.checks import Warning as CheckWarning
 from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse
@@ -14,6 +16,7 @@ from django.test import override_settings
 from django.urls import clear_url_caches, include, path
 from django.utils.decorators import method_decorator
 from django.views import View
+from django.views.decorators.csrf import csrf_exempt
 from rest_framework.viewsets import ViewSet
 
 from redis_locks import Lock, RedisLockMixin, Semaphore, redis_lock
@@ -95,6 +98,30 @@ class Post(Plain):
     pass
 
 
+class Overrides(Mixed):
+    def dispatch(self, *args: Any, **kwargs: Any) -> Any:
+        return super().dispatch(*args, **kwargs)
+
+
+@method_decorator(hides, name="dispatch")
+class DecoratedOverrides(Overrides):
+    pass
+
+
+class APIOverrides(APISet):
+    def dispatch(self, *args: Any, **kwargs: Any) -> Any:
+        return super().dispatch(*args, **kwargs)
+
+
+class ForUsers(LoginRequiredMixin, Mixed):
+    pass
+
+
+@method_decorator(csrf_exempt, name="dispatch")
+class Exempt(Mixed):
+    pass
+
+
 async def coroutine(request: HttpRequest) -> HttpResponse:
     return HttpResponse()
 
@@ -110,10 +137,14 @@ def atomic_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
 
 
-def found(view: Any) -> list[str]:
+def warnings_of(view: Any) -> list[CheckMessage]:
     urlpatterns[:] = [path("bank/", include(([path("pay/<int:pk>/", view)], "bank")))]
     clear_url_caches()
-    warnings = check_views()
+    return check_views()
+
+
+def found(view: Any) -> list[str]:
+    warnings = warnings_of(view)
     assert all(isinstance(warning, CheckWarning) and warning.hint for warning in warnings)
     assert all("redis_locks.W005" == warning.id for warning in warnings)
     return [warning.msg for warning in warnings]
@@ -213,6 +244,43 @@ def test_the_mixin_s_lock_is_kept_by_all_databases_or_by_the_one_that_it_names(
     assert found(hides(Mixed.as_view())) == []
     (message,) = found(hides(Mixed.as_view(lock_database="default")))
     assert "the lock of Mixed before COMMIT on database 'other'" in message
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        Overrides.as_view(),
+        DecoratedOverrides.as_view(),
+        shows(Overrides.as_view()),
+        redis_lock("outer")(Overrides.as_view()),
+        APIOverrides.as_view({"post": "create"}),
+    ],
+)
+def test_a_dispatch_around_the_mixin_s_is_found(view: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [] == warnings_of(view)
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+    (warning,) = warnings_of(view)
+    assert "redis_locks.W015" == warning.id
+    assert "has a dispatch() of its own around its lock" in warning.msg
+    assert warning.hint
+
+
+@pytest.mark.usefixtures("atomic_requests")
+@pytest.mark.parametrize(
+    "view",
+    [
+        Mixed.as_view(),
+        MixedDispatch.as_view(),
+        APISet.as_view({"post": "create"}),
+        ForUsers.as_view(),
+        Exempt.as_view(),
+        hides(Overrides.as_view()),
+        Overrides.as_view(lock_scope="transaction"),
+        transaction.non_atomic_requests(Overrides.as_view()),
+    ],
+)
+def test_a_dispatch_in_the_transaction_or_of_others_is_not(view: Any) -> None:
+    assert [] == warnings_of(view)
 
 
 def test_a_project_without_urls_has_no_views_to_check() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import SynchronousOnlyOperation
+from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy
 
 from redis_locks import Semaphore, redis_lock
 from tests.elsewhere import ais_free, is_free
@@ -19,6 +21,15 @@ def test_each_call_names_its_own_lock(name: str) -> None:
 
     assert locked(1) == (False, True)
     assert locked(account_id=2) == (True, False)
+
+
+@pytest.mark.parametrize("lazy", [gettext_lazy, reverse_lazy])
+def test_text_that_is_translated_lazily_is_no_name(lazy: Any) -> None:
+    @redis_lock("account:{kind}")
+    def locked(kind: object) -> None: ...
+
+    with pytest.raises(TypeError, match=r"\{kind\} is lazy text.* name a value"):
+        locked(lazy("Yes"))
 
 
 def test_a_callable_names_the_lock(name: str) -> None:

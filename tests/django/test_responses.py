@@ -9,6 +9,8 @@ import threading
 from typing import Any
 
 import pytest
+from django.db import connections
+from django.db.transaction import atomic, on_commit
 from django.http import HttpRequest, HttpResponse
 from django.test import AsyncClient, Client, RequestFactory, modify_settings, override_settings
 from django.urls import include, path
@@ -26,6 +28,7 @@ from redis_locks import (
     DeadlockDetected,
     Lock,
     LockBackendError,
+    LockError,
     LockLost,
     LockNotAvailable,
     RedisLockMixin,
@@ -36,6 +39,7 @@ from redis_locks.integrations.rest_framework import RedisLockAPIMixin, exception
 from redis_locks.testing import override_locks
 from redis_locks.testing.server import EmbeddedServer
 from tests import elsewhere
+from tests.ledger.models import Counter
 
 pytestmark = pytest.mark.urls(__name__)
 
@@ -142,6 +146,32 @@ def uncommitted(request: HttpRequest) -> HttpResponse:
     return HttpResponse("done")
 
 
+def committed(request: HttpRequest) -> HttpResponse:
+    """Commit the work; a hook takes a lock after that."""
+    with atomic():
+        Counter.objects.create(name="done")
+        on_commit(lambda: block(request))
+    return HttpResponse("done")
+
+
+@api_view(["GET"])
+@renderer_classes(RENDERERS)
+def api_committed(request: Request) -> Response:
+    committed(request)
+    return Response("done")
+
+
+class HandledCommit(APIView):
+    renderer_classes = RENDERERS
+
+    def get_exception_handler(self) -> Any:
+        return exception_handler
+
+    def get(self, request: Request) -> Response:
+        committed(request)
+        return Response("done")
+
+
 @api_view(["GET"])
 @renderer_classes(RENDERERS)
 def api_block(request: Request) -> Response:
@@ -223,8 +253,17 @@ API_VIEWS: dict[str, Any] = {
     "handled-api": HandledAPI.as_view(),
 }
 UNCONFIRMED: dict[str, Any] = {"unreleased": unreleased, "uncommitted": uncommitted}
+COMMITTED: dict[str, Any] = {
+    "committed": committed,
+    "locked-committed": redis_lock("y")(committed),
+    "api-committed": api_committed,
+    "handled-committed": HandledCommit.as_view(),
+}
 urlpatterns = [
-    *(path(f"{kind}/", view) for kind, view in (LOCKED_VIEWS | API_VIEWS | UNCONFIRMED).items()),
+    *(
+        path(f"{kind}/", view)
+        for kind, view in (LOCKED_VIEWS | API_VIEWS | UNCONFIRMED | COMMITTED).items()
+    ),
     path("failing/<str:kind>/", failing),
     path("", include(router.urls)),
 ]
@@ -306,6 +345,34 @@ def test_a_client_is_not_asked_back_if_the_work_may_be_done(ask: Any, kind: str)
     assert "Retry-After" not in response
     assert isinstance(response.exc_info[1], LockBackendError)
     assert exception_handler(response.exc_info[1], {}) is None
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("atomic_requests", [False, True])
+@pytest.mark.parametrize("kind", COMMITTED)
+@with_middleware
+def test_a_client_is_not_asked_back_for_contention_after_commit(
+    kind: str, atomic_requests: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", atomic_requests)
+    with elsewhere.held(Lock("x")):
+        require_committed(get(f"/{kind}/"), LockNotAvailable)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("kind", [kind for kind in COMMITTED if "locked" not in kind])
+@at_nowhere
+@with_middleware
+def test_a_client_is_not_asked_back_for_a_server_that_is_down_after_commit(kind: str) -> None:
+    require_committed(get(f"/{kind}/"), LockBackendError)
+
+
+def require_committed(response: Any, error: type[LockError]) -> None:
+    assert Counter.objects.filter(name="done").exists()
+    assert 500 == response.status_code
+    assert "Retry-After" not in response
+    assert isinstance(response.exc_info[1], error)
+    assert response.exc_info[1].may_be_done
 
 
 @at_nowhere

@@ -8,8 +8,10 @@ import pytest
 from django.http import HttpRequest, HttpResponse
 from django.test import AsyncRequestFactory, Client, RequestFactory
 from django.views.decorators.csrf import csrf_exempt
+from rest_framework.request import Request
 
 from redis_locks import Lock, LockNotAvailable, redis_lock
+from redis_locks.integrations.rest_framework import LockedAPIException
 from tests import elsewhere
 from tests.django import locked_views
 from tests.django.locked_views import LOCKED, aget, coroutine, function, state
@@ -24,16 +26,28 @@ def test_a_view_holds_its_lock_while_it_runs(kind: str, name: str) -> None:
         assert state(name) == "free"
 
 
-def test_a_request_inside_another_ones_object_makes_a_view_too(name: str) -> None:
-    class Wrapped:
-        def __init__(self) -> None:
-            self._request = RequestFactory().get("/")
+def test_the_request_of_the_rest_framework_makes_a_view_too(name: str) -> None:
+    @redis_lock(name, wait=0)
+    def view(self: object, request: Request) -> HttpResponse:
+        return HttpResponse()
 
-    with elsewhere.held(Lock(name)):
-        response = redis_lock(name, wait=0)(lambda self, request: HttpResponse())(
-            object(), Wrapped()
-        )
-    assert response.status_code == 423
+    with elsewhere.held(Lock(name)), pytest.raises(LockedAPIException):
+        view(object(), Request(RequestFactory().post("/")))
+
+
+@pytest.mark.parametrize("method", ["POST", "HEAD"])
+def test_an_object_that_keeps_a_request_is_no_view(method: str, name: str) -> None:
+    class Billing:
+        def __init__(self) -> None:
+            self._request = RequestFactory().generic(method, "/")
+
+        @redis_lock(name, wait=0)
+        def charge(self) -> str:
+            return state(name)
+
+    assert Billing().charge() == "held"
+    with elsewhere.held(Lock(name)), pytest.raises(LockNotAvailable):
+        Billing().charge()
 
 
 def test_a_view_keeps_csrf_exempt() -> None:
