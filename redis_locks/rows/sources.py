@@ -132,10 +132,13 @@ def primary_of(rows: QuerySet[Any]) -> str:
 
 def read_rows(rows: QuerySet[Any], columns: Sequence[Column]) -> list[Candidate]:
     """Return the rows of a queryset, each once, whatever it is joined with."""
-    found = rows.prefetch_related(None).values_list("pk", *(column.lookup for column in columns))
+    lookups = ["pk", *(column.lookup for column in columns)]
+    # Of a composite key that is asked for twice, Django gives one.
+    once = list(dict.fromkeys(lookups))
+    places = [once.index(lookup) for lookup in lookups]
     merged: dict[Any, list[Row]] = {}
-    for values in found:
-        candidate = candidate_of(columns, rows.db, values)
+    for values in rows.prefetch_related(None).values_list(*once):
+        candidate = candidate_of(columns, rows.db, [values[place] for place in places])
         merged.setdefault(candidate.pk, []).extend(candidate.rows)
     return [Candidate(pk, tuple(dict.fromkeys(rows))) for pk, rows in merged.items()]
 

@@ -121,3 +121,11 @@ def test_a_composite_key_is_locked(world: World, name: str) -> None:
     world.release(locked(world, lock_rows(other, nowait=True)))
     assert lock_of(one) == f"ledger.Entry@default:{name}%2C1,1"
     world.release(rows)
+
+
+def test_distinct_rows_of_a_composite_key_are_locked(world: World, name: str) -> None:
+    one = Entry.objects.create(book=name, number=1)
+    rows = locked(world, lock_rows(Entry.objects.filter(book=name).distinct()))
+    assert [one] == rows
+    assert inspection.lock(lock_of(one)) is not None
+    world.release(rows)
