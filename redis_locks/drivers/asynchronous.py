@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from copy import copy
 from time import monotonic
 from typing import Any, TypeVar, cast
 
@@ -254,6 +255,9 @@ class SharedOpening:
         await asyncio.wait((attempt,))
         if attempt.cancelled():  # with all tasks of its loop, perhaps, of which some clean up
             raise LinkBroken("nobody opened the connection")
+        error = attempt.exception()
+        if error is not None:
+            raise copy(error) from error  # each has its own: who catches it may add to it
         return attempt.result()
 
     def _end(self, attempt: asyncio.Task[AsyncLink]) -> None:

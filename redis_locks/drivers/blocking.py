@@ -397,12 +397,15 @@ class BlockingDriver:
         self._opening.add(opening)
         return opening
 
-    def _connected(self, opening: _Opening) -> BlockingLink:  # noqa: ARG002 - it is counted until we return
-        listener = random_text(LISTENER)
-        own = "" if self._endpoint.in_cluster else grant_channel(self._prefix, listener)
-        link = BlockingLink(self._endpoint, own, listener)
-        self._open.add(link)
-        return link
+    def _connected(self, opening: _Opening) -> BlockingLink:
+        try:
+            listener = random_text(LISTENER)
+            own = "" if self._endpoint.in_cluster else grant_channel(self._prefix, listener)
+            link = BlockingLink(self._endpoint, own, listener)
+            self._open.add(link)
+            return link
+        finally:
+            self._opening.discard(opening)  # an error that somebody keeps would keep it, too
 
     async def checkout_for_asking(self) -> Link:
         """Return an idle link or a new one. If many are open, first wait a moment for an idle one."""

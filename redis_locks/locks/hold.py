@@ -640,7 +640,7 @@ class Hold:
             if self.released:
                 return  # by another task or thread meanwhile, which told what came of it
             # When a repeated release finds nothing, the first one most likely released, and its reply was lost.
-            known = held or again or repeated
+            known = held or again or repeated or lease.is_given_up
         self.released = not self.kept
         if was_lost or not known:
             lease.lose(NOT_KNOWN)
@@ -694,10 +694,10 @@ class Hold:
         token = new_token(session(task=driver.suspends))
         mode = f"upgrade:{lease.token}"
         request = replace(lease.request, token=token, mode=mode, reads=())
-        if not lease.begin_upgrade(token):
-            self._refuse_upgrading()
-        self._upgrade = token
         try:
+            if not lease.begin_upgrade(token):
+                self._refuse_upgrading()
+            self._upgrade = token
             outcome = await acquire.acquire(
                 driver, request, seconds, get_settings().deadlock_timeout
             )
@@ -710,7 +710,7 @@ class Hold:
             lease.lose(NOT_KNOWN)
             raise self._lost() from None
         finally:
-            lease.end_upgrade()
+            lease.end_upgrade(token)
         return None
 
     async def _become_exclusive(self, driver: Driver, request: Request, won: Won) -> None:
@@ -730,6 +730,7 @@ class Hold:
             raise
         if not lease.is_open:
             # By another thread or task, which may have asked by the token that it had before.
+            lease.give_up()
             await driver.finish(persist(driver, self.end_on, lease.deadline, lock=lease.name))
             raise self._released()
 
@@ -751,7 +752,8 @@ class Hold:
     async def give_back(self, driver: Driver) -> None:
         """End a hold that its caller does not get, and undo its upgrade."""
         try:
-            await self.undo_upgrade(driver)
+            with suppress(LockError):  # else it would take the place of an interrupt
+                await self.undo_upgrade(driver)
         finally:
             await self.end(driver)
 
@@ -860,7 +862,7 @@ class Hold:
                 "it before: take it with scope='block', or send the commands by themselves"
             )
             raise LockError(msg)
-        self._require_settled()
+        self._require_no_upgrade()
         if self.lease.is_shared:
             self._require_alone("commit(pipe)")
 
@@ -868,6 +870,8 @@ class Hold:
         """See `detach`."""
         self._require_movable()
         await self.restate(driver)
+        if not self.lease.is_settled:
+            await self._share(driver)
         held = self.lease
         milliseconds = held.lease_ms if lease is UNSET else lease_ms(lease)
         # A session of its own: deadlock detection must not take this thread for the holder.
@@ -902,7 +906,7 @@ class Hold:
         self._require_guarded("detach()")
         self._require_no_rows()
         self._require_alone("detach()")
-        self._require_settled()
+        self._require_no_upgrade()
         if self.kept:
             msg = f"Lock {self.name!r} is kept until its transaction ends; take it with scope='block' to detach it"
             raise LockError(msg)
@@ -918,9 +922,8 @@ class Hold:
         moved, _ = await self._move_for_good(driver, held.token, transit)
         if moved is None:
             held.lose(NOT_KNOWN)
-        if moved is None or held.is_over():
             raise self._lost()
-        return moved
+        return moved  # though the reply may have come after the lease: the server says that it held
 
     async def _move_for_good(
         self, driver: Driver, token: str, heir: Request
@@ -1053,7 +1056,7 @@ class Hold:
         )
         raise TypeError(msg)
 
-    def _require_settled(self) -> None:
+    def _require_no_upgrade(self) -> None:
         if self.lease.is_upgrading:
             self._refuse_upgrading()
 

@@ -40,7 +40,7 @@ async def reenter(
         LockLost: What it has was lost meanwhile.
         LockBackendError: Redis could not be asked to upgrade or read.
     """
-    found = set(filter(may_join, leases.find(session.held, wanted.backend, wanted.names)))
+    found = leases.find(session.held, wanted.backend, wanted.names, may_join)
     if not found or wanted.mode.startswith("permit"):
         refuse_waiting_for_itself(found, wanted)
         return None

@@ -174,6 +174,8 @@ class Lease:
     """Whether it is being written down."""
     _upgraded = -inf
     """When it was last turned into another mode; inf while it is. Until then "not held" may mean what it says."""
+    is_given_up = False
+    """Whether an upgrade has released it, as somebody had released it before the upgrade was heard of."""
     is_settled = True
     """Whether Redis is known to hold it in its mode; if not, it may still be held in the one before."""
     _upgrade: str | None = None
@@ -357,7 +359,7 @@ class Lease:
     # Its states
 
     def is_over(self) -> bool:
-        """Whether it is lost, or its deadline has passed. Once true it stays true, whatever arrives later."""
+        """Whether it is lost, or runs though its deadline has passed. Once true it stays true, whatever arrives later."""
         # What was released is not lost: the server may have ended it in time, though nobody heard of that.
         if self.state.runs and monotonic() >= self.deadline:
             self.lose(LEASE_ENDED)
@@ -501,9 +503,15 @@ class Lease:
             self._upgrade, self._upgraded = token, inf
             return True
 
-    def end_upgrade(self) -> None:
-        """What is asked from now on is asked for the right token."""
-        self._upgrade, self._upgraded = None, monotonic()
+    def end_upgrade(self, token: str) -> None:
+        """What is asked from now on is asked for the right token, if it is the upgrade to `token` that is under way."""
+        with _mutex:
+            if self._upgrade == token:
+                self._upgrade, self._upgraded = None, monotonic()
+
+    def give_up(self) -> None:
+        """Note that an upgrade releases what it got, as the hold was released meanwhile."""
+        self.is_given_up = True
 
     @property
     def is_upgrading(self) -> bool:
@@ -512,7 +520,8 @@ class Lease:
 
     def other_token(self, tried: Container[str]) -> str | None:
         """Return another token by which Redis may know the hold: it may pass on or be upgraded at this moment."""
-        tokens = (self.token, self.request.token, self._upgrade)
+        upgrade = self._upgrade  # first: what it was by then is the token afterwards
+        tokens = (self.token, self.request.token, upgrade)
         return next((each for each in tokens if each is not None and each not in tried), None)
 
     def may_be_upgrading(self, sent: float) -> bool:
@@ -549,10 +558,19 @@ watch: Callable[[Lease, Held, object], None] | None = None
 """Called for each new lease, with what its thread or task had before, and the server; None: nobody looks."""
 
 
-def find(held: Held, server: object, names: Iterable[str]) -> set[Lease]:
-    """Return the leases of one thread or task that have any of these locks."""
-    found = (held.get((server, name)) for name in names)
-    return {lease for lease in found if lease is not None and lease.is_held}
+def find(
+    held: Held, server: object, names: Iterable[str], counts: Callable[[Lease], bool]
+) -> set[Lease]:
+    """Return the leases of one thread or task that have any of these locks: for each lock the latest that `counts`."""
+    found = set()
+    for name in names:
+        lease = held.get((server, name))
+        if lease is not None and not (lease.is_held and counts(lease)):
+            beneath = (each for each in reversed(list(held.open)) if each.has(server, name))
+            lease = next((each for each in beneath if each.is_held and counts(each)), None)
+        if lease is not None:
+            found.add(lease)
+    return found
 
 
 class CancelledByLoss:

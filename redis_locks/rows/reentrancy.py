@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Side
@@ -80,8 +80,8 @@ class Earlier:
             for its in self._found(row)
         )
 
-    def _found(self, names: Iterable[str]) -> Iterator[Lease]:
-        return filter(_guards, leases.find(self._held, self._backend, names))
+    def _found(self, names: Iterable[str]) -> set[Lease]:
+        return leases.find(self._held, self._backend, names, _guards)
 
     def _covers(self, its: Taken, row: Row) -> bool:
         return any(modes.covers(its.mode_of(name), self._mode) for name in its.names & {*row})

@@ -170,7 +170,10 @@ class Collector:
         self.most = 1
         """How many events may be pending: `BATCH`, or 1 while no thread runs, so that one is started."""
         self.full: set[str | tuple[str, str]] = set()
-        """The servers, or servers and names, that have all the notes of frequent kinds that are kept."""
+        """The servers and names that have all the notes of frequent kinds that are kept, until these are sent.
+
+        A server by itself: so many names of it have notes that no lock of it gets more of those kinds.
+        """
         self._tallies: dict[str, Tally] = {}
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()

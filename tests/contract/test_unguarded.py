@@ -14,6 +14,7 @@ from redis_locks.rows import lock_model, lock_rows
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import is_free
 from tests.ledger.models import Counter
+from tests.support import calls
 from tests.support.interrupts import open_here
 from tests.support.world import Tasks, World, held
 
@@ -127,6 +128,24 @@ def test_a_lock_that_does_not_proceed_is_held_once_the_server_is_back(
         with lock as again:
             assert outer.token == again.token
             assert again.is_unguarded
+
+
+def test_a_real_hold_is_found_beneath_one_that_guards_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Lock(name, mode="shared") as outer:
+        with monkeypatch.context() as server:
+            calls.refuse(server, "acquire")
+            unguarded = Lock(name, on_unavailable="proceed").acquire()
+        assert unguarded is not None
+        assert unguarded.is_unguarded
+        with Lock(name) as inner:
+            assert (outer.token, "exclusive", False) == (
+                inner.token,
+                inner.mode,
+                inner.is_unguarded,
+            )
+        unguarded.release()
 
 
 def test_a_nested_block_asks_for_no_replicas_of_what_is_unguarded(name: str) -> None:

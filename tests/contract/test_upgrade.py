@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import Future
+from threading import Event
 from time import monotonic
 from typing import Any
 
@@ -21,7 +23,16 @@ from redis_locks import (
     inspection,
 )
 from tests.support import calls, leases
-from tests.support.world import PATIENCE, Observer, World, held, keys_of, until, until_renewed
+from tests.support.world import (
+    PATIENCE,
+    Observer,
+    Threads,
+    World,
+    held,
+    keys_of,
+    until,
+    until_renewed,
+)
 
 
 def test_the_only_shared_holder_becomes_exclusive_and_back(
@@ -156,6 +167,60 @@ def test_a_hold_that_is_released_while_it_is_upgraded_is_free(
     assert set() == server_side.left_of(name)
 
 
+def test_a_release_is_no_loss_if_the_upgrade_did_it(
+    name: str, monkeypatch: pytest.MonkeyPatch, server_side: Observer
+) -> None:
+    """The upgrade was heard of between the two questions of the release."""
+    world, hold = Threads(), held(Threads(), Lock(name, mode="shared"))
+    asked, upgraded = Event(), Event()
+    releases: list[Future[None]] = []
+
+    async def granted(plain: calls.Handler, *given: Any, **options: Any) -> Any:
+        reply = await plain(*given, **options)
+        releases.append(world.start(world.release, hold))
+        assert asked.wait(PATIENCE)
+        return reply
+
+    async def released(plain: calls.Handler, *given: Any, **options: Any) -> Any:
+        reply = await plain(*given, **options)
+        if not asked.is_set():
+            asked.set()
+            assert upgraded.wait(PATIENCE)
+        return reply
+
+    calls.intercept(monkeypatch, "acquire", granted)
+    calls.intercept(monkeypatch, "release", released)
+    with pytest.raises(LockNotHeld, match="released already"):
+        hold.upgrade(wait=0)
+    upgraded.set()
+    releases[0].result(PATIENCE)
+    assert not hold.is_lost
+    assert set() == server_side.left_of(name)
+
+
+@pytest.mark.parametrize("verb", ["begin_upgrade", "end_upgrade"])
+def test_an_interrupted_upgrade_of_a_nested_block_leaves_the_outer_hold_as_it_was(
+    name: str, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Lock(name, mode="shared") as outer:
+        leases.interrupt_after(monkeypatch, verb)
+        with pytest.raises(InterruptedError), Lock(name):
+            pass
+        assert [("shared", outer.token)] == modes_of(name)
+        outer.upgrade(wait=0)
+        outer.downgrade()
+
+
+def test_an_interrupt_is_raised_although_the_upgrade_cannot_be_undone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Lock(name, mode="shared"):
+        leases.interrupt_after(monkeypatch, "end_upgrade")
+        calls.refuse(monkeypatch, "downgrade")
+        with pytest.raises(InterruptedError), Lock(name, on_unavailable="proceed"):
+            pass
+
+
 def test_a_hold_that_is_extended_while_it_is_upgraded_is_not_lost(
     world: World, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +264,20 @@ def test_a_downgrade_of_which_nobody_heard_counts_as_shared_until_it_is_settled(
     assert ("shared" if again == "downgrade" else "exclusive") == hold.mode
     world.release(hold)
     assert set() == server_side.left_of(name)
+
+
+def test_a_downgrade_is_settled_before_the_hold_is_given_away(
+    world: World, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = held(world, Lock(name, lease=2 * PATIENCE))
+    with monkeypatch.context() as replies:
+        calls.refuse(replies, "downgrade")
+        with pytest.raises(LockBackendError):
+            world.do(hold, "downgrade")
+    adopted = Hold.adopt(world.do(hold, "detach"))
+    assert [("shared", adopted.token)] == modes_of(name)
+    adopted.upgrade(wait=0)
+    adopted.release()
 
 
 def test_an_upgrade_of_a_hold_that_was_revoked_says_so(world: World, name: str) -> None:

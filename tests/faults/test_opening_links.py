@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from redis_locks import Lock, LockBackendError, run_once
+from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
 from tests.support.world import PATIENCE, Tasks, until
 
@@ -113,3 +114,18 @@ def test_an_event_loop_turns_while_another_task_begins_to_listen(
         hold = acquired.result(PATIENCE)
         assert hold
         tasks.release(hold)
+
+
+def test_each_task_gets_an_error_of_its_own(name: str, private_server: EmbeddedServer) -> None:
+    """Whoever catches one may add to it."""
+    with private_server.client() as client:
+        client.config_set("requirepass", "secret")
+
+    async def main() -> list[Any]:
+        asked = (Lock(f"{name}:{number}", using=private_server.url).aacquire() for number in (1, 2))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    first, second = asyncio.run(main())
+    assert isinstance(first, LockBackendError)
+    assert str(first) == str(second)
+    assert first is not second

@@ -272,8 +272,10 @@ def receiving(signal: Signal, receive: Callable[[LockEvent], None]) -> Iterator[
         receive(event)
 
     signal.connect(receiver)
-    yield
-    signal.disconnect(receiver)
+    try:
+        yield
+    finally:
+        signal.disconnect(receiver)
 
 
 def test_a_receiver_that_takes_longer_than_the_lease_costs_no_job_its_lock(

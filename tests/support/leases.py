@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks.protocol.lease import State
+from redis_locks.protocol.lease import Lease, State
 from redis_locks.protocol.renewal import note
 from tests.support.waiting import until
 
@@ -78,6 +78,18 @@ def is_renewed(hold: Any) -> bool:
 def renewed_beside(hold: Any) -> int:
     """How many leases the renewer of `hold` renews in this process."""
     return len(hold.lease.renewer.add.__self__._registry)
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    """An interrupt comes once, when the next lease has done `verb`."""
+    plain = getattr(Lease, verb)
+
+    def interrupted(lease: Lease, *args: Any) -> None:
+        plain(lease, *args)
+        monkeypatch.setattr(Lease, verb, plain)
+        raise InterruptedError
+
+    monkeypatch.setattr(Lease, verb, interrupted)
 
 
 def replace_renewal(

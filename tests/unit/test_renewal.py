@@ -152,9 +152,10 @@ def test_not_held_in_the_middle_of_an_upgrade_is_no_loss_and_not_asked_again_at_
 def test_not_held_is_no_loss_if_it_was_asked_before_an_upgrade_ended(clock: Clock) -> None:
     """In vain, for example: the hold was shared again when the answer came."""
     lease = lease_of(10, clock.now + 1)
+    assert lease.begin_upgrade("the new token")
     sent = clock.now
     clock.now += 0.1
-    lease.end_upgrade()
+    lease.end_upgrade("the new token")
     note(lease, f"{lease.token} 0".encode(), sent)
     assert lease.state is not State.LOST
     note(lease, f"{lease.token} 0".encode(), sent + 0.2)
