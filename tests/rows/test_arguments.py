@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -36,7 +37,9 @@ def grouped() -> Any:
 
 
 def rows_with_all_relations() -> Any:
-    return Permission.objects.select_related()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated since Django 6.1
+        return Permission.objects.select_related()
 
 
 def rows_with_filtered_relation() -> Any:
