@@ -692,12 +692,14 @@ class Hold:
         if not lease.is_settled:
             await self._share(driver)
         token = new_token(session(task=driver.suspends))
-        mode = f"upgrade:{lease.token}"
-        request = replace(lease.request, token=token, mode=mode, reads=())
         try:
             if not lease.begin_upgrade(token):
                 self._refuse_upgrading()
+            if lease.mode == "exclusive":
+                return None  # by another thread or task, just now
             self._upgrade = token
+            mode = f"upgrade:{lease.token}"
+            request = replace(lease.request, token=token, mode=mode, reads=())
             outcome = await acquire.acquire(
                 driver, request, seconds, get_settings().deadlock_timeout
             )
