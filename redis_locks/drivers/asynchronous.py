@@ -32,6 +32,7 @@ from redis_locks.drivers.resp import (
 )
 from redis_locks.drivers.server_link import ServerLink
 from redis_locks.drivers.task_messages import TaskMessages
+from redis_locks.exceptions import LockBackendError
 from redis_locks.values.identity import LISTENER, random_text
 from redis_locks.values.keys import grant_channel
 
@@ -256,7 +257,7 @@ class SharedOpening:
         if attempt.cancelled():  # with all tasks of its loop, perhaps, of which some clean up
             raise LinkBroken("nobody opened the connection")
         error = attempt.exception()
-        if error is not None:
+        if isinstance(error, (LinkBroken, LockBackendError)):
             raise copy(error) from error  # each has its own: who catches it may add to it
         return attempt.result()
 

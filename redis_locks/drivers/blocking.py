@@ -339,7 +339,7 @@ class _Place:
 
 
 class _Opening:
-    """A link that is being opened: counted for as long as the thread that opens it has this, also if it is interrupted."""
+    """A link that is being opened. It counts until it is open or has failed; or, interrupted, until nobody has this."""
 
     __slots__ = ("__weakref__",)
 

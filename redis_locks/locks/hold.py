@@ -688,31 +688,41 @@ class Hold:
         """Turn a shared hold into an exclusive one; return why it could not be, or None."""
         if self._stays("exclusive"):
             return None
-        lease = self.lease
-        if not lease.is_settled:
-            await self._share(driver)
-        token = new_token(session(task=driver.suspends))
+        lease, token = self.lease, new_token(session(task=driver.suspends))
         try:
-            if not lease.begin_upgrade(token):
-                self._refuse_upgrading()
-            if lease.mode == "exclusive":
-                return None  # by another thread or task, just now
-            self._upgrade = token
-            mode = f"upgrade:{lease.token}"
-            request = replace(lease.request, token=token, mode=mode, reads=())
-            outcome = await acquire.acquire(
-                driver, request, seconds, get_settings().deadlock_timeout
-            )
-            if isinstance(outcome, Refused):
-                return outcome
-            await self._become_exclusive(driver, request, outcome)
+            return await self._upgrade_to(token, driver, seconds)
         except LockLost:
             if not lease.is_open:
                 raise self._released() from None
             lease.lose(NOT_KNOWN)
             raise self._lost() from None
         finally:
-            lease.end_upgrade(token)
+            try:
+                lease.end_upgrade(token)
+            except BaseException:
+                lease.end_upgrade(token)  # interrupted before it began
+                raise
+            if not lease.is_open:
+                await self._end_again(driver)
+
+    async def _upgrade_to(
+        self, token: str, driver: Driver, seconds: float | None
+    ) -> Refused | None:
+        lease = self.lease
+        if not lease.begin_upgrade(token):
+            self._refuse_upgrading()
+        if lease.mode == "exclusive":
+            return None  # by another thread or task, just now
+        if not lease.is_settled:
+            await self._share(driver)
+        self._upgrade = token
+        mode = f"upgrade:{lease.token}"
+        request = replace(lease.request, token=token, mode=mode, reads=())
+        patience = get_settings().deadlock_timeout
+        outcome = await acquire.acquire(driver, request, seconds, patience)
+        if isinstance(outcome, Refused):
+            return outcome
+        await self._become_exclusive(driver, request, outcome)
         return None
 
     async def _become_exclusive(self, driver: Driver, request: Request, won: Won) -> None:
@@ -731,10 +741,14 @@ class Hold:
             await acquire.take_back(driver, request)
             raise
         if not lease.is_open:
-            # By another thread or task, which may have asked by the token that it had before.
-            lease.give_up()
-            await driver.finish(persist(driver, self.end_on, lease.deadline, lock=lease.name))
             raise self._released()
+
+    async def _end_again(self, driver: Driver) -> None:
+        """Release what was released during its upgrade, by another thread or task that may have asked by the other token."""
+        lease = self.lease
+        lease.give_up()
+        with suppress(LockError):
+            await driver.finish(persist(driver, self.end_on, lease.deadline, lock=lease.name))
 
     async def downgrade_on(self, driver: Driver) -> None:
         """See `downgrade`."""
@@ -751,13 +765,13 @@ class Hold:
         if lease.token == self._upgrade and lease.mode == "exclusive" and lease.is_held:
             await self._share(driver)
 
-    async def give_back(self, driver: Driver) -> None:
-        """End a hold that its caller does not get, and undo its upgrade."""
+    async def give_back(self, driver: Driver, error: BaseException | Unset = UNSET) -> None:
+        """End a hold that its caller does not get, and undo its upgrade. The `error`, if given, wins over ours."""
         try:
-            with suppress(LockError):  # else it would take the place of an interrupt
+            with suppress(LockError):
                 await self.undo_upgrade(driver)
         finally:
-            await self.end(driver)
+            await self.end(driver, error)
 
     async def _share(self, driver: Driver) -> None:
         try:
@@ -874,6 +888,7 @@ class Hold:
         await self.restate(driver)
         if not self.lease.is_settled:
             await self._share(driver)
+            self._require_movable()  # still
         held = self.lease
         milliseconds = held.lease_ms if lease is UNSET else lease_ms(lease)
         # A session of its own: deadlock detection must not take this thread for the holder.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from redis_locks.conf.settings import UNSET
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
@@ -64,8 +65,8 @@ async def reenter(
             return refused
         if reads:
             hold.read = await _read(driver, its, reads)
-    except BaseException:
-        await hold.give_back(driver)
+    except BaseException as error:
+        await hold.give_back(driver, UNSET if isinstance(error, LockError) else error)
         raise
     return hold
 

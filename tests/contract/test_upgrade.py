@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from threading import Event
 from time import monotonic
 from typing import Any
@@ -195,6 +195,40 @@ def test_a_release_is_no_loss_if_the_upgrade_did_it(
     upgraded.set()
     releases[0].result(PATIENCE)
     assert not hold.is_lost
+    assert set() == server_side.left_of(name)
+
+
+def test_a_hold_that_is_released_beside_an_interrupted_upgrade_is_free(
+    name: str, monkeypatch: pytest.MonkeyPatch, server_side: Observer
+) -> None:
+    """The release asked by the old token while the new one held, and by the new one when it was taken back."""
+    world, hold = Threads(), held(Threads(), Lock(name, mode="shared"))
+    asked, taken_back = Event(), Event()
+    releases: list[Future[None]] = []
+
+    async def granted(plain: calls.Handler, *given: Any, **options: Any) -> Any:
+        await plain(*given, **options)
+        releases.append(world.start(world.release, hold))
+        assert asked.wait(PATIENCE)
+        raise InterruptedError
+
+    async def abandoned(plain: calls.Handler, *given: Any, **options: Any) -> Any:
+        reply = await plain(*given, **options)
+        taken_back.set()
+        return reply
+
+    async def released(plain: calls.Handler, *given: Any, **options: Any) -> Any:
+        reply = await plain(*given, **options)
+        if not asked.is_set():
+            asked.set()
+            assert taken_back.wait(PATIENCE)
+        return reply
+
+    for verb, handler in (("acquire", granted), ("abandon", abandoned), ("release", released)):
+        calls.intercept(monkeypatch, verb, handler)
+    with pytest.raises(InterruptedError):
+        hold.upgrade(wait=0)
+    wait([*releases], PATIENCE)  # it may say that the hold is lost
     assert set() == server_side.left_of(name)
 
 

@@ -85,7 +85,7 @@ def test_a_crowd_of_waiters_costs_the_server_little(crew: Crew, tasks: Tasks, na
         return (crew.server_side.commands() - before) / (time.monotonic() - began)
 
     # Each of them looks again after it came, and learns its place.
-    until(lambda: commands_in_a_second() < 300)
+    until(lambda: max(commands_in_a_second() for _ in range(2)) < 300)
     killed = time.monotonic()
     holder.kill()
     assert crowd[0].result(PATIENCE) - killed <= 3

@@ -155,7 +155,10 @@ def test_not_held_is_no_loss_if_it_was_asked_before_an_upgrade_ended(clock: Cloc
     assert lease.begin_upgrade("the new token")
     sent = clock.now
     clock.now += 0.1
+    lease.end_upgrade("another token")
+    assert lease.is_upgrading
     lease.end_upgrade("the new token")
+    assert not lease.is_upgrading
     note(lease, f"{lease.token} 0".encode(), sent)
     assert lease.state is not State.LOST
     note(lease, f"{lease.token} 0".encode(), sent + 0.2)
