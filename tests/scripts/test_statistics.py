@@ -54,7 +54,7 @@ def figures(run: Any, seconds: int = 60) -> dict[bytes, int]:
     following = b"0"
     while True:
         _, _, following, packed = run(scripts.READ, seconds, -1, following)
-        words = packed.split(b"\0")
+        words = packed.split(b"\0") if packed else []  # a part may be empty
         found.update(zip(words[::2], map(int, words[1::2]), strict=True))
         if following == b"0":
             return found
