@@ -640,7 +640,7 @@ class Hold:
             if self.released:
                 return  # by another task or thread meanwhile, which told what came of it
             # When a repeated release finds nothing, the first one most likely released, and its reply was lost.
-            known = held or again or repeated or lease.is_given_up
+            known = held or again or repeated or lease.ended_by_upgrade
         self.released = not self.kept
         if was_lost or not known:
             lease.lose(NOT_KNOWN)
@@ -746,7 +746,7 @@ class Hold:
     async def _end_again(self, driver: Driver) -> None:
         """Release what was released during its upgrade, by another thread or task that may have asked by the other token."""
         lease = self.lease
-        lease.give_up()
+        lease.end_by_upgrade()
         with suppress(LockError):
             await driver.finish(persist(driver, self.end_on, lease.deadline, lock=lease.name))
 

@@ -174,8 +174,8 @@ class Lease:
     """Whether it is being written down."""
     _upgraded = -inf
     """When it was last turned into another mode; inf while it is. Until then "not held" may mean what it says."""
-    is_given_up = False
-    """Whether an upgrade has released it, as somebody had released it before the upgrade was heard of."""
+    ended_by_upgrade = False
+    """Whether an upgrade releases it, as another thread or task had released it before the upgrade was heard of."""
     is_settled = True
     """Whether Redis is known to hold it in its mode; if not, it may still be held in the one before."""
     _upgrade: str | None = None
@@ -509,9 +509,9 @@ class Lease:
             if self._upgrade == token:
                 self._upgrade, self._upgraded = None, monotonic()
 
-    def give_up(self) -> None:
+    def end_by_upgrade(self) -> None:
         """Note that an upgrade releases what it got, as the hold was released meanwhile."""
-        self.is_given_up = True
+        self.ended_by_upgrade = True
 
     @property
     def is_upgrading(self) -> bool:

@@ -183,7 +183,7 @@ def compat_keys(key: bytes, *, cluster: bool) -> CompatKeys:
             msg = f"name {key!r} has a brace but no hash tag: no second key shares its Cluster slot; remove the brace"
             raise ValueError(msg)
         start = b"{%b}" % key
-    # Before 1.0.0rc1 was released, "queue" was a list.
+    # Not "queue": a process of an earlier version has a list there.
     return CompatKeys(
         key, *(start + b":redis_locks:" + part for part in (b"line", b"claims", b"grant"))
     )

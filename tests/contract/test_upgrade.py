@@ -167,33 +167,43 @@ def test_a_hold_that_is_released_while_it_is_upgraded_is_free(
     assert set() == server_side.left_of(name)
 
 
+class ReleasedMeanwhile:
+    """Another thread releases `hold` when its upgrade is granted, and stops after its first question."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, hold: Hold, *, interrupts: bool) -> None:
+        self._hold = hold
+        self._interrupts = interrupts
+        self._asked, self.goes_on = Event(), Event()
+        self.release: Future[None] = Future()
+        calls.intercept(monkeypatch, "acquire", self._granted)
+        calls.intercept(monkeypatch, "release", self._released)
+
+    async def _granted(self, plain: calls.Handler, *given: Any, **options: Any) -> Any:
+        reply = await plain(*given, **options)
+        self.release = Threads().start(self._hold.release)
+        assert self._asked.wait(PATIENCE)
+        if self._interrupts:
+            raise InterruptedError
+        return reply
+
+    async def _released(self, plain: calls.Handler, *given: Any, **options: Any) -> Any:
+        reply = await plain(*given, **options)
+        if not self._asked.is_set():
+            self._asked.set()
+            assert self.goes_on.wait(PATIENCE)
+        return reply
+
+
 def test_a_release_is_no_loss_if_the_upgrade_did_it(
     name: str, monkeypatch: pytest.MonkeyPatch, server_side: Observer
 ) -> None:
     """The upgrade was heard of between the two questions of the release."""
-    world, hold = Threads(), held(Threads(), Lock(name, mode="shared"))
-    asked, upgraded = Event(), Event()
-    releases: list[Future[None]] = []
-
-    async def granted(plain: calls.Handler, *given: Any, **options: Any) -> Any:
-        reply = await plain(*given, **options)
-        releases.append(world.start(world.release, hold))
-        assert asked.wait(PATIENCE)
-        return reply
-
-    async def released(plain: calls.Handler, *given: Any, **options: Any) -> Any:
-        reply = await plain(*given, **options)
-        if not asked.is_set():
-            asked.set()
-            assert upgraded.wait(PATIENCE)
-        return reply
-
-    calls.intercept(monkeypatch, "acquire", granted)
-    calls.intercept(monkeypatch, "release", released)
+    hold = held(Threads(), Lock(name, mode="shared"))
+    other = ReleasedMeanwhile(monkeypatch, hold, interrupts=False)
     with pytest.raises(LockNotHeld, match="released already"):
         hold.upgrade(wait=0)
-    upgraded.set()
-    releases[0].result(PATIENCE)
+    other.goes_on.set()
+    other.release.result(PATIENCE)
     assert not hold.is_lost
     assert set() == server_side.left_of(name)
 
@@ -202,33 +212,18 @@ def test_a_hold_that_is_released_beside_an_interrupted_upgrade_is_free(
     name: str, monkeypatch: pytest.MonkeyPatch, server_side: Observer
 ) -> None:
     """The release asked by the old token while the new one held, and by the new one when it was taken back."""
-    world, hold = Threads(), held(Threads(), Lock(name, mode="shared"))
-    asked, taken_back = Event(), Event()
-    releases: list[Future[None]] = []
-
-    async def granted(plain: calls.Handler, *given: Any, **options: Any) -> Any:
-        await plain(*given, **options)
-        releases.append(world.start(world.release, hold))
-        assert asked.wait(PATIENCE)
-        raise InterruptedError
+    hold = held(Threads(), Lock(name, mode="shared"))
+    other = ReleasedMeanwhile(monkeypatch, hold, interrupts=True)
 
     async def abandoned(plain: calls.Handler, *given: Any, **options: Any) -> Any:
         reply = await plain(*given, **options)
-        taken_back.set()
+        other.goes_on.set()
         return reply
 
-    async def released(plain: calls.Handler, *given: Any, **options: Any) -> Any:
-        reply = await plain(*given, **options)
-        if not asked.is_set():
-            asked.set()
-            assert taken_back.wait(PATIENCE)
-        return reply
-
-    for verb, handler in (("acquire", granted), ("abandon", abandoned), ("release", released)):
-        calls.intercept(monkeypatch, verb, handler)
+    calls.intercept(monkeypatch, "abandon", abandoned)
     with pytest.raises(InterruptedError):
         hold.upgrade(wait=0)
-    wait([*releases], PATIENCE)  # it may say that the hold is lost
+    wait([other.release], PATIENCE)  # it may say that the hold is lost
     assert set() == server_side.left_of(name)
 
 

@@ -265,6 +265,17 @@ def test_a_rolled_back_transaction_queues_nothing(
     assert 1 == queued()
 
 
+def keeps_its_lock_until_it_has_run_twice(
+    work: Any, name: str, queued: Callable[[], int], run_next: Callable[..., None]
+) -> None:
+    work.delay()
+    run_next()
+    assert work.delay() is None
+    assert 1 == queued()
+    run_next()
+    assert_released(f"queued:{name}")
+
+
 @pytest.mark.parametrize("until_", ["start", "end"])
 def test_an_eager_task_runs_each_time(name: str, make: Make, eagerly: None, until_: Any) -> None:
     nested = []
@@ -341,12 +352,7 @@ def test_a_task_that_is_queued_again_keeps_its_lock(
         if fails:
             raise ValueError
 
-    work.delay()
-    run_next()
-    assert work.delay() is None
-    assert 1 == queued()
-    run_next()
-    assert_released(f"queued:{name}")
+    keeps_its_lock_until_it_has_run_twice(work, name, queued, run_next)
 
 
 def test_a_task_that_replaces_itself_keeps_its_lock(
@@ -357,12 +363,7 @@ def test_a_task_that_replaces_itself_keeps_its_lock(
         if again:
             self.replace(work.si(again=False))
 
-    work.delay()
-    run_next()
-    assert work.delay() is None
-    assert 1 == queued()
-    run_next()
-    assert_released(f"queued:{name}")
+    keeps_its_lock_until_it_has_run_twice(work, name, queued, run_next)
 
 
 def test_an_eager_retry_gives_up_its_lock(name: str, make: Make, eagerly: None) -> None:
