@@ -7,9 +7,20 @@ from collections.abc import Iterator
 import pytest
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.benchmarks.crowds import CROWDS, EVERY, Cost, Crowd, first_server, full_name, measured
+from tests.benchmarks.crowds import (
+    CROWDS,
+    EVERY,
+    Cost,
+    Crowd,
+    first_server,
+    full_name,
+    measured,
+    slowness,
+)
 
 MOST_US = 5_000
+"""No call takes longer, on the machine on which this was set."""
+
 TRIES = 5
 
 
@@ -19,13 +30,20 @@ def server() -> Iterator[EmbeddedServer]:
         yield started
 
 
-def too_much(few: dict[str, Cost], many: dict[str, Cost], factor: float) -> dict[str, object]:
+def too_much(
+    few: dict[str, Cost], many: dict[str, Cost], factor: float, most: float = MOST_US
+) -> dict[str, object]:
     """Return the scripts that cost too much beside many, with what they cost beside few and beside many."""
     return {
         script: (few[script], cost)
         for script, cost in many.items()
-        if cost.least > factor * few[script].least or cost.most > MOST_US
+        if cost.least > factor * few[script].least or cost.most > most
     }
+
+
+def best(before: dict[str, Cost], now: dict[str, Cost]) -> dict[str, Cost]:
+    """Return the best cost of each script so far."""
+    return {script: cost.best(before.get(script, cost)) for script, cost in now.items()}
 
 
 @pytest.mark.ci
@@ -36,9 +54,14 @@ def test_a_call_costs_the_same_beside_few_and_beside_many(
     server: EmbeddedServer, crowd: Crowd
 ) -> None:
     wrong: dict[str, object] = {}
-    for _ in range(TRIES):  # the machine may be busy with something else
-        few = measured(server, crowd, crowd.few, rounds=1)
-        wrong = too_much(few, measured(server, crowd, 10_000, rounds=1), factor=2)
+    few: dict[str, Cost] = {}
+    many: dict[str, Cost] = {}
+    for _ in range(
+        TRIES
+    ):  # the machine may be busy with something else, so the best of all tries counts
+        few = best(few, measured(server, crowd, crowd.few, rounds=1))
+        many = best(many, measured(server, crowd, 10_000, rounds=1))
+        wrong = too_much(few, many, factor=2, most=MOST_US * slowness(server))
         if not wrong:
             break
     assert {} == wrong
@@ -55,6 +78,11 @@ def test_every_script_is_measured_beside_a_crowd(server: EmbeddedServer) -> None
         for script in measured(server, crowd._replace(times=1), 10, rounds=1)
     }
     assert {full_name(script) for script in EVERY} - WITHOUT_A_CROWD == found
+
+
+def test_the_best_of_several_tries_counts() -> None:
+    first, second = Cost(10, 12, 90), Cost(11, 11, 30)
+    assert {"x": Cost(10, 11, 30)} == best(best({}, {"x": first}), {"x": second})
 
 
 def test_a_cost_that_grows_is_found() -> None:

@@ -169,13 +169,13 @@ def test_the_first_looks_of_a_chain_cost_a_few_steps_each(crowd: Crowd, order: s
 
 
 def test_a_look_takes_its_steps_from_what_all_looks_share(crowd: Crowd) -> None:
-    crowd.look_all(chain(crowd, 50, "last first"))
+    crowd.look_all(chain(crowd, 25, "last first"))
     crowd.pause()
-    few = crowd.look("S45", "again")
+    few = crowd.look("S20", "again")
     assert crowd.taken() < 20
     crowd.pause()
     many = crowd.look("S1", "again")
-    assert 80 < crowd.taken() < 120
+    assert 40 < crowd.taken() < 60
     assert ["0", "0"] == [few.kind, many.kind]
     assert len(few.costs) == len(many.costs) == 1
     assert few.costs < many.costs
