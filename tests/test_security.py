@@ -81,7 +81,7 @@ def test_a_process_keeps_little_of_the_names_and_values_it_has_seen() -> None:
     before, _ = tracemalloc.get_traced_memory()
     for number in range(4500):
         keys = set_keys("redis_locks", 0, (f"{number:06}{'n' * 500}",))
-        pack_call(COMMIT, (keys, ("token", number, f"{number:06}{'v' * 200}")))
+        pack_call(COMMIT, (keys, ("token", str(number), f"{number:06}{'v' * 200}")))
     for number in range(20):
         many = tuple(f"{number}:{each}:{'s' * 490}" for each in range(1000))
         value = str(number % 10) * (1_000_000 + number)

@@ -21,9 +21,8 @@ from redis_locks.exceptions import LockError
 from redis_locks.locks.lock import Side
 from redis_locks.locks.scope import Scope
 from redis_locks.protocol import acquire, store
-from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.lease import Lease
-from redis_locks.protocol.store import Request
+from redis_locks.protocol.store import Request, Won
 from redis_locks.values.claims import Claim
 from redis_locks.values.durations import MAX_SECONDS
 from redis_locks.values.identity import process_name, whoami

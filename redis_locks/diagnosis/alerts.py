@@ -18,7 +18,7 @@ from redis_locks import scripts
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import Backend, blocking_answer
 from redis_locks.diagnosis.vitals import vitals
-from redis_locks.drivers.base import Arg, Driver, Link
+from redis_locks.drivers.base import Driver, Link, argv
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.survey import MOST, Named, survey
@@ -240,7 +240,7 @@ async def _note(backend: Backend, driver: Driver, *, names: Sequence[str]) -> li
     keys = backend.partitions()[0]
 
     async def ask(link: Link) -> Any:
-        words: list[Arg] = ["", round(TOLD_AGAIN * 1000), *names]
+        words = argv("", round(TOLD_AGAIN * 1000), *names)
         (reply,) = await link.call(scripts.ALERTS, (keys, words))
         return reply
 

@@ -13,9 +13,13 @@ from redis_locks.scripts import Script
 
 T = TypeVar("T")
 
-Arg = bytes | str | int
-Call = tuple[Sequence[bytes], Sequence[Arg]]
-"""The KEYS and the ARGV of one script call."""
+Call = tuple[Sequence[bytes], Sequence[bytes | str]]
+"""The KEYS and the ARGV of one script call; see `argv` for numbers."""
+
+
+def argv(*words: bytes | str | int) -> list[bytes | str]:
+    """Return arguments of a script in which numbers are text, as `resp.pack` takes them."""
+    return [str(word) if isinstance(word, int) else word for word in words]
 
 
 class LinkBroken(Exception):

@@ -180,10 +180,7 @@ class BlockingLink(ServerLink):
         self._received += len(data)
         reader = self._reader
         reader.feed(data)
-        came: list[Any] = []
-        while (reply := reader.gets()) is not UNFINISHED:
-            came.append(reply)
-        return came
+        return [*iter(reader.gets, UNFINISHED)]
 
     def listen(self, token: str) -> None:
         """Nothing to do: it keeps all messages, and `receive` says for which token."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from redis_locks import scripts
-from redis_locks.drivers.base import Link
+from redis_locks.drivers.base import Link, argv
 from redis_locks.exceptions import ProtocolMismatch
 from redis_locks.values.claims import Who, parse_who
 from redis_locks.values.keys import Keys
@@ -78,8 +78,8 @@ async def names_part(
     They are those whose leases end at `ends_ms` (0: now) or later, without the first `skip`. With
     `lengths` each comes with the length of its queue, else with 0.
     """
-    argv = ("", ends_ms, skip, most, int(lengths))
-    ((packed, last, queues),) = await link.call(scripts.NAMES, (keys, argv))
+    words = argv("", ends_ms, skip, most, int(lengths))
+    ((packed, last, queues),) = await link.call(scripts.NAMES, (keys, words))
     if not packed:
         return {}, ends_ms
     found = _text(packed).split("\0")
@@ -93,7 +93,7 @@ async def long_waits(link: Link, keys: Keys, most: int) -> tuple[int, dict[str, 
 
     Each has a time in ms: a waiter has waited since then. It may be gone by now.
     """
-    ((listed, *noted),) = await link.call(scripts.LONG_WAITS, (keys, ("", most)))
+    ((listed, *noted),) = await link.call(scripts.LONG_WAITS, (keys, argv("", most)))
     return listed, {_text(name): int(since) for name, since in zip(*[iter(noted)] * 2, strict=True)}
 
 
@@ -133,7 +133,7 @@ async def inspect(link: Link, locks: Sequence[Keys], most: int) -> list[Snapshot
 
     Among several locks, one that a version with another protocol uses looks free: we cannot read it.
     """
-    calls = [(keys, ("", most, "first", 0, 0)) for keys in locks]
+    calls = [(keys, argv("", most, "first", 0, 0)) for keys in locks]
     replies = await link.call_many(scripts.INSPECT, calls)
     return [_snapshot(reply, alone=len(replies) == 1) for reply in replies]
 
@@ -145,7 +145,7 @@ async def inspect_part(
 
     It leaves out the first `skip` of these holders, and returns `most` of both at most.
     """
-    call = (keys, ("", most, place, ends_ms, skip))
+    call = (keys, argv("", most, place, ends_ms, skip))
     (reply,) = await link.call(scripts.INSPECT, call)
     return _snapshot(reply, alone=True)
 

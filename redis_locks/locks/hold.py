@@ -29,7 +29,6 @@ from redis_locks.locks.contention import not_available
 from redis_locks.locks.timeouts import bounded
 from redis_locks.locks.transfer import Detached
 from redis_locks.protocol import acquire, local_handover, replication, store
-from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.lease import (
     FORCE_RELEASED,
     NOT_KNOWN,
@@ -41,7 +40,7 @@ from redis_locks.protocol.lease import (
     tell_moved,
 )
 from redis_locks.protocol.retry import persist
-from redis_locks.protocol.store import Adopted, Refused, Request, has_crash_release
+from redis_locks.protocol.store import Adopted, Refused, Request, Won, has_crash_release
 from redis_locks.values import identity
 from redis_locks.values.arguments import flag, optional_text
 from redis_locks.values.durations import lease_ms, wait_seconds

@@ -29,9 +29,8 @@ from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded, bounds
 from redis_locks.locks.transactions import Taken
 from redis_locks.protocol import acquire, local_handover, lock_events, replication
-from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.lease import Lease, Renewer, tell_acquired
-from redis_locks.protocol.store import Refused, Request
+from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.values import identity
 from redis_locks.values.durations import wait_seconds
 from redis_locks.values.identity import Session, session, task_unit
@@ -474,17 +473,18 @@ class Lock:
         driver, backend = side.driver, side.backend
         hold: Hold | None = None
         try:
+            renewer = backend.patient(driver) if request.replicas else side.renewer
             lease = Lease(
                 request,
                 won.deadline,
                 won.fencing_token,
-                backend.patient(driver) if request.replicas else side.renewer,
-                name=self._name,
-                mode=self._shown_mode,
-                renews=renew,
-                since=won.since,
-                line=line,
-                max_hold=self._max_hold,
+                renewer,
+                renew,
+                self._name,
+                self._shown_mode,
+                won.since,
+                line,
+                self._max_hold,
             )
             read = won.read
             if request.replicas:

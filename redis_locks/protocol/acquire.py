@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from math import inf
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from redis_locks import scripts
 from redis_locks.drivers.base import (
@@ -35,7 +35,7 @@ from redis_locks.drivers.server_link import pack_call
 from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockLost, Wait
 from redis_locks.protocol import lock_events, store
 from redis_locks.protocol.retry import TRIES, longest_pause, persist
-from redis_locks.protocol.store import Granted, Looked, Refused, Request
+from redis_locks.protocol.store import Granted, Looked, Refused, Request, Won
 from redis_locks.values.claims import parse_who
 from redis_locks.values.identity import (
     caller,
@@ -93,20 +93,6 @@ SKIP_REPLY: Final = pack(("CLIENT", "REPLY", "SKIP"))
 
 _DEAD: Final = 0.01
 """Seconds within which a link breaks that was dead before it was used."""
-
-
-class Won(NamedTuple):
-    """A hold: its fencing token, and when its lease ends on this process's monotonic clock.
-
-    `read` are the replies to what was asked to be read as soon as it was held; `waited` are the
-    seconds in the queue; `since` is when it began, if that is known better than by the lease.
-    """
-
-    fencing_token: int
-    deadline: float
-    read: list[Any]
-    waited: float = 0.0
-    since: float | None = None
 
 
 async def acquire(
@@ -258,14 +244,13 @@ class Attempt:
         wait_ms = self.wait_ms if first else self._wait_ms_left(sent)
         detection = self._detection() if sent >= self.suspicious_at else None
         reply, looked = await store.acquire(
-            asked, request, wait_ms, first=first, detection=detection
+            asked, request, wait_ms, sent, first=first, detection=detection
         )
         if looked is not None:
             self._note_look(looked)
-        if isinstance(reply, Granted):
-            deadline = sent + request.lease_ms / 1000
-            waited = self.waited() if self.queued or not self.uncontended else 0.0
-            return Won(reply.fencing_token, deadline, reply.read or [], waited)
+        if isinstance(reply, Won):
+            has_waited = self.queued or not self.uncontended
+            return reply._replace(waited=self.waited()) if has_waited else reply
         self.queued = self.wait != 0
         self._recheck = RECHECK
         if store.has_crash_release(reply.claim) and await self._released_after_crash(link):
@@ -328,7 +313,7 @@ class Attempt:
             parks = bool(request.reads) and await self._parks(link)
             listener = link.listener + PARKED if parks else link.listener
             question = SKIP_REPLY + pack_call(
-                scripts.ACQUIRE, store.acquire_call(request, listener, self.wait_ms, how=2)
+                scripts.ACQUIRE, store.acquire_call(request, listener, self.wait_ms, "2")
             )
             self.sent = self._silent = True
             if parks:

@@ -60,6 +60,8 @@ class State(Enum):
     LOST = "lost", False, False
     ENDED = "ended", False, True
 
+    __hash__ = object.__hash__  # that of Enum takes a call of its own
+
     def __init__(self, word: str, runs: bool, ended: bool) -> None:  # noqa: FBT001 - a row of a table
         self.word = word
         self.runs = runs
@@ -201,14 +203,14 @@ class Lease:
         deadline: float,
         fencing_token: int,
         renewer: Renewer,
-        *,
+        renews: bool = True,  # noqa: FBT001, FBT002 - by place: this is in each acquire's way
         name: str | None = None,
         mode: str | None = None,
-        script: Script | None = None,
-        renews: bool = True,
         since: float | None = None,
         line: Line | None = None,
         max_hold: float | None = None,
+        *,
+        script: Script | None = None,
     ) -> None:
         self.request = request
         """What it was granted to."""

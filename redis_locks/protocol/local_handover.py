@@ -21,10 +21,9 @@ from redis_locks.drivers.base import Driver
 from redis_locks.drivers.wake_events import TaskWakeEvent, ThreadWakeEvent, WakeEvent
 from redis_locks.protocol import acquire as redis
 from redis_locks.protocol import lock_events, store
-from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.lease import NOT_KNOWN, YOUNG, Lease, State
 from redis_locks.protocol.retry import persist
-from redis_locks.protocol.store import Refused, Request
+from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.values.claims import parse_who
 
 ENOUGH: Final = 0.9

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from redis_locks import scripts
-from redis_locks.drivers.base import Call, Link, LinkBroken
+from redis_locks.drivers.base import Call, Link, LinkBroken, argv
 from redis_locks.exceptions import LockError, LockLost
 from redis_locks.scripts import Script
 from redis_locks.values.claims import FIELDS
@@ -49,12 +49,25 @@ _SHARED_IS_LOST: Final = "2"
 _CANCELLED: Final = "3"
 
 
+class Won(NamedTuple):
+    """A hold: its fencing token, and when its lease ends on this process's monotonic clock.
+
+    `read` are the replies to what was asked to be read as soon as it was held; `waited` are the
+    seconds in the queue; `since` is when it began, if that is known better than by the lease.
+    """
+
+    fencing_token: int
+    deadline: float
+    read: list[Any]
+    waited: float = 0.0
+    since: float | None = None
+
+
 class Granted(NamedTuple):
-    """The lock is ours since `at_ms`, server time; `read` are the replies to `Request.reads`."""
+    """The lock is ours since `at_ms`, server time."""
 
     fencing_token: int
     at_ms: int
-    read: list[Any] | None = None
 
 
 class Refused(NamedTuple):
@@ -83,16 +96,18 @@ async def acquire(
     link: Link,
     request: Request,
     wait_ms: int,
+    sent: float,
     *,
     first: bool = False,
     detection: Call | None = None,
-) -> tuple[Granted | Refused, Looked | None]:
+) -> tuple[Won | Refused, Looked | None]:
     """Take the locks if they are free; else join the queue, and look for a deadlock in the same round trip.
 
     Args:
         link: Where to ask; it receives the grant.
         request: What is asked for.
         wait_ms: For how long to stand in the queue. 0: do not join it. -1: for ever.
+        sent: The time before it is sent, on the monotonic clock: the lease counts from there.
         first: Whether nothing was ever sent for this request, which saves looking for its place in the queue.
         detection: What `detect_call` returned; None: do not look.
 
@@ -104,14 +119,14 @@ async def acquire(
         LockError: The wait was cancelled.
     """
     token, reads = request.token, request.reads
-    call = acquire_call(request, link.listener, wait_ms, how=int(first))
+    call = acquire_call(request, link.listener, wait_ms, "1" if first else "0")
     if detection is not None:
         reads = (*reads, link.packed(scripts.DETECT, detection))
     reply, *read = await link.call(scripts.ACQUIRE, call, reads)
     words = echoed(reply, token, 4)
     found = None if detection is None else read.pop()
     if words[1] == GRANTED:
-        return Granted(int(words[2]), int(words[3]), read), None
+        return Won(int(words[2]), sent + request.lease_ms / 1000, read), None
     if words[1] == _CANCELLED:
         raise cancelled()
     _require_shared(words[1])
@@ -124,13 +139,13 @@ async def acquire(
     return refused, detect_reply(found, token)
 
 
-def acquire_call(request: Request, listener: str, wait_ms: int, *, how: int) -> Call:
+def acquire_call(request: Request, listener: str, wait_ms: int, how: str) -> Call:
     """Return the call that takes the locks or joins the queue; see `acquire`.
 
     `how`: 0 the token asked before, 1 it asks first, 2 it asks first and reads no reply.
     """
-    token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
-    return request.keys, (token, lease_ms, mode, who, listener, wait_ms, how)
+    token, lease, mode, who = request.token, str(request.lease_ms), request.mode, request.who
+    return request.keys, (token, lease, mode, who, listener, str(wait_ms), how)
 
 
 def cancelled() -> LockError:
@@ -168,8 +183,8 @@ async def take(
     token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
     wanted = " ".join(",".join(str(place + 1) for place in group) or "-" for group in groups)
     asked = (token, lease_ms, mode, who, link.listener, most, wanted)
-    argv = (*asked, int(first), int(read_ago * 1e6))
-    (reply,) = await link.call(scripts.TAKE, (request.keys, argv))
+    words = argv(*asked, int(first), int(read_ago * 1e6))
+    (reply,) = await link.call(scripts.TAKE, (request.keys, words))
     _, fence, at_ms, *numbers = echoed(reply, token, len(groups) + 3)
     granted = Granted(int(fence), int(at_ms)) if fence != "0" else None
     return granted, [int(number) - 1 for number in numbers]
@@ -208,7 +223,7 @@ class Adopted(NamedTuple):
 
 def adopt_call(heir: Request, token: str, fencing_token: int = 0) -> Call:
     """Return the call that gives the hold of `token` to `heir`; see `adopt`."""
-    return heir.keys, (token, heir.token, heir.lease_ms, heir.who, fencing_token)
+    return heir.keys, argv(token, heir.token, heir.lease_ms, heir.who, fencing_token)
 
 
 async def adopt(link: Link, heir: Request, token: str, fencing_token: int = 0) -> Adopted | None:
@@ -310,8 +325,8 @@ def detect_call(
         rest: What an earlier look has left to do, or "".
     """
     holds = "" if held is None else json.dumps([key.decode() for key in held], ensure_ascii=False)
-    argv = (request.token, request.mode, request.who, where, forsaken, holds, why, rest)
-    return request.keys, argv
+    words = (request.token, request.mode, request.who, where, forsaken, holds, why, rest)
+    return request.keys, words
 
 
 def detect_reply(reply: object, token: str) -> Looked:
@@ -343,7 +358,7 @@ async def abandon(link: Link, request: Request) -> Refused:
 
 def extend_call(keys: Keys, token: str, lease_ms: int) -> Call:
     """Return the call that makes a lease last `lease_ms` from now at least."""
-    return keys, (token, lease_ms)
+    return keys, (token, str(lease_ms))
 
 
 def extend_reply(reply: object, token: str) -> int | None:
@@ -362,7 +377,7 @@ async def raise_fence(
     link: Link, keys: Keys, token: str, lease_ms: int, fencing_token: int
 ) -> int | None:
     """Give a hold a fencing token at least so high, and extend it; replies as `extend` does."""
-    (reply,) = await link.call(scripts.FENCE, (keys, (token, lease_ms, fencing_token)))
+    (reply,) = await link.call(scripts.FENCE, (keys, argv(token, lease_ms, fencing_token)))
     return extend_reply(reply, token)
 
 

@@ -14,9 +14,8 @@ from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock, Plan, Side
 from redis_locks.locks.partitions import SpreadHold
 from redis_locks.protocol import acquire, store
-from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.retry import persist
-from redis_locks.protocol.store import Granted, Refused, Request
+from redis_locks.protocol.store import Granted, Refused, Request, Won
 from redis_locks.rows.names import Row
 from redis_locks.values.keys import MAX_SET, Group
 from redis_locks.values.modes import RowMode

@@ -16,10 +16,9 @@ from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockBackendEr
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.lock import Side
 from redis_locks.protocol import acquire, lock_events
-from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.lease import Lease, tell_acquired, tell_end
 from redis_locks.protocol.retry import persist
-from redis_locks.protocol.store import Refused, Request
+from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.run_once import records, scripts
 from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell

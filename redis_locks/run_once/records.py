@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from redis_locks.drivers.base import Link
+from redis_locks.drivers.base import Link, argv
 from redis_locks.protocol.store import Request, echoed
 from redis_locks.run_once import scripts
 from redis_locks.run_once.terms import Terms
@@ -52,11 +52,11 @@ class Failed(NamedTuple):
 async def begin(link: Link, request: Request, terms: Terms) -> Begun | Locked | Done | Exhausted:
     """Begin the next attempt if the lock is free, or ours, and there is something to do."""
     token = request.token
-    argv = (
+    words = argv(
         *(token, request.lease_ms, request.who, link.listener),
         *(terms.max_attempts, terms.kept_ms),
     )
-    (reply,) = await link.call(scripts.BEGIN, (request.keys, argv))
+    (reply,) = await link.call(scripts.BEGIN, (request.keys, words))
     _, word, attempt, rest = echoed(reply, token, 3)
     if word == "begun":
         fence, _, last_error = rest.partition(" ")
@@ -70,8 +70,8 @@ async def finish(
     link: Link, script: Script, request: Request, attempt: int, kept_ms: int, outcome: str
 ) -> bool:
     """Run DONE or FAIL, which end the hold; False if the token did not hold the lock."""
-    argv = (request.token, attempt, kept_ms, outcome)
-    (reply,) = await link.call(script, (request.keys, argv))
+    words = argv(request.token, attempt, kept_ms, outcome)
+    (reply,) = await link.call(script, (request.keys, words))
     return echoed(reply, request.token, 1)[1] == "1"
 
 

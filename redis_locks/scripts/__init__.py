@@ -22,11 +22,13 @@ class Script:
     Args:
         name: The operation, for people, and the name of its file.
         package: Where the file is; its parts are there, too, or here.
+        repeats: Whether its arguments after the token are the same in most calls.
     """
 
-    def __init__(self, name: str, package: str = __name__) -> None:
+    def __init__(self, name: str, package: str = __name__, *, repeats: bool = False) -> None:
         self.name = name
         self.package = package
+        self.repeats = repeats
 
     @cached_property
     def text(self) -> bytes:
@@ -79,7 +81,7 @@ class _ClusterScript(Script):
     """A script as the nodes of a cluster run it."""
 
     def __init__(self, script: Script) -> None:
-        super().__init__(script.name, script.package)
+        super().__init__(script.name, script.package, repeats=script.repeats)
         self._script = script
 
     @cached_property
@@ -101,18 +103,18 @@ def on_cluster(script: Script) -> Script:
     return _ClusterScript(script)
 
 
-ACQUIRE = Script("acquire")
+ACQUIRE = Script("acquire", repeats=True)
 RELEASE = Script("release")
 ABANDON = Script("abandon")
 ADOPT = Script("adopt")
 ALERTS = Script("alerts")
 CANCEL = Script("cancel")
-CONFIRM = Script("confirm")
+CONFIRM = Script("confirm", repeats=True)
 COMMIT = Script("commit")
 CRASH_RELEASE = Script("crash_release")
 DETECT = Script("detect")
 DOWNGRADE = Script("downgrade")
-EXTEND = Script("extend")
+EXTEND = Script("extend", repeats=True)
 FENCE = Script("fence")
 FORCE_RELEASE = Script("force_release")
 TAKE = Script("take")

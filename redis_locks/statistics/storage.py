@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis_locks.conf.settings import get_settings
-from redis_locks.drivers.base import Arg, Call, Link
+from redis_locks.drivers.base import Call, Link, argv
 from redis_locks.scripts import Script
 from redis_locks.statistics import scripts
 from redis_locks.values.keys import Keys
@@ -62,8 +62,8 @@ async def add(
         notes: The lock, the list of notes ("frequent", "notable" or "ended"), and the note.
     """
     keys = backend.partitions()[0]
-    counted: list[Arg] = [part for pair in figures.items() for part in pair]
-    noted: list[Arg] = []
+    counted = [part for pair in figures.items() for part in pair]
+    noted: list[str | int] = []
     now = monotonic()
     for name, kept, note in notes:
         words = {
@@ -83,10 +83,12 @@ async def add(
         backend.driver.checkin(link)
 
 
-async def _send(link: Link, script: Script, keys: Keys, words: Sequence[Arg], *before: Arg) -> None:
+async def _send(
+    link: Link, script: Script, keys: Keys, words: Sequence[str | int], *before: int
+) -> None:
     # One by one: `call_many` sends all calls again if the server lacks the script for some.
     for start in range(0, len(words), _CHUNK):
-        await link.call(script, (keys, ("", *before, *words[start : start + _CHUNK])))
+        await link.call(script, (keys, argv("", *before, *words[start : start + _CHUNK])))
 
 
 async def buckets(link: Link, keys: Keys, seconds: int, count: int) -> list[Bucket]:
@@ -99,7 +101,7 @@ async def buckets(link: Link, keys: Keys, seconds: int, count: int) -> list[Buck
 async def _read(link: Link, keys: Keys, seconds: int, numbers: Sequence[int]) -> list[Bucket]:
     """Read buckets, each in parts: all first parts in one round trip, then those that go on."""
     found: dict[int, Bucket] = {}
-    calls: list[Call] = [(keys, ("", seconds, number, 0)) for number in numbers]
+    calls: list[Call] = [(keys, argv("", seconds, number, 0)) for number in numbers]
     while calls:
         parts = [_part(reply) for reply in await link.call_many(scripts.READ, calls)]
         calls = []
@@ -107,7 +109,7 @@ async def _read(link: Link, keys: Keys, seconds: int, numbers: Sequence[int]) ->
             figures = found[bucket.number].figures if bucket.number in found else {}
             found[bucket.number] = bucket._replace(figures={**figures, **bucket.figures})
             if following:
-                calls.append((keys, ("", seconds, bucket.number, following)))
+                calls.append((keys, argv("", seconds, bucket.number, following)))
     return list(found.values())
 
 

@@ -22,10 +22,9 @@ from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.exceptions import LockBackendError, LockLost
 from redis_locks.inspection.replies import NO_PLACE
-from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.lease import Lease, Runner, tell_end
 from redis_locks.protocol.renewal import Registry
-from redis_locks.protocol.store import Refused, Request
+from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.run_once import scripts as jobs
 from redis_locks.scripts import Script
 from redis_locks.values import modes
@@ -194,18 +193,19 @@ class _Memory:
         held.mode = "shared"
         return f"{token} 1".encode()
 
-    def _extend(self, _keys: Keys, token: str, lease_ms: int) -> bytes:
+    def _extend(self, _keys: Keys, token: str, lease_ms: str) -> bytes:
         held, now = self._held.get(token), monotonic()
         if held is None or held.ends <= now:
             return f"{token} 0".encode()
-        held.ends = max(held.ends, now + lease_ms / 1000)
+        held.ends = max(held.ends, now + int(lease_ms) / 1000)
         return f"{token} 1 {round(now * 1000)} {round(held.ends * 1000)}".encode()
 
     def _take(self, keys: Keys, token: str, *arguments: Any) -> bytes:
-        lease_ms, mode, who, _listener, most, groups, _first, _read_ago = arguments
+        lease, mode, who, _listener, most, groups, _first, _read_ago = arguments
+        lease_ms = int(lease)
         if self._outcome == "busy":
             return f"{token} 0 {_server_ms()}".encode()
-        taken = groups.split()[:most]
+        taken = groups.split()[: int(most)]
         fencing_token, ends = next(self._fencing_tokens), monotonic() + lease_ms / 1000
         if self._outcome == "granted":
             places = sorted({int(place) for group in taken for place in re.findall(r"\d+", group)})
@@ -215,7 +215,7 @@ class _Memory:
         return f"{token} {fencing_token} {_server_ms()} {numbers}".encode()
 
     def _inspect(
-        self, keys: Keys, _token: str, _most: int, _place: str, _ends: int, _skip: int
+        self, keys: Keys, _token: str, _most: str, _place: str, _ends: str, _skip: str
     ) -> list[Any]:
         held = [part.encode() for part in self._holders(keys[0])]
         return [_server_ms(), 0, len(held) // 3, held, [], NO_PLACE.encode()]
@@ -232,17 +232,19 @@ class _Memory:
         ]
 
     def _names(
-        self, _keys: Keys, _token: str, _ends_ms: int, skip: int, most: int, _lengths: int
+        self, _keys: Keys, _token: str, _ends_ms: str, skip: str, most: str, _lengths: str
     ) -> list[bytes]:
         living = (held for held in self._held.values() if held.ends > monotonic())
-        found = sorted({name for held in living for name in held.names})[skip : skip + most]
+        found = sorted({name for held in living for name in held.names})
+        found = found[int(skip) :][: int(most)]
         # Nobody ever waits here.
         return [b"\0".join(found), b"0", b" ".join(b"0" for _ in found)]
 
     # The scripts of `run_once`
 
     def _begin_job(self, keys: Keys, token: str, *arguments: Any) -> bytes:
-        lease_ms, who, _listener, most, _kept_ms = arguments
+        lease, who, _listener, most, _kept_ms = arguments
+        lease_ms = int(lease)
         job, now = self._jobs[keys[0]], _server_ms()
         if job.state == "done":
             return f"{token} done {job.attempt} {job.outcome}".encode()
@@ -251,7 +253,7 @@ class _Memory:
             return f"{token} locked {job.attempt} {now} {ends} {self._other.claim}".encode()
         again = job.state == "running" and job.token == token
         before = "" if job.state == "running" else job.outcome
-        if job.attempt >= most and not again:
+        if job.attempt >= int(most) and not again:
             return f"{token} exhausted {job.attempt} {before}".encode()
         fencing_token, ends_at = next(self._fencing_tokens), monotonic() + lease_ms / 1000
         if self._outcome == "granted":
@@ -261,11 +263,11 @@ class _Memory:
         return f"{token} begun {number} {fencing_token} {before}".encode()
 
     def _end_job(
-        self, state: str, keys: Keys, token: str, number: int, _kept_ms: int, outcome: str
+        self, state: str, keys: Keys, token: str, number: str, _kept_ms: str, outcome: str
     ) -> bytes:
         ended = self._release(keys, token)
         if ended.endswith(b" 1"):
-            self._jobs[keys[0]] = _Job(state, number, token, outcome)
+            self._jobs[keys[0]] = _Job(state, int(number), token, outcome)
         return ended
 
     def _status_of_job(self, keys: Keys, token: str) -> bytes:

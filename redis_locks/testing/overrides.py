@@ -18,9 +18,8 @@ from redis_locks.exceptions import LockBackendError, TooMuchContention
 from redis_locks.optimistic import retries
 from redis_locks.optimistic.plans import Plan
 from redis_locks.protocol import acquire, local_handover, lock_events
-from redis_locks.protocol.acquire import Won
 from redis_locks.protocol.local_handover import Got
-from redis_locks.protocol.store import Refused, Request
+from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.testing.memory_backend import MemoryBackend, Outcome
 
 

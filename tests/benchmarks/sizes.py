@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from time import monotonic
 from typing import Any
 
 import redis
@@ -51,7 +52,7 @@ def ask(url: str, names: Iterator[str], lease_ms: int = 60_000) -> None:
         noted = _Calls(link.listener)
         for name in some:
             request = store.Request(backend.keys(name), new_token(), lease_ms, "exclusive", who)
-            run_blocking(store.acquire(noted, request, lease_ms, first=True))
+            run_blocking(store.acquire(noted, request, lease_ms, monotonic(), first=True))
         for reply in run_blocking(link.call_many(scripts.ACQUIRE, noted.calls)):
             if isinstance(reply, BaseException):
                 raise reply

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Any, NamedTuple, Self
 from unittest.mock import patch
 
@@ -12,7 +13,7 @@ from redis_locks.drivers.base import Unreachable, run_blocking
 from redis_locks.drivers.blocking import ALONE, BlockingDriver
 from redis_locks.locks import lock
 from redis_locks.protocol import acquire, lock_events, store
-from redis_locks.protocol.store import Granted, Request
+from redis_locks.protocol.store import Request, Won
 from redis_locks.values.identity import new_token, written
 from redis_locks.values.keys import grant_channel, holder_channel
 from tests.internals.acquire.stage import LEASE, Stage, lose, nothing, once
@@ -156,8 +157,8 @@ def behind_one_that_is_gone(stage: Stage) -> None:
     keys = backend.keys(stage.lock.name)
     link = run_blocking(stage.driver.checkout())
     request = Request(keys, new_token(), LEASE * 1000, "exclusive", gone)
-    outcome, _ = run_blocking(store.acquire(link, request, 0))
-    assert isinstance(outcome, Granted)
+    outcome, _ = run_blocking(store.acquire(link, request, 0, monotonic()))
+    assert isinstance(outcome, Won)
     stage.driver.checkin(link)
     with stage.lock as hold:
         stage.checked(hold)
