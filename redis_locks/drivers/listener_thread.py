@@ -93,6 +93,8 @@ class ListenerThread:
         self._failed_at, self._failure = 0.0, ""
         # Re-entrant: the handler of a signal may come in between.
         self._opening = threading.RLock()
+        # Guards a few instructions: else a new connection could outlive the call that closes.
+        self._mutex = threading.RLock()
 
     @property
     def is_open(self) -> bool:
@@ -125,7 +127,8 @@ class ListenerThread:
             thread = threading.Thread(
                 target=self._run, args=(link, closing), name="redis_locks-listener", daemon=True
             )
-            self._link, self._closing = link, closing
+            with self._mutex:
+                self._link, self._closing = link, closing
             try:
                 thread.start()
             except BaseException:
@@ -150,8 +153,9 @@ class ListenerThread:
         """Listen no more, unless there are `pins`; the thread ends."""
         if self.pins:
             return
-        link, self._link = self._link, None
-        self._closing.set()
+        with self._mutex:
+            link, self._link = self._link, None
+            self._closing.set()
         if link is not None:
             link.close()
 
@@ -192,10 +196,9 @@ class ListenerThread:
                 logger.exception("Cannot listen to Redis; trying again")
                 failures += 1
                 continue
-            self._link = link
-            if closing.is_set():
-                if self._link is link:  # else it was opened again meanwhile
-                    self._link = None
-                link.close()
-            return link
+            with self._mutex:
+                if not closing.is_set():
+                    self._link = link
+                    return link
+            link.close()  # it was closed meanwhile, and perhaps opened again
         return None
