@@ -21,6 +21,9 @@ logger = logging.getLogger("redis_locks")
 PAUSES: Final = (0.0, 0.05, 0.25, 1.0)
 """Seconds to pause before each attempt to connect again; the last one from then on."""
 
+SILENCE: Final = 30.0
+"""Seconds without a message after which a connection is tested: a router may have forgotten it, which it does not say."""
+
 
 class Subscription(Protocol):
     """A connection that receives messages, such as the tokens that do not hold any more."""
@@ -66,7 +69,7 @@ class ListenerThread:
         connect: Opens a link; raises LinkBroken or LockBackendError.
         receiver: Gets each message, in that thread.
         reconnected: Is called after the connection was gone for a while: messages may have been lost.
-        silence: Seconds without a message after which the connection is tested; None: never.
+        silence: In place of `SILENCE`.
         over: Is called then; it returns True if it has closed the thread because nobody needs it.
     """
 
@@ -168,7 +171,7 @@ class ListenerThread:
     def _run(self, link: Subscription, closing: threading.Event) -> None:
         while True:
             try:
-                link.deliver_messages(self._receiver, self._silence)
+                link.deliver_messages(self._receiver, self._silence or SILENCE)
             except LinkBroken:
                 if closing.is_set():
                     return
