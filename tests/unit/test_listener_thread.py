@@ -133,3 +133,20 @@ def test_closed_and_opened_again_while_it_connects_anew_it_listens_once(
     go_on.set()
     assert links[1].closed.wait(PATIENCE)
     check_and_close(thread, links)
+
+
+def test_told_to_connect_again_while_it_connects_it_does_so_once_more(
+    links: list[Silence],
+) -> None:
+    """The connection that it is opening may be to the server that was the primary before."""
+
+    def connect() -> Silence:
+        links.append(Silence())
+        if len(links) == 1:
+            thread.connect_again()
+        return links[-1]
+
+    thread = ListenerThread(connect, print, print)
+    thread.open()
+    assert [False, True] == [link.is_open for link in links]
+    check_and_close(thread, links)
