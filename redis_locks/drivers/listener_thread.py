@@ -7,11 +7,12 @@ for threads that wait without a connection of their own.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 from time import monotonic
 from typing import Final, Protocol, Self
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from redis_locks.drivers.base import LinkBroken
 from redis_locks.exceptions import LockBackendError
@@ -20,6 +21,9 @@ logger = logging.getLogger("redis_locks")
 
 PAUSES: Final = (0.0, 0.05, 0.25, 1.0)
 """Seconds to pause before each attempt to connect again; the last one from then on."""
+
+SILENCE: Final = 30.0
+"""Seconds without a message after which a connection is tested: a router may have forgotten it, which it does not say."""
 
 
 class Subscription(Protocol):
@@ -66,7 +70,7 @@ class ListenerThread:
         connect: Opens a link; raises LinkBroken or LockBackendError.
         receiver: Gets each message, in that thread.
         reconnected: Is called after the connection was gone for a while: messages may have been lost.
-        silence: Seconds without a message after which the connection is tested; None: never.
+        silence: In place of `SILENCE`.
         over: Is called then; it returns True if it has closed the thread because nobody needs it.
     """
 
@@ -90,9 +94,14 @@ class ListenerThread:
         self.retry_at = 0.0
         """When to try to open it at the earliest."""
         self._closing = threading.Event()
+        self._turn = 0
+        """How often it was to connect again."""
         self._failed_at, self._failure = 0.0, ""
         # Re-entrant: the handler of a signal may come in between.
         self._opening = threading.RLock()
+        # Guards a few instructions: else a new connection could outlive the call that closes.
+        self._mutex = threading.RLock()
+        _THREADS[id(self)] = self
 
     @property
     def is_open(self) -> bool:
@@ -113,21 +122,18 @@ class ListenerThread:
                 return
             if since < self._failed_at:
                 raise LinkBroken(self._failure)
+            closing = threading.Event()
             try:
-                link = self._connect()
+                link = self._connected(closing)
             except (LinkBroken, LockBackendError) as error:
                 self._failed_at, self._failure = monotonic(), str(error)
                 raise
-            if self._link is not None:  # by a signal's handler, in this thread
-                link.close()
+            if link is None:  # opened by a signal's handler, in this thread
                 return
-            closing = threading.Event()
-            thread = threading.Thread(
-                target=self._run, args=(link, closing), name="redis_locks-listener", daemon=True
-            )
-            self._link, self._closing = link, closing
             try:
-                thread.start()
+                threading.Thread(
+                    target=self._run, args=(link, closing), name="redis_locks-listener", daemon=True
+                ).start()
             except BaseException:
                 self._link = None
                 link.close()
@@ -150,21 +156,24 @@ class ListenerThread:
         """Listen no more, unless there are `pins`; the thread ends."""
         if self.pins:
             return
-        link, self._link = self._link, None
-        self._closing.set()
+        with self._mutex:
+            link, self._link = self._link, None
+            self._closing.set()
         if link is not None:
             link.close()
 
     def connect_again(self) -> None:
-        """Connect anew, if it is open, as if the connection had broken."""
-        link = self._link
+        """Connect anew, if it is open or about to be, as if the connection had broken."""
+        with self._mutex:
+            self._turn += 1
+            link = self._link
         if link is not None:
             link.close()
 
     def _run(self, link: Subscription, closing: threading.Event) -> None:
         while True:
             try:
-                link.deliver_messages(self._receiver, self._silence)
+                link.deliver_messages(self._receiver, self._silence or SILENCE)
             except LinkBroken:
                 if closing.is_set():
                     return
@@ -184,18 +193,39 @@ class ListenerThread:
         failures = 0
         while not closing.wait(PAUSES[min(failures, len(PAUSES) - 1)]):
             try:
-                link = self._connect()
+                return self._connected(closing)
             except (LinkBroken, LockBackendError):
-                failures += 1
-                continue
+                pass
             except Exception:
                 logger.exception("Cannot listen to Redis; trying again")
-                failures += 1
-                continue
-            self._link = link
-            if closing.is_set():
-                if self._link is link:  # else it was opened again meanwhile
-                    self._link = None
-                link.close()
-            return link
+            failures += 1
         return None
+
+    def _connected(self, closing: threading.Event) -> Subscription | None:
+        """Return a new link, which is ours until `closing` is set; None if it is, or if it is open by another way."""
+        while True:
+            turn = self._turn
+            link = self._connect()
+            with self._mutex:
+                opened = self._link is not None and self._closing is not closing
+                if not (closing.is_set() or opened) and turn == self._turn:
+                    self._link, self._closing = link, closing
+                    return link
+            link.close()
+            if closing.is_set() or opened:
+                return None
+
+
+_THREADS: WeakValueDictionary[int, ListenerThread] = WeakValueDictionary()
+
+
+def connect_all_again() -> None:
+    """Let all listeners of this process connect anew: those that a demoted primary keeps would hear of no grant."""
+    for reference in _THREADS.valuerefs():
+        thread = reference()
+        if thread is not None:
+            thread.connect_again()
+
+
+# Registered before the hooks of those that make others there. Another thread of the parent may have a mutex of these.
+os.register_at_fork(after_in_child=_THREADS.clear)

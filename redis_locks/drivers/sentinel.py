@@ -18,6 +18,7 @@ from redis.retry import Retry
 
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import run_blocking
+from redis_locks.drivers.listener_thread import connect_all_again
 
 Services = Mapping[str, Mapping[str, Any]]
 """What one Sentinel knows: name of a service -> its state."""
@@ -69,6 +70,7 @@ class Sentinels:
         self.in_loop = _InLoop(self)
         """The same for asyncio connections."""
         self._addresses = tuple(addresses)
+        self._primary: Address | None = None
         self._least_others = least_others
         self._forced_host = forced_host
         self._options = {
@@ -133,8 +135,15 @@ class Sentinels:
                 # First the next time: the others may be those that do not answer.
                 rest = (each for each in self._addresses if each != address)
                 self._addresses = (address, *rest)
-                return self._forced_host or str(state["ip"]), int(state["port"])
+                return self._follow((self._forced_host or str(state["ip"]), int(state["port"])))
         raise self._not_found(failures, others, down=down)
+
+    def _follow(self, primary: Address) -> Address:
+        """Return the primary, for a new connection. If it is another one than before, listeners connect to it, too."""
+        before, self._primary = self._primary, primary
+        if before not in {None, primary}:
+            connect_all_again()
+        return primary
 
     def _works(self, state: Mapping[str, Any]) -> bool:
         return (

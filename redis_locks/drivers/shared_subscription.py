@@ -122,8 +122,11 @@ class SharedSubscription:
 
     def _wake_all(self) -> None:
         """Wake all members, so that they ask again: a message may have been lost."""
-        for link in list(self._by_token.values()):
-            link.put(b"")
+        # Not `values()`, which fails if other threads join or leave meanwhile (before Python 3.14).
+        for reference in self._by_token.valuerefs():
+            link = reference()
+            if link is not None:
+                link.put(b"")
 
     def _is_over(self) -> bool:
         with self._mutex:

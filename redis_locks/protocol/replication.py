@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any, Final
 
 from redis_locks import scripts
-from redis_locks.drivers.base import Driver, Link
+from redis_locks.drivers.base import Driver, Link, LinkBroken
 from redis_locks.drivers.resp import ErrorReply, pack
 from redis_locks.drivers.server_link import pack_call
 from redis_locks.exceptions import LockBackendError, LockError, NotReplicated
@@ -91,6 +91,7 @@ async def extend(driver: Driver, lease: Lease, milliseconds: int) -> bool:
     async def ask(link: Link) -> tuple[float, Any, Any]:
         sent = monotonic()
         reply, count = await link.call(lease.script, call, (wait,))
+        _require_primary(count)
         return sent, reply, count
 
     until = min(lease.deadline, monotonic() + LONGEST)
@@ -116,6 +117,7 @@ async def acknowledged(
     seconds = min(patience(driver, lease.lease_ms) for lease in leases)
     # A link that broke meanwhile says so: it is not replaced by one that has written nothing.
     (count,) = await link.read((_wait(most, seconds),), leases[0].keys)
+    _require_primary(count)
     return [
         _acknowledged(driver, lease, reply, count, seconds)
         for lease, reply in zip(leases, replies, strict=True)
@@ -145,6 +147,12 @@ def require(lease: Lease, replicas: int) -> None:
 def _wait(replicas: int, seconds: float) -> bytes:
     # 0 would be for ever.
     return pack((b"WAIT", b"%d" % replicas, b"%d" % max(1, int(seconds * 1000))))
+
+
+def _require_primary(count: object) -> None:
+    """Raise LinkBroken if `count`, the reply to WAIT, says that the server has become a replica: another one is to be asked."""
+    if isinstance(count, ErrorReply) and count.text.startswith(("UNBLOCKED", "ERR WAIT")):
+        raise LinkBroken(count.text)
 
 
 def _require(driver: Driver, lease: Lease, count: object, seconds: float) -> None:

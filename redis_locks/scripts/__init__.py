@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 _INCLUDE = re.compile(rb"^--include (\w+)\n", re.MULTILINE)
 
@@ -61,13 +65,19 @@ def _expanded(package: str, name: str) -> bytes:
 
 
 def _read(package: str, part: str) -> bytes:
+    path = _folder(package) / f"{part}.lua"
+    if not path.is_file():
+        path = _folder(__name__) / f"{part}.lua"
+    return path.read_bytes()
+
+
+@cache
+def _folder(package: str) -> Traversable:
+    """Return where the scripts of a package are. Kept: a block may end, and release, when Python can import no more."""
     # Not above: it takes as long to import as several of our modules.
     from importlib.resources import files
 
-    path = files(package) / f"{part}.lua"
-    if not path.is_file():
-        path = files(__name__) / f"{part}.lua"
-    return path.read_bytes()
+    return files(package)
 
 
 _SHARDED = (

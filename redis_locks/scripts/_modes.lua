@@ -93,7 +93,9 @@ local function unshare(name, tokens)
       gone[#gone + 1], counts[mode] = sharer, (counts[mode] or 0) + 1
     end
   end
-  state.sharers, state.changed = state.sharers - call("ZREM", SHARERS .. name, unpack(tokens)), true
+  call("ZREM", SHARERS .. name, unpack(tokens))
+  -- Not as many as that were: the script that wrote one down may have been refused before it could count it.
+  state.sharers, state.changed = state.sharers - #gone, true
   for mode, number in pairs(counts) do
     count_in(state, mode, -number)
   end

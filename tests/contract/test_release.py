@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockNotHeld, inspection
+from redis_locks.testing.server import EmbeddedServer
 from tests.support import stored
 from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
+
+ROOT = Path(__file__).parents[2]
+
+ENDS_IN_A_BLOCK = """
+import sys
+import django
+
+django.setup()
+from redis_locks import Lock
+
+
+def suspended():
+    with Lock(sys.argv[2], using=sys.argv[1], lease=60):
+        yield
+
+
+generator = suspended()
+next(generator)
+"""
 
 
 def overrun(world: World, name: str) -> Hold:
@@ -209,4 +232,20 @@ def test_a_cancelled_waiter_is_told_at_once_and_leaves(
     granted = other.result(PATIENCE)
     assert granted is not None
     world.release(granted)
+    assert set() == server_side.left_of(name)
+
+
+def test_a_block_that_ends_with_its_process_releases(
+    redis_server: EmbeddedServer, name: str, server_side: Observer
+) -> None:
+    """Python closes a generator last of all, when it can import no more."""
+    result = subprocess.run(
+        [sys.executable, "-c", ENDS_IN_A_BLOCK, redis_server.url, name],
+        cwd=ROOT,
+        env={"DJANGO_SETTINGS_MODULE": "tests.settings", "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (0, "") == (result.returncode, result.stderr)
     assert set() == server_side.left_of(name)

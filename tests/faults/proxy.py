@@ -79,6 +79,17 @@ class Proxy:
         """Swallow everything in both directions; connections stay open and new ones are taken, unanswered."""
         self._swallows = True
 
+    def forget(self, sent: bytes) -> None:
+        """Close the server's end of connections on which clients have sent that at first; clients hear nothing any more.
+
+        So does a router that forgets connections on which nobody says anything for a while.
+        """
+        for pipe in list(self._pipes):
+            if sent in pipe.began:
+                pipe.forgotten = True
+                with contextlib.suppress(OSError):
+                    pipe.far.shutdown(socket.SHUT_RDWR)
+
     def heal(self) -> None:
         """End `part`: connections that lost something are closed, as a router does that forgot them."""
         self._swallows = False
@@ -135,8 +146,8 @@ class Proxy:
             return
         threading.Thread(target=self._replies, args=(pipe,), daemon=True).start()
         while data := _read(pipe.near):
-            if self._swallows:
-                pipe.swallowed = True
+            pipe.began = (pipe.began + data)[:4096]
+            if self._drops(pipe):
                 continue
             if not self._requests_pass.is_set():
                 self.held_back += 1
@@ -151,6 +162,11 @@ class Proxy:
                 break
         self._end(pipe)
 
+    def _drops(self, pipe: Pipe) -> bool:
+        """Decide whether what comes on a connection now is swallowed."""
+        pipe.swallowed = pipe.swallowed or self._swallows
+        return self._swallows or pipe.forgotten
+
     def _passes_on(self, pipe: Pipe, data: bytes) -> bool:
         """Decide what happens to a request and its reply; False ends the connection."""
         if any(word in data for word in _COUNTED) and self._loses_now():
@@ -159,8 +175,7 @@ class Proxy:
 
     def _replies(self, pipe: Pipe) -> None:
         while data := _read(pipe.far):
-            if self._swallows:
-                pipe.swallowed = True
+            if self._drops(pipe):
                 continue
             if pipe.loses_next and not data.startswith(b"-NOSCRIPT"):
                 break  # the command ran; its reply is lost
@@ -168,7 +183,8 @@ class Proxy:
                 pipe.near.sendall(data)
             except OSError:
                 break
-        self._end(pipe)
+        if not pipe.forgotten:
+            self._end(pipe)
 
     def _end(self, pipe: Pipe) -> None:
         pipe.close()
@@ -182,7 +198,9 @@ class Pipe:
         self.near = near
         self.far = socket.socket(socket.AF_UNIX)
         self.loses_next = False
-        self.swallowed = False
+        self.swallowed = self.forgotten = False
+        self.began = b""
+        """What its client sent first."""
 
     def close(self) -> None:
         for each in (self.near, self.far):

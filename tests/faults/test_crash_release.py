@@ -13,6 +13,7 @@ from redis_locks import Lock, LockError, Semaphore
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import in_thread
 from tests.faults.processes import Crew
+from tests.faults.proxy import Proxy
 from tests.support import timings
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, until
 
@@ -139,6 +140,19 @@ def test_whose_connection_was_killed_listens_again_at_once(
         until(lambda: client.pubsub_channels(f"{name}:holders:*"), within=5)
     assert in_thread(Lock("a").acquire, wait=0) is None
     world.release(hold)
+
+
+def test_whose_connection_a_router_forgot_listens_again(
+    world: World, redis_server: EmbeddedServer, client: redis.Redis, name: str, settings: Any
+) -> None:
+    settings.REDIS_LOCKS = {"PREFIX": name}  # nobody else listens there
+    with Proxy(redis_server.url) as proxy, timings.connections_are_tested_after(0.2):
+        hold = held(world, Lock("a", using=proxy.url, lease=60, crash_release=True))
+        until(lambda: client.pubsub_channels(f"{name}:holders:*"))
+        proxy.forget(b":holders:")
+        until(lambda: not client.pubsub_channels(f"{name}:holders:*"))
+        until(lambda: client.pubsub_channels(f"{name}:holders:*"))
+        world.release(hold)
 
 
 def test_with_another_prefix_it_is_watched_where_it_listens_then(

@@ -11,7 +11,7 @@ import pytest
 from django.db.transaction import atomic
 from django.test import override_settings
 
-from redis_locks import Hold, Lock, LockError, LockLost, NotReplicated, Semaphore
+from redis_locks import Hold, Lock, LockBackendError, LockError, LockLost, NotReplicated, Semaphore
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.test_transit import adopt
 from tests.faults.pair import Pair
@@ -211,6 +211,21 @@ def test_a_process_that_dies_while_it_waits_for_replicas_leaves_its_lease(
         assert on_primary.holder(name) == pair.on_replica.holder(name)
     crew.close()
     assert set() == on_primary.left_of(name)
+
+
+def test_a_primary_that_is_demoted_while_it_waits_for_replicas_is_not_believed(
+    world: World, pair: Pair, on_primary: Observer, name: str
+) -> None:
+    hold = held(world, lock_on(pair, name, lease=PATIENCE))
+    with pair.replica_stopped(patience=PATIENCE):
+        extending = world.start(world.extend, hold, 2 * PATIENCE)
+        until(lambda: on_primary.client.info("clients")["blocked_clients"])
+        on_primary.client.replicaof("127.0.0.1", 1)
+        with pytest.raises(LockBackendError, match="point CONNECTION at the primary"):
+            extending.result(PATIENCE)
+        on_primary.client.replicaof("NO", "ONE")
+    pair.follow()
+    world.release(hold)
 
 
 @pytest.mark.parametrize("position", [1, 2])

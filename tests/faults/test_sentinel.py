@@ -4,19 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+import redis
 
 from redis_locks import Hold, Lock, LockBackendError, LockLost
 from redis_locks.testing.server import EmbeddedServer
+from tests.elsewhere import in_thread
 from tests.faults.sentinels import SERVICE, Watched
 from tests.ports import free_ports
-from tests.support import leases, stored
+from tests.support import leases, stored, timings
 from tests.support.connections import resolve, sentinels_say
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
 PRIMARY = {"is_master": True, "is_sdown": False, "is_odown": False, "num-other-sentinels": 0}
+
+
+class Two(NamedTuple):
+    """The primary, and another server."""
+
+    ports: list[int]
+    primary: redis.Redis
+    successor: redis.Redis
+
+    def demote(self) -> None:
+        """Let the other server be the primary. The connections of this one stay open."""
+        self.primary.execute_command("REPLICAOF", "127.0.0.1", "1")
+        self.ports.reverse()
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[Two]:
+    """Two servers; the first of the ports is the primary's, whenever a Sentinel is asked."""
+    ports = free_ports(2)
+    sentinels_say(monkeypatch, lambda: {"bank": {**PRIMARY, "ip": "127.0.0.1", "port": ports[0]}})
+    options = [("--port", str(port), "--bind", "127.0.0.1") for port in ports]
+    with (
+        EmbeddedServer(options[0], use_environment=False) as first,
+        EmbeddedServer(options[1], use_environment=False) as second,
+        first.client() as old,
+        second.client() as new,
+    ):
+        yield Two(ports, old, new)
 
 
 @pytest.fixture
@@ -106,32 +136,61 @@ def _next_holder(hold: Hold, successor: Hold, world: World) -> None:
 
 
 def test_a_primary_that_became_read_only_is_not_the_one_that_is_asked_again(
-    world: World, name: str, monkeypatch: pytest.MonkeyPatch
+    world: World, name: str, two: Two
 ) -> None:
-    ports = free_ports(2)
-    # The first of `ports` is the primary's, whenever a Sentinel is asked.
-    sentinels_say(monkeypatch, lambda: {"bank": {**PRIMARY, "ip": "127.0.0.1", "port": ports[0]}})
-    options = [("--port", str(port), "--bind", "127.0.0.1") for port in ports]
     lock = Lock(name, using="redis+sentinel://127.0.0.1:1/bank", wait=PATIENCE)
-    with (
-        EmbeddedServer(options[0], use_environment=False) as first,
-        EmbeddedServer(options[1], use_environment=False) as second,
-        first.client() as old,
-        second.client() as new,
-    ):
+    world.release(held(world, lock))
+    two.demote()
+    hold = held(world, lock)
+    assert hold.token == Observer(two.successor).holder(name)
+    assert None is Observer(two.primary).holder(name)
+    two.successor.execute_command("REPLICAOF", "127.0.0.1", "1")
+    two.primary.execute_command("REPLICAOF", "NO", "ONE")
+    two.ports.reverse()
+    with pytest.raises(LockLost):
+        world.extend(hold, 5)
+    with pytest.raises(LockLost):
+        world.release(hold)
+
+
+def test_a_process_listens_on_the_successor_of_a_demoted_primary(
+    world: World, two: Two, name: str, settings: Any
+) -> None:
+    """Else its holds with `crash_release` would seem to be those of a dead process."""
+    settings.REDIS_LOCKS = {"PREFIX": name}  # nobody has listened there before
+    lock = Lock(name, using="redis+sentinel://127.0.0.1:1/bank", wait=PATIENCE, crash_release=True)
+    with timings.connections_are_tested_after(0.5):
         world.release(held(world, lock))
-        old.execute_command("REPLICAOF", "127.0.0.1", "1")
-        ports.reverse()
+        two.demote()
         hold = held(world, lock)
-        assert hold.token == Observer(new).holder(name)
-        assert None is Observer(old).holder(name)
-        new.execute_command("REPLICAOF", "127.0.0.1", "1")
-        old.execute_command("REPLICAOF", "NO", "ONE")
-        ports.reverse()
-        with pytest.raises(LockLost):
-            world.extend(hold, 5)
-        with pytest.raises(LockLost):
-            world.release(hold)
+        until(lambda: two.successor.pubsub_channels(f"{name}:holders:*"))
+        assert in_thread(lock.acquire, wait=0) is None
+        world.release(hold)
+
+
+def test_a_crowd_of_threads_listens_on_the_successor_of_a_demoted_primary(
+    two: Two, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timings.waiters_ask_again_after(monkeypatch, 2 * PATIENCE)
+    options = {"wait": 2 * PATIENCE, "lease": 2 * PATIENCE}
+    lock = Lock(name, using="redis+sentinel://127.0.0.1:1/bank", **options)
+    threads = Threads()
+
+    def cycle() -> None:
+        with lock.hold():
+            pass
+
+    def serve_a_crowd(server: redis.Redis) -> None:
+        hold = held(threads, lock)
+        crowd = [threads.start(cycle) for _ in range(12)]
+        Observer(server).until_waiters(name, 12)
+        hold.release()
+        for each in crowd:
+            each.result(PATIENCE)
+
+    serve_a_crowd(two.primary)
+    two.demote()
+    serve_a_crowd(two.successor)
 
 
 @pytest.mark.long

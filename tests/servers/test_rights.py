@@ -222,6 +222,26 @@ def test_a_missing_right_is_an_error_that_names_it_and_the_fix(
     assert "secret" not in str(caught.value)
 
 
+def test_a_user_who_lacks_a_right_costs_no_other_user_s_permit(
+    world: World, own_server: EmbeddedServer, name: str
+) -> None:
+    """The script that the user runs is refused half-way: what it has written must not count."""
+    url = user_url(own_server, "+@all", "~*", "&*", "-hincrby", name="lacking-hincrby")
+    permits = Semaphore(name, 2, using=own_server.url, wait=0)
+    hold = held(world, permits)
+    lacking = Semaphore(name, 2, using=url, lease=0.1)
+    with pytest.raises(LockBackendError, match="denies our user a right"):
+        world.acquire(lacking)
+    with own_server.client() as admin:
+        refused_at, _ = admin.time()
+        until(lambda: admin.time()[0] > refused_at)  # the lease that it asked for is over
+    second = held(world, permits)
+    with pytest.raises(LockNotAvailable):
+        world.block(permits, lambda _: None)
+    for each in (hold, second):
+        world.release(each)
+
+
 def test_wrong_credentials_are_told_from_an_absent_server(
     world: World, own_server: EmbeddedServer, name: str
 ) -> None:

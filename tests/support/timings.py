@@ -10,6 +10,7 @@ import pytest
 
 from redis_locks.conf.validation import MOST_PASSED
 from redis_locks.diagnosis import alerts
+from redis_locks.drivers import listener_thread
 from redis_locks.drivers.base import Driver
 from redis_locks.locks.timeouts import bounded
 from redis_locks.protocol import acquire, lease, local_handover, renewal, replication
@@ -38,6 +39,11 @@ def lines_last(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 def leases_are_young_for(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """A passed hold is stated to the server once it is so many seconds old."""
     monkeypatch.setattr(lease, "YOUNG", seconds)
+
+
+def connections_are_tested_after(seconds: float) -> AbstractContextManager[object]:
+    """Within the block, a connection that hears of force-releases is tested after so many seconds of silence."""
+    return patch.object(listener_thread, "SILENCE", seconds)
 
 
 def renewal_ends_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

@@ -19,20 +19,20 @@ class Silence:
     """A link on which nothing is heard."""
 
     def __init__(self) -> None:
-        self._closed = threading.Event()
+        self.closed = threading.Event()
 
     def deliver_messages(
         self, receiver: Callable[[str], None], silence: float | None = None
     ) -> None:
-        assert self._closed.wait(PATIENCE)
+        assert self.closed.wait(PATIENCE)
         raise LinkBroken
 
     def close(self) -> None:
-        self._closed.set()
+        self.closed.set()
 
     @property
     def is_open(self) -> bool:
-        return not self._closed.is_set()
+        return not self.closed.is_set()
 
 
 @pytest.fixture
@@ -109,3 +109,44 @@ def test_an_error_that_nobody_foresaw_puts_the_next_try_off(links: list[Silence]
     assert not thread.try_to_open()
     assert thread.retry_at > monotonic()
     assert not thread.is_open
+
+
+def test_closed_and_opened_again_while_it_connects_anew_it_listens_once(
+    links: list[Silence],
+) -> None:
+    connecting, go_on = threading.Event(), threading.Event()
+
+    def connect() -> Silence:
+        link = Silence()
+        links.append(link)
+        if len(links) == 2:
+            connecting.set()
+            assert go_on.wait(PATIENCE)
+        return link
+
+    thread = ListenerThread(connect, print, print)
+    thread.open()
+    links[0].close()
+    assert connecting.wait(PATIENCE)
+    thread.close()
+    thread.open()
+    go_on.set()
+    assert links[1].closed.wait(PATIENCE)
+    check_and_close(thread, links)
+
+
+def test_told_to_connect_again_while_it_connects_it_does_so_once_more(
+    links: list[Silence],
+) -> None:
+    """The connection that it is opening may be to the server that was the primary before."""
+
+    def connect() -> Silence:
+        links.append(Silence())
+        if len(links) == 1:
+            thread.connect_again()
+        return links[-1]
+
+    thread = ListenerThread(connect, print, print)
+    thread.open()
+    assert [False, True] == [link.is_open for link in links]
+    check_and_close(thread, links)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -245,4 +247,30 @@ def test_only_one_thread_opens_the_connection_and_a_handler_of_its_signals_does_
     assert [None] == meanwhile
     assert all(each.result(PATIENCE) is not None for each in others)
     assert 1 == len(opened)
+    opened[0].close()
+
+
+def test_others_may_join_at_any_step_while_all_are_woken() -> None:
+    """The listener thread must survive it: its connection broke, and nobody else would connect again."""
+    opened: list[Quiet] = []
+
+    def connect(channel: str) -> Quiet:
+        opened.append(Quiet())
+        return opened[-1]
+
+    subscription = shared_subscription.SharedSubscription(str, connect)  # type: ignore[arg-type]
+    members = [subscription.join(NO_POOL, str(number)) for number in range(2)]
+
+    def join(frame: FrameType, event: str, argument: object) -> Any:
+        members.append(subscription.join(NO_POOL, str(len(members))))
+        return join
+
+    before = sys.gettrace()
+    sys.settrace(join)
+    try:
+        subscription._wake_all()
+    finally:
+        sys.settrace(before)
+    assert len(members) > 2
+    assert all(members)
     opened[0].close()
