@@ -281,7 +281,7 @@ def test_a_hold_that_was_given_away_waits_for_replicas_there_too(
 def test_an_adoption_that_is_known_too_late_leaves_no_hold(
     world: World, pair: Pair, on_primary: Observer, name: str
 ) -> None:
-    text = world.do(held(world, lock_on(pair, name, lease=0.3)), "detach")
+    text = world.do(held(world, lock_on(pair, name, lease=1.0)), "detach")
     with timings.replicas_answer_after_the_lease(), pytest.raises(LockLost, match="lease ended"):
         adopt(world, text, using=pair.url)
     assert set() == on_primary.left_of(name)
@@ -290,7 +290,7 @@ def test_an_adoption_that_is_known_too_late_leaves_no_hold(
 def test_a_detachment_that_is_known_too_late_leaves_a_lost_hold_to_release(
     world: World, pair: Pair, on_primary: Observer, name: str
 ) -> None:
-    hold = held(world, lock_on(pair, name, lease=0.3))
+    hold = held(world, lock_on(pair, name, lease=1.0))
     with timings.replicas_answer_after_the_lease(), pytest.raises(LockLost, match="lease ended"):
         world.do(hold, "detach")
     with pytest.raises(LockLost):
