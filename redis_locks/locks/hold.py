@@ -115,7 +115,8 @@ def block_entered(manager: object) -> Block | None:
     found = None if latest is None else latest()
     if found is None or found.args[2:] not in ((manager,), ()):
         return None
-    return cast("Block", found.args[0])
+    block: Block = found.args[0]
+    return block
 
 
 def _leave(block: Block, function: Callable[..., None], *error: Any) -> None:
