@@ -19,6 +19,7 @@ from kombu.exceptions import EncodeError
 from redis_locks import LockBackendError, inspection, unique_task
 from redis_locks.integrations.celery import UniqueTask
 from redis_locks.testing import assert_locked, assert_released, override_locks
+from redis_locks.testing.server import EmbeddedServer
 from tests.support.world import until
 from tests.tasks import celery_app
 from tests.tasks.celery_app import app
@@ -396,6 +397,28 @@ def test_a_server_that_is_down_queues_nothing(
     with pytest.raises(LockBackendError):
         work.delay()
     assert 0 == queued()
+
+
+@pytest.mark.parametrize("until_", ["start", "end"])
+def test_a_server_that_refuses_when_a_task_begins_blocks_the_next_one_until_its_end_at_most(
+    name: str,
+    make: Make,
+    run_next: Callable[..., None],
+    private_server: EmbeddedServer,
+    caplog: pytest.LogCaptureFixture,
+    until_: Any,
+) -> None:
+    with private_server.client() as client:
+
+        @make(unique_task(name, using=private_server.url, until=until_))
+        def work() -> None:
+            client.config_set("min-replicas-to-write", 0)
+
+        work.delay()
+        client.config_set("min-replicas-to-write", 1)
+        run_next()
+    assert f"The unique task 'queued:{name}'" in caplog.text
+    assert work.delay()
 
 
 @override_locks("busy")
