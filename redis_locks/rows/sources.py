@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from django.db.models import Model, Q, QuerySet
 from django.db.models.sql import Query
 
-from redis_locks.rows.columns import Column, columns_of, relations_of
+from redis_locks.rows.columns import Column, columns_of, multiply, relations_of
 from redis_locks.rows.names import Row, row_of
 
 M = TypeVar("M", bound=Model)
@@ -90,7 +90,9 @@ class QuerySource(Generic[M]):
                 "Without limit and skip_locked, slice the result instead of the queryset"
             )
             raise ValueError(msg)
-        self._columns = columns_of(rows.model, of or ("self", *_selected(rows)))
+        of = of or ("self", *_selected(rows))
+        self._columns = columns_of(rows.model, of)
+        self._multiply = multiply(rows.model, of)
         self._all: QuerySet[M] = rows.all()
         self._all.query.clear_limits()
         self._related = any(column.lookup != "pk" for column in self._columns)
@@ -106,11 +108,15 @@ class QuerySource(Generic[M]):
         """Return the rows that match now, in order."""
         seen = list(seen)
         rows = self._asked.exclude(among(seen)) if seen else self._asked
-        if self.limit is None:
-            return self._read(rows)
-        # Others hold those that were seen, so they may hold as many of the next ones.
-        more = min(BATCH, max(FEW, 4 * len(seen))) if self._skip_locked else 0
-        return self._read(rows[: self.limit + more])
+        if self.limit is not None:
+            # Others hold those that were seen, so they may hold as many of the next ones.
+            more = min(BATCH, max(FEW, 4 * len(seen))) if self._skip_locked else 0
+            rows = rows[: self.limit + more]
+        if self._multiply and rows.query.is_sliced:
+            # The slice is of rows, and each needs all of its lines.
+            found = [each.pk for each in read_rows(rows, ())]
+            rows = self._all.filter(among(found)) if found else rows.none()
+        return self._read(rows)
 
     def fetch(self, locked: Sequence[Candidate]) -> tuple[list[M], list[Candidate]]:
         """Return the rows that still match; each instance once, whatever it is joined with."""
