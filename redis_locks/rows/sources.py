@@ -77,6 +77,9 @@ class QuerySource(Generic[M]):
                 f"{rows.model.__name__}.objects.filter(pk__in=rows.values('pk')) instead"
             )
             raise ValueError(msg)
+        if rows.query.where.contains_aggregate and _lacks_key(rows.query, rows.query.group_by):
+            msg = "rows of grouped values() must not be filtered by an aggregate: filter the result instead"
+            raise ValueError(msg)
         self.database = primary_of(rows)
         rows = rows.using(self.database)
         start, end = rows.query.low_mark, rows.query.high_mark
@@ -159,14 +162,15 @@ def _needs_all(query: Query) -> bool:
     """Whether a line depends on more rows than its own, so that reading only some rows again would change it."""
     if any(each.contains_over_clause for each in query.annotation_select.values()):
         return True
-    # What makes a line of values(): the primary key, if each stands for one row.
-    grouped = query.group_by if isinstance(query.group_by, tuple) else None
     distinct = query.select if query.distinct and not query.default_cols else None
+    return _lacks_key(query, query.group_by) or _lacks_key(query, distinct)
+
+
+def _lacks_key(query: Query, columns: object) -> bool:
+    """Whether a line of values() that these columns make may stand for several rows."""
     key = {*query.get_meta().pk_fields}
-    return any(
-        not key.issubset(getattr(column, "target", None) for column in columns)
-        for columns in (grouped, distinct)
-        if columns is not None
+    return isinstance(columns, tuple) and not key.issubset(
+        getattr(column, "target", None) for column in columns
     )
 
 
