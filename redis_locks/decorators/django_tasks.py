@@ -168,7 +168,7 @@ def _unique(kind: Any) -> Any:
             # First: an alias that there is not queues nothing.
             transactions = _open_transactions(rule.queue_scope)
             message, delay = self.queue.message(side, self, args, kwargs)
-            if run_blocking(message.queue(side, delay)) is not None:
+            if run_blocking(message.send(side)) is not None:
                 return None
             try:
                 result = kind.enqueue(self, *args, **kwargs)
@@ -176,6 +176,7 @@ def _unique(kind: Any) -> Any:
                 run_blocking(message.withdraw(side))
                 raise
             _withdraw_on_rollback(message, side, transactions)
+            run_blocking(message.sent(side, delay))
             return result
 
         async def aenqueue(self, *args: Any, **kwargs: Any) -> Any:

@@ -36,6 +36,9 @@ NAMES = "queued:"
 _AT_ONCE = 500
 """How many messages are withdrawn in a round trip, so that others do not wait for long."""
 
+_SENDING_MS = 60_000
+"""The lease of a message while it is being sent: nobody may be left who could tell that it never was."""
+
 _NOBODY = "queuedTask"
 """In the place of a process's name in the tokens of messages, which are no process's."""
 
@@ -99,15 +102,15 @@ class Message(NamedTuple):
     lease_ms: int
     until: Until
 
-    async def queue(self, side: Side, delay: float = 0.0, *, again: bool = False) -> Taken | None:
-        """Take the lock for a message that is due in `delay` seconds; `Taken` if another message has it.
+    async def queue(self, side: Side, *, again: bool = False) -> Taken | None:
+        """Take the lock for a message; `Taken` if another message has it.
 
         `again`: whether it may have the lock already, as it was queued before.
 
         Raises:
             LockBackendError: Redis could not be asked.
         """
-        request = self.request(side, delay)
+        request = self.request(side)
         if again and await self._extend(side, request):
             return None
         outcome = await acquire.acquire(side.driver, request, 0)
@@ -115,6 +118,20 @@ class Message(NamedTuple):
             return None
         claim = Claim.parse(outcome.claim)
         return Taken(claim.who.label if claim and claim.who else "")
+
+    async def send(self, side: Side, *, again: bool = False) -> Taken | None:
+        """Take the lock for a message that is about to be sent, for a minute at most; see `queue`, and `sent`."""
+        brief = self._replace(lease_ms=min(self.lease_ms, _SENDING_MS))
+        return await brief.queue(side, again=again)
+
+    async def sent(self, side: Side, delay: float) -> None:
+        """Keep the lock for a message that is in the queue now, and due in `delay` seconds. Logs errors."""
+        try:
+            await self._extend(side, self.request(side, delay))
+        except LockError as error:
+            logger.warning(
+                "The unique task %r may be queued again before it begins: %s", self.name, error
+            )
 
     async def withdraw(self, side: Side) -> bool:
         """Give the lock up, for a message that is not in the queue any more.

@@ -86,7 +86,8 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         message = self._message(unique, name, task_id)
         side = Side.blocking(unique.rule.using)
         again = self._runs(task_id)
-        taken = run_blocking(message.queue(side, self._delay(options), again=again))
+        delay = self._delay(options)
+        taken = run_blocking(message.send(side, again=again))
         if taken is not None and not (again or any(options.get(each) for each in _CONTINUED)):
             return self._first(unique, taken)
         options["headers"] = {**(options.get("headers") or {}), HEADER: name}
@@ -98,6 +99,7 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         run = self.request.get(_RUN)
         if run is not None and run.message == message:
             run.leave()
+        run_blocking(message.sent(side, delay))
         return result
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
