@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 import redis
 import redis.asyncio as aioredis
 from redis.asyncio.lock import Lock as AsyncRedisLock
-from redis.exceptions import LockError, LockNotOwnedError
+from redis.exceptions import LockError, LockNotOwnedError, RedisError
 from redis.lock import Lock as RedisLock
 
 from redis_locks.compat import commands, waiters, wakeups
 from redis_locks.compat.commands import Request
-from redis_locks.drivers.base import run_blocking
+from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.locks.timeouts import bounded
 from redis_locks.values.identity import new_token
 from redis_locks.values.keys import CompatKeys, compat_keys
@@ -87,6 +88,20 @@ class _Queueing:
             return 0
         return bounded(blocking_timeout)
 
+    async def _acquire(
+        self, driver: Driver, request: Request, wait: float | None, sleep: float
+    ) -> bool:
+        before = self.local.token
+        try:
+            acquired = await waiters.acquire(driver, request, wait, sleep)
+            if acquired:
+                self.local.token = request.token
+        except BaseException:
+            self.local.token = before
+            await waiters.withdraw(driver, request)
+            raise
+        return acquired
+
     async def _release(self, expected_token: Any) -> None:
         token = self._encode(expected_token)
         if not await commands.release(self.redis, self._keys(), token):
@@ -106,8 +121,8 @@ class Lock(_Queueing, RedisLock):
     - The lock may end without a notification, by redis-py's own release or by its `timeout`. The
       first waiter notices within 0.1 s, even if `sleep` is longer. A shorter `sleep` counts, down to
       0.01 s.
-    - An interrupted acquire leaves nothing behind. A release that failed, say because the server did
-      not answer, can be called again.
+    - An interrupted acquire leaves nothing behind, and an interrupted release releases. A release that
+      failed, say because the server did not answer, can be called again.
     - `redis_locks.lock_timeout` and `redis_locks.lock_deadline` bound its waits as
       `blocking_timeout` does.
     - A thread that did not acquire a `thread_local` lock does not own it; redis-py raises
@@ -138,14 +153,7 @@ class Lock(_Queueing, RedisLock):
             sleep = self.sleep
         request = self._request(token)
         wait = self._wait(sleep, blocking=blocking, blocking_timeout=blocking_timeout)
-        acquired = run_blocking(self._acquire(request, wait, sleep))
-        if acquired:
-            self.local.token = request.token
-        return acquired
-
-    async def _acquire(self, request: Request, wait: float | None, sleep: float) -> bool:
-        driver = await wakeups.driver_of(self.redis)
-        return await waiters.acquire(driver, request, wait, sleep)
+        return run_blocking(self._acquire(wakeups.driver_of(self.redis), request, wait, sleep))
 
     def release(self) -> None:
         """Release the lock and hand it to the first waiter.
@@ -160,8 +168,12 @@ class Lock(_Queueing, RedisLock):
             super().release()
         except LockError:
             raise
-        except BaseException:
+        except BaseException as error:
             self.local.token = token
+            if not isinstance(error, Exception):
+                # Interrupted, perhaps before the release had begun.
+                with suppress(RedisError, OSError):
+                    self.do_release(token)
             raise
 
     def do_release(self, expected_token: Any) -> None:
@@ -185,10 +197,7 @@ class AsyncLock(_Queueing, AsyncRedisLock):
         request = self._request(token)
         wait = self._wait(self.sleep, blocking=blocking, blocking_timeout=blocking_timeout)
         driver = await wakeups.loop_driver_of(self.redis)
-        acquired = await waiters.acquire(driver, request, wait, self.sleep)
-        if acquired:
-            self.local.token = request.token
-        return acquired
+        return await self._acquire(driver, request, wait, self.sleep)
 
     async def do_release(self, expected_token: Any) -> None:
         """Release the lock if its value is `expected_token`, else raise LockNotOwnedError."""

@@ -27,8 +27,8 @@ _MOST_TURNS = 10
 async def acquire(driver: Driver, request: Request, wait: float | None, sleep: float) -> bool:
     """Acquire, waiting up to `wait` seconds (0: not at all, None: for ever).
 
-    `sleep` shortens the pause between two questions, down to 10 ms. An error or a cancellation leaves
-    neither a hold nor a place in the queue behind, if the server can still be reached.
+    `sleep` shortens the pause between two questions, down to 10 ms. Whatever it raises, and whatever keeps the
+    caller from taking note of the lock: call `withdraw` then.
     """
     until = float("inf") if wait is None else monotonic() + wait
     poll = min(max(sleep, _SHORTEST_POLL), POLL)
@@ -45,12 +45,14 @@ async def acquire(driver: Driver, request: Request, wait: float | None, sleep: f
                 continue
             pause = poll * min(place, _MOST_TURNS) if subscription.is_open else poll
             await subscription.listen(max(0.0, min(pause, until - monotonic())))
-    except BaseException:
-        with suppress(RedisError, OSError):
-            await driver.finish(_withdraw(request))
-        raise
     finally:
         subscription.close()
+
+
+async def withdraw(driver: Driver, request: Request) -> None:
+    """Leave neither a hold nor a place in the queue behind, if the server can still be reached."""
+    with suppress(RedisError, OSError):
+        await driver.finish(_withdraw(request))
 
 
 async def _withdraw(request: Request) -> None:

@@ -50,7 +50,7 @@ class _AsyncDriverWithoutServer(_WithoutServer, AsyncDriver):
 _NOWHERE = Endpoint(Connection, {}, "a client without signals")
 
 
-async def driver_of(client: Any) -> Driver:
+def driver_of(client: Any) -> Driver:
     """Return the driver for the waits of a blocking client. Connects to nothing."""
     anchor = getattr(client, "connection_pool", client)
     found = _drivers.get(anchor)

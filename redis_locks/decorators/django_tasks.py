@@ -71,12 +71,12 @@ class Queue:
         @functools.wraps(function)
         def once(*args: Any, **kwargs: Any) -> Any:
             side = Side.blocking(self.rule.using)
-            run = run_blocking(self._begin(side, args, kwargs))
+            run = None
             try:
+                run = run_blocking(self._begin(side, args, kwargs))
                 return function(*args, **kwargs)
             finally:
-                if run is not None:
-                    run_blocking(run.end(side))
+                run_blocking(self._end(side, run, args, kwargs))
 
         return once
 
@@ -86,18 +86,34 @@ class Queue:
         @functools.wraps(function)
         async def once(*args: Any, **kwargs: Any) -> Any:
             side = await Side.of_loop(self.rule.using)
-            run = await self._begin(side, args, kwargs)
+            run = None
             try:
+                run = await self._begin(side, args, kwargs)
                 return await function(*args, **kwargs)
             finally:
-                if run is not None:
-                    await side.driver.finish(run.end(side))
+                await side.driver.finish(self._end(side, run, args, kwargs))
 
         return once
 
     async def _begin(
         self, side: Side, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Run | None:
+        run = await self._found(side, args, kwargs)
+        if run is not None:
+            await run.begin(side)
+        return run
+
+    async def _end(
+        self, side: Side, run: Run | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        run = run or await self._found(side, args, kwargs)
+        if run is not None:
+            await run.end(side)
+
+    async def _found(
+        self, side: Side, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Run | None:
+        """Return the run of the message that has the lock; None, and a warning, if Redis could not be asked."""
         # Not above: most processes never inspect a lock.
         from redis_locks.inspection.queries import read_lock
 
@@ -110,7 +126,7 @@ class Queue:
             )
             return None
         token = info.holders[0].token if info and info.holders else new_token(side.session)
-        return await self.rule.message(name, token).begin(side)
+        return Run(self.rule.message(name, token))
 
 
 def _open_transactions(queue_scope: Scope | None) -> Keepers | None:
@@ -152,7 +168,7 @@ def _unique(kind: Any) -> Any:
             # First: an alias that there is not queues nothing.
             transactions = _open_transactions(rule.queue_scope)
             message, delay = self.queue.message(side, self, args, kwargs)
-            if run_blocking(message.queue(side, delay)) is not None:
+            if run_blocking(message.send(side)) is not None:
                 return None
             try:
                 result = kind.enqueue(self, *args, **kwargs)
@@ -160,6 +176,7 @@ def _unique(kind: Any) -> Any:
                 run_blocking(message.withdraw(side))
                 raise
             _withdraw_on_rollback(message, side, transactions)
+            run_blocking(message.sent(side, delay))
             return result
 
         async def aenqueue(self, *args: Any, **kwargs: Any) -> Any:

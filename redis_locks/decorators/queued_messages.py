@@ -35,6 +35,9 @@ NAMES = "queued:"
 _AT_ONCE = 500
 """How many messages are withdrawn in a round trip, so that others do not wait for long."""
 
+_SENDING_MS = 60_000
+"""The lease of a message while it is being sent: nobody may be left who could tell that it never was."""
+
 _NOBODY = "queuedTask"
 """In the place of a process's name in the tokens of messages, which are no process's."""
 
@@ -98,15 +101,15 @@ class Message(NamedTuple):
     lease_ms: int
     until: Until
 
-    async def queue(self, side: Side, delay: float = 0.0, *, again: bool = False) -> Taken | None:
-        """Take the lock for a message that is due in `delay` seconds; `Taken` if another message has it.
+    async def queue(self, side: Side, *, again: bool = False) -> Taken | None:
+        """Take the lock for a message; `Taken` if another message has it.
 
         `again`: whether it may have the lock already, as it was queued before.
 
         Raises:
             LockBackendError: Redis could not be asked.
         """
-        request = self._request(side, delay)
+        request = self.request(side)
         if again and await self._extend(side, request):
             return None
         outcome = await acquire.acquire(side.driver, request, 0)
@@ -115,34 +118,35 @@ class Message(NamedTuple):
         claim = Claim.parse(outcome.claim)
         return Taken(claim.who.label if claim and claim.who else "")
 
-    async def withdraw(self, side: Side) -> None:
-        """Give the lock up, for a message that is not in the queue any more. Logs errors: the lease ends it."""
+    async def send(self, side: Side, *, again: bool = False) -> Taken | None:
+        """Take the lock for a message that is about to be sent, for a minute at most; see `queue`, and `sent`."""
+        brief = self._replace(lease_ms=min(self.lease_ms, _SENDING_MS))
+        return await brief.queue(side, again=again)
+
+    async def sent(self, side: Side, delay: float) -> None:
+        """Keep the lock for a message that is in the queue now, and due in `delay` seconds. Logs errors."""
+        try:
+            await self._extend(side, self.request(side, delay))
+        except LockError as error:
+            logger.warning(
+                "The unique task %r may be queued again before it begins: %s", self.name, error
+            )
+
+    async def withdraw(self, side: Side) -> bool:
+        """Give the lock up, for a message that is not in the queue any more.
+
+        Returns False, and logs the error, if Redis could not be asked: the lease ends it.
+        """
         try:
             keys = side.backend.keys(self.name)
             await side.backend.ask(side.driver, lambda link: store.release(link, keys, self.token))
         except LockError as error:
             _log_blocked(self, error)
+            return False
+        return True
 
-    async def begin(self, side: Side) -> Run | None:
-        """Begin to run: return what holds the lock from now on, or None if it is given up already.
-
-        Never keeps the task from running: that was promised when it was queued.
-        """
-        if self.until == "start":
-            await self.withdraw(side)
-            return None
-        request, sent = self._request(side), monotonic()
-        try:
-            if await self.queue(side, again=True) is not None:
-                return None  # its lease ended in the queue, and another message came
-        except LockError as error:
-            logger.warning(
-                "The unique task %r may be queued again while it runs: %s", self.name, error
-            )
-            return None
-        return Run(self, Lease(request, sent + request.lease_ms / 1000, 0, side.renewer))
-
-    def _request(self, side: Side, delay: float = 0.0) -> Request:
+    def request(self, side: Side, delay: float = 0.0) -> Request:
+        """Return what asks for the lock."""
         lease = round(min(max(delay, 0) * 1000 + self.lease_ms, MAX_SECONDS * 1000))
         who = whoami(self.label, task=side.task)
         keys = side.backend.keys(self.name)
@@ -185,21 +189,54 @@ def _log_blocked(message: Message, error: Exception) -> None:
 
 
 class Run:
-    """A task that runs, and holds its message's lock, renewed."""
+    """A task that runs, and its message's lock: given up, or held and renewed.
 
-    def __init__(self, message: Message, lease: Lease) -> None:
+    Never keeps the task from running: that was promised when it was queued.
+    """
+
+    def __init__(self, message: Message) -> None:
         self.message = message
-        self._lease = lease
-        self._left = False
-        lease.begin(self)
+        self._lease: Lease | None = None
+        self._is_over = False
+        """Whether there is nothing to give up, or not by this run."""
+
+    async def begin(self, side: Side) -> None:
+        """Give the lock up, or hold it until `end`."""
+        message = self.message
+        if message.until == "start":
+            self._is_over = await message.withdraw(side)
+            return
+        sent = monotonic()
+        try:
+            # Taken: its lease ended in the queue, and another message came.
+            self._is_over = await message.queue(side, again=True) is not None
+        except LockError as error:
+            logger.warning(
+                "The unique task %r may be queued again while it runs: %s", message.name, error
+            )
+            return
+        if not self._is_over:
+            request = message.request(side)
+            self._lease = Lease(request, sent + request.lease_ms / 1000, 0, side.renewer)
+            self._lease.begin(self)
 
     def leave(self) -> None:
         """Stop to renew, and leave the lock to the message, which was queued again: a retry's."""
-        self._left = True
-        self._lease.leave(self)
+        self._is_over = True
+        self._stop_renewing()
 
     async def end(self, side: Side) -> None:
-        """Give the lock up, unless it was left to the message."""
-        if not self._left:
-            self._lease.leave(self)
+        """Give the lock up, unless it is over; once more if an interrupt leaves it open whether that happened."""
+        if self._is_over:
+            return
+        try:
+            self._stop_renewing()
             await self.message.withdraw(side)
+        except BaseException:
+            self._stop_renewing()
+            await side.driver.finish(self.message.withdraw(side))
+            raise
+
+    def _stop_renewing(self) -> None:
+        if self._lease is not None:
+            self._lease.leave(self)

@@ -17,7 +17,7 @@ from celery.contrib.django.task import DjangoTask
 from celery.utils import uuid
 from celery.utils.time import maybe_make_aware
 
-from redis_locks.decorators.queued_messages import Message, Taken, token_of
+from redis_locks.decorators.queued_messages import Message, Run, Taken, token_of
 from redis_locks.decorators.unique_tasks import unique_task
 from redis_locks.drivers.base import run_blocking
 from redis_locks.locks.lock import Side
@@ -32,7 +32,7 @@ Celery gives `reply_to` to each part of a canvas, and `parent_id` to a callback.
 """
 
 _RUN = "redis_locks_run"
-"""The attribute of a request that has begun: the `Run` that holds its message's lock, or None.
+"""The attribute of a request that has begun: its `Run`.
 
 A task that calls itself directly does so under its message's request.
 """
@@ -86,7 +86,8 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         message = self._message(unique, name, task_id)
         side = Side.blocking(unique.rule.using)
         again = self._runs(task_id)
-        taken = run_blocking(message.queue(side, self._delay(options), again=again))
+        delay = self._delay(options)
+        taken = run_blocking(message.send(side, again=again))
         if taken is not None and not (again or any(options.get(each) for each in _CONTINUED)):
             return self._first(unique, taken)
         options["headers"] = {**(options.get("headers") or {}), HEADER: name}
@@ -98,6 +99,7 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         run = self.request.get(_RUN)
         if run is not None and run.message == message:
             run.leave()
+        run_blocking(message.sent(side, delay))
         return result
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -108,13 +110,13 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         if unique is None or name is None or direct:
             return super().__call__(*args, **kwargs)
         side = Side.blocking(unique.rule.using)
-        run = run_blocking(self._message(unique, name, request.id).begin(side))
+        run = Run(self._message(unique, name, request.id))
         setattr(request, _RUN, run)
         try:
+            run_blocking(run.begin(side))
             return self.run(*args, **kwargs)
         finally:
-            if run is not None:
-                run_blocking(run.end(side))
+            run_blocking(run.end(side))
 
     def _message(self, unique: unique_task, name: str, task_id: str) -> Message:
         return unique.rule.message(

@@ -6,13 +6,14 @@ import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 from django.db.models import Manager, Model, QuerySet
 
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockNotAvailable
+from redis_locks.locks.hold import Block, Hold, block_entered, block_exit
 from redis_locks.locks.lock import Lock, Side, warn_if_task_ends
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded
@@ -25,6 +26,29 @@ from redis_locks.values.durations import wait_seconds
 from redis_locks.values.modes import RowMode, row_mode
 
 M = TypeVar("M", bound=Model)
+
+
+class _AllHolds:
+    """The holds of a block's rows, which end together. It stands in a `Block` as its last hold."""
+
+    def __init__(self, holds: Sequence[Hold]) -> None:
+        self._holds = holds
+
+    @property
+    def kept(self) -> bool:
+        return any(hold.kept for hold in self._holds)
+
+    @property
+    def is_open(self) -> bool:
+        return all(hold.is_open for hold in self._holds)
+
+    def end_block(self, error: BaseException | None) -> None:
+        with ExitStack() as stack:
+            for hold in self._holds:
+                stack.callback(hold.end_block, error)
+
+    def leave_behind(self) -> None:
+        """Nothing: the block has each hold as well."""
 
 
 class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a function
@@ -100,7 +124,8 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             # The guard looks at row locks whatever database commits.
             {**options, "scope": scope, "commit_guard": commit_guard},
         )
-        self._open: ExitStack | AsyncExitStack | None = None
+        self._block: Block = []
+        self._open: AsyncExitStack | None = None
         self._asked = False
 
     def __del__(self) -> None:
@@ -160,12 +185,13 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             Model.DoesNotExist: An instance is gone.
         """
         self._require_unused()
-        rows = self._lock(UNSET)
-        self._open = ExitStack()
-        for hold in rows.holds:
-            self._open.enter_context(hold)
+        entered = block_entered(self)
+        self._block = block = [] if entered is None else entered
+        rows = self._lock(UNSET, block)
+        block.append(cast("Hold", _AllHolds(rows.holds)))
         return rows
 
+    @block_exit(shared=False)
     def __exit__(
         self,
         exc_type: type[BaseException] | None,
@@ -173,9 +199,9 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         traceback: TracebackType | None,
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless the body raised already."""
-        opened, self._open = self._open, None
-        if isinstance(opened, ExitStack):
-            opened.__exit__(exc_type, exc, traceback)
+        block, self._block = self._block, []
+        if block:
+            block[-1].end_block(exc)
 
     async def __aenter__(self) -> LockedRows[M]:
         """Lock the rows, or raise; see `__enter__`. If the hold is lost, the block is cancelled."""
@@ -197,11 +223,11 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
     ) -> None:
         """Release; see `__exit__`."""
         opened, self._open = self._open, None
-        if isinstance(opened, AsyncExitStack):
+        if opened is not None:
             await opened.__aexit__(exc_type, exc, traceback)
 
-    def _lock(self, wait: float | Unset | None) -> LockedRows[M]:
-        side = Side.blocking(self._using)
+    def _lock(self, wait: float | Unset | None, block: Block | None = None) -> LockedRows[M]:
+        side = Side.blocking(self._using, block)
         return run_blocking(self._locking.lock(side, self._seconds(wait)))
 
     async def _alock(self, wait: float | Unset | None) -> LockedRows[M]:
@@ -215,7 +241,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         return bounded(get_settings().wait if wait is UNSET else wait_seconds(wait))
 
     def _require_unused(self) -> None:
-        if self._open is not None:
+        if self._open is not None or (self._block and self._block[-1].is_open):
             msg = "these rows are locked by this block already; call lock_rows() for each block"
             raise RuntimeError(msg)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Model
@@ -33,7 +33,20 @@ def columns_of(model: type[Model], of: Sequence[str]) -> list[Column]:
     )
 
 
+def multiply(model: type[Model], of: Sequence[str]) -> bool:
+    """Whether the paths in `of` may give several lines of a query for one row."""
+    steps = (step for path in of if path != "self" for step in _steps(model, path))
+    return any(step.one_to_many or step.many_to_many for step in steps)
+
+
 def _related(model: type[Model], path: str) -> type[Model]:
+    *_, last = _steps(model, path)
+    related: type[Model] = last.related_model
+    return related
+
+
+def _steps(model: type[Model], path: str) -> Iterator[Any]:
+    """Yield the relations of a path."""
     at: type[Model] = model
     for part in path.split("__"):
         try:
@@ -47,8 +60,8 @@ def _related(model: type[Model], path: str) -> type[Model]:
                 f"{at._meta.label} has {', '.join(relations_of(at)) or 'none'}"
             )
             raise ValueError(msg)
+        yield field
         at = related
-    return at
 
 
 def relations_of(model: type[Model]) -> list[str]:

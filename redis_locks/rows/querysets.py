@@ -99,7 +99,9 @@ class RedisLockQuerySet(FencedQuerySet[M]):
     def _fetch_all(self) -> None:
         options = self._lock_options
         if options is not None and self._result_cache is None:
-            # There is no block, so the transaction keeps the rows, as it does a database's row locks.
-            self._result_cache = list(lock_rows(self._locked_by(None), **options).__enter__())
+            # The transaction keeps the rows, as it does a database's row locks.
+            with lock_rows(self._locked_by(None), **options) as rows:
+                pass
+            self._result_cache = list(rows)
             self._prefetch_done = True
         super()._fetch_all()

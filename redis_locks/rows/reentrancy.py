@@ -25,6 +25,7 @@ class Earlier:
 
     def __init__(self, side: Side, keepers: Keepers | None, mode: modes.RowMode) -> None:
         self._backend = side.backend
+        self._block = side.block
         self._held = session(task=side.task).held
         self._keepers = keepers
         self._mode = mode
@@ -89,7 +90,7 @@ class Earlier:
     def _join(self, its: Lease) -> bool:
         if its in self._nested:
             return True
-        hold = RowHold.nested(self._backend, its)
+        hold = RowHold.nested(self._backend, its, self._block)
         if hold is None:
             return False  # another thread has just released it
         self._nested[its] = hold

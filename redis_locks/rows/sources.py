@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from django.db.models import Model, Q, QuerySet
 from django.db.models.sql import Query
 
-from redis_locks.rows.columns import Column, columns_of, relations_of
+from redis_locks.rows.columns import Column, columns_of, multiply, relations_of
 from redis_locks.rows.names import Row, row_of
 
 M = TypeVar("M", bound=Model)
@@ -77,6 +77,9 @@ class QuerySource(Generic[M]):
                 f"{rows.model.__name__}.objects.filter(pk__in=rows.values('pk')) instead"
             )
             raise ValueError(msg)
+        if rows.query.where.contains_aggregate and _lacks_key(rows.query, rows.query.group_by):
+            msg = "rows of grouped values() must not be filtered by an aggregate: filter the result instead"
+            raise ValueError(msg)
         self.database = primary_of(rows)
         rows = rows.using(self.database)
         start, end = rows.query.low_mark, rows.query.high_mark
@@ -90,7 +93,9 @@ class QuerySource(Generic[M]):
                 "Without limit and skip_locked, slice the result instead of the queryset"
             )
             raise ValueError(msg)
-        self._columns = columns_of(rows.model, of or ("self", *_selected(rows)))
+        of = of or ("self", *_selected(rows))
+        self._columns = columns_of(rows.model, of)
+        self._multiply = multiply(rows.model, of)
         self._all: QuerySet[M] = rows.all()
         self._all.query.clear_limits()
         self._related = any(column.lookup != "pk" for column in self._columns)
@@ -106,11 +111,15 @@ class QuerySource(Generic[M]):
         """Return the rows that match now, in order."""
         seen = list(seen)
         rows = self._asked.exclude(among(seen)) if seen else self._asked
-        if self.limit is None:
-            return self._read(rows)
-        # Others hold those that were seen, so they may hold as many of the next ones.
-        more = min(BATCH, max(FEW, 4 * len(seen))) if self._skip_locked else 0
-        return self._read(rows[: self.limit + more])
+        if self.limit is not None:
+            # Others hold those that were seen, so they may hold as many of the next ones.
+            more = min(BATCH, max(FEW, 4 * len(seen))) if self._skip_locked else 0
+            rows = rows[: self.limit + more]
+        if self._multiply and rows.query.is_sliced:
+            # The slice is of rows, and each needs all of its lines.
+            found = [each.pk for each in read_rows(rows, ())]
+            rows = self._all.filter(among(found)) if found else rows.none()
+        return self._read(rows)
 
     def fetch(self, locked: Sequence[Candidate]) -> tuple[list[M], list[Candidate]]:
         """Return the rows that still match; each instance once, whatever it is joined with."""
@@ -153,14 +162,15 @@ def _needs_all(query: Query) -> bool:
     """Whether a line depends on more rows than its own, so that reading only some rows again would change it."""
     if any(each.contains_over_clause for each in query.annotation_select.values()):
         return True
-    # What makes a line of values(): the primary key, if each stands for one row.
-    grouped = query.group_by if isinstance(query.group_by, tuple) else None
     distinct = query.select if query.distinct and not query.default_cols else None
+    return _lacks_key(query, query.group_by) or _lacks_key(query, distinct)
+
+
+def _lacks_key(query: Query, columns: object) -> bool:
+    """Whether a line of values() that these columns make may stand for several rows."""
     key = {*query.get_meta().pk_fields}
-    return any(
-        not key.issubset(getattr(column, "target", None) for column in columns)
-        for columns in (grouped, distinct)
-        if columns is not None
+    return isinstance(columns, tuple) and not key.issubset(
+        getattr(column, "target", None) for column in columns
     )
 
 

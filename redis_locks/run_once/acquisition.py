@@ -14,6 +14,7 @@ from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, Link, Unreachable, run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockBackendError
 from redis_locks.locks.contention import not_available
+from redis_locks.locks.hold import Block
 from redis_locks.locks.lock import Side
 from redis_locks.protocol import acquire, lock_events
 from redis_locks.protocol.lease import Lease, tell_acquired, tell_end
@@ -42,9 +43,9 @@ class Job(NamedTuple):
     template: str | None = None
     """See `LockEvent.template`."""
 
-    def begin(self, wait: float | Unset | None = UNSET) -> Attempt:
-        """Return an attempt; blocks for up to `wait` seconds, see `acquire`."""
-        side = Side.blocking(self.terms.using)
+    def begin(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Attempt:
+        """Return an attempt, that of `block` if given; blocks for up to `wait` seconds, see `acquire`."""
+        side = Side.blocking(self.terms.using, block)
         return run_blocking(self.acquire(side, self.terms.effective_wait(wait)))
 
     async def abegin(self, wait: float | Unset | None = UNSET) -> Attempt:
@@ -122,6 +123,8 @@ class Job(NamedTuple):
         attempt: Attempt | None = None
         try:
             attempt = Attempt(side.backend, lease, begun, request, self.terms, self.events)
+            if side.block is not None:
+                side.block.append(attempt)
             # Before anybody is told: receivers may take longer than the lease.
             lease.begin(attempt)
             # No acquire finds it, but a search for deadlocks and a COMMIT must know of it.

@@ -212,12 +212,10 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
             LockLost: The lease ended before all receivers of the events were told; the body does not run.
             LockBackendError: Redis could not be asked.
         """
-        attempt = self._job().begin()
         block = block_entered(self)
+        attempt = self._job().begin(block=block)
         if block is None:
             self._blocks.push(attempt)
-        else:
-            block.append(attempt)
         return attempt
 
     @block_exit(shared=True)

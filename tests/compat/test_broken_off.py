@@ -10,12 +10,13 @@ import redis
 import redis.asyncio as aioredis
 from redis.exceptions import LockError
 
-from redis_locks.compat import AsyncLock
+from redis_locks.compat import AsyncLock, Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import CompatBlocking, auntil
 from tests.support.compat import ACQUIRE
 from tests.support.connections import on_receive
+from tests.support.interrupts import sweep
 from tests.support.world import PATIENCE
 
 
@@ -48,6 +49,27 @@ def test_an_interrupted_wait_leaves_nothing_behind(
         lock.acquire()
     assert (set() if freed else {name.encode()}) == server_side.keys()
     assert lock.token is None
+
+
+def test_an_interrupt_at_any_step_leaves_no_lock_that_nobody_owns_and_seldom_one_at_all(
+    client: redis.Redis, name: str
+) -> None:
+    lock = Lock(client, name)  # without a timeout, so that what is left is left for ever
+
+    def cycle() -> None:
+        lock.acquire()
+        lock.release()
+
+    left = []
+
+    def check(where: str) -> None:
+        if lock.locked():  # which also opens the connection that was closed
+            assert lock.owned(), where
+            left.append(where)
+            lock.release()
+
+    sweep(cycle, 1, check)
+    assert len(left) < 10, left
 
 
 def test_a_cancelled_task_leaves_nothing_behind_wherever_it_was(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Event, Thread
@@ -12,12 +9,17 @@ from threading import Event, Thread
 import pytest
 import redis
 from django.db import connection, transaction
+from django.db.models import QuerySet
 
 from redis_locks import Lock, inspection, redis_lock
-from tests.support.interrupts import Interrupt, interrupt, open_here, renewed
+from redis_locks.rows import lock_rows
+from tests.ledger.models import Counter
+from tests.support.interrupts import open_here, renewed, sweep
+from tests.support.rows import row_of
 from tests.support.world import PATIENCE, Observer, Threads, keys_of, until
 
 LEASE = 30
+MODEL = "ledger.Counter@default"
 STEP = 59
 
 Run = Callable[[], object]
@@ -31,6 +33,10 @@ reached: list[None] = []
 
 LATE = 6
 """At how many steps an interrupt may leave the lock once its block has begun: the first ones of the block's end."""
+
+
+LATE_OF_ROWS = 12
+"""As many for rows, which may have several holds."""
 
 
 def body() -> None:
@@ -171,6 +177,46 @@ def contended(lock: Lock) -> Run:
     return run
 
 
+def rows_of(lock: Lock) -> QuerySet[Counter]:
+    """The row whose lock it is."""
+    return Counter.objects.filter(pk=lock.name.rpartition(":")[2])
+
+
+def rows(lock: Lock) -> Run:
+    kept: list[object] = []
+
+    def run() -> None:
+        with lock_rows(rows_of(lock), lease=LEASE) as found:
+            kept.append(found)
+            body()
+
+    return run
+
+
+def free_rows(lock: Lock) -> Run:
+    def run() -> None:
+        with lock_rows(rows_of(lock), lease=LEASE, skip_locked=True):
+            body()
+
+    return run
+
+
+def nested_rows(lock: Lock) -> Run:
+    def run() -> None:
+        with lock_rows(rows_of(lock), lease=LEASE), lock_rows(rows_of(lock), lease=LEASE):
+            body()
+
+    return run
+
+
+def rows_in_a_transaction(lock: Lock) -> Run:
+    def run() -> None:
+        with transaction.atomic(), lock_rows(rows_of(lock), lease=LEASE):
+            body()
+
+    return run
+
+
 @contextmanager
 def held_until_somebody_waits(name: str) -> Iterator[None]:
     """Another thread holds the lock until this one waits for it, or is interrupted before."""
@@ -214,51 +260,18 @@ SHAPES = [
 ]
 
 
+OF_ROWS = [rows, free_rows, nested_rows, rows_in_a_transaction]
+
+
 @pytest.fixture
 def lock(name: str) -> Lock:
     return Lock(name, lease=LEASE, wait=PATIENCE)
 
 
-def sweep(run: Run, step: int, check: Callable[[str], None], *, keep: bool = True) -> None:
-    """Interrupt it at every so-manieth event, and check what is true after each; `keep` all exceptions till the end."""
-    run()  # warm
-    kept: list[BaseException | None] = []
-    at = 1
-    with unheard():
-        while (interrupted := interrupted_at(run, at)) is not None:
-            # As an interpreter's prompt does, and who logs it later.
-            kept.append(interrupted.error if keep else None)
-            where = interrupted.where
-            del interrupted
-            if not keep:
-                gc.collect(1)  # ExitStack makes a circle of an exception that comes at its end
-            check(where)
-            at += step
-        assert len(kept) > 5
-        kept.clear()
-        gc.collect()
-
-
-def interrupted_at(run: Run, at: int) -> Interrupt | None:
-    """Return the interrupt at the so-manieth event; None if three runs in turn, which vary a little, have fewer."""
-    for _ in range(3):
-        reached.clear()
-        if (interrupted := interrupt(run, at)) is not None:
-            return interrupted
-    return None
-
-
-@contextmanager
-def unheard() -> Iterator[None]:
-    """Nobody hears of interrupts in `__del__`, which are swallowed, nor of holds and coroutines that are dropped."""
-    hook = sys.unraisablehook
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        sys.unraisablehook = lambda _: None
-        try:
-            yield
-        finally:
-            sys.unraisablehook = hook
+@pytest.fixture
+def row_lock(name: str) -> Lock:
+    row = Counter.objects.create(name=name)
+    return Lock(row_of(Counter, "default", row.pk).name, lease=LEASE, wait=PATIENCE)
 
 
 def _check(lock: Lock, client: redis.Redis, where: str) -> None:
@@ -272,7 +285,7 @@ def _check(lock: Lock, client: redis.Redis, where: str) -> None:
         connection.set_autocommit(True)
     if observer.left_of(lock.name):
         # As when the lease has ended, which nobody makes any longer.
-        client.delete(*keys_of(lock.name))
+        client.delete(*keys_of(lock.name), *keys_of(MODEL))
     with lock as hold:
         assert hold.token == observer.holder(lock.name), where
         assert Threads().acquire(lock, wait=0) is None, where
@@ -290,6 +303,14 @@ def test_no_interrupt_leaves_a_lock_that_is_renewed_and_few_leave_one_at_all(
     interrupt_each(shape, step, lock, client)
 
 
+@STEPS
+@pytest.mark.parametrize("shape", OF_ROWS, ids=lambda shape: shape.__name__)
+def test_no_interrupt_leaves_rows_that_are_renewed_and_few_leave_them_locked_at_all(
+    shape: Shape, step: int, row_lock: Lock, client: redis.Redis
+) -> None:
+    interrupt_each(shape, step, row_lock, client, LATE_OF_ROWS)
+
+
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
 def test_no_interrupt_of_an_acquire_that_waits_leaves_a_lock_that_is_renewed(
     step: int, lock: Lock, client: redis.Redis
@@ -297,14 +318,21 @@ def test_no_interrupt_of_an_acquire_that_waits_leaves_a_lock_that_is_renewed(
     interrupt_each(contended, step, lock, client)
 
 
-def interrupt_each(shape: Shape, step: int, lock: Lock, client: redis.Redis) -> None:
+def interrupt_each(
+    shape: Shape, step: int, lock: Lock, client: redis.Redis, late_at_most: int = LATE
+) -> None:
     keep = shape not in KEPT_BY_A_TRACEBACK
     late: list[str] = []
+    run = shape(lock)
+
+    def begun() -> None:
+        reached.clear()
+        run()
 
     def check(where: str) -> None:
         if reached and Observer(client).left_of(lock.name):
             late.append(where)
         _check(lock, client, where)
 
-    sweep(shape(lock), step, check, keep=keep)
-    assert len(late) <= LATE, late
+    sweep(begun, step, check, keep=keep)
+    assert len(late) <= late_at_most, late

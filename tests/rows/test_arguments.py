@@ -78,6 +78,7 @@ def rows_with_filtered_relation() -> Any:
         (numbered, {"skip_locked": True}, AS_A_WHOLE),
         (lambda: distinct()[:2], {}, AS_A_WHOLE),
         (lambda: grouped()[:2], {}, AS_A_WHOLE),
+        (lambda: grouped().filter(number__gt=1), {}, "must not be filtered by an aggregate"),
         (Counter, {}, "rows must be saved before they are locked, not <Counter"),
         (lambda: [Counter(pk=5)], {}, "rows must be saved"),
     ],

@@ -60,6 +60,28 @@ def test_all_rows_of_a_relation_to_many_are_locked_too(
     world.release(rows)
 
 
+@pytest.mark.parametrize("limited", ["limit", "slice", "skip_locked"])
+def test_of_limited_rows_all_of_a_relation_to_many_are_locked(
+    world: World, counter: Make, name: str, limited: str
+) -> None:
+    rows = [counter() for _ in range(3)]
+    for row in rows:
+        Entry.objects.bulk_create(
+            Entry(book=f"{name}:{row.pk}", number=number, counter=row) for number in range(20)
+        )
+    query = Counter.objects.filter(pk__in=[row.pk for row in rows]).order_by("pk")
+    options: Any = {"of": ("self", "entry"), "limit": 2, "skip_locked": limited == "skip_locked"}
+    if limited == "slice":
+        query, options["limit"] = query[:2], None
+    found = locked(world, lock_rows(query, **options))
+    assert rows[:2] == found
+    free = Entry.objects.exclude(counter=None).order_by("counter", "number")
+    assert list(rows[2].entry_set.order_by("number")) == world.block(
+        lock_rows(free, skip_locked=True), list
+    )
+    world.release(found)
+
+
 def test_an_instance_with_relations_that_is_gone_is_said(
     world: World, counter: Make, name: str
 ) -> None:

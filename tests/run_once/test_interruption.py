@@ -1,4 +1,4 @@
-"""A task that is cancelled anywhere leaves the job to the others, at once."""
+"""A task that is cancelled anywhere, or a block that is interrupted, leaves the job to the others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from redis_locks import run_once
 from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, begun
+from tests.support.interrupts import open_here, renewed, sweep
 from tests.support.world import PATIENCE
 
 
@@ -109,3 +110,20 @@ def test_cancelling_while_done_is_recorded_does_not_keep_it_from_being_recorded(
         job = run_once(f"{name}:{turn}", lease=30)
         tasks.run(cancelled_while_ending(job))
         assert "done" == tasks.status(job).state
+
+
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.ci)])
+def test_no_interrupt_of_a_block_leaves_an_attempt_that_is_renewed(
+    redis_server: object, step: int, name: str
+) -> None:
+    names = [name]
+
+    def run() -> None:
+        names.append(f"{name}:{len(names)}")
+        with run_once(names[-1], lease=30):
+            pass
+
+    def check(where: str) -> None:
+        assert 0 == renewed(names[-1]) == open_here(names[-1]), where
+
+    sweep(run, step, check)

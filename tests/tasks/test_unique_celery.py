@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import json
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,6 +20,8 @@ from kombu.exceptions import EncodeError
 from redis_locks import LockBackendError, inspection, unique_task
 from redis_locks.integrations.celery import UniqueTask
 from redis_locks.testing import assert_locked, assert_released, override_locks
+from redis_locks.testing.server import EmbeddedServer
+from tests.faults.proxy import Proxy
 from tests.support.world import until
 from tests.tasks import celery_app
 from tests.tasks.celery_app import app
@@ -396,6 +399,50 @@ def test_a_server_that_is_down_queues_nothing(
     with pytest.raises(LockBackendError):
         work.delay()
     assert 0 == queued()
+
+
+@pytest.mark.parametrize("until_", ["start", "end"])
+def test_a_server_that_refuses_when_a_task_begins_blocks_the_next_one_until_its_end_at_most(
+    name: str,
+    make: Make,
+    run_next: Callable[..., None],
+    private_server: EmbeddedServer,
+    caplog: pytest.LogCaptureFixture,
+    until_: Any,
+) -> None:
+    with private_server.client() as client:
+
+        @make(unique_task(name, using=private_server.url, until=until_))
+        def work() -> None:
+            client.config_set("min-replicas-to-write", 0)
+
+        work.delay()
+        client.config_set("min-replicas-to-write", 1)
+        run_next()
+    assert f"The unique task 'queued:{name}'" in caplog.text
+    assert work.delay()
+
+
+def test_a_server_that_is_cut_off_while_it_is_queued_blocks_it_for_a_minute_at_most(
+    redis_server: EmbeddedServer, name: str, make: Make, queued: Callable[[], int]
+) -> None:
+    with Proxy(redis_server.url) as proxy:
+
+        @make(unique_task(name, using=proxy.url))
+        def work() -> None: ...
+
+        def cut_off() -> None:
+            until(lambda: proxy.lost == 1)
+            proxy.lead_to("unix:///no-server")
+
+        cutter = threading.Thread(target=cut_off)
+        cutter.start()
+        proxy.lose()
+        with pytest.raises(LockBackendError):
+            work.delay()
+        cutter.join()
+    assert 0 == queued()
+    assert 0 < lease_left(name) <= 60
 
 
 @override_locks("busy")

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import redis
 from asgiref.sync import async_to_sync
 from django.db import transaction
 from django.test import override_settings
@@ -18,6 +19,7 @@ from redis_locks import inspection, redis_lock, unique_task
 from redis_locks.testing import assert_locked, assert_released
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.connections import count_packets
+from tests.support.interrupts import sweep
 
 pytest.importorskip("django.tasks", reason="django.tasks came with Django 6.0")
 
@@ -244,3 +246,56 @@ def test_a_database_that_there_is_not_queues_nothing(name: str, queue: Any) -> N
         elsewhere.enqueue(name)
     assert [] == queue
     assert_released(f"queued:{name}")
+
+
+refusing: list[redis.Redis] = []
+"""The server that refuses to write until a task tells it not to."""
+
+
+def _allow(key: str) -> None:
+    refusing.pop().config_set("min-replicas-to-write", 0)
+
+
+@unique_task("{key}")
+@task
+def allowing_until_start(key: str) -> None:
+    _allow(key)
+
+
+@unique_task("{key}", until="end")
+@task
+async def allowing_until_end(key: str) -> None:
+    _allow(key)
+
+
+@pytest.mark.parametrize("allowing", [allowing_until_start, allowing_until_end])
+def test_a_server_that_refuses_when_a_task_begins_blocks_the_next_one_until_its_end_at_most(
+    name: str, queue: Any, client: redis.Redis, caplog: pytest.LogCaptureFixture, allowing: Any
+) -> None:
+    result = allowing.enqueue(name)
+    refusing.append(client)
+    client.config_set("min-replicas-to-write", 1)
+    run(result)
+    assert f"'queued:{name}'" in caplog.text
+    assert_released(f"queued:{name}")
+
+
+@pytest.mark.parametrize("queued", [until_start, until_end])
+def test_few_interrupts_of_a_run_leave_a_lock(name: str, queue: Any, queued: Any) -> None:
+    left: list[str] = []
+    keys = [name]
+    taken: list[Any] = []
+
+    def queue_and_run() -> None:
+        taken.clear()
+        keys.append(f"{name}:{len(keys)}")  # the lock below the task may be left, too
+        taken.append(queued.enqueue(keys[-1]))
+        run(taken[0])
+
+    def check(where: str) -> None:
+        info = inspection.lock(f"queued:{keys[-1]}")
+        if taken and info is not None and info.holders:
+            left.append(where)
+
+    sweep(queue_and_run, 19, check)
+    assert len(left) < 10, left
