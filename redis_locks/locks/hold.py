@@ -214,14 +214,14 @@ class Hold:
         """Replies to the commands that the lock was given to `read`: bytes, numbers, None, lists."""
         self.kept = False
         """Whether a transaction keeps this hold: its release takes effect when that has ended."""
-        self.released = False
-        """Whether it has ended, as far as its user goes."""
         self._cancelled: CancelledByLoss | None = None
         self._pid = identity.process.pid
         self._releaser: Any = None
         """The thread or task that releases it now."""
         self._upgrade: str | None = None
         """The token that the lease gets by the latest upgrade of this hold."""
+        self.released = False  # last: a hold whose making was interrupted has none, see `__del__`
+        """Whether it has ended, as far as its user goes."""
 
     @classmethod
     def nested(cls, backend: Backend, lease: Lease, block: Block | None = None) -> Self | None:
