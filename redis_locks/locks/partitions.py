@@ -55,9 +55,9 @@ class SpreadHold(Hold):
     __slots__ = ("_parts",)
 
     def __init__(self, parts: Sequence[Hold]) -> None:
+        self._parts = tuple(parts)
         first = parts[0]
         super().__init__(first.backend, first.lease)
-        self._parts = tuple(parts)
 
     @property
     def mode(self) -> str:
