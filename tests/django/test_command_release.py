@@ -25,6 +25,7 @@ from redis_locks.inspection import LockInfo, WaiterInfo
 from tests.django.command_calls import answers, fails, run
 from tests.django.lock_infos import info
 from tests.support.commands import show
+from tests.support.parties import MINUTES, ask
 from tests.support.world import until
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
@@ -99,8 +100,16 @@ def test_release_of_a_lock_that_is_only_waited_for_is_not_found(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited_for = LockInfo(name, "exclusive", (), info(waiters=1).waiters, 1)
-    monkeypatch.setattr(show.inspection, "lock", lambda *_, **__: waited_for)
+    monkeypatch.setattr(show, "whole_lock", lambda *_, **__: waited_for)
     assert f"Nobody holds lock '{name}'; 1 waiting for it." == fails("release", name, "--yes")
+
+
+def test_release_and_cancel_end_more_than_a_thousand(name: str) -> None:
+    ask(((name, f"holder{number}.1") for number in range(1005)), mode="shared", wait=0)
+    ask(((name, f"waiter{number}.1") for number in range(1005)), wait=MINUTES)
+    assert f"Cancelled 1005 waits for lock '{name}'.\n" == run("cancel", name, "--yes")[0]
+    assert "and 1002 more. " in run("release", name, "--yes")[0]
+    assert inspection.lock(name) is None
 
 
 def test_cancel_ends_the_waits_and_says_how_many(name: str, hold: Hold) -> None:
@@ -158,8 +167,8 @@ def test_the_log_has_the_waits_that_ended_before_the_server_was_gone(
             return answer
         raise LockBackendError("gone")
 
-    monkeypatch.setattr(show.inspection, "lock", lambda *_, **__: two)
-    monkeypatch.setattr(show.inspection, "cancel", end)
+    monkeypatch.setattr(show, "whole_lock", lambda *_, **__: two)
+    monkeypatch.setattr(inspection, "cancel", end)
     with caplog.at_level("INFO", "redis_locks.audit"):
         fails("cancel", name, "--yes", code=69)
     told = [(vars(each)["outcome"], vars(each)["parties"]) for each in audited(caplog)]
