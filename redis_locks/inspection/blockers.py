@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, locks
+from redis_locks.inspection.queries import whole_lock
 from redis_locks.inspection.survey import FEW_QUEUES, queues
 
 DEEPEST = 40
@@ -20,6 +21,9 @@ MOST_LOCKS_SEARCHED = 300
 
 MOST_PAIRS = 10_000
 """How many pairs of a waiter and a holder of one lock are looked at: a thousand of each would be a million."""
+
+MOST_PAIRS_NEARBY = 2_000
+"""How many pairs of crowded locks around one of them are looked at. A page does this every two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,8 @@ def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], boo
     """Return the trees in which a session waits for a lock, and whether they have all that wait; blocks.
 
     Of the lock itself, the waiters count that `lock` has, and its first `MOST_PAIRS` pairs. Only locks that are waited
-    for are read, of these `MOST_LOCKS_SEARCHED` at most: those with long waits first.
+    for are read, of these `MOST_LOCKS_SEARCHED` at most: those with long waits first. Their crowds are read up to
+    `MOST_PAIRS_NEARBY` pairs in all; of further crowds, those who come first.
 
     Raises:
         LockBackendError: Redis could not be asked.
@@ -94,8 +99,16 @@ def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], boo
     others = known[:MOST_LOCKS_SEARCHED]
     whole = found.whole and len(known) == len(others)
     most = max(1, MOST_PAIRS // max(1, len(lock.holders)))
-    lock = replace(lock, waiters=lock.waiters[:most])
-    roots = trees(blocked([lock, *locks(names=others, using=using)]))
+    looked_at, left = [replace(lock, waiters=lock.waiters[:most])], MOST_PAIRS_NEARBY
+    for other in locks(names=others, using=using):
+        pairs, listed = other.waiting * other.holding, len(other.waiters) * len(other.holders)
+        if listed < pairs <= left:
+            left -= pairs
+            looked_at.append(whole_lock(other.name, using=using) or other)
+        else:
+            whole = whole and pairs <= listed
+            looked_at.append(other)
+    roots = trees(blocked(looked_at))
     return [root for root in roots if root.waits_for(lock.name)], whole
 
 

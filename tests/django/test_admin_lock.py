@@ -153,13 +153,25 @@ def test_of_a_long_chain_each_page_shows_the_part_around_its_lock(
     assert cut == ("And more below" in html)
 
 
+def test_the_tree_counts_all_that_wait_for_another_lock_of_the_holder(
+    viewer: Client, name: str
+) -> None:
+    other = f"{name}:other"
+    ask([(name, "holder.1"), (other, "holder.2")], wait=0)
+    ask([(name, "waiter.1")], wait=MINUTES)
+    ask(((other, f"waiter{number}.1") for number in range(30)), wait=MINUTES)
+    html = text_of(viewer, page_of(name))
+    assert "and 28 more, which block nobody" in html
+    assert "There are too many" not in html
+
+
 def test_with_too_many_locks_only_the_own_queue_is_in_the_tree(
     viewer: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin.search_for_blockers(monkeypatch, 0)
     other = f"{name}:other"
     with held(name), held(other), waited_for(name, "second"), waited_for(other):
-        assert "There are too many locks to look for others" in text_of(viewer, page_of(name))
+        assert "There are too many locks or waiters to show all" in text_of(viewer, page_of(name))
 
 
 def test_news_are_not_sent_again_when_nothing_changed(viewer: Client, name: str) -> None:

@@ -71,3 +71,4 @@ def test_show_tells_a_deadlock(name: str) -> None:
     ask(((name, f"waiter{number}.1") for number in range(30)), wait=MINUTES)
     ask([(other, "first.2"), (name, "second.2")], wait=MINUTES)
     assert "This is a deadlock" in run("show", name)[0]
+    assert "This is a deadlock" in run("show", other)[0]
