@@ -39,7 +39,7 @@ class Summary(NamedTuple):
     """One lock in short; times in seconds, and 0 if there is none.
 
     `held_for` is the earliest holder's; `lease_left` and `lease` are those of the lease that ends first.
-    `held_by` and `waited_for_by` are texts of the first ten of each.
+    `held_by` and `waited_for_by` are texts of the first ten of each, and the earliest holder is the first.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Summary(NamedTuple):
 
     @property
     def holders(self) -> list[Who]:
-        """The first ten holders."""
+        """The first ten holders, the earliest one first."""
         return _people(self.held_by)
 
     @property
