@@ -108,6 +108,17 @@ def test_a_holder_whose_process_is_not_connected_is_told(viewer: Client, name: s
     until(lambda: "is not connected" in text_of(viewer, page_of(name)))
 
 
+def test_a_queued_task_s_lock_is_nobody_s_whose_process_could_be_gone(
+    viewer: Client, name: str
+) -> None:
+    queued = f"queued:{name}"
+    ask([(queued, "nobody.1"), (name, "nobody.2")], wait=0)
+    until(lambda: "is not connected" in text_of(viewer, page_of(name)))
+    html = text_of(viewer, page_of(queued))
+    assert "is not connected" not in html
+    assert "A queued task holds this lock, and no process." in html
+
+
 def test_a_deadlock_is_told(viewer: Client, name: str) -> None:
     other = f"{name}:other"
     ask([(name, "first.1"), (other, "second.1")], wait=0)
