@@ -89,6 +89,15 @@ def test_a_long_hold_names_the_holder_that_has_held_for_longest() -> None:
     inspection.force_release("a")
 
 
+@pytest.mark.parametrize(("locks", "fires"), [("*", False), ("queued:*", True)])
+def test_a_message_in_a_queue_is_a_long_hold_only_for_rules_that_name_it(
+    locks: str, fires: bool
+) -> None:
+    with rules(LockAlert("long_hold", locks=locks)), held("queued:invoice:7"):
+        until(lambda: inspection.lock("queued:invoice:7").holders[0].held_for > 0)
+        assert fires == bool(check_alerts())
+
+
 def test_a_long_hold_names_the_worst_locks_first() -> None:
     names = [f"a:{number:02}" for number in range(12)]
     holds = [Lock(name, lease=60).acquire() for name in names]
