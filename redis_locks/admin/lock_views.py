@@ -163,7 +163,9 @@ class LockViews:
                 return redirect(pages.url("change", name))
             lock = existing(name, pages.using)
         except LockBackendError as error:
-            messages.error(request, _("Redis cannot be reached: %(error)s") % {"error": error})
+            messages.error(
+                request, _("Redis cannot be asked about this: %(error)s") % {"error": error}
+            )
             return redirect(pages.url("change", name))
         # Django refuses a form with more than 1,000 fields.
         parties = ending.choose(lock, marks)[:MOST_PARTIES] if lock else []
@@ -201,7 +203,9 @@ class LockViews:
                 return redirect(back)
             selection = select(matching, tuple(endings.values()), pages.using)
         except LockBackendError as error:
-            messages.error(request, _("Redis cannot be reached: %(error)s") % {"error": error})
+            messages.error(
+                request, _("Redis cannot be asked about this: %(error)s") % {"error": error}
+            )
             return redirect(back)
         if not selection.choices:
             messages.warning(request, _("Nobody holds these locks or waits for them any more."))

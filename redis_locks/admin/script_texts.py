@@ -18,7 +18,7 @@ def script_texts() -> dict[str, str]:
         "resume": _("Resume updates"),
         "forbidden": _("You may no longer see this page."),
         "logged_out": _("You are logged out. Reload this page to log in again."),
-        "unreachable": _("Redis cannot be reached."),
+        "unreachable": _("Redis cannot be asked about this."),
         "silent": _("This site does not answer."),
         "stale": _("This page shows what was known %(ago)s ago. Next try in %(left)s s."),
         "trying": _("This page shows what was known %(ago)s ago. Trying…"),

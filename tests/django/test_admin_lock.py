@@ -7,6 +7,7 @@ import time
 from contextlib import ExitStack
 
 import pytest
+import redis
 from django.contrib.admin.models import LogEntry
 from django.test import Client, override_settings
 from django.urls import reverse
@@ -16,6 +17,7 @@ from tests import elsewhere
 from tests.django.admin_pages import DATA, HOSTILE, LIST, page_of, rows, staff, text_of, viewer
 from tests.support import admin
 from tests.support.admin import from_path, mark_of, mode_text, to_path
+from tests.support.keys import lock_keys
 from tests.support.parties import MINUTES, ask, held, stand_in_a_chain, waited_for
 from tests.support.world import until
 
@@ -282,6 +284,18 @@ def test_numbers_are_written_for_programs_whatever_the_language(viewer: Client, 
     assert re.search(r'data-now="\d+\.\d{3}"', html)
 
 
+def test_a_server_that_answers_is_not_said_to_be_out_of_reach(
+    viewer: Client, name: str, client: redis.Redis
+) -> None:
+    key = lock_keys(name, 0, name).lock
+    client.set(key, "theirs")
+    html = text_of(viewer, page_of(name))
+    client.delete(key)
+    assert "Redis cannot be asked about this." in html
+    assert "a key of another type" in html
+    assert "cannot be reached" not in html
+
+
 @pytest.mark.parametrize("view", ["list", "lock"])
 def test_a_server_that_is_down_is_a_banner_and_503_for_the_script(
     viewer: Client, name: str, view: str
@@ -292,7 +306,7 @@ def test_a_server_that_is_down_is_a_banner_and_503_for_the_script(
     with override_settings(REDIS_LOCKS={"CONNECTION": "unix:///nonexistent/server.sock"}):
         html = text_of(viewer, page)
         news = viewer.get(live)
-    assert re.search(r'role="alert" data-banner-text>Redis cannot be reached\.<', html)
+    assert re.search(r'role="alert" data-banner-text>Redis cannot be asked about this\.<', html)
     assert re.search(r"data-banner-detail>[^<]*nonexistent", html)
     assert 503 == news.status_code
     assert "nonexistent" in news.json()["unreachable"]

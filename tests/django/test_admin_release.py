@@ -183,7 +183,9 @@ def test_a_server_that_goes_away_leaves_an_entry_that_says_so(
     response = operator.post(
         url_of(name), {"reason": WHY, "party": mark_of(hold.token)}, follow=True
     )
-    assert "Redis cannot be reached: the server does not answer" in response.content.decode()
+    assert (
+        "Redis cannot be asked about this: the server does not answer" in response.content.decode()
+    )
     message = LogEntry.objects.get().get_change_message()
     assert "Redis did not answer" in message
     assert WHY in message
@@ -192,7 +194,7 @@ def test_a_server_that_goes_away_leaves_an_entry_that_says_so(
 def test_a_server_that_is_down_is_told_before_asking(operator: Client, name: str) -> None:
     with override_settings(REDIS_LOCKS={"CONNECTION": "unix:///nonexistent/server.sock"}):
         response = operator.get(url_of(name), follow=True)
-    assert "Redis cannot be reached" in response.content.decode()
+    assert "Redis cannot be asked about this" in response.content.decode()
 
 
 def test_a_hostile_name_and_holder_are_text_in_the_log(operator: Client) -> None:
