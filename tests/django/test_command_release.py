@@ -22,9 +22,11 @@ from redis_locks import (
     inspection,
 )
 from redis_locks.inspection import LockInfo, WaiterInfo
+from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_calls import answers, fails, run
 from tests.django.lock_infos import info
 from tests.support.commands import show
+from tests.support.diagnosis import as_user
 from tests.support.parties import MINUTES, ask
 from tests.support.world import until
 
@@ -197,6 +199,22 @@ def test_the_log_says_who_did_what_though_it_failed(
     assert ("INFO", "begun") == (first.levelname, vars(first)["outcome"])
     assert ("WARNING", "unknown") == (second.levelname, vars(second)["outcome"])
     assert all(each.getMessage().endswith(f"Reason: {WHY}") for each in (first, second))
+
+
+def test_the_log_names_a_server_without_its_password(
+    name: str, private_server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = as_user(private_server, "+@all", "~*", "&*")
+    hold = Lock(name, using=url).acquire()
+    assert hold
+    with caplog.at_level("INFO", "redis_locks.audit"):
+        run("release", name, "--yes", "--using", url)
+        fails("drain", "--host", "nowhere", "--yes", "--using", url)
+    told = audited(caplog)
+    assert len(told) == 4
+    for each in told:
+        assert "secret" not in f"{each.getMessage()} {vars(each)}"
+        assert private_server.url in each.getMessage()
 
 
 def test_of_two_holds_only_that_which_had_not_ended_is_told(
