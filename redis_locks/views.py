@@ -113,7 +113,8 @@ class RedisLockMixin(View):
         name, methods = configured("lock_name"), configured("lock_methods")
         if name is not None or cls.get_lock_name is RedisLockMixin.get_lock_name:
             _parsed(name)
-        if isinstance(methods, str) or not all(str(method).isupper() for method in methods):
+        listed = isinstance(methods, Collection) and not isinstance(methods, str)
+        if not listed or not all(str(method).isupper() for method in methods):
             msg = f"lock_methods must be a list of methods such as ['POST'], not {methods!r}"
             raise TypeError(msg)
         mode, capacity = configured("lock_mode"), configured("lock_capacity")

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from redis_locks.admin.actions import Cancel, Ending, Release, end_logged, end_shown, existing
-from redis_locks.admin.bulk import chosen, select
+from redis_locks.admin.bulk import MOST_PARTIES, chosen, select
 from redis_locks.admin.forms import EndForm, FilterForm
 from redis_locks.admin.page_content import Screen, list_screen, lock_screen
 from redis_locks.admin.paths import ServerPages, from_path
@@ -163,9 +163,12 @@ class LockViews:
                 return redirect(pages.url("change", name))
             lock = existing(name, pages.using)
         except LockBackendError as error:
-            messages.error(request, _("Redis cannot be reached: %(error)s") % {"error": error})
+            messages.error(
+                request, _("Redis cannot be asked about this: %(error)s") % {"error": error}
+            )
             return redirect(pages.url("change", name))
-        parties = ending.choose(lock, marks) if lock else []
+        # Django refuses a form with more than 1,000 fields.
+        parties = ending.choose(lock, marks)[:MOST_PARTIES] if lock else []
         if lock is None or not parties:
             messages.warning(request, str(ending.nothing))
             return redirect(pages.url("change", name))
@@ -200,7 +203,9 @@ class LockViews:
                 return redirect(back)
             selection = select(matching, tuple(endings.values()), pages.using)
         except LockBackendError as error:
-            messages.error(request, _("Redis cannot be reached: %(error)s") % {"error": error})
+            messages.error(
+                request, _("Redis cannot be asked about this: %(error)s") % {"error": error}
+            )
             return redirect(back)
         if not selection.choices:
             messages.warning(request, _("Nobody holds these locks or waits for them any more."))

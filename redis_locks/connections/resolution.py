@@ -108,7 +108,8 @@ def verify(spec: str, servers: Collection[str]) -> None:
 
 def is_dotted_path(spec: str) -> bool:
     """Whether ``spec`` is the path of a callable, which only a process that uses locks calls."""
-    return "://" not in spec and spec not in caches.settings and "." in spec
+    is_address = "://" in spec or "@" in spec
+    return not is_address and spec not in caches.settings and "." in spec
 
 
 def is_known(spec: str) -> bool:
@@ -142,8 +143,10 @@ def _build(spec: str, servers: Collection[str]) -> _Found:
     named = (
         f" and no server in SERVERS (there are: {', '.join(sorted(servers))})" if servers else ""
     )
+    _, at, server = spec.rpartition("@")
+    shown = f"***@{server}" if at else spec  # of a URL without its slashes: it may have a password
     msg = (
-        f"redis_locks: there is no cache {spec!r} in CACHES (there are: "
+        f"redis_locks: there is no cache {shown!r} in CACHES (there are: "
         f"{', '.join(sorted(caches.settings))}){named}. Add it, or give a URL "
         "(redis://, rediss://, unix://, redis+sentinel://, redis+cluster://) or the dotted path "
         "of a callable."

@@ -26,11 +26,9 @@ from redis_locks.protocol.store import Request, Won
 from redis_locks.values.claims import Claim
 from redis_locks.values.durations import MAX_SECONDS
 from redis_locks.values.identity import process_name, whoami
+from redis_locks.values.keys import QUEUED
 
 logger = logging.getLogger("redis_locks")
-
-NAMES = "queued:"
-"""What the names of the locks of queued tasks start with, so that they exclude no other locks."""
 
 _AT_ONCE = 500
 """How many messages are withdrawn in a round trip, so that others do not wait for long."""
@@ -71,7 +69,7 @@ class Rule(NamedTuple):
             if len(names) > 1:
                 msg = f"a unique task has one name; what the name callable returned has {len(names)}: {names!r}"
                 raise ValueError(msg)
-            return NAMES + names[0]
+            return QUEUED + names[0]
 
         return name_of
 

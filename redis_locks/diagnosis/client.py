@@ -91,7 +91,8 @@ def locking(probe: Probe) -> Verdict:
             pass
     except LockError as failure:
         return error(
-            f"No lock could be acquired and released: {reason(failure)}.", "See the other errors."
+            f"No lock could be acquired and released: {reason(failure)}.",
+            "See what the server says, and the other findings.",
         )
     took = (time.monotonic() - since) * 1000
     return ok(f"A lock was acquired and released in {took:.1f} ms.")

@@ -14,6 +14,9 @@ from redis_locks.values.keys import grant_channel, partition_channel
 
 _SERVERS = "Use Redis 7.0 or later, or Valkey."
 
+_NO_WRITES = ("NOREPLICAS", "MISCONF", "OOM")
+"""How a server refuses to write at all, whatever it can."""
+
 
 class _Feature(NamedTuple):
     name: str
@@ -118,9 +121,11 @@ def _lacks(probe: Probe, feature: _Feature) -> str | None:
         return None  # the check of rights says so
     except redis_errors.TimeoutError:
         return " (no answer)"
-    except (redis_errors.AskError, redis_errors.ClusterDownError):
-        raise  # not a missing feature: the slot has moved or the cluster is down
+    except (redis_errors.AskError, redis_errors.ClusterDownError, redis_errors.ReadOnlyError):
+        raise  # not a missing feature: the slot has moved, the cluster is down, or this is a replica
     except redis_errors.ResponseError as refusal:
+        if str(refusal).startswith(_NO_WRITES):
+            raise
         if "ACL failure" in str(refusal):  # of a command in a script
             return None
         return f" ({reason(refusal)})"

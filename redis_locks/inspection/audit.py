@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from redis_locks.connections.backends import backend_for
 from redis_locks.inspection.snapshots import HolderInfo, WaiterInfo
 from redis_locks.values.text import printable
 
@@ -108,7 +109,10 @@ class Deed:
             "nothing": f"{action} nothing of {what}: what was to be ended{whose} had ended",
             "unknown": f"may have {action} {what}{whose}, or not: {printable(repr(error))}",
         }[outcome]
-        where = f" on server {printable(self.using)!r}" if self.using else ""
+        server = self.using or "default"
+        if "://" in server:
+            server = backend_for(server).description  # without the password
+        where = f" on server {printable(server)!r}" if self.using else ""
         logger.log(
             logging.WARNING if outcome == "unknown" else logging.INFO,
             "%s %s%s. Reason: %s",
@@ -123,6 +127,6 @@ class Deed:
                 "lock": lock,
                 "parties": [str(party) for party in parties],
                 "reason": self.reason,
-                "server": self.using or "default",
+                "server": server,
             },
         )

@@ -5,12 +5,14 @@ A session is a thread or a task of one process. The admin and `manage.py locks b
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, locks
+from redis_locks.inspection.queries import whole_lock
 from redis_locks.inspection.survey import FEW_QUEUES, queues
+from redis_locks.inspection.termination import fits
 
 DEEPEST = 40
 """How many levels a tree has below its root. No screen shows more, and recursion has a limit."""
@@ -20,6 +22,9 @@ MOST_LOCKS_SEARCHED = 300
 
 MOST_PAIRS = 10_000
 """How many pairs of a waiter and a holder of one lock are looked at: a thousand of each would be a million."""
+
+MOST_PAIRS_NEARBY = 2_000
+"""How many pairs of crowded locks around one of them are looked at. A page does this every two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class Node:
         lock: The lock that it waits for; None at the root.
         blocks: The sessions that wait for locks that it holds, in queue order.
         repeated: Whether another place in the trees shows it with what it blocks.
-        deadlocked: Whether it waits for itself, through the sessions above it.
+        deadlocked: Whether it waits for itself, through the sessions above it, and none of them can go on.
         cut: Whether another tree goes on with what it blocks, because this one is deep enough.
     """
 
@@ -84,7 +89,8 @@ def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], boo
     """Return the trees in which a session waits for a lock, and whether they have all that wait; blocks.
 
     Of the lock itself, the waiters count that `lock` has, and its first `MOST_PAIRS` pairs. Only locks that are waited
-    for are read, of these `MOST_LOCKS_SEARCHED` at most: those with long waits first.
+    for are read, of these `MOST_LOCKS_SEARCHED` at most: those with long waits first. Their crowds are read up to
+    `MOST_PAIRS_NEARBY` pairs in all; of further crowds, those who come first.
 
     Raises:
         LockBackendError: Redis could not be asked.
@@ -94,13 +100,80 @@ def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], boo
     others = known[:MOST_LOCKS_SEARCHED]
     whole = found.whole and len(known) == len(others)
     most = max(1, MOST_PAIRS // max(1, len(lock.holders)))
-    lock = replace(lock, waiters=lock.waiters[:most])
-    roots = trees(blocked([lock, *locks(names=others, using=using)]))
+    looked_at, left = [replace(lock, waiters=lock.waiters[:most])], MOST_PAIRS_NEARBY
+    for other in locks(names=others, using=using):
+        pairs, listed = other.waiting * other.holding, len(other.waiters) * len(other.holders)
+        if listed < pairs <= left:
+            left -= pairs
+            looked_at.append(whole_lock(other.name, using=using) or other)
+        else:
+            whole = whole and pairs <= listed
+            looked_at.append(other)
+    roots = trees(blocked(looked_at))
     return [root for root in roots if root.waits_for(lock.name)], whole
+
+
+class _Waits:
+    """The waits that never end by themselves: those of deadlocks, and those behind them.
+
+    A permit comes free with any of the holders, and other modes wait for all holders in their way. Nobody overtakes.
+    """
+
+    def __init__(self, pairs: Sequence[Blocked]) -> None:
+        self._holders: defaultdict[str, dict[str, HolderInfo]] = defaultdict(dict)
+        self._waiters: defaultdict[str, dict[str, WaiterInfo]] = defaultdict(dict)
+        self._holds: defaultdict[str, set[str]] = defaultdict(set)
+        self._waits: defaultdict[str, set[str]] = defaultdict(set)
+        """The locks that a session holds, and for which it waits."""
+        for pair in pairs:
+            self._holders[pair.lock][pair.holder.token] = pair.holder
+            self._waiters[pair.lock][pair.waiter.token] = pair.waiter
+            self._holds[pair.holder.session].add(pair.lock)
+            self._waits[pair.waiter.session].add(pair.lock)
+        self._blocked = {
+            lock: {waiter.session for waiter in waiters.values()}
+            for lock, waiters in self._waiters.items()
+        }
+        """The sessions that never get a lock; at first all that wait for it."""
+        self._free()
+
+    def never_end(self, session: str, *, beside: str = "") -> bool:
+        """Return whether a session waits in vain for a lock, other than `beside`."""
+        locks = self._waits.get(session, ())
+        return any(session in self._blocked[lock] for lock in locks if lock != beside)
+
+    def _free(self) -> None:
+        changed = deque(self._blocked)
+        while changed:
+            lock = changed.popleft()
+            still = set(self._behind(lock))
+            for session in self._blocked[lock] - still:
+                changed.extend(self._waits[session] - {lock})
+                changed.extend(self._holds.get(session, ()))
+            self._blocked[lock] = still
+
+    def _behind(self, lock: str) -> Iterator[str]:
+        """Yield the waiters that the lock's holders keep out for ever, and those behind them."""
+        in_way = [each for each in self._holders[lock].values() if self.never_end(each.session)]
+        behind = False
+        for waiter in self._waiters[lock].values():
+            behind = (
+                behind
+                or self._keep_out(in_way, waiter)
+                or self.never_end(waiter.session, beside=lock)
+            )
+            if behind:
+                yield waiter.session
+
+    def _keep_out(self, holders: Sequence[HolderInfo], waiter: WaiterInfo) -> bool:
+        if waiter.mode == "upgrade":  # it starts from a hold of its own
+            return any(holder.session != waiter.session for holder in holders)
+        return not fits(waiter, holders)
 
 
 class _Forest:
     def __init__(self, pairs: Sequence[Blocked]) -> None:
+        self._knots = _Waits(pairs)
         self._waits = {pair.waiter.session for pair in pairs}
         self._pairs: dict[str, list[Blocked]] = {}
         for pair in pairs:
@@ -125,7 +198,8 @@ class _Forest:
     ) -> Node:
         session = who.session
         if session in self._grown:
-            return Node(who, lock, (), repeated=session in self._pairs, deadlocked=session in above)
+            deadlocked = session in above and self._knots.never_end(session)
+            return Node(who, lock, (), repeated=session in self._pairs, deadlocked=deadlocked)
         if not levels and session in self._pairs:
             self._cut.append((session, above))
             return Node(who, lock, (), cut=True)

@@ -102,6 +102,11 @@ def lock(name: str, *, using: str | None = None) -> LockInfo | None:
     return blocking_answer(using, partial(read_lock, name=name))
 
 
+def whole_lock(name: str, *, using: str | None = None) -> LockInfo | None:
+    """Return one lock with all its holders and waiters, for those who are to end them; see `lock`."""
+    return blocking_answer(using, partial(read_lock, name=name, most=None))
+
+
 async def alock(name: str, *, using: str | None = None) -> LockInfo | None:
     """Return one lock, or None; see `lock`."""
     return await async_answer(using, partial(read_lock, name=name))

@@ -14,6 +14,8 @@ from redis_locks.values.keys import Keys
 _SUMMARY = 9
 """How many fields the script `survey` packs for each lock."""
 
+_LATEST = 2.0**53
+"""The greatest whole number that Lua counts with, in milliseconds: a time far beyond any lease."""
 
 NO_PLACE: Final = "none"
 """For the place in line to go on at: nobody stands there or behind it."""
@@ -37,7 +39,7 @@ class Summary(NamedTuple):
     """One lock in short; times in seconds, and 0 if there is none.
 
     `held_for` is the earliest holder's; `lease_left` and `lease` are those of the lease that ends first.
-    `held_by` and `waited_for_by` are texts of the first ten of each.
+    `held_by` and `waited_for_by` are texts of the first ten of each, and the earliest holder is the first.
     """
 
     name: str
@@ -61,7 +63,7 @@ class Summary(NamedTuple):
 
     @property
     def holders(self) -> list[Who]:
-        """The first ten holders."""
+        """The first ten holders, the earliest one first."""
         return _people(self.held_by)
 
     @property
@@ -84,8 +86,8 @@ async def names_part(
         return {}, ends_ms
     found = _text(packed).split("\0")
     if not lengths:
-        return dict.fromkeys(found, 0), int(last)
-    return dict(zip(found, map(int, queues.split()), strict=True)), int(last)
+        return dict.fromkeys(found, 0), _milliseconds(last)
+    return dict(zip(found, map(int, queues.split()), strict=True)), _milliseconds(last)
 
 
 async def long_waits(link: Link, keys: Keys, most: int) -> tuple[int, dict[str, int]]:
@@ -112,7 +114,7 @@ async def summaries(link: Link, keys: Keys) -> tuple[int, dict[str, Summary]]:
             _age(at_ms, since),
             int(holding),
             _age(at_ms, held),
-            max(0, int(ends) - at_ms) / 1000 if ends != "0" else 0.0,
+            max(0, _milliseconds(ends) - at_ms) / 1000 if ends != "0" else 0.0,
             int(lease) / 1000,
             held_by,
             waited_for_by,
@@ -162,11 +164,17 @@ def _snapshot(reply: Any, *, alone: bool) -> Snapshot:
         waiting,
         holding,
         tuple(
-            (token, int(ends), claim) for token, ends, claim in zip(*[iter(held)] * 3, strict=True)
+            (token, _milliseconds(ends), claim)
+            for token, ends, claim in zip(*[iter(held)] * 3, strict=True)
         ),
         tuple(zip(line[::2], line[1::2], strict=True)),
         _text(place),
     )
+
+
+def _milliseconds(score: str | bytes) -> int:
+    """Return a score of a sorted set. Ours are whole numbers, but other programs may add any."""
+    return int(min(float(score), _LATEST))
 
 
 def _text(field: bytes) -> str:

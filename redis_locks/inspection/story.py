@@ -24,6 +24,7 @@ from redis_locks.inspection.filters import is_long, is_renewed
 from redis_locks.inspection.localized_times import duration, latency
 from redis_locks.inspection.termination import successor
 from redis_locks.statistics.usual import Usual, recent
+from redis_locks.values.keys import QUEUED
 from redis_locks.values.text import printable
 
 LISTENS_FROM = 2.0
@@ -155,6 +156,8 @@ def _held_case(
     lock: LockInfo, facts: tuple[Span, ...], usual: Usual | None, *, is_connected: bool | None
 ) -> tuple[Case, tuple[Span, ...], str]:
     holder = longest(lock)
+    if lock.name.startswith(QUEUED):
+        return Case.NORMAL, facts, _QUEUED % {"left": duration(holder.lease_left)}
     if len(lock.holders) > 1 and not successor(lock, [holder.token]):
         ends = _("The lease ends in %(left)s. The other holds stay.")
     elif lock.waiting:
@@ -180,7 +183,13 @@ _DEADLOCK = gettext_lazy(
     "One of the waits ends by itself within some seconds, unless DEADLOCK_TIMEOUT is None. "
     "To end it now, cancel one of the waits."
 )
-_GONE = gettext_lazy("The holder's process is not connected: it has died, or its network is cut.")
+_QUEUED = gettext_lazy(
+    "A queued task holds this lock, and no process. It is free when the task begins or ends, or in %(left)s. "
+    "A force-release lets the task be queued again."
+)
+_GONE = gettext_lazy(
+    "The holder's process is not connected: it has died, its network is cut, or it has detached the hold."
+)
 _STALE = gettext_lazy(
     "The lease is not being renewed: the process is paused or blocked, or the hold has renew=False."
 )

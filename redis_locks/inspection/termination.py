@@ -83,11 +83,11 @@ def successor(lock: LockInfo, ended: Collection[str]) -> WaiterInfo | None:
     if lock.holding > len(lock.holders):
         return None  # whoever is not listed stays
     first = lock.waiters[0] if lock.waiters else None
-    return first if first and _fits(first, left) else None
+    return first if first and fits(first, left) else None
 
 
-def _fits(waiter: WaiterInfo, holders: Sequence[HolderInfo]) -> bool:
-    """Whether a waiter can hold the lock beside these holders: `room` of `_modes.lua`."""
+def fits(waiter: WaiterInfo, holders: Sequence[HolderInfo]) -> bool:
+    """Return whether a waiter can hold the lock beside these holders: `room` of `_modes.lua`."""
     if waiter.mode == "upgrade":
         # It starts from a hold of its own.
         return [holder.session for holder in holders] == [waiter.session]

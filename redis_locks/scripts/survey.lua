@@ -5,8 +5,8 @@
 -- ARGV: token (not used)
 -- Reply: {now in ms, summaries}. A lock that nobody holds or waits for has none. A summary has, with a NUL between
 -- each two: name, number of waiters, since when the first one waits (ms), number of holders, since when the earliest
--- one holds (ms), when the first lease ends (ms), how long that lease is (ms), the first holders and the first
--- waiters, with a newline between each two. Numbers are 0 if there are none.
+-- one holds (ms), when the first lease ends (ms), how long that lease is (ms), the first holders, the earliest one
+-- first, and the first waiters, with a newline between each two. Numbers are 0 if there are none.
 
 --include _prelude
 
@@ -40,17 +40,18 @@ local function holders(name, key, state)
     names[#names + 1] = tokens[i]
   end
   local claims = call("HMGET", key, unpack(names))
-  local earliest, lease, people = nil, 0, {}
+  local earliest, place, lease, people = nil, 1, 0, {}
   for i, claim in ipairs(claims) do
     local since, its, who = string.match(claim or "", "^%d+ (%d+) %S+ (%d+) %S+ %d+ %d+ (.*)$")
     if since and (not earliest or tonumber(since) < tonumber(earliest)) then
-      earliest = since
+      earliest, place = since, i
     end
     if i == 1 then
       lease = its or 0
     end
     people[i] = who or ""
   end
+  people[1], people[place] = people[place], people[1]
   local count = call("ZCOUNT", sharers, text(clock()), "+inf")
   return count, earliest or 0, tokens[2], lease, table.concat(people, "\n")
 end

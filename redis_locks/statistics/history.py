@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -292,7 +291,11 @@ def _wait(counts: Mapping[str, int], share: float) -> float | None:
 
 def histogram(counts: Mapping[str, int], kind: str) -> dict[int, int]:
     """Return the histogram of the holds ("h") or the waits ("w") among the metrics of a lock."""
-    return {int(metric[1:]): count for metric, count in counts.items() if metric[0] == kind}
+    return {
+        int(metric[1:]): count
+        for metric, count in counts.items()
+        if metric.startswith(kind) and metric[1:].isdecimal()
+    }
 
 
 def _moment(bucket: Bucket, seconds: int) -> Moment:
@@ -330,10 +333,10 @@ async def _holds(backend: Backend, driver: Driver, *, name: str) -> list[PastHol
 
 async def _notes(
     backend: Backend, driver: Driver, name: str, *kept: str
-) -> list[tuple[float, dict[str, Any]]]:
+) -> list[tuple[float, Mapping[str, Any]]]:
     asked = partial(storage.notes, keys=backend.partitions()[0], name=name, kept=kept)
     found = await backend.ask(driver, asked)
-    return [(note.at_ms / 1000, json.loads(note.text)) for note in found]
+    return [(note.at_ms / 1000, note.words) for note in found]
 
 
 def _period(period: Period) -> Period:

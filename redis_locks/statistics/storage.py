@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import Call, Link, argv
@@ -21,6 +21,14 @@ _CHUNK = 400
 """How many arguments one script call gets at most, so that no call keeps the server busy for long."""
 
 _LONGEST = 300
+
+_WORDS: Final[Mapping[str, Any]] = {
+    "kind": str,
+    "who": str,
+    "seconds": float | int,
+    "fencing_token": int,
+    "detail": str,
+}
 
 
 class Note(NamedTuple):
@@ -45,10 +53,22 @@ class Bucket(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """Something that happened at `at_ms`, server time; JSON as `add` writes it."""
+    """Something that happened at `at_ms`, server time; words as `add` writes them."""
 
     at_ms: int
-    text: str
+    words: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Return the note; None if we cannot read it. A later version may write words that we do not know."""
+        at_ms, _, written = text.partition(" ")
+        try:
+            read = json.loads(written)
+            words = {field: read[field] for field in _WORDS}
+            known = all(isinstance(words[field], kind) for field, kind in _WORDS.items())
+            return cls(int(at_ms), words) if known else None
+        except (ValueError, LookupError, TypeError):
+            return None
 
 
 async def add(
@@ -119,12 +139,14 @@ def _part(reply: Any) -> tuple[Bucket, int]:
         raise reply
     at_ms, number, following, packed = reply
     words = packed.decode(errors="replace").split("\0") if packed else []
-    figures = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+    counted = zip(words[::2], words[1::2], strict=False)
+    # Other programs, or a later version, may have written what is no figure of ours.
+    figures = {figure: int(count) for figure, count in counted if count.isdecimal()}
     return Bucket(int(at_ms), int(number), figures), int(following)
 
 
 async def notes(link: Link, keys: Keys, name: str, kept: Sequence[str]) -> list[Noted]:
     """Return the notes in some lists of a lock, in no order."""
     (found,) = await link.call(scripts.NOTES, (keys, ("", name, *kept)))
-    parts = (each.decode(errors="replace").partition(" ") for each in found)
-    return [Noted(int(at_ms), text) for at_ms, _, text in parts]
+    texts = (each.decode(errors="replace") for each in found)
+    return [note for text in texts if (note := Noted.parse(text))]

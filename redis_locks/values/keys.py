@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 MAX_NAME_BYTES = 512
 
+QUEUED = "queued:"
+"""What the names of the locks of queued tasks start with, so that they exclude no other locks."""
 
 MAX_SET = 1000
 """Most locks that one hold can have."""

@@ -181,7 +181,7 @@ def test_a_server_that_goes_away_is_told_and_what_was_seen_stays(
         "**/data/**",
         lambda route: route.fulfill(status=503, json={"unreachable": "Error 111."}),
     )
-    page.wait_for_selector("[role=alert] >> text=Redis cannot be reached.")
+    page.wait_for_selector("[role=alert] >> text=Redis cannot be asked about this.")
     page.wait_for_selector("text=Error 111.")
     page.wait_for_selector("text=/what was known .* ago. Next try in/")
     assert name in page.inner_text("[data-rows]")
@@ -195,6 +195,22 @@ def test_a_server_that_goes_away_is_told_and_what_was_seen_stays(
     assert not page.is_visible("[role=alert]")
     # A browser reports every 503 as an error; this one was ours.
     visit.problems[:] = [problem for problem in visit.problems if "503" not in problem]
+
+
+def test_a_page_whose_user_may_no_longer_see_it_says_how_old_it_is_and_tries_no_more(
+    visit: Visit, hire: Callable[[], Worker], name: str
+) -> None:
+    hire().ask("acquire", name=name, lease=60)
+    page = visit.open(f"{LOCKS}?q={name}")
+    page.route("**/data/**", lambda route: route.fulfill(status=403, body=""))
+    page.wait_for_selector("[role=alert] >> text=You may no longer see this page.")
+    page.wait_for_selector("text=/what was known [2-9].* ago.$/")
+    told = page.inner_text("[data-banner-next]")
+    page.wait_for_function(
+        "told => document.querySelector('[data-banner-next]').textContent !== told", arg=told
+    )
+    assert "Trying" not in page.inner_text("[data-banner]")
+    visit.problems[:] = [problem for problem in visit.problems if "403" not in problem]
 
 
 def test_without_the_server_nothing_can_be_ended_from_what_is_shown(

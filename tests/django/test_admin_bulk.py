@@ -180,4 +180,4 @@ def _canceller() -> Client:
 def test_a_server_that_is_down_is_told(operator: Client) -> None:
     with override_settings(REDIS_LOCKS={"CONNECTION": "unix:///nonexistent/server.sock"}):
         answer = operator.get(url("q=a"), follow=True)
-    assert "Redis cannot be reached" in answer.content.decode()
+    assert "Redis cannot be asked about this" in answer.content.decode()

@@ -166,7 +166,9 @@ def test_a_server_that_goes_away_leaves_an_entry_that_says_so(
     response = operator.post(
         url(name), {"reason": WHY, "party": mark_of(waiting().token)}, follow=True
     )
-    assert "Redis cannot be reached: the server does not answer" in response.content.decode()
+    assert (
+        "Redis cannot be asked about this: the server does not answer" in response.content.decode()
+    )
     assert "Redis did not answer" in LogEntry.objects.get().get_change_message()
 
 

@@ -7,6 +7,7 @@ import time
 from contextlib import ExitStack
 
 import pytest
+import redis
 from django.contrib.admin.models import LogEntry
 from django.test import Client, override_settings
 from django.urls import reverse
@@ -16,6 +17,7 @@ from tests import elsewhere
 from tests.django.admin_pages import DATA, HOSTILE, LIST, page_of, rows, staff, text_of, viewer
 from tests.support import admin
 from tests.support.admin import from_path, mark_of, mode_text, to_path
+from tests.support.keys import lock_keys
 from tests.support.parties import MINUTES, ask, held, stand_in_a_chain, waited_for
 from tests.support.world import until
 
@@ -108,6 +110,17 @@ def test_a_holder_whose_process_is_not_connected_is_told(viewer: Client, name: s
     until(lambda: "is not connected" in text_of(viewer, page_of(name)))
 
 
+def test_a_queued_task_s_lock_is_nobody_s_whose_process_could_be_gone(
+    viewer: Client, name: str
+) -> None:
+    queued = f"queued:{name}"
+    ask([(queued, "nobody.1"), (name, "nobody.2")], wait=0)
+    until(lambda: "is not connected" in text_of(viewer, page_of(name)))
+    html = text_of(viewer, page_of(queued))
+    assert "is not connected" not in html
+    assert "A queued task holds this lock, and no process." in html
+
+
 def test_a_deadlock_is_told(viewer: Client, name: str) -> None:
     other = f"{name}:other"
     ask([(name, "first.1"), (other, "second.1")], wait=0)
@@ -153,13 +166,25 @@ def test_of_a_long_chain_each_page_shows_the_part_around_its_lock(
     assert cut == ("And more below" in html)
 
 
+def test_the_tree_counts_all_that_wait_for_another_lock_of_the_holder(
+    viewer: Client, name: str
+) -> None:
+    other = f"{name}:other"
+    ask([(name, "holder.1"), (other, "holder.2")], wait=0)
+    ask([(name, "waiter.1")], wait=MINUTES)
+    ask(((other, f"waiter{number}.1") for number in range(30)), wait=MINUTES)
+    html = text_of(viewer, page_of(name))
+    assert "and 28 more, which block nobody" in html
+    assert "There are too many" not in html
+
+
 def test_with_too_many_locks_only_the_own_queue_is_in_the_tree(
     viewer: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin.search_for_blockers(monkeypatch, 0)
     other = f"{name}:other"
     with held(name), held(other), waited_for(name, "second"), waited_for(other):
-        assert "There are too many locks to look for others" in text_of(viewer, page_of(name))
+        assert "There are too many locks or waiters to show all" in text_of(viewer, page_of(name))
 
 
 def test_news_are_not_sent_again_when_nothing_changed(viewer: Client, name: str) -> None:
@@ -259,6 +284,18 @@ def test_numbers_are_written_for_programs_whatever_the_language(viewer: Client, 
     assert re.search(r'data-now="\d+\.\d{3}"', html)
 
 
+def test_a_server_that_answers_is_not_said_to_be_out_of_reach(
+    viewer: Client, name: str, client: redis.Redis
+) -> None:
+    key = lock_keys(name, 0, name).lock
+    client.set(key, "theirs")
+    html = text_of(viewer, page_of(name))
+    client.delete(key)
+    assert "Redis cannot be asked about this." in html
+    assert "a key of another type" in html
+    assert "cannot be reached" not in html
+
+
 @pytest.mark.parametrize("view", ["list", "lock"])
 def test_a_server_that_is_down_is_a_banner_and_503_for_the_script(
     viewer: Client, name: str, view: str
@@ -269,7 +306,7 @@ def test_a_server_that_is_down_is_a_banner_and_503_for_the_script(
     with override_settings(REDIS_LOCKS={"CONNECTION": "unix:///nonexistent/server.sock"}):
         html = text_of(viewer, page)
         news = viewer.get(live)
-    assert re.search(r'role="alert" data-banner-text>Redis cannot be reached\.<', html)
+    assert re.search(r'role="alert" data-banner-text>Redis cannot be asked about this\.<', html)
     assert re.search(r"data-banner-detail>[^<]*nonexistent", html)
     assert 503 == news.status_code
     assert "nonexistent" in news.json()["unreachable"]

@@ -14,7 +14,7 @@ from django.urls import path, reverse
 from redis_locks import Hold, Lock, LockBackendError, LockLost, Semaphore, inspection
 from tests.django.admin_pages import page_of, staff
 from tests.support.admin import mark_of, register
-from tests.support.parties import held
+from tests.support.parties import ask, held
 from tests.support.world import Threads, until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
@@ -183,7 +183,9 @@ def test_a_server_that_goes_away_leaves_an_entry_that_says_so(
     response = operator.post(
         url_of(name), {"reason": WHY, "party": mark_of(hold.token)}, follow=True
     )
-    assert "Redis cannot be reached: the server does not answer" in response.content.decode()
+    assert (
+        "Redis cannot be asked about this: the server does not answer" in response.content.decode()
+    )
     message = LogEntry.objects.get().get_change_message()
     assert "Redis did not answer" in message
     assert WHY in message
@@ -192,7 +194,7 @@ def test_a_server_that_goes_away_leaves_an_entry_that_says_so(
 def test_a_server_that_is_down_is_told_before_asking(operator: Client, name: str) -> None:
     with override_settings(REDIS_LOCKS={"CONNECTION": "unix:///nonexistent/server.sock"}):
         response = operator.get(url_of(name), follow=True)
-    assert "Redis cannot be reached" in response.content.decode()
+    assert "Redis cannot be asked about this" in response.content.decode()
 
 
 def test_a_hostile_name_and_holder_are_text_in_the_log(operator: Client) -> None:
@@ -287,3 +289,13 @@ def test_a_project_s_subclass_says_who_may(name: str, hold: Hold, operator: Clie
         assert url_of(name) not in said(operator, name)
     assert url_of(name) in said(operator, name)
     hold.extend(60)
+
+
+def test_of_a_thousand_holds_the_page_ends_those_that_it_shows(operator: Client, name: str) -> None:
+    """A form for all of them would have more fields than Django takes."""
+    ask(((name, f"holder{number}.1") for number in range(1000)), mode="shared", wait=0)
+    html = operator.get(url_of(name)).content.decode()
+    assert "500 other holds of this lock stay." in html
+    marks = re.findall(r'name="party" value="([^"]+)"', html)
+    assert 302 == operator.post(url_of(name), {"reason": WHY, "party": marks}).status_code
+    assert 500 == inspection.lock(name).holding

@@ -17,7 +17,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_calls import fails, run
 from tests.statistics.conftest import counted
 from tests.support.configuration import get_settings
-from tests.support.parties import held, waited_for
+from tests.support.parties import ask, held, waited_for
 from tests.support.statistics import flush, long_holds_are_usual
 from tests.support.timings import alerts_are_told_again_after
 from tests.support.waiting import until
@@ -77,6 +77,25 @@ def test_few_waiters_and_other_locks_do_not_fire() -> None:
     with rules(other, few, every), held("a"), waited_for("a"):
         until(check_alerts)
         assert ["every"] == [event.alert.label for event in check_alerts()]
+
+
+def test_a_long_hold_names_the_holder_that_has_held_for_longest() -> None:
+    """Its lease ends last."""
+    ask([("a", "old.1")], mode="shared", wait=0)
+    until(lambda: inspection.lock("a").holders[0].held_for > 0)
+    with rules(LockAlert("long_hold")), held("a", mode="shared", label="new"):
+        (event,) = check_alerts()
+        assert " by many." in event.message
+    inspection.force_release("a")
+
+
+@pytest.mark.parametrize(("locks", "fires"), [("*", False), ("queued:*", True)])
+def test_a_message_in_a_queue_is_a_long_hold_only_for_rules_that_name_it(
+    locks: str, fires: bool
+) -> None:
+    with rules(LockAlert("long_hold", locks=locks)), held("queued:invoice:7"):
+        until(lambda: inspection.lock("queued:invoice:7").holders[0].held_for > 0)
+        assert fires == bool(check_alerts())
 
 
 def test_a_long_hold_names_the_worst_locks_first() -> None:

@@ -120,6 +120,13 @@ def test_a_wrong_verb_is_a_usage_error_that_names_the_right_one() -> None:
     assert "Verbs: list, show, blocking" in locks("zzz")[2]
 
 
+@pytest.mark.parametrize("arguments", [[], ["--no-such-option", "list"]])
+def test_wrong_arguments_before_a_verb_are_a_usage_error_too(arguments: list[str]) -> None:
+    status, out, err = locks(*arguments)
+    assert (64, "") == (status, out)
+    assert err.startswith("usage: ")
+
+
 @pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
 def test_the_help_of_each_verb_has_examples(verb: str) -> None:
     status, out, _ = locks(verb, "--help")

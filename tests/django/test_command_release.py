@@ -22,9 +22,12 @@ from redis_locks import (
     inspection,
 )
 from redis_locks.inspection import LockInfo, WaiterInfo
+from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_calls import answers, fails, run
 from tests.django.lock_infos import info
 from tests.support.commands import show
+from tests.support.diagnosis import as_user
+from tests.support.parties import MINUTES, ask
 from tests.support.world import until
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
@@ -99,8 +102,16 @@ def test_release_of_a_lock_that_is_only_waited_for_is_not_found(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited_for = LockInfo(name, "exclusive", (), info(waiters=1).waiters, 1)
-    monkeypatch.setattr(show.inspection, "lock", lambda *_, **__: waited_for)
+    monkeypatch.setattr(show, "whole_lock", lambda *_, **__: waited_for)
     assert f"Nobody holds lock '{name}'; 1 waiting for it." == fails("release", name, "--yes")
+
+
+def test_release_and_cancel_end_more_than_a_thousand(name: str) -> None:
+    ask(((name, f"holder{number}.1") for number in range(1005)), mode="shared", wait=0)
+    ask(((name, f"waiter{number}.1") for number in range(1005)), wait=MINUTES)
+    assert f"Cancelled 1005 waits for lock '{name}'.\n" == run("cancel", name, "--yes")[0]
+    assert "and 1002 more. " in run("release", name, "--yes")[0]
+    assert inspection.lock(name) is None
 
 
 def test_cancel_ends_the_waits_and_says_how_many(name: str, hold: Hold) -> None:
@@ -158,8 +169,8 @@ def test_the_log_has_the_waits_that_ended_before_the_server_was_gone(
             return answer
         raise LockBackendError("gone")
 
-    monkeypatch.setattr(show.inspection, "lock", lambda *_, **__: two)
-    monkeypatch.setattr(show.inspection, "cancel", end)
+    monkeypatch.setattr(show, "whole_lock", lambda *_, **__: two)
+    monkeypatch.setattr(inspection, "cancel", end)
     with caplog.at_level("INFO", "redis_locks.audit"):
         fails("cancel", name, "--yes", code=69)
     told = [(vars(each)["outcome"], vars(each)["parties"]) for each in audited(caplog)]
@@ -188,6 +199,22 @@ def test_the_log_says_who_did_what_though_it_failed(
     assert ("INFO", "begun") == (first.levelname, vars(first)["outcome"])
     assert ("WARNING", "unknown") == (second.levelname, vars(second)["outcome"])
     assert all(each.getMessage().endswith(f"Reason: {WHY}") for each in (first, second))
+
+
+def test_the_log_names_a_server_without_its_password(
+    name: str, private_server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = as_user(private_server, "+@all", "~*", "&*")
+    hold = Lock(name, using=url).acquire()
+    assert hold
+    with caplog.at_level("INFO", "redis_locks.audit"):
+        run("release", name, "--yes", "--using", url)
+        fails("drain", "--host", "nowhere", "--yes", "--using", url)
+    told = audited(caplog)
+    assert len(told) == 4
+    for each in told:
+        assert "secret" not in f"{each.getMessage()} {vars(each)}"
+        assert private_server.url in each.getMessage()
 
 
 def test_of_two_holds_only_that_which_had_not_ended_is_told(

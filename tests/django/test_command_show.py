@@ -46,9 +46,16 @@ def test_show_pages_the_waiters_in_their_order(name: str, hold: Hold) -> None:
     assert "Waiters (30)" in first
     assert "30 wait, the first for" in first
     assert re.search(r"\n    1 +\S+s  web-1 pid 4711 thread MainThread \(many\)\n", first)
-    assert "and 10 more: --page or --limit shows them" in first
+    assert "and 10 more: `show` lists them with --page or --limit" in first
     assert [str(place) for place in range(21, 31)] == re.findall(r"\n +(\d+) ", second)
     assert "more:" not in second
+
+
+def test_the_last_page_of_a_long_line_ends_with_the_last_waiter(name: str, hold: Hold) -> None:
+    ask(((name, f"waiter{number}.1") for number in range(1005)), wait=MINUTES)
+    last, _ = run("show", name, "--limit", "500", "--page", "3")
+    assert [str(place) for place in range(1001, 1006)] == re.findall(r"\n +(\d+) ", last)
+    assert "more:" not in last
 
 
 def test_show_fits_the_terminal(name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,3 +71,4 @@ def test_show_tells_a_deadlock(name: str) -> None:
     ask(((name, f"waiter{number}.1") for number in range(30)), wait=MINUTES)
     ask([(other, "first.2"), (name, "second.2")], wait=MINUTES)
     assert "This is a deadlock" in run("show", name)[0]
+    assert "This is a deadlock" in run("show", other)[0]

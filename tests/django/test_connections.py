@@ -189,6 +189,8 @@ def test_a_cache_that_cannot_be_built_is_refused() -> None:
         "redis://u:secret@h:port",
         "redis+sentinel://u:secret@h,g",
         "redis+sentinel://h/bank/x?sentinel_password=secret",
+        "app:secret@cache.internal:6379",
+        "redis:/app:secret@cache.internal:6379/1",
     ],
 )
 def test_no_refusal_shows_a_password(url: str) -> None:

@@ -80,6 +80,17 @@ def test_a_replica_takes_no_locks() -> None:
         assert {"role", "locking"} <= set(levels(server.url))
 
 
+@pytest.mark.parametrize(
+    "option", [("--replicaof", "127.0.0.1", "1"), ("--min-replicas-to-write", "1")]
+)
+def test_a_server_that_takes_no_writes_lacks_no_feature(option: tuple[str, ...]) -> None:
+    with running(*option) as server:
+        findings = found(server.url)
+    assert Level.ERROR is findings["locking"].level
+    assert Level.WARNING is findings["features"].level
+    assert findings["features"].message.startswith("Not checked: ")
+
+
 @pytest.mark.long
 def test_replicas_want_min_replicas_to_write() -> None:
     port = free_port()

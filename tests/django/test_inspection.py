@@ -16,6 +16,7 @@ from django.test import override_settings
 from redis_locks import Hold, Lock, LockBackendError, LockLost, inspection
 from redis_locks.inspection import LockInfo, WaiterInfo
 from redis_locks.testing.server import EmbeddedServer
+from tests.django.command_calls import run
 from tests.support.inspection import list_waiters, work_in_parts
 
 
@@ -310,3 +311,18 @@ def test_a_foreign_key_is_an_error_and_stays_untouched(name: str, client: redis.
         inspection.lock(name)
     assert b"theirs" == client.get(key)
     client.delete(key)
+
+
+def test_a_lease_end_that_others_wrote_is_shown(name: str, client: redis.Redis) -> None:
+    """In an index or among the sharers of a lock: any number may be there."""
+    index, sharers = (f"redis_locks{{0}}:{key}" for key in ("index", f"sharers:{name}"))
+    with held(name, mode="shared", lease=60) as hold:
+        ends = client.zscore(index, name) + 0.5
+        client.zadd(index, {f"{name}:odd": ends, f"{name}:endless": "inf"})
+        assert {name, f"{name}:odd", f"{name}:endless"} <= {*inspection.names()}
+        client.zadd(sharers, {hold.token: ends, "endless.1": "inf"})
+        assert name in run("list", name)[0]
+        own, endless = existing(name).holders
+        assert 50 < own.lease_left <= 60 < endless.lease_left
+        client.zrem(index, f"{name}:odd", f"{name}:endless")
+        client.zrem(sharers, "endless.1")

@@ -209,7 +209,7 @@ def test_an_empty_page_says_what_to_do(viewer: Client, name: str) -> None:
 
 def test_without_the_server_the_page_says_so(viewer: Client) -> None:
     with override_settings(REDIS_LOCKS={"CONNECTION": "unix:///nonexistent/server.sock"}):
-        assert "Redis cannot be reached" in text_of(viewer, reverse(STATS))
+        assert "Redis cannot be asked about this" in text_of(viewer, reverse(STATS))
 
 
 def test_a_lock_s_page_shows_what_happened_to_it(viewer: Client) -> None:

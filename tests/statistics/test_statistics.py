@@ -160,6 +160,26 @@ def test_what_is_older_than_the_period_is_left_out(client: redis.Redis, name: st
         client.delete(key)
 
 
+def test_what_others_wrote_among_figures_and_notes_is_left_out(
+    client: redis.Redis, name: str
+) -> None:
+    """So is what a later version adds to a note."""
+    with Lock("a"):
+        pass
+    flush()
+    stem = index_key(name, 0).removesuffix(b"index") + b"stats:"
+    (later,) = client.lrange(stem + b"frequent:a", 0, 0)
+    later = later.replace(b'"acquired",', b'"acquired","added":1,')
+    odd = (b"", b"\xff", b"{}", b"1 {", b"1 []", b"1 {}", b'x {"kind":1}', b'1 {"kind":1}')
+    client.lpush(stem + b"frequent:a", later, *odd)
+    for bucket in client.scan_iter(stem + b"[0-9]*"):
+        client.hset(bucket, mapping={b"a b": b"\xff", b"a c": b"1.5", b"hx a": 1, b"": b""})
+    assert 1 == figures().acquired
+    assert ["acquired", "acquired"] == kinds()
+    client.rename(stem + b"frequent:a", stem + b"ended:a")
+    assert ["acquired", "acquired"] == [hold.outcome for hold in statistics.holds("a")]
+
+
 def test_a_name_may_have_spaces_and_control_characters() -> None:
     odd = "a b\nc \u202e"
     with Lock(odd):

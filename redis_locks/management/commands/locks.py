@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -32,6 +33,12 @@ class Command(BaseCommand):
     )
     # A tool for the hour of need must not stop at an unrelated failing check.
     requires_system_checks = []
+
+    def create_parser(self, *args: Any, **options: Any) -> CommandParser:
+        """Return the parser, whose usage errors have the exit status of a verb's."""
+        parser = super().create_parser(*args, **options)
+        parser.error = MethodType(VerbParser.error, parser)  # type: ignore[method-assign]
+        return parser
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add one sub-command per verb."""

@@ -24,6 +24,7 @@ from redis_locks.inspection.filters import (
     is_renewed,
     search,
 )
+from redis_locks.inspection.queries import whole_lock
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.story import Surroundings, longest, runs, surroundings, tell
 from redis_locks.inspection.survey import Named
@@ -406,7 +407,7 @@ class LiveScreen:
 def _look_up(name: str, using: str | None) -> LockInfo | str:
     """Return the lock whose holds are to be ended, or why none can be."""
     try:
-        lock = inspection.lock(name, using=using)
+        lock = whole_lock(name, using=using)
     except LockBackendError as error:
         return printable(str(error))
     if lock is None or not lock.holders:

@@ -9,8 +9,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from redis_locks import inspection
 from redis_locks.inspection import LockInfo
+from redis_locks.inspection.queries import whole_lock
 from redis_locks.inspection.story import Story, surroundings
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
@@ -24,8 +24,8 @@ _COLUMNS = ("role", *_WHO, "seconds", "lease_left", "fencing_token")
 
 
 def find(name: str, using: str | None) -> LockInfo:
-    """Return the lock, or end the command because nobody holds it or waits for it."""
-    lock = inspection.lock(name, using=using)
+    """Return the lock, with all that hold it or wait for it, or end the command because nobody does."""
+    lock = whole_lock(name, using=using)
     if lock is None:
         fail(f"Nobody holds lock '{printable(name)}' or waits for it.")
     return lock
@@ -121,4 +121,4 @@ def lines(
         yield shorten(f"  {place:>3}  {duration(waiter.waited):>6}  {who}", width)
     after = lock.waiting - min(shown.stop, len(lock.waiters))
     if after > 0:
-        yield f"       and {after} more: --page or --limit shows them"
+        yield f"       and {after} more: `show` lists them with --page or --limit"

@@ -62,7 +62,8 @@
     if (trouble) {
       // What is shown is from before, so its times must not go on as if it were true.
       const left = Math.max(0, Math.ceil((nextAt - Date.now()) / 1000));
-      const text = anything ? (left ? texts.stale : texts.trying) : left ? texts.next : texts.trying_first;
+      const next = anything ? (left ? texts.stale : texts.trying) : left ? texts.next : texts.trying_first;
+      const text = ended ? (anything ? texts.known : "") : next;
       bannerNext.textContent = text
         .replace("%(ago)s", duration((Date.now() - heard) / 1000))
         .replace("%(left)s", left);
@@ -345,6 +346,6 @@
     failures = 1;
     tell(texts.stopped, bannerText.textContent, bannerDetail.textContent);
   }
-  setInterval(() => paused || ended || document.hidden || countOn(), 1000);
+  setInterval(() => paused || document.hidden || countOn(), 1000);
   plan(etag ? POLL_MS : 0);
 })();

@@ -66,6 +66,56 @@ def test_trees_join_those_who_wait_below_those_they_wait_for(
     assert trees == [drawn(tree) for tree in blockers.trees(blockers.blocked(locks))]
 
 
+def in_modes(found: LockInfo, held_in: str, *waited_in: str) -> LockInfo:
+    """The lock with these modes of its holders and of each waiter."""
+    holders = tuple(replace(each, mode=held_in) for each in found.holders)
+    pairs = zip(found.waiters, waited_in, strict=True)
+    return replace(found, holders=holders, waiters=tuple(replace(w, mode=m) for w, m in pairs))
+
+
+PERMIT = "permit:2"
+
+
+@pytest.mark.parametrize(
+    ("locks", "tree"),
+    [
+        # Another holder's permit comes free.
+        ([in_modes(lock("l", "a b", "c"), PERMIT, PERMIT), lock("m", "c", "b")], "a(c(b(c+)))"),
+        # No holder's does.
+        (
+            [in_modes(lock("l", "a b", "c"), PERMIT, PERMIT), lock("m", "c", "a", "b")],
+            "a(c(a!+ b(c!+)))",
+        ),
+        # Its permit would come free, but not for one behind another that waits for ever.
+        (
+            [
+                in_modes(lock("l", "a b", "c", "d"), PERMIT, "exclusive", PERMIT),
+                lock("m", "d", "b"),
+            ],
+            "a(c d(b(c d!+)))",
+        ),
+        # Both share it, and each waits until the other does not.
+        (
+            [in_modes(lock("l", "a b", "a", "b"), "shared", "upgrade", "upgrade")],
+            "a(a!+ b(a!+ b!+))",
+        ),
+        # It shares it with one that waits for it, who could go on but for the one between them.
+        (
+            [
+                in_modes(lock("l", "a", "b", "c"), "shared", "exclusive", "shared"),
+                lock("m", "c", "a"),
+            ],
+            "a(b c(a!+))",
+        ),
+        ([in_modes(lock("l", "a", "c"), "shared", "shared"), lock("m", "c", "a")], "a(c(a+))"),
+    ],
+)
+def test_a_circle_of_waits_is_a_deadlock_if_none_of_them_can_go_on(
+    locks: list[LockInfo], tree: str
+) -> None:
+    assert tree in [drawn(root) for root in blockers.trees(blockers.blocked(locks))]
+
+
 @pytest.mark.parametrize("length", [40, 41, 1500])
 def test_a_long_chain_goes_on_in_trees_of_their_own(length: int) -> None:
     chain = [lock(f"l{number}", f"s{number}", f"s{number + 1}") for number in range(length)]
