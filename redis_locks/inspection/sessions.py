@@ -10,6 +10,7 @@ from redis_locks.drivers.base import Driver
 from redis_locks.inspection.parameters import validate_session
 from redis_locks.inspection.queries import read_queues, read_whole
 from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo
+from redis_locks.values.keys import QUEUED
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,16 @@ class Parties:
         return sorted(hosts - {""})
 
     def of_host(self, host: str) -> Parties:
-        """Return the holders and waiters of one host, by its exact name."""
+        """Return the holders and waiters of one host, by its exact name.
+
+        The lock of a queued task is left out. The message is in its queue still, though the host that sent it is gone.
+        """
         return Parties(
-            tuple(holder for holder in self.holders if holder.host == host),
+            tuple(
+                holder
+                for holder in self.holders
+                if holder.host == host and not holder.lock.startswith(QUEUED)
+            ),
             tuple(waiter for waiter in self.waiters if waiter.host == host),
         )
 

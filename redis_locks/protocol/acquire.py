@@ -416,7 +416,7 @@ class Attempt:
                 # Somebody found a deadlock that only we can end.
                 self.suspicious_at, self._told, self._rest = monotonic(), True, ""
             elif granted.fencing_token == store.CANCELLED:
-                raise store.cancelled()
+                raise store.cancelled(self.request)
             elif granted.fencing_token > 0:
                 won = self.won_by(granted, reply, sent)
         if won is None:

@@ -128,7 +128,7 @@ async def acquire(
     if words[1] == GRANTED:
         return Won(int(words[2]), sent + request.lease_ms / 1000, read), None
     if words[1] == _CANCELLED:
-        raise cancelled()
+        raise cancelled(request)
     _require_shared(words[1])
     refused = _refused(words[2], words[3], words[4])
     if detection is None:
@@ -148,9 +148,9 @@ def acquire_call(request: Request, listener: str, wait_ms: int, how: str) -> Cal
     return request.keys, (token, lease, mode, who, listener, str(wait_ms), how)
 
 
-def cancelled() -> LockError:
+def cancelled(request: Request) -> LockError:
     """Return the error of a wait that an operator ended."""
-    return LockError("The wait for this lock was cancelled by an operator")
+    return LockError(f"The wait for lock {request.name!r} was cancelled by an operator")
 
 
 def _require_shared(word: str) -> None:

@@ -62,7 +62,7 @@ def test_a_waiter_gets_its_error_within_a_fifth_of_a_second(
         (waiter,) = inspection.lock(name).waiters  # type: ignore[union-attr]
         began = perf_counter()
         assert inspection.cancel(waiter)
-        with pytest.raises(LockError, match="cancelled by an operator"):
+        with pytest.raises(LockError, match=f"lock '{name}' was cancelled by an operator"):
             waiting.result(PATIENCE)
         return perf_counter() - began
 

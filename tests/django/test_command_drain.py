@@ -50,6 +50,13 @@ def test_it_says_what_it_ended(theirs: Hold) -> None:
     assert ["ours"] == inspection.names()
 
 
+def test_it_leaves_the_lock_of_a_task_that_is_still_queued() -> None:
+    with on_host(HOST), held("queued:report"), held("report"):
+        ended = inspection.drain(HOST)
+        assert ["report"] == [holder.lock for holder in ended.holders]
+        assert ["queued:report"] == inspection.names()
+
+
 def test_programs_get_each_hold_and_wait(theirs: Hold) -> None:
     ended = json.loads(run("drain", "--host", HOST, "-y", "--json")[0])
     assert (HOST, [theirs.token]) == (ended["host"], [h["token"] for h in ended["holders"]])

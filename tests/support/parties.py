@@ -35,7 +35,7 @@ def ask(
     link = run_blocking(backend.driver.checkout())
     who = write_who(host, 4711, "thread MainThread", "many")
     calls = [
-        (backend.keys(name), (token, MINUTES, mode, who, link.listener, wait, 1))
+        (backend.keys(name), (token, str(MINUTES), mode, who, link.listener, str(wait), "1"))
         for name, token in asked
     ]
     for start in range(0, len(calls), 1000):
