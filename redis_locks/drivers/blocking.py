@@ -422,14 +422,15 @@ class BlockingDriver:
         """Return a link that another thread gives back, or what counts one more, which the caller shall open.
 
         Links come back within about a round trip. If the server is far away, more are opened, one by one.
+        After `reply_timeout` it is not the distance: then each thread opens one, and finds out by itself.
         """
-        place = _Place()
+        place, since = _Place(), time.monotonic()
         self._wanting.append(place)
         try:
             # For a link that was given back just before we stood in line.
             self._hand_out()
             while not await place.wake_event.wait(GROWTH):
-                if (opening := self._may_grow()) is not None:
+                if (opening := self._may_grow(since)) is not None:
                     return opening
             link, place.link = place.link, None
             assert link is not None  # noqa: S101 - whoever wakes us has set it
@@ -449,11 +450,11 @@ class BlockingDriver:
                 place.link = link
                 place.wake_event.set()
 
-    def _may_grow(self) -> _Opening | None:
-        """Return what counts one more link, if it may be opened now; else None."""
+    def _may_grow(self, since: float) -> _Opening | None:
+        """Return what counts one more link, if a thread that waits since then may open it now; else None."""
         now = time.monotonic()
         with self._counting:
-            if now - self._grown_at < GROWTH:
+            if now - self._grown_at < GROWTH and now - since < self.reply_timeout:
                 return None
             self._grown_at = now
             return self._begin_opening()
