@@ -281,12 +281,12 @@ def _text(value: object) -> str:
 class SubscriptionLink(BlockingLink):
     """A connection that only listens."""
 
-    __slots__ = ("_arrived", "_tested")
+    __slots__ = ("_arrived", "_listens", "_tested")
 
     def __init__(self, endpoint: Endpoint, channel: str) -> None:
         """Connect and subscribe to `channel`; see `BlockingLink`."""
         self._arrived: list[str] = []
-        self._tested = False
+        self._listens = self._tested = False
         super().__init__(endpoint, channel)
 
     def _keep(self, push: Push) -> None:
@@ -297,32 +297,50 @@ class SubscriptionLink(BlockingLink):
         self, receiver: Callable[[str], None], silence: float | None = None
     ) -> None:
         """Call `receiver` with each message, until the connection breaks; see `Subscription`."""
+        self._listens = True  # before the look at `broken`; `close` does it the other way round
         try:
+            if self.broken:
+                msg = "the connection was closed"
+                raise ProtocolError(msg)
             self._socket.settimeout(silence)
-            while True:
-                try:
-                    replies = self._receive()
-                except TimeoutError:
-                    if self._tested:
-                        raise
-                    self._tested = True
-                    self._socket.sendall(_PING)
-                    return
-                self._tested = False
-                for reply in replies:
-                    if isinstance(reply, Push):
-                        self._keep(reply)
-                while self._arrived:
-                    receiver(self._arrived.pop(0))
+            while self._deliver_next(receiver):
+                pass
         except BaseException as error:
             self._close_for(error)
             raise
+        finally:
+            self._listens = False
+            if self.broken:
+                self.close()
+
+    def _deliver_next(self, receiver: Callable[[str], None]) -> bool:
+        """Wait for bytes and deliver the messages that are complete; False if there were none for too long."""
+        try:
+            replies = self._receive()
+        except TimeoutError:
+            if self._tested:
+                raise
+            self._tested = True
+            self._socket.sendall(_PING)
+            return False
+        self._tested = False
+        for reply in replies:
+            if isinstance(reply, Push):
+                self._keep(reply)
+        while self._arrived:
+            receiver(self._arrived.pop(0))
+        return True
 
     def close(self) -> None:
-        """Close the connection; wakes the thread that listens."""
+        """End the connection; wakes the thread that listens, which then closes it.
+
+        If its number were free before that, another file could get it, on which the thread would go on to wait.
+        """
+        self.broken = True
         with suppress(OSError, AttributeError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        super().close()
+        if not self._listens:
+            super().close()
 
 
 class _Place:
@@ -422,14 +440,15 @@ class BlockingDriver:
         """Return a link that another thread gives back, or what counts one more, which the caller shall open.
 
         Links come back within about a round trip. If the server is far away, more are opened, one by one.
+        After `reply_timeout` it is not the distance: then each thread opens one, and finds out by itself.
         """
-        place = _Place()
+        place, since = _Place(), time.monotonic()
         self._wanting.append(place)
         try:
             # For a link that was given back just before we stood in line.
             self._hand_out()
             while not await place.wake_event.wait(GROWTH):
-                if (opening := self._may_grow()) is not None:
+                if (opening := self._may_grow(since)) is not None:
                     return opening
             link, place.link = place.link, None
             assert link is not None  # noqa: S101 - whoever wakes us has set it
@@ -449,11 +468,11 @@ class BlockingDriver:
                 place.link = link
                 place.wake_event.set()
 
-    def _may_grow(self) -> _Opening | None:
-        """Return what counts one more link, if it may be opened now; else None."""
+    def _may_grow(self, since: float) -> _Opening | None:
+        """Return what counts one more link, if a thread that waits since then may open it now; else None."""
         now = time.monotonic()
         with self._counting:
-            if now - self._grown_at < GROWTH:
+            if now - self._grown_at < GROWTH and now - since < self.reply_timeout:
                 return None
             self._grown_at = now
             return self._begin_opening()

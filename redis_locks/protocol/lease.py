@@ -372,8 +372,10 @@ class Lease:
         with _mutex:  # or it might go on although another thread has just found that it is over
             self.state = AFTER["renew"][self.state]
             if self.state.runs:
-                self.deadline = deadline
-                self.due = deadline - self.lease_ms / 1000 * 2 / 3 if self.renews else deadline
+                self.deadline = self.due = deadline
+                if self.renews:  # soon, though the server may say it lasts: its clock may be wrong
+                    third = self.lease_ms / 3000
+                    self.due = min(deadline - 2 * third, monotonic() + third)
 
     def extend(self, deadline: float) -> None:
         """Note that the lease ends at `deadline` at the soonest. The next renewal comes when it would have come."""

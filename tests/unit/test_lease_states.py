@@ -166,6 +166,7 @@ def test_two_threads_come_to_what_one_after_the_other_would(
     verb: str, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever line of one verb the other verb comes before."""
+    monkeypatch.setattr(leases, "monotonic", lambda: 0.0)
     for state, way in WAYS.items():
         one_after_the_other = [
             what_is_known_of(lease_that(*way, *pair)) for pair in ((verb, other), (other, verb))
@@ -225,6 +226,15 @@ def test_a_lease_whose_deadline_has_passed_is_lost_for_that_reason() -> None:
     lease.renew(0.0)
     assert lease.is_over()
     assert (State.LOST, LEASE_ENDED) == (lease.state, lease.reason)
+
+
+def test_however_long_it_is_to_last_it_is_renewed_after_a_third_of_its_lease(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lease = lease_that()
+    monkeypatch.setattr(leases, "monotonic", lambda: FAR - 3600)
+    lease.renew(FAR)
+    assert (FAR, FAR - 3600 + 3) == (lease.deadline, lease.due)
 
 
 def test_the_first_reason_for_a_loss_counts() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from math import inf
 
 import pytest
 
@@ -70,6 +71,23 @@ def test_who_has_waited_for_long_opens_one_more_and_what_comes_back_then_is_kept
     own = wanted(pool, driver).result(PATIENCE)
     assert own is not link
     driver.checkin(link)
+    driver.checkin(own)
+    assert {link, own} == set(driver._idle)
+
+
+def test_who_has_waited_for_a_whole_timeout_opens_one_of_its_own(
+    driver: BlockingDriver, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever else opens some: a server that hangs gives none back."""
+    link = run_blocking(driver.checkout_for_asking())
+    monkeypatch.setattr(blocking, "GROWTH", 0.01)
+    driver._grown_at = inf
+    driver.reply_timeout = 0.1
+    waiting = pool.submit(lambda: run_blocking(driver.checkout_for_asking()))
+    try:
+        own = waiting.result(PATIENCE)
+    finally:
+        driver.checkin(link)
     driver.checkin(own)
     assert {link, own} == set(driver._idle)
 
