@@ -20,6 +20,7 @@ from weakref import WeakSet
 
 from redis import exceptions as redis_errors
 
+from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import PARKED, Answered, Link, LinkBroken, run_blocking
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connection_error
@@ -288,6 +289,12 @@ class SubscriptionLink(BlockingLink):
         self._arrived: list[str] = []
         self._listens = self._tested = False
         super().__init__(endpoint, channel)
+
+    @property
+    def address(self) -> Address | None:
+        """The host and port that it is connected to; None: a path. See `Subscription`."""
+        host = getattr(self._connection, "host", None)
+        return None if host is None else (str(host), int(self._connection.port))
 
     def _keep(self, push: Push) -> None:
         if push[0] == b"message":

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Final, Protocol, Self
 from weakref import WeakSet, WeakValueDictionary
 
+from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import LinkBroken
 from redis_locks.exceptions import LockBackendError
 
@@ -28,6 +29,10 @@ SILENCE: Final = 30.0
 
 class Subscription(Protocol):
     """A connection that receives messages, such as the tokens that do not hold any more."""
+
+    @property
+    def address(self) -> Address | None:
+        """The host and port that it is connected to; None: a path."""
 
     def deliver_messages(
         self, receiver: Callable[[str], None], silence: float | None = None
@@ -94,8 +99,6 @@ class ListenerThread:
         self.retry_at = 0.0
         """When to try to open it at the earliest."""
         self._closing = threading.Event()
-        self._turn = 0
-        """How often it was to connect again."""
         self._failed_at, self._failure = 0.0, ""
         # Re-entrant: the handler of a signal may come in between.
         self._opening = threading.RLock()
@@ -125,18 +128,17 @@ class ListenerThread:
             closing = threading.Event()
             try:
                 link = self._connected(closing)
-            except (LinkBroken, LockBackendError) as error:
-                self._failed_at, self._failure = monotonic(), str(error)
-                raise
-            if link is None:  # opened by a signal's handler, in this thread
-                return
-            try:
-                threading.Thread(
-                    target=self._run, args=(link, closing), name="redis_locks-listener", daemon=True
-                ).start()
-            except BaseException:
-                self._link = None
-                link.close()
+                if link is not None:  # else a signal's handler has opened it, in this thread
+                    threading.Thread(
+                        target=self._run,
+                        args=(link, closing),
+                        name="redis_locks-listener",
+                        daemon=True,
+                    ).start()
+            except BaseException as error:
+                self._end(closing)
+                if isinstance(error, (LinkBroken, LockBackendError)):
+                    self._failed_at, self._failure = monotonic(), str(error)
                 raise
 
     def try_to_open(self) -> bool:
@@ -154,20 +156,23 @@ class ListenerThread:
 
     def close(self) -> None:
         """Listen no more, unless there are `pins`; the thread ends."""
-        if self.pins:
-            return
+        if not self.pins:
+            self._end(self._closing)
+
+    def _end(self, closing: threading.Event) -> None:
+        """Let the thread that has `closing` end, and its connection; an interrupt may have kept it from starting."""
+        closing.set()
         with self._mutex:
+            if self._closing is not closing:
+                return
             link, self._link = self._link, None
-            self._closing.set()
         if link is not None:
             link.close()
 
-    def connect_again(self) -> None:
-        """Connect anew, if it is open or about to be, as if the connection had broken."""
-        with self._mutex:
-            self._turn += 1
-            link = self._link
-        if link is not None:
+    def connect_again(self, left: Address | None = None) -> None:
+        """Connect anew, if it is open, as if the connection had broken; given an address, only from there."""
+        link = self._link
+        if link is not None and left in {None, link.address}:
             link.close()
 
     def _run(self, link: Subscription, closing: threading.Event) -> None:
@@ -203,28 +208,25 @@ class ListenerThread:
 
     def _connected(self, closing: threading.Event) -> Subscription | None:
         """Return a new link, which is ours until `closing` is set; None if it is, or if it is open by another way."""
-        while True:
-            turn = self._turn
-            link = self._connect()
-            with self._mutex:
-                opened = self._link is not None and self._closing is not closing
-                if not (closing.is_set() or opened) and turn == self._turn:
-                    self._link, self._closing = link, closing
-                    return link
-            link.close()
-            if closing.is_set() or opened:
-                return None
+        link = self._connect()
+        with self._mutex:
+            opened = self._link is not None and self._closing is not closing
+            if not (closing.is_set() or opened):
+                self._link, self._closing = link, closing
+                return link
+        link.close()
+        return None
 
 
 _THREADS: WeakValueDictionary[int, ListenerThread] = WeakValueDictionary()
 
 
-def connect_all_again() -> None:
-    """Let all listeners of this process connect anew: those that a demoted primary keeps would hear of no grant."""
+def connect_all_again(left: Address) -> None:
+    """Let all listeners on one server connect anew: those that a demoted primary keeps would hear of no grant."""
     for reference in _THREADS.valuerefs():
         thread = reference()
         if thread is not None:
-            thread.connect_again()
+            thread.connect_again(left)
 
 
 # Registered before the hooks of those that make others there. Another thread of the parent may have a mutex of these.

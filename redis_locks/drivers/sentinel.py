@@ -139,10 +139,10 @@ class Sentinels:
         raise self._not_found(failures, others, down=down)
 
     def _follow(self, primary: Address) -> Address:
-        """Return the primary, for a new connection. If it is another one than before, listeners connect to it, too."""
+        """Return the primary, for a new connection. If it is another one than before, who listens there leaves that."""
         before, self._primary = self._primary, primary
-        if before not in {None, primary}:
-            connect_all_again()
+        if before is not None and before != primary:
+            connect_all_again(before)
         return primary
 
     def _works(self, state: Mapping[str, Any]) -> bool:

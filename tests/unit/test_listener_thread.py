@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from time import monotonic
+from types import FrameType
+from typing import Any
 
 import pytest
 
+from redis_locks.drivers import listener_thread
 from redis_locks.drivers.base import LinkBroken
-from redis_locks.drivers.listener_thread import ListenerThread
-from tests.support.world import PATIENCE
+from redis_locks.drivers.listener_thread import ListenerThread, connect_all_again
+from tests.support.world import PATIENCE, until
 
 
 class Silence:
     """A link on which nothing is heard."""
+
+    address = ("here", 6379)
 
     def __init__(self) -> None:
         self.closed = threading.Event()
@@ -135,18 +141,64 @@ def test_closed_and_opened_again_while_it_connects_anew_it_listens_once(
     check_and_close(thread, links)
 
 
-def test_told_to_connect_again_while_it_connects_it_does_so_once_more(
-    links: list[Silence],
-) -> None:
-    """The connection that it is opening may be to the server that was the primary before."""
-
+def test_only_a_connection_to_the_server_that_is_left_is_made_anew(links: list[Silence]) -> None:
     def connect() -> Silence:
         links.append(Silence())
-        if len(links) == 1:
-            thread.connect_again()
         return links[-1]
 
     thread = ListenerThread(connect, print, print)
     thread.open()
+    connect_all_again(("elsewhere", 6379))
+    assert [True] == [link.is_open for link in links]
+    connect_all_again(Silence.address)
+    until(lambda: [False, True] == [link.is_open for link in links])
+    connect_all_again(("elsewhere", 6379))
     assert [False, True] == [link.is_open for link in links]
     check_and_close(thread, links)
+
+
+@pytest.mark.parametrize("step", range(1, 60))
+def test_interrupted_while_it_opens_it_is_open_or_can_be_opened(
+    links: list[Silence], step: int
+) -> None:
+    """At each line and each return, also where it gives its mutex back."""
+
+    def connect() -> Silence:
+        links.append(Silence())
+        return links[-1]
+
+    thread = ListenerThread(connect, print, print)
+    interrupted_at(step, thread.open)
+    thread.open()
+    until(lambda: 1 == len(listening()))
+    assert thread.is_open
+    assert links[-1].is_open
+    thread.close()
+    until(lambda: not listening())
+    assert not links[-1].is_open
+
+
+def interrupted_at(step: int, run: Callable[[], None]) -> None:
+    """Run it, and raise KeyboardInterrupt at the so-manieth event in the module."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename != listener_thread.__file__:
+            return None
+        count += 1
+        if count == step:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        with suppress(KeyboardInterrupt):
+            run()
+    finally:
+        sys.settrace(before)
+
+
+def listening() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "redis_locks-listener"]
