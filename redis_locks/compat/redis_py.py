@@ -121,8 +121,9 @@ class Lock(_Queueing, RedisLock):
     - The lock may end without a notification, by redis-py's own release or by its `timeout`. The
       first waiter notices within 0.1 s, even if `sleep` is longer. A shorter `sleep` counts, down to
       0.01 s.
-    - An interrupted acquire leaves nothing behind, and an interrupted release releases. A release that
-      failed, say because the server did not answer, can be called again.
+    - An interrupted acquire almost never leaves the lock behind. Give it a `timeout`: without one, what
+      is left stays for ever. An interrupted release releases. A release that failed, say because the
+      server did not answer, can be called again.
     - `redis_locks.lock_timeout` and `redis_locks.lock_deadline` bound its waits as
       `blocking_timeout` does.
     - A thread that did not acquire a `thread_local` lock does not own it; redis-py raises

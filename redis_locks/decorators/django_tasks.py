@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from time import monotonic
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
@@ -70,13 +72,12 @@ class Queue:
 
         @functools.wraps(function)
         def once(*args: Any, **kwargs: Any) -> Any:
-            side = Side.blocking(self.rule.using)
-            run = None
+            delivery = Delivery(self, Side.blocking(self.rule.using), args, kwargs)
             try:
-                run = run_blocking(self._begin(side, args, kwargs))
+                run_blocking(delivery.begin())
                 return function(*args, **kwargs)
             finally:
-                run_blocking(self._end(side, run, args, kwargs))
+                run_blocking(delivery.end())
 
         return once
 
@@ -86,38 +87,50 @@ class Queue:
         @functools.wraps(function)
         async def once(*args: Any, **kwargs: Any) -> Any:
             side = await Side.of_loop(self.rule.using)
-            run = None
+            delivery = Delivery(self, side, args, kwargs)
             try:
-                run = await self._begin(side, args, kwargs)
+                await delivery.begin()
                 return await function(*args, **kwargs)
             finally:
-                await side.driver.finish(self._end(side, run, args, kwargs))
+                await side.driver.finish(delivery.end())
 
         return once
 
-    async def _begin(
-        self, side: Side, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Run | None:
-        run = await self._found(side, args, kwargs)
-        if run is not None:
-            await run.begin(side)
-        return run
 
-    async def _end(
-        self, side: Side, run: Run | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+class Delivery:
+    """A message that a worker has taken, whose task begins and ends."""
+
+    def __init__(
+        self, queue: Queue, side: Side, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> None:
-        run = run or await self._found(side, args, kwargs)
-        if run is not None:
-            await run.end(side)
+        self._queue = queue
+        self._side = side
+        self._args = args[1:] if queue.takes_context else args
+        self._kwargs = kwargs
+        self._run: Run | None = None
+        self._began = math.inf
+        """When the task began, by our clock; for ever in the future until it does."""
 
-    async def _found(
-        self, side: Side, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Run | None:
+    async def begin(self) -> None:
+        """Give the lock up, or hold it until `end`."""
+        self._run = await self._found()
+        if self._run is not None:
+            await self._run.begin(self._side)
+        self._began = monotonic()
+
+    async def end(self) -> None:
+        """Give the lock up, unless that is done; also if Redis could not be asked when the task began."""
+        run = self._run or await self._found()
+        if run is not None:
+            await run.end(self._side)
+
+    async def _found(self) -> Run | None:
         """Return the run of the message that has the lock; None, and a warning, if Redis could not be asked."""
         # Not above: most processes never inspect a lock.
         from redis_locks.inspection.queries import read_lock
 
-        name = self.name_of(args[1:] if self.takes_context else args, kwargs)
+        side, queue = self._side, self._queue
+        name = queue.name_of(self._args, self._kwargs)
         try:
             info = await read_lock(side.backend, side.driver, name=name)
         except LockError as error:
@@ -125,8 +138,14 @@ class Queue:
                 "The unique task %r may be blocked until its lease ends: %s", name, error
             )
             return None
-        token = info.holders[0].token if info and info.holders else new_token(side.session)
-        return Run(self.rule.message(name, token))
+        ran = monotonic() - self._began
+        # A hold that began later is the next message's: ours has ended meanwhile. Two clocks measure this, the
+        # server's in milliseconds, and they may run at rates that differ a little.
+        ours = [
+            each for each in (info.holders if info else ()) if each.held_for > ran * 1.001 + 0.001
+        ]
+        token = ours[0].token if ours else new_token(side.session)
+        return Run(queue.rule.message(name, token))
 
 
 def _open_transactions(queue_scope: Scope | None) -> Keepers | None:

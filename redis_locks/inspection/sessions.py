@@ -32,7 +32,8 @@ class Parties:
     def of_host(self, host: str) -> Parties:
         """Return the holders and waiters of one host, by its exact name.
 
-        The lock of a queued task is left out. The message is in its queue still, though the host that sent it is gone.
+        The lock of a queued task is left out. The message may still be in its queue, though the host that sent it
+        is gone.
         """
         return Parties(
             tuple(

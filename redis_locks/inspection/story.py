@@ -184,7 +184,7 @@ _DEADLOCK = gettext_lazy(
     "To end it now, cancel one of the waits."
 )
 _QUEUED = gettext_lazy(
-    "A queued task holds this lock, and no process. It is free when the task begins or ends, or in %(left)s. "
+    "A task that is queued or runs holds this lock. It is free when the task begins or ends, or in %(left)s. "
     "A force-release lets the task be queued again."
 )
 _GONE = gettext_lazy(

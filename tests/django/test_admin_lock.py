@@ -118,7 +118,7 @@ def test_a_queued_task_s_lock_is_nobody_s_whose_process_could_be_gone(
     until(lambda: "is not connected" in text_of(viewer, page_of(name)))
     html = text_of(viewer, page_of(queued))
     assert "is not connected" not in html
-    assert "A queued task holds this lock, and no process." in html
+    assert "A task that is queued or runs holds this lock." in html
 
 
 def test_a_deadlock_is_told(viewer: Client, name: str) -> None:

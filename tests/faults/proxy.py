@@ -32,6 +32,7 @@ class Proxy:
         self._until_loss = 0
         self._every: int | None = None
         self._losses = 1
+        self._then_to: str | None = None
         self._requests_pass = threading.Event()
         self._requests_pass.set()
         self._swallows = False
@@ -45,16 +46,25 @@ class Proxy:
         self.taken = 0
         """How many connections clients have opened."""
 
-    def lose(self, position: int = 1, *, losses: int = 1, every: int | None = None) -> None:
+    def lose(
+        self,
+        position: int = 1,
+        *,
+        losses: int = 1,
+        every: int | None = None,
+        then_to: str | None = None,
+    ) -> None:
         """Lose replies: the command runs, then the connection closes before its answer.
 
         Args:
             position: Which reply from now is the first to be lost; 0 stops losing.
             losses: How many are lost in a row.
             every: Begin again with so many replies in between, until told otherwise.
+            then_to: The server to which it leads as soon as a reply is lost, as `lead_to` does.
         """
         with self._lock:
             self._until_loss, self._losses, self._every, self.lost = position, losses, every, 0
+            self._then_to = then_to
 
     def hold_back(self) -> None:
         """Keep what clients send from now on, until `let_go`; what the server sends still passes."""
@@ -178,7 +188,10 @@ class Proxy:
             if self._drops(pipe):
                 continue
             if pipe.loses_next and not data.startswith(b"-NOSCRIPT"):
-                break  # the command ran; its reply is lost
+                # The command ran; its reply is lost.
+                if self._then_to is not None:
+                    self.lead_to(self._then_to)
+                break
             try:
                 pipe.near.sendall(data)
             except OSError:

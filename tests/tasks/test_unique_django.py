@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -18,8 +19,10 @@ from django.utils.connection import ConnectionDoesNotExist
 from redis_locks import inspection, redis_lock, unique_task
 from redis_locks.testing import assert_locked, assert_released
 from redis_locks.testing.server import EmbeddedServer
+from tests.faults.proxy import Proxy
 from tests.support.connections import count_packets
 from tests.support.interrupts import sweep
+from tests.support.world import until
 
 pytest.importorskip("django.tasks", reason="django.tasks came with Django 6.0")
 
@@ -278,6 +281,81 @@ def test_a_server_that_refuses_when_a_task_begins_blocks_the_next_one_until_its_
     run(result)
     assert f"'queued:{name}'" in caplog.text
     assert_released(f"queued:{name}")
+
+
+passing: list[Callable[[], object]] = []
+"""What happens while a task runs."""
+
+
+@task
+def while_something_passes(key: str) -> None:
+    passing.pop()()
+
+
+@pytest.mark.parametrize("until_", ["start", "end"])
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_server_that_is_away_when_a_task_begins_keeps_the_next_message_s_lock(
+    name: str, queue: Any, redis_server: EmbeddedServer, until_: Any, ended: bool
+) -> None:
+    lock = f"queued:{name}"
+    with Proxy(redis_server.url) as proxy:
+        rule = unique_task("{key}", until=until_, using=proxy.url)
+        queued = rule(task(while_something_passes.func))
+        assert queued.enqueue(name)
+        until(lambda: inspection.locks(names=[lock])[0].holders[0].held_for > 1)
+
+        def something() -> None:
+            proxy.lead_to(redis_server.url)
+            if ended:
+                assert inspection.force_release(lock)
+                assert queued.enqueue(name)
+
+        passing.append(something)
+        proxy.lead_to("unix:///no-server")
+        queued.call(name)
+    if ended:
+        assert_locked(lock)
+    else:
+        assert_released(lock)
+
+
+meanwhile: list[Callable[[], object]] = []
+"""What happens each time before a message's name is known."""
+
+
+def _name_after_all(key: str) -> str:
+    if meanwhile:
+        meanwhile.pop()()
+    return key
+
+
+@unique_task(_name_after_all)
+@task
+def named_late(key: str) -> None: ...
+
+
+def test_an_interrupt_after_a_task_gave_its_lock_up_keeps_the_next_message_s(
+    name: str, queue: Any
+) -> None:
+    keys = [name]
+    second: list[Any] = []
+    lost: list[str] = []
+
+    def queue_and_run() -> None:
+        meanwhile.clear()
+        second.clear()
+        keys.append(f"{name}:{len(keys)}")
+        first = named_late.enqueue(keys[-1])
+        meanwhile[:] = [lambda: second.append(named_late.enqueue(keys[-1])), int]
+        run(first)
+
+    def check(where: str) -> None:
+        if any(second) and inspection.lock(f"queued:{keys[-1]}") is None:
+            lost.append(where)
+
+    sweep(queue_and_run, 3, check)
+    meanwhile.clear()
+    assert not lost
 
 
 @pytest.mark.parametrize("queued", [until_start, until_end])
