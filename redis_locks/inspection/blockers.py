@@ -143,13 +143,15 @@ class _Waits:
         return any(session in self._blocked[lock] for lock in locks if lock != beside)
 
     def _free(self) -> None:
-        changed = deque(self._blocked)
+        # Each lock once, however many sessions change it: a look at a lock passes all of its holders.
+        changed = dict.fromkeys(self._blocked)
         while changed:
-            lock = changed.popleft()
+            lock = next(iter(changed))
+            del changed[lock]
             still = set(self._behind(lock))
             for session in self._blocked[lock] - still:
-                changed.extend(self._waits[session] - {lock})
-                changed.extend(self._holds.get(session, ()))
+                changed |= dict.fromkeys(self._waits[session] - {lock})
+                changed |= dict.fromkeys(self._holds.get(session, ()))
             self._blocked[lock] = still
 
     def _behind(self, lock: str) -> Iterator[str]:
