@@ -14,7 +14,7 @@ from redis_locks.values.keys import grant_channel, partition_channel
 
 _SERVERS = "Use Redis 7.0 or later, or Valkey."
 
-_NO_WRITES = ("NOREPLICAS", "MISCONF", "OOM")
+_NO_WRITES = ("NOREPLICAS", "MISCONF")
 """How a server refuses to write at all, whatever it can."""
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from redis_locks.connections.backends import blocking_answer
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, locks
-from redis_locks.inspection.queries import whole_lock
+from redis_locks.inspection.queries import read_whole
 from redis_locks.inspection.survey import FEW_QUEUES, queues
 from redis_locks.inspection.termination import fits
 
@@ -101,14 +103,18 @@ def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], boo
     whole = found.whole and len(known) == len(others)
     most = max(1, MOST_PAIRS // max(1, len(lock.holders)))
     looked_at, left = [replace(lock, waiters=lock.waiters[:most])], MOST_PAIRS_NEARBY
-    for other in locks(names=others, using=using):
+    few = locks(names=others, using=using)
+    crowds = []
+    for other in few:
         pairs, listed = other.waiting * other.holding, len(other.waiters) * len(other.holders)
         if listed < pairs <= left:
             left -= pairs
-            looked_at.append(whole_lock(other.name, using=using) or other)
+            crowds.append(other.name)
         else:
             whole = whole and pairs <= listed
-            looked_at.append(other)
+    read = blocking_answer(using, partial(read_whole, names=crowds))
+    known_whole = {other.name: other for other in read}
+    looked_at += [known_whole.get(other.name, other) for other in few]
     roots = trees(blocked(looked_at))
     return [root for root in roots if root.waits_for(lock.name)], whole
 
@@ -143,13 +149,15 @@ class _Waits:
         return any(session in self._blocked[lock] for lock in locks if lock != beside)
 
     def _free(self) -> None:
-        changed = deque(self._blocked)
+        # Each lock once, however many sessions change it: a look at a lock passes all of its holders.
+        changed = dict.fromkeys(self._blocked)
         while changed:
-            lock = changed.popleft()
+            lock = next(iter(changed))
+            del changed[lock]
             still = set(self._behind(lock))
             for session in self._blocked[lock] - still:
-                changed.extend(self._waits[session] - {lock})
-                changed.extend(self._holds.get(session, ()))
+                changed |= dict.fromkeys(self._waits[session] - {lock})
+                changed |= dict.fromkeys(self._holds.get(session, ()))
             self._blocked[lock] = still
 
     def _behind(self, lock: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
@@ -129,7 +129,7 @@ async def _locks(
     found: list[LockInfo] = []
     for start in range(0, len(names), _CHUNK):
         part = names[start : start + _CHUNK]
-        found += _in_use(part, await _snapshots(backend, driver, part))
+        found += _in_use(part, await _snapshots(backend, driver, part, MOST_WAITERS_LISTED))
     return found
 
 
@@ -228,13 +228,35 @@ async def read_whole(
     found: list[LockInfo] = []
     for start in range(0, len(names), _CHUNK):
         part = names[start : start + _CHUNK]
-        snapshots = await _snapshots(backend, driver, part)
-        for name, listed in zip(part, snapshots, strict=True):
-            snapshot = listed
-            if max(listed.waiting, listed.holding) > MOST_WAITERS_LISTED:
-                snapshot = await _whole(backend, driver, name)  # few locks have so many
+        first = await _snapshots(backend, driver, part, MOST_WAITERS_LISTED)
+        snapshots = dict(zip(part, first, strict=True))
+        for together in _small_crowds(list(snapshots.items())):
+            more = await _snapshots(backend, driver, together, _PARTIES)
+            snapshots.update(zip(together, more, strict=True))
+        for name, listed in snapshots.items():
+            snapshot = listed if listed.is_whole else await _whole(backend, driver, name)
             found += _in_use([name], [snapshot])
     return found
+
+
+def _small_crowds(snapshots: Sequence[tuple[str, Snapshot]]) -> Iterator[list[str]]:
+    """Yield names of locks of which a part was read, together so many as have `_PARTIES` holders and waiters in all.
+
+    A server runs at once what comes in one round trip. Few locks have more by themselves: they are left out.
+    """
+    together: list[str] = []
+    left = _PARTIES
+    for name, listed in snapshots:
+        parties = listed.holding + listed.waiting
+        if listed.is_whole or parties > _PARTIES:
+            continue
+        if parties > left:
+            yield together
+            together, left = [], _PARTIES
+        together.append(name)
+        left -= parties
+    if together:
+        yield together
 
 
 async def holding_tokens(backend: Backend, driver: Driver, name: str) -> list[str]:
@@ -283,11 +305,11 @@ async def _whole(
     )
 
 
-async def _snapshots(backend: Backend, driver: Driver, names: Sequence[str]) -> list[Snapshot]:
+async def _snapshots(
+    backend: Backend, driver: Driver, names: Sequence[str], most: int
+) -> list[Snapshot]:
     locks = [backend.keys(name) for name in names]
-    return await backend.ask(
-        driver, partial(replies.inspect, locks=locks, most=MOST_WAITERS_LISTED)
-    )
+    return await backend.ask(driver, partial(replies.inspect, locks=locks, most=most))
 
 
 def _in_use(names: Sequence[str], snapshots: Sequence[Snapshot]) -> list[LockInfo]:

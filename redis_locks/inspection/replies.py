@@ -34,6 +34,11 @@ class Snapshot(NamedTuple):
     waiters: tuple[tuple[str, str], ...]
     place: str = NO_PLACE
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all holders and waiters are there."""
+        return self.place == NO_PLACE and len(self.holders) >= self.holding
+
 
 class Summary(NamedTuple):
     """One lock in short; times in seconds, and 0 if there is none.

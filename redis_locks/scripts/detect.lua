@@ -43,8 +43,8 @@ local IN_ADVANCE = { first = 3000, again = 200, told = math.huge }
 local STEPS = { part = 60, at_first = 12, circle = 6000, choice = 160 }
 local PARTS = 100
 local LATER, CONFIRM = "later", "confirm"
--- Reading a place in a queue, or a sharer, is so much of a step.
-local READ = 0.05
+-- Reading a place in a queue, or a sharer, is so much of a step; and where the walk also notes who stands there.
+local READ, NOTE = 0.05, 0.1
 -- How many places in a queue are read at a time; how many, to see who waits for a lock of the caller; how many
 -- sharers of a lock, in all; and how many of them that wait.
 local PLACES_AT_ONCE, MOST_PLACES, MOST_SHARERS = 50, 500, 2000
@@ -368,7 +368,7 @@ local function before(name, waiter)
     while queue.read <= place and cost < bound do
       local until_place = math.min(place, queue.read + PLACES_AT_ONCE - 1)
       local entries = line(state, queue.read, PLACES_AT_ONCE, until_place)
-      cost = cost + 2 * READ * PLACES_AT_ONCE
+      cost = cost + NOTE * PLACES_AT_ONCE
       for i = 2, #entries, 2 do
         local each, claim = string.match(entries[i], "^(%S+) (.*)$")
         queue.before[each] = queue.last or false

@@ -56,9 +56,8 @@ def test_a_call_costs_the_same_beside_few_and_beside_many(
     wrong: dict[str, object] = {}
     few: dict[str, Cost] = {}
     many: dict[str, Cost] = {}
-    for _ in range(
-        TRIES
-    ):  # the machine may be busy with something else, so the best of all tries counts
+    # The machine may be busy with something else, so the best of all tries counts.
+    for _ in range(TRIES):
         few = best(few, measured(server, crowd, crowd.few, rounds=1))
         many = best(many, measured(server, crowd, 10_000, rounds=1))
         wrong = too_much(few, many, factor=2, most=MOST_US * slowness(server))

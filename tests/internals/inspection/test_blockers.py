@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from threading import Thread
@@ -17,6 +17,7 @@ from django.test import override_settings
 from redis_locks import Lock, inspection
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, blockers
 from redis_locks.inspection.blockers import Node
+from redis_locks.inspection.termination import fits
 from tests.django.command_calls import Terminal, run
 from tests.support.parties import MINUTES, ask, stand_in_a_chain
 from tests.support.world import until
@@ -114,6 +115,25 @@ def test_a_circle_of_waits_is_a_deadlock_if_none_of_them_can_go_on(
     locks: list[LockInfo], tree: str
 ) -> None:
     assert tree in [drawn(root) for root in blockers.trees(blockers.blocked(locks))]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["hot first", "hot last"])
+def test_a_lock_is_looked_at_again_once_however_many_of_its_holders_come_free(
+    *, first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sharers = [f"s{number}" for number in range(200)]
+    hot = lock("hot", " ".join(sharers), "w1", "w2")
+    others = [lock(f"l{number}", f"h{number}", *sharers[number::40]) for number in range(40)]
+    looked: list[WaiterInfo] = []
+
+    def counted(waiter: WaiterInfo, holders: Sequence[HolderInfo]) -> bool:
+        looked.append(waiter)
+        return fits(waiter, holders)
+
+    monkeypatch.setattr(blockers, "fits", counted)
+    roots = blockers.trees(blockers.blocked([hot, *others] if first else [*others, hot]))
+    assert not any(root.has_deadlock for root in roots)
+    assert sum(waiter in hot.waiters for waiter in looked) <= 2 * len(hot.waiters)
 
 
 @pytest.mark.parametrize("length", [40, 41, 1500])

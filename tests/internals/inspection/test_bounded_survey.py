@@ -15,7 +15,7 @@ from django.test import override_settings
 
 from redis_locks import LockAlert
 from redis_locks.diagnosis import alerts, check_alerts
-from redis_locks.inspection import LockInfo, blockers, filters
+from redis_locks.inspection import LockInfo, blockers, filters, parties
 from redis_locks.inspection import survey as surveys
 from redis_locks.inspection.blockers import around
 from redis_locks.inspection.filters import Filter, page, search
@@ -182,6 +182,43 @@ def keys_read(client: Any, look: Callable[[], object]) -> int:
     look()
     stats = client.info("commandstats")
     return sum(stats.get(f"cmdstat_{verb}", {}).get("calls", 0) for verb in ("hget", "hmget"))
+
+
+CROWDS = {f"crowd:{number:02}": 11 + number % 3 for number in range(40)} | {"crowd:99": 320}
+"""How many wait for each of some locks: more than a list shows, and for one more than a script returns."""
+
+
+@pytest.fixture
+def crowds(alone: Any) -> None:
+    waiters = (
+        (lock, f"{lock}-{place}.1") for lock, many in CROWDS.items() for place in range(many)
+    )
+    ask([(lock, f"holder-{lock}.1") for lock in CROWDS], wait=0)
+    ask(waiters, wait=MINUTES)
+
+
+def round_trips(client: Any, look: Callable[[], object]) -> int:
+    """Return how often the server read something for one look."""
+    before = client.info("stats")["total_reads_processed"]
+    look()
+    reads: int = client.info("stats")["total_reads_processed"] - before
+    return reads - 1  # the last is ours
+
+
+@pytest.mark.usefixtures("crowds")
+def test_crowds_around_a_lock_are_read_together(alone: Any) -> None:
+    look = LOOKS["one lock"]
+    look()  # now the server knows the scripts
+    assert round_trips(alone, look) < len(CROWDS) / 2
+
+
+@pytest.mark.usefixtures("crowds")
+def test_of_crowds_that_are_read_together_each_is_whole_and_in_order() -> None:
+    found = parties().waiters
+    assert list(CROWDS) == list(dict.fromkeys(waiter.lock for waiter in found))
+    for lock, many in CROWDS.items():
+        tokens = [waiter.token for waiter in found if waiter.lock == lock]
+        assert [f"{lock}-{place}.1" for place in range(many)] == tokens
 
 
 def test_no_look_reads_more_when_there_are_more_locks(
