@@ -167,14 +167,15 @@ def test_interrupted_while_it_opens_it_is_open_or_can_be_opened(
         links.append(Silence())
         return links[-1]
 
+    others = listening()  # of other tests
     thread = ListenerThread(connect, print, print)
     interrupted_at(step, thread.open)
     thread.open()
-    until(lambda: 1 == len(listening()))
+    until(lambda: 1 == len(listening() - others))
     assert thread.is_open
     assert links[-1].is_open
     thread.close()
-    until(lambda: not listening())
+    until(lambda: not listening() - others)
     assert not links[-1].is_open
 
 
@@ -200,5 +201,5 @@ def interrupted_at(step: int, run: Callable[[], None]) -> None:
         sys.settrace(before)
 
 
-def listening() -> list[threading.Thread]:
-    return [each for each in threading.enumerate() if each.name == "redis_locks-listener"]
+def listening() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name == "redis_locks-listener"}
