@@ -34,8 +34,8 @@ from typing import Any, Final
 
 Event = dict[str, Any]
 
-LATE: Final = 1.0
-"""Seconds for which a lock may be free although a living process waits for it."""
+LATE: Final = 2.0
+"""Seconds for which a lock may be free although a living process waits for it. A lost message costs up to 6."""
 
 EXTENDED: Final = 1.0
 """Seconds by which a lease may be longer than it was asked for, as holders extend it."""
