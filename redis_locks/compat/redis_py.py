@@ -122,7 +122,7 @@ class Lock(_Queueing, RedisLock):
       first waiter notices within 0.1 s, even if `sleep` is longer. A shorter `sleep` counts, down to
       0.01 s.
     - An interrupted acquire almost never leaves the lock behind. Give it a `timeout`: without one, what
-      is left stays for ever. An interrupted release releases. A release that failed, say because the
+      is left stays for ever. An interrupted release almost always releases. A release that failed, say because the
       server did not answer, can be called again.
     - `redis_locks.lock_timeout` and `redis_locks.lock_deadline` bound its waits as
       `blocking_timeout` does.

@@ -34,7 +34,7 @@ _AT_ONCE = 500
 """How many messages are withdrawn in a round trip, so that others do not wait for long."""
 
 _SENDING_MS = 60_000
-"""The lease of a message while it is being sent: nobody may be left who could tell that it never was."""
+"""The lease of a message while it is being sent. The process may die before, and then only the lease ends the lock."""
 
 _NOBODY = "queuedTask"
 """In the place of a process's name in the tokens of messages, which are no process's."""

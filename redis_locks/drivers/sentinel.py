@@ -139,7 +139,7 @@ class Sentinels:
         raise self._not_found(failures, others, down=down)
 
     def _follow(self, primary: Address) -> Address:
-        """Return the primary, for a new connection. If it is another one than before, who listens there leaves that."""
+        """Return the primary, for a new connection. Listeners on the one before connect anew."""
         before, self._primary = self._primary, primary
         if before is not None and before != primary:
             connect_all_again(before)

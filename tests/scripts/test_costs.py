@@ -19,7 +19,7 @@ from tests.benchmarks.crowds import (
 )
 
 MOST_US = 5_000
-"""No call takes longer, on the machine on which this was set."""
+"""No call takes longer, unless the machine is a slow one: see `slowness`."""
 
 TRIES = 5
 
