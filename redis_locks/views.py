@@ -21,6 +21,7 @@ from redis_locks.decorators.responses import anote_queue, note_queue, respond
 from redis_locks.decorators.semaphore import Semaphore
 from redis_locks.decorators.view_calls import label_of
 from redis_locks.exceptions import LockBackendError, LockNotAvailable
+from redis_locks.locks.blocks import Block, refuse_in_loop
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock, Mode
 from redis_locks.locks.scope import ScopeName
@@ -175,8 +176,10 @@ class RedisLockMixin(View):
         """Acquire the lock and open the transaction inside it, or return the response to contention."""
         if self._takes_lock(request):
             lock = self._lock_of(self.get_lock_name())
+            refuse_in_loop(f"{type(self).__name__}", "Make its handlers async")
             try:
-                self.hold = held.enter_context(lock.hold())
+                self.hold = lock.enter(block=Block())  # which is the request
+                held.push(self.hold)
             except LockNotAvailable as error:
                 note_queue(error, lock.names, self.lock_using)
                 return self.lock_conflict(error)  # type: ignore[return-value]

@@ -32,6 +32,7 @@ from redis_locks.decorators.view_calls import (
     view_of,
 )
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
+from redis_locks.locks.blocks import FIX_OF_FUNCTION, Block, refuse_in_loop
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 
@@ -98,9 +99,10 @@ class LockedFunction:
         if request is not None and self.is_view and not needs_lock(view, request.method):
             with RequestTransaction(request, self.owner):
                 return self.function(*args, **kwargs)
+        refuse_in_loop(f"{self.function!r}", FIX_OF_FUNCTION)
         lock = self._lock(self.names_of(args, kwargs), request)
         try:
-            hold = lock.enter()
+            hold = lock.enter(block=Block())  # which is this call
         except LockNotAvailable as error:  # ours: the function has not been called yet
             if request is not None:
                 note_queue(error, lock.names, self.using)
@@ -123,6 +125,7 @@ class LockedFunction:
                 with RequestTransaction(request, self.owner):
                     result = self.function(*args, **kwargs)
             if not isinstance(result, _PLAIN) and isawaitable(result):
+                hold.leave_block()  # whoever awaits it may be somebody else
                 held = ExitStack()  # which releases once
                 held.push(hold)
                 return hold_until_done(result, held)

@@ -81,7 +81,7 @@ class LockOptions(PermitOptions, total=False):
     """The options of `redis_lock` that do not shape what a call returns."""
 
     mode: Mode
-    reentrant: bool
+    reentrant: bool | Literal["thread"]
     crash_release: bool
     read: Iterable[Command]
 
@@ -195,7 +195,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         scope: ScopeName = "auto",
         database: str | None = None,
         commit_guard: bool = True,
-        reentrant: bool = True,
+        reentrant: bool | Literal["thread"] = True,
         crash_release: bool = False,
         replicas: int | Unset = UNSET,
         max_hold: float | Unset = UNSET,

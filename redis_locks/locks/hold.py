@@ -10,32 +10,41 @@ import logging
 import os
 import warnings
 from asyncio import _get_running_loop  # documented, and public in all but name
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from threading import RLock, get_ident, local
+from threading import RLock, get_ident
 from time import monotonic
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar, cast
-from weakref import ref
+from typing import Any, NoReturn, Self, TypeVar
+
+from django.core.exceptions import SynchronousOnlyOperation
 
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.drivers.base import Driver, Link, run_blocking
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
 from redis_locks.locks import commits
+from redis_locks.locks.blocks import (
+    Block,
+    async_block_exit,
+    block_entered,
+    block_exit,
+    refuse_in_loop,
+)
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.timeouts import bounded
 from redis_locks.locks.transfer import Detached
 from redis_locks.protocol import acquire, local_handover, replication, store
 from redis_locks.protocol.lease import (
+    BY_HAND,
     FORCE_RELEASED,
     NOT_KNOWN,
     CancelledByLoss,
     Lease,
     Renewer,
     State,
+    Where,
     tell_end,
     tell_moved,
 )
@@ -44,7 +53,13 @@ from redis_locks.protocol.store import Adopted, Refused, Request, Won, has_crash
 from redis_locks.values import identity
 from redis_locks.values.arguments import flag, optional_text
 from redis_locks.values.durations import lease_ms, wait_seconds
-from redis_locks.values.identity import new_session, new_token, note_unconfirmed, session, whoami
+from redis_locks.values.identity import (
+    new_session,
+    new_token,
+    note_unconfirmed,
+    session,
+    whoami,
+)
 
 logger = logging.getLogger("redis_locks")
 
@@ -52,127 +67,6 @@ _BETWEEN_MOVES = 0.01
 """Seconds to pause before a move that a fail-over forgot is repeated."""
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., None])
-
-Block = list["Hold"]
-"""The holds that one `with` block has, or is about to have: the last one is what it is to end."""
-
-
-class Exit(partial[None]):
-    """What a `with` statement calls at the end of its block; each block has one of its own.
-
-    Only the statement refers to it. So it is gone as soon as the block has been left, even if an interrupt comes
-    before the first line of its end. From then on nobody renews the holds of the block, although a traceback, or
-    the variable after ``as``, may still refer to them.
-    """
-
-    __slots__ = ()
-
-    def __del__(self) -> None:
-        block: Block = self.args[0]
-        if block and not block[-1].kept:
-            for hold in block:
-                hold.leave_behind()
-
-
-class BlockExit:
-    """The method `__exit__` of what `with` blocks are made of: looked up, it is an `Exit` for one block.
-
-    Args:
-        function: What ends a block that no `with` statement has entered.
-        shared: Whether several blocks may be made of one object. Then the class has an `Exit` for each block,
-            too, as ``ExitStack`` looks there.
-    """
-
-    def __init__(self, function: Callable[..., None], *, shared: bool) -> None:
-        self.__wrapped__ = function
-        self._shared = shared
-
-    def __get__(self, manager: object, owner: type) -> Callable[..., None]:
-        if manager is not None:
-            found = Exit(_leave, [], self.__wrapped__, manager)
-        elif self._shared:
-            found = Exit(_leave, [], self.__wrapped__)
-        else:
-            return self.__wrapped__
-        _entering.exit = ref(found)
-        return found
-
-
-def block_exit(*, shared: bool) -> Callable[[F], F]:
-    """Decorate a method `__exit__`; see `BlockExit`."""
-
-    def decorated(function: F) -> F:
-        return cast("F", BlockExit(function, shared=shared))
-
-    return decorated
-
-
-def block_entered(manager: object) -> Block | None:
-    """Return the block for which `__enter__` of `manager` is called; None if it is no `with` statement's."""
-    # Python has looked `__exit__` up just before, in this thread.
-    latest, _entering.exit = _entering.exit, None
-    found = None if latest is None else latest()
-    if found is None or found.args[2:] not in ((manager,), ()):
-        return None
-    block: Block = found.args[0]
-    return block
-
-
-def _leave(block: Block, function: Callable[..., None], *error: Any) -> None:
-    """End a block, with the arguments that `function` takes."""
-    if not block:
-        function(*error)
-        return
-    block[-1].end_block(error[-2])
-    block.clear()
-
-
-class _Entering(local):
-    exit: ref[Exit] | None = None
-    """The one that was made last in this thread."""
-
-
-_entering = _Entering()
-
-
-class OpenBlocks:
-    """Which hold belongs to which open block of a lock that threads and tasks share.
-
-    It knows the async blocks, and those that no `with` statement has entered; see `Exit` for the others.
-    Each thread and each task has a stack of its own, so nobody can close another's block.
-    A generator may move on to another thread, and leave its block there. The block is found if it
-    is the only one open.
-    """
-
-    __slots__ = ("_stacks",)
-
-    # No mutex: each thread and task touches only its own entry, and a mutex could be
-    # inherited locked by a forked child.
-
-    def __init__(self) -> None:
-        self._stacks: dict[Any, list[Hold]] = {}
-
-    def push(self, hold: Hold) -> Hold:
-        """Note that a block was entered here with `hold`."""
-        self._stacks.setdefault(_here(), []).append(hold)
-        return hold
-
-    def pop(self) -> Hold:
-        """Return the hold of the block that is left here; raises RuntimeError if there is none."""
-        here = _here()
-        if here not in self._stacks:
-            if len(self._stacks) != 1:
-                msg = "this block was entered in another thread or task; use `with lock.hold():` there"
-                raise RuntimeError(msg)
-            here = next(iter(self._stacks))
-        stack = self._stacks[here]
-        hold = stack.pop()
-        if not stack:
-            del self._stacks[here]
-        return hold
-
-
 # Guards a few instructions; reentrant, for a signal's handler may come in between.
 _mutex = RLock()
 
@@ -192,7 +86,11 @@ def _here() -> Any:
 
 
 class Hold:
-    """One possession of a lock. Single use; may be passed to and released by another thread."""
+    """One possession of a lock. Single use. Another thread or task may release it.
+
+    A hold that was acquired by hand is found by no other acquire, until `with hold:` or `async with hold:` begins a block.
+    So it may be passed on: to another thread, which writes ``with hold:``, or by `detach`.
+    """
 
     __slots__ = (
         "_cancelled",
@@ -224,12 +122,14 @@ class Hold:
         """Whether it has ended, as far as its user goes."""
 
     @classmethod
-    def nested(cls, backend: Backend, lease: Lease, block: Block | None = None) -> Self | None:
-        """Return one more hold of a lease, for `block`; None if it has just been released by another thread."""
+    def nested(
+        cls, backend: Backend, lease: Lease, where: Where, block: Block | None = None
+    ) -> Self | None:
+        """Return one more hold of a lease, found in `where`, for `block`; None if it has just been released by another thread."""
         hold = cls(backend, lease)
         if block is not None:
             block.append(hold)
-        if lease.join(hold):
+        if lease.join(hold, where):
             return hold
         hold.released = True
         return None
@@ -358,13 +258,36 @@ class Hold:
         await self.end(driver)
 
     def __enter__(self) -> Self:
-        """This hold: as a block, one that is acquired, or adopted, already."""
-        block = block_entered(self)
-        if block is not None:
-            block.append(self)
+        """This hold: as a block, one that is acquired, or adopted, already. It is this thread's from now on."""
+        try:
+            block = block_entered(self)
+        except SynchronousOnlyOperation as error:
+            self.end_block(error)
+            raise
+        self.be_in(block)
+        block.append(self)
         return self
 
-    @block_exit(shared=False)
+    def be_in(self, block: Block) -> None:
+        """Let what runs inside `block` be nested in this hold, as `block` is to end it."""
+        held = session().held
+        for part in self.parts:
+            if not part.lease.is_shared:  # else others have it, where they are
+                part.lease.move_to(held)
+            part.lease.place_in(part, block.where(held.party))
+
+    def leave_block(self) -> None:
+        """Be a hold that was acquired by hand, in which nothing is nested."""
+        for part in self.parts:
+            part.lease.place_in(part, BY_HAND)
+
+    def be_kept(self) -> None:
+        """Be a transaction's: all of this thread is inside until that ends."""
+        self.kept = True
+        for part in self.parts:
+            part.lease.place_in(part, session().held.party)
+
+    @block_exit
     def __exit__(
         self,
         exc_type: type[BaseException] | None,
@@ -386,16 +309,27 @@ class Hold:
                 self.release()
             raise
 
-    async def __aenter__(self) -> Self:
+    def __aenter__(self) -> Coroutine[Any, Any, Self]:
         """This hold; see `__enter__`. If it is lost inside the block, the task is cancelled there.
 
         Raises LockLost, in place of running the block, if it is lost already.
         """
-        self._cancelled = CancelledByLoss([part.lease for part in self.parts])
-        if self.is_lost:  # after that, so that no loss comes in between
-            await self.__aexit__(None, None, None)
+        return self.begin_ablock(block_entered(self, is_async=True))
+
+    async def begin_ablock(self, block: Block) -> Self:
+        """Begin an async block; see `__aenter__`."""
+        self.be_in(block)
+        block.append(self)
+        await self.watch_loss()
         return self
 
+    async def watch_loss(self) -> None:
+        """Let the running task be cancelled if the hold is lost before the block ends; see `__aenter__`."""
+        self._cancelled = CancelledByLoss([part.lease for part in self.parts])
+        if self.is_lost:  # after that, so that no loss comes in between
+            await self.aend_block(None)
+
+    @async_block_exit
     async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
@@ -403,6 +337,10 @@ class Hold:
         traceback: TracebackType | None,
     ) -> None:
         """Release; see `__exit__`. A cancellation for the loss of the hold becomes LockLost."""
+        await self.aend_block(exc)
+
+    async def aend_block(self, exc: BaseException | None) -> None:
+        """Release at the end of an async block, which ended with `exc`, in whatever task; see `__aexit__`."""
         cancelled, self._cancelled = self._cancelled, None
         error = exc if cancelled is None else await cancelled.end(exc)
         driver, _ = await self.backend.of_loop()
@@ -429,6 +367,7 @@ class Hold:
             NotReplicated: Too few replicas acknowledged it, see `Lock`. The hold stays shared.
             TypeError: It is a permit of a semaphore, or of rows.
         """
+        refuse_in_loop("upgrade()", "Await aupgrade()")
         run_blocking(self.upgrade_on(self.backend.driver, wait))
 
     async def aupgrade(self, *, wait: float | Unset | None = UNSET) -> None:
@@ -688,7 +627,7 @@ class Hold:
         """Turn a shared hold into an exclusive one; return why it could not be, or None."""
         if self._stays("exclusive"):
             return None
-        lease, token = self.lease, new_token(session(task=driver.suspends))
+        lease, token = self.lease, new_token(session())
         try:
             return await self._upgrade_to(token, driver, seconds)
         except LockLost:
@@ -906,13 +845,14 @@ class Hold:
             held_ms,
         )
         travels.text()  # what is wrong with the key is to show before anything has happened
+        where = held.where(self)
         held.leave(self)
         try:
             moved = await self._move_out(driver, transit)
             text = travels._replace(at_ms=moved.at_ms).text()
             await tell_moved(driver, "detached", held)
         except BaseException:
-            await driver.finish(self._move_back(driver, transit.token))
+            await driver.finish(self._move_back(driver, transit.token, where))
             raise
         self.released = True
         held.leave_line()
@@ -976,11 +916,11 @@ class Hold:
         )
         return moved
 
-    async def _move_back(self, driver: Driver, token: str) -> None:
+    async def _move_back(self, driver: Driver, token: str, where: Where) -> None:
         """Be this hold again, after a detachment that may or may not have happened."""
         with suppress(LockBackendError):
             await self._move(driver, token, self.lease.request)
-        self.lease.resume(self)
+        self.lease.resume(self, where)
 
     @classmethod
     async def _adopt(
@@ -993,7 +933,7 @@ class Hold:
         label: str | None,
     ) -> Self:
         task = driver.suspends
-        own = session(task=task)
+        own = session()
         request = Request(
             backend.keys(*detached.names),
             new_token(own),

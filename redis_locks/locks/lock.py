@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from types import CodeType, TracebackType
@@ -18,10 +18,18 @@ from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 from redis_locks.locks import partitions, unguarded
+from redis_locks.locks.blocks import (
+    Block,
+    CalledBlocks,
+    async_block_exit,
+    block_entered,
+    block_exit,
+    refuse_in_loop,
+)
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.data_commands import Command
-from redis_locks.locks.hold import Block, Hold, OpenBlocks, block_entered, block_exit
-from redis_locks.locks.nesting import reenter
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.nesting import own_hold, reenter
 from redis_locks.locks.options import checked
 from redis_locks.locks.reads import checked as checked_replies
 from redis_locks.locks.reads import packed_reads, require_slot
@@ -29,7 +37,7 @@ from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded, bounds
 from redis_locks.locks.transactions import Taken
 from redis_locks.protocol import acquire, local_handover, lock_events, replication
-from redis_locks.protocol.lease import Lease, Renewer, tell_acquired
+from redis_locks.protocol.lease import BY_HAND, Lease, Renewer, Where, tell_acquired
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.values import identity
 from redis_locks.values.durations import wait_seconds
@@ -52,20 +60,25 @@ class Side:
     session: Session
     """This thread, or the running task, when it began to ask."""
     block: Block | None = None
-    """What is to have the hold, from the moment it is made."""
+    """What is to have the hold, from the moment it is made; None: nothing, it is acquired by hand."""
+    where: Where = BY_HAND
+    """What code is to find the hold."""
 
     @classmethod
     def blocking(cls, using: str | None, block: Block | None = None) -> Side:
         """Return the side of threads."""
         backend = backends.known.get(using) or backend_for(using)
-        its = session(task=False)
-        return cls(backend, backend.driver, backend.renewer, False, its, block)  # noqa: FBT003 - as its fields stand
+        its = session()
+        where = BY_HAND if block is None else block.where(its.held.party)
+        return cls(backend, backend.driver, backend.renewer, False, its, block, where)  # noqa: FBT003 - as its fields stand
 
     @classmethod
-    async def of_loop(cls, using: str | None) -> Side:
+    async def of_loop(cls, using: str | None, block: Block | None = None) -> Side:
         """Return the side of the running event loop."""
         backend = backends.known.get(using) or backend_for(using)
-        return cls(backend, *await backend.of_loop(), task=True, session=session(task=True))
+        its = session()
+        where = BY_HAND if block is None else block.where(its.held.party)
+        return cls(backend, *await backend.of_loop(), True, its, block, where)  # noqa: FBT003 - as its fields stand
 
 
 @dataclass(slots=True, eq=False)
@@ -114,10 +127,13 @@ class Lock:
             began and ends under it. If it is lost, or about to end, the transaction is rolled back
             and LockLost raised. A lease is about to end in its last second, or its last tenth if
             that is less.
-        reentrant: Whether a thread or task that holds the lock may take it again. It gets a nested hold at
+        reentrant: Whether code inside a block that has the lock may take it again. It gets a nested hold at
             once, with the same fencing token. The last of them to end releases the lock. Asking for
             "exclusive" inside "shared" upgrades the hold, until its end. If False, taking it again raises
-            LockError at once. Other threads and tasks wait in any case, one that the holder started included.
+            LockError at once. What cannot be shown to run inside the block waits: other threads and tasks, those
+            that the holder starts included, and the code around a generator that has the block. A hold that was
+            acquired by hand has no block until ``with hold:``. "thread": whatever the holding thread or task runs
+            takes it again, as with ``threading.RLock``.
         crash_release: Whether the lock becomes free within half a second of the end of the holder's process, however
             long its lease. The first and the last waiter check four times a second whether the holder's process
             still listens, and the others less often. So a holder that is cut off from Redis for a moment loses the
@@ -152,13 +168,13 @@ class Lock:
     _reads: tuple[bytes, ...]
     scope: Scope
     """Until when its holds are kept."""
-    _reentrant: bool
+    _reentrant: bool | Literal["thread"]
     _crash_release: bool
     _replicas: int | Unset
     _max_hold: float | None
     """None: as the settings say."""
     _on_unavailable: OnUnavailable | Unset
-    _blocks: OpenBlocks
+    _blocks: CalledBlocks
     _plan: Plan | None
     """How it was asked for last; None before, and after a change of its names."""
     _template: str | None = None
@@ -183,7 +199,7 @@ class Lock:
         scope: ScopeName = "auto",
         database: str | None = None,
         commit_guard: bool = True,
-        reentrant: bool = True,
+        reentrant: bool | Literal["thread"] = True,
         crash_release: bool = False,
         replicas: int | Unset = UNSET,
         max_hold: float | Unset = UNSET,
@@ -204,7 +220,7 @@ class Lock:
     def _set_options(self, *options: Any) -> None:
         """Take the options that `options.checked` takes. Raises TypeError, ValueError."""
         vars(self).update(checked(*options))
-        self._blocks = OpenBlocks()
+        self._blocks = CalledBlocks()
 
     @property
     def name(self) -> str:
@@ -247,15 +263,17 @@ class Lock:
         Blocks for up to `wait` seconds (0: not at all; None: for ever; not given: the
         lock's own). An interrupt leaves neither hold nor place in the queue behind.
         Inside a transaction the hold is kept until that ends, whether released before or not
-        (see `scope`).
+        (see `scope`). Elsewhere no other acquire is nested in it before ``with hold:``, not even one of the same thread.
 
         Raises:
             DeadlockDetected: Waiting on would never have ended.
-            LockError: It would have waited for what this thread holds itself; or the lease ended before its
+            SynchronousOnlyOperation: An event loop runs in this thread: await `aacquire`.
+            LockError: It would have waited for a block that it runs in; or the lease ended before its
                 replicas knew of it.
             LockBackendError: Redis could not be asked. Nothing is held, or only until its lease ends.
             NotReplicated: Too few replicas acknowledged it (see `replicas`). Nothing is held.
         """
+        refuse_in_loop("acquire()", "Await aacquire()")
         try:
             return self.enter(wait)
         except LockNotAvailable:
@@ -289,12 +307,11 @@ class Lock:
             LockBackendError: Redis could not be asked.
         """
         block = block_entered(self)
-        if block is None:
-            return self._blocks.push(self.enter())
         block.append(hold := self.enter(block=block))
+        self._blocks.push(block)
         return hold
 
-    @block_exit(shared=True)
+    @block_exit
     def __exit__(
         self,
         exc_type: type[BaseException] | None,
@@ -302,13 +319,19 @@ class Lock:
         traceback: TracebackType | None,
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless the body raised already."""
-        self._blocks.pop().end_block(exc)
+        self._blocks.pop().end(exc)
 
-    async def __aenter__(self) -> Hold:
+    def __aenter__(self) -> Coroutine[Any, Any, Hold]:
         """Acquire, or raise; see `__enter__`."""
-        hold = await self.aenter()
-        return self._blocks.push(await hold.__aenter__())
+        return self._begin_ablock(block_entered(self, is_async=True))
 
+    async def _begin_ablock(self, block: Block) -> Hold:
+        block.append(hold := await self.aenter(block=block))
+        await hold.watch_loss()
+        self._blocks.push(block)
+        return hold
+
+    @async_block_exit
     async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
@@ -316,15 +339,17 @@ class Lock:
         traceback: TracebackType | None,
     ) -> None:
         """Release; see `__exit__`."""
-        await self._blocks.pop().__aexit__(exc_type, exc, traceback)
+        await self._blocks.pop().aend(exc)
 
     def enter(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Hold:
-        """Acquire, or raise as `__enter__` does; the hold is that of `block`, if given."""
+        """Acquire, or raise as `__enter__` does; the hold is that of `block`, if given, else it is acquired by hand."""
         if wait is not UNSET:
             wait = wait_seconds(wait)
         if self._is_unnamed:
             self._require_name()
         side = Side.blocking(self._using, block)
+        if self._reentrant == "thread":
+            side.where = side.session.held.party
         keepers = self.scope.keepers()
         if keepers is None:
             return run_blocking(self._acquire(side, wait))
@@ -337,14 +362,17 @@ class Lock:
         keepers.keep(hold, taken)
         return hold
 
-    async def aenter(self, wait: float | Unset | None = UNSET) -> Hold:
+    async def aenter(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Hold:
         """Acquire, or raise; see `enter`."""
         if wait is not UNSET:
             wait = wait_seconds(wait)
         if self._is_unnamed:
             self._require_name()
         self.scope.refuse_async()
-        return await self._acquire(await Side.of_loop(self._using), wait)
+        side = await Side.of_loop(self._using, block)
+        if self._reentrant == "thread":
+            side.where = side.session.held.party
+        return await self._acquire(side, wait)
 
     def _require_name(self) -> None:
         """Raise TypeError if there is no name for a block; see `redis_lock`."""
@@ -376,7 +404,8 @@ class Lock:
                 raise
             outcome = await self._proceed(side, error)
         if isinstance(outcome, Refused):
-            raise not_available(self._name, outcome, seconds)
+            own = own_hold(side.session, side.backend, self._names)
+            raise not_available(self._name, outcome, seconds, own)
         return outcome
 
     async def _acquire_spread(
@@ -414,7 +443,7 @@ class Lock:
     ) -> Hold | Refused:
         """Acquire the locks of one partition: nested in what the caller has, by local hand-over, or from Redis."""
         nested = None
-        if side.session.held:
+        if side.session.held or side.session.around:
             nested = await self._nested(side, plan, wait)
         if nested is not None:
             return nested
@@ -435,7 +464,8 @@ class Lock:
                 asked = request
                 if request.replicas:
                     asked = replication.with_confirmation(side.driver, request)
-                won = await acquire.acquire(side.driver, asked, wait, patience)
+                own = own_hold(side.session, side.backend, plan.names) if wait is None else ""
+                won = await acquire.acquire(side.driver, asked, wait, patience, own=own)
             if isinstance(won, Refused):
                 return won
             return await self._holding(side, request, won, wait, line, before, renew=renew)
@@ -445,8 +475,9 @@ class Lock:
         taken = Taken(side.backend, frozenset(plan.names), self._mode)
         nested = await reenter(
             *(taken, side.session, side.driver, wait, self._reads),
-            reentrant=self._reentrant,
+            reentrant=bool(self._reentrant),
             may_join=self._may_join,
+            where=side.where,
             block=side.block,
         )
         if isinstance(nested, Hold):
@@ -499,14 +530,14 @@ class Lock:
             whose = side.session
             if won.waited or line is not None or whose.call is not None:
                 # A receiver that was told of contention may have had asgiref change whose call this is.
-                whose = session(task=side.task)
-            lease.begin(hold, whose.held, backend)
+                whose = session()
+            lease.begin(hold, whose.held, backend, side.where)
             if lock_events.observer.count(
                 "acquired", request.names, driver.description, won.waited
             ):
                 await tell_acquired(driver, lease, wait=wait, waited=won.waited)
                 # A receiver may have had asgiref change whose call this is.
-                lease.move_to(session(task=side.task).held)
+                lease.move_to(session().held)
         except BaseException:
             await _take_back(driver, request, hold, line, before)
             raise
@@ -519,7 +550,7 @@ class Lock:
         whole = replace(request, names=self._names, replicas=0)
         lease = unguarded.lease_of(whole, self._name, self._shown_mode)
         hold = self._hold_type(side.backend, lease)
-        lease.begin(hold, session(task=side.task).held, side.backend)
+        lease.begin(hold, session().held, side.backend, side.where)
         try:
             await unguarded.tell(side.driver, lease, error)
         except BaseException:
@@ -579,7 +610,7 @@ class Lock:
 
     def __getstate__(self) -> dict[str, Any]:
         # The copy may be used with other settings; and connections stay where they are.
-        return {**vars(self), "_plan": None}
+        return {**vars(self), "_plan": None, "_blocks": CalledBlocks()}
 
     @property
     def mode(self) -> str:
@@ -636,20 +667,17 @@ async def _take_back(
 class HoldContext:
     """One `with` or `async with` of a lock, from `Lock.hold`. Single use at a time."""
 
-    __slots__ = ("_block", "_hold", "_lock", "_wait")
+    __slots__ = ("_block", "_lock", "_wait")
 
     def __init__(self, lock: Lock, wait: float | Unset | None) -> None:
         if wait is not UNSET:
             wait_seconds(wait)  # says now what is wrong with it
         self._lock = lock
         self._wait = wait
-        self._hold: Hold | None = None
-        """That of a block that no `with` statement has entered."""
-        self._block: Block | None = None
+        self._block = Block()
 
     def _unused(self) -> Lock:
-        block = self._block
-        if self._hold is not None or (block and block[-1].is_open):
+        if self._block and self._block[-1].is_open:
             msg = (
                 f"this hold of {self._lock.name!r} is in use; call Lock.hold() once for each block"
             )
@@ -657,28 +685,26 @@ class HoldContext:
         return self._lock
 
     def __enter__(self) -> Hold:
-        lock, block = self._unused(), block_entered(self)
-        if block is None:
-            self._hold = lock.enter(self._wait)
-            return self._hold
-        self._block = block
+        lock = self._unused()
+        self._block = block = block_entered(self)
         block.append(hold := lock.enter(self._wait, block))
         return hold
 
-    @block_exit(shared=False)
+    @block_exit
     def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
-        hold, self._hold = self._hold, None
-        if hold is not None:
-            hold.end_block(exc)
+        self._block.end(exc)
 
-    async def __aenter__(self) -> Hold:
-        hold = await self._unused().aenter(self._wait)
-        self._hold = await hold.__aenter__()
-        return self._hold
+    def __aenter__(self) -> Coroutine[Any, Any, Hold]:
+        return self._begin_ablock(block_entered(self, is_async=True))
 
+    async def _begin_ablock(self, block: Block) -> Hold:
+        lock, self._block = self._unused(), block
+        block.append(hold := await lock.aenter(self._wait, block))
+        await hold.watch_loss()
+        return hold
+
+    @async_block_exit
     async def __aexit__(
         self, exc_type: object, exc: BaseException | None, traceback: object
     ) -> None:
-        hold, self._hold = self._hold, None
-        if hold is not None:
-            await hold.__aexit__(None, exc, None)
+        await self._block.aend(exc)

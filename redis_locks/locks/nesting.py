@@ -9,13 +9,15 @@ from redis_locks.conf.settings import UNSET
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
-from redis_locks.locks.hold import Block, Hold
+from redis_locks.locks.blocks import Block
+from redis_locks.locks.hold import Hold
 from redis_locks.locks.reads import checked
 from redis_locks.locks.transactions import Taken
 from redis_locks.protocol import lease as leases
-from redis_locks.protocol.lease import Lease
+from redis_locks.protocol.lease import Lease, Where
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused
+from redis_locks.values.bridges import waiting_for
 from redis_locks.values.identity import Session
 
 
@@ -28,9 +30,12 @@ async def reenter(
     *,
     reentrant: bool,
     may_join: Callable[[Lease], bool],
+    where: Where,
     block: Block | None = None,
 ) -> Hold | Refused | None:
-    """Return a hold, that of `block`, nested in what `session` has, or None if it has nothing in its own way.
+    """Return a hold, that of `block`, nested in what is around the caller; None if nothing there is in its way.
+
+    That is what `session` has in blocks that the caller runs in, and what those have who wait for its call.
 
     No round trip, but for an upgrade (waits up to `wait` seconds; `Refused` after that), and for
     `reads`. A hold that it may not join, as that guards nothing, is not in its way.
@@ -41,7 +46,7 @@ async def reenter(
         LockLost: What it has was lost meanwhile.
         LockBackendError: Redis could not be asked to upgrade or read.
     """
-    found = leases.find(session.held, wanted.backend, wanted.names, may_join)
+    found = around(session, wanted.backend, wanted.names, may_join)
     if not found or wanted.mode.startswith("permit"):
         refuse_waiting_for_itself(found, wanted)
         return None
@@ -56,7 +61,7 @@ async def reenter(
     if not reentrant or len(found) > 1 or not (upgrades or has.covers(wanted)):
         refuse_waiting_for_itself(found, wanted, reentrant=reentrant)
         return None
-    hold = Hold.nested(wanted.backend, its, block)
+    hold = Hold.nested(wanted.backend, its, where, block)
     if hold is None:
         return None
     try:
@@ -69,6 +74,40 @@ async def reenter(
         await hold.give_back(driver, UNSET if isinstance(error, LockError) else error)
         raise
     return hold
+
+
+def around(
+    session: Session, backend: Backend, names: Iterable[str], may_join: Callable[[Lease], bool]
+) -> set[Lease]:
+    """Return the leases around the caller that have any of these locks, for each the nearest."""
+    found = leases.find(session.held, backend, names, may_join)
+    if session.around:
+        missing = set(names).difference(*(its.names for its in found))
+        for each in waiting_for(session):
+            new = leases.find(each.held, backend, missing, may_join)
+            missing = missing.difference(*(its.names for its in new))
+            found |= new
+    return found
+
+
+def own_hold(session: Session, backend: Backend, names: Iterable[str]) -> str:
+    """Return what to say of a hold of these locks that the caller itself, or its request, has; "" if it has none."""
+    for its in (session, *session.around):
+        for lease in list(its.held.open):
+            if lease.is_held and any(lease.has(backend, name) for name in names):
+                unit = (
+                    "this thread or task" if its is session else f"its own request, in {its.unit},"
+                )
+                if lease.place:
+                    return (
+                        f"{unit} has acquired it by hand at {lease.place}. To nest there, write `with hold:` around "
+                        "this code, or give the lock reentrant='thread'"
+                    )
+                return (
+                    f"{unit} has it in a block that does not surround this code. To nest, run this code in the block, or "
+                    "release the lock before"
+                )
+    return ""
 
 
 async def _read(driver: Driver, its: Lease, reads: Sequence[bytes]) -> list[Any]:

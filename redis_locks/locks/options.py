@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.conf.validation import MAX_REPLICAS, OnUnavailable
@@ -38,7 +38,7 @@ def _checked(
         "_using": optional_text(using, "using"),
         "_label": optional_text(label, "label"),
         "scope": Scope(scope, database, commit_guard),
-        "_reentrant": flag(reentrant, "reentrant"),
+        "_reentrant": checked_reentrant(reentrant),
         "_crash_release": checked_crash_release(crash_release, known),
         "_replicas": checked_replicas(replicas),
         "_max_hold": None if max_hold is UNSET else span_seconds(max_hold, argument="max_hold"),
@@ -65,6 +65,14 @@ def checked(*options: object) -> dict[str, Any]:
     except TypeError:
         pass  # one of them is wrong, or at least cannot be looked up
     return _checked(*options)
+
+
+def checked_reentrant(value: object) -> bool | Literal["thread"]:
+    """Return `value` if it is True, False or "thread"; raises TypeError, ValueError."""
+    if isinstance(value, bool) or value == "thread":
+        return value
+    msg = f"reentrant must be True, False or 'thread', not {value!r}"
+    raise ValueError(msg) if isinstance(value, str) else TypeError(msg)
 
 
 def checked_crash_release(value: object, mode: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
+from redis_locks.locks.blocks import Block
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.optimistic.clients import Source
@@ -85,7 +86,7 @@ class BlockingExecution:
 
     async def hold(self, lock: Lock) -> Hold:
         """See `Execution`."""
-        return lock.enter()
+        return lock.enter(block=Block())  # which is the transaction
 
     async def release(self, hold: Hold) -> None:
         """See `Execution`."""
@@ -126,7 +127,7 @@ class AsyncExecution:
     async def hold(self, lock: Lock) -> Hold:
         """See `Execution`."""
         # Not as a block: the loss of the lock would cancel the task.
-        return await lock.aenter()
+        return await lock.aenter(block=Block())
 
     async def release(self, hold: Hold) -> None:
         """See `Execution`."""

@@ -17,6 +17,7 @@ from redis import exceptions as redis_errors
 from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable, TooMuchContention
+from redis_locks.locks.blocks import refuse_in_loop
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.optimistic import conflicts
@@ -57,6 +58,7 @@ def run(function: Callable[[Any], Any], plan: Plan) -> Any:
         TooMuchContention: Others kept changing what was watched; nothing was applied.
         LockBackendError: Redis did not answer; the text says whether anything may be applied.
     """
+    refuse_in_loop("optimistic", "Decorate an `async def` function, or await optimistic.arun()")
     return run_blocking(transact(_BLOCKING, function, plan))
 
 

@@ -13,6 +13,7 @@ then wait behind a ``BLPOP`` for the waiter's turn. So the grant and the replies
 
 from __future__ import annotations
 
+import logging
 import random
 from math import inf
 from time import monotonic
@@ -45,6 +46,8 @@ from redis_locks.values.identity import (
     unconfirmed,
 )
 from redis_locks.values.keys import turn_key
+
+logger = logging.getLogger("redis_locks")
 
 RECHECK = 6.0
 """Seconds between two signs of life of a waiter, at most.
@@ -101,11 +104,14 @@ async def acquire(
     wait: float | None,
     patience: float | None = None,
     since: float | None = None,
+    *,
+    own: str = "",
 ) -> Won | Refused:
     """Acquire, waiting up to `wait` seconds (0: not at all, None: for ever).
 
     After `patience` seconds, and again now and then, it looks for a deadlock if its thread or task holds something. None: only when it is told to. `since`:
-    when the wait began, on the monotonic clock, if that was before, and told as contention.
+    when the wait began, on the monotonic clock, if that was before, and told as contention. `own`: what the log is to
+    say after `patience` seconds of a hold of the caller's, for which it may wait for ever.
 
     Returns `Refused` when another holder still had the lock at the end. Whatever goes wrong,
     cancellation included, leaves neither hold nor queue entry behind, or raises
@@ -114,6 +120,7 @@ async def acquire(
     an operator cancelled it.
     """
     attempt = Attempt(driver, request, wait, patience, since)
+    attempt.own = own
     try:
         won: Won | Refused | None = None
         while won is None:
@@ -191,6 +198,7 @@ class Attempt:
         queued: Whether it may stand in the queue.
         abandoned_in_vain: Whether it was to leave the queue, and the server did not answer.
         uncontended: Whether contention has not been told yet.
+        own: What the log is to say of a hold of its caller's, for which it waits.
         wait_ms: For how long to stand in the queue when it asks first, as `store.acquire` takes it.
     """
 
@@ -198,6 +206,7 @@ class Attempt:
     sent = queued = abandoned_in_vain = False
     uncontended = True
     _told = _heeded = False
+    own = ""
     _why = "first"
     _rest = ""
     _failures = 0
@@ -459,6 +468,11 @@ class Attempt:
         elif monotonic() >= self.long_at:
             self.long_at = inf
             waited = self.waited()
+            if self.own:
+                logger.warning(
+                    "Lock %r has been waited for for %.1f s, without an end; %s",
+                    *(request.name, waited, self.own),
+                )
             await lock_events.tell_refused(
                 driver, "waiting", request, refused, wait=wait, waited=waited
             )
@@ -472,7 +486,7 @@ class Attempt:
     def pause(self, reply: Refused) -> float:
         """Return for how many seconds to listen, after `reply`, until it is time to ask again, or to tell of a long wait."""
         holder_left = max(0.0, (reply.ends_ms - reply.at_ms) / 1000) + _EXPIRY_SLACK
-        if not self._told and holds_nothing(self.token, task=self.driver.suspends):
+        if not self._told and holds_nothing(self.token):
             # It closes no circle. The waiter that closes one finds it.
             self.suspicious_at = inf
         now = monotonic()
@@ -512,12 +526,14 @@ class Attempt:
             self.suspicious_at = monotonic() + looked.pause * (1 + _SPREAD * random.random())  # noqa: S311 - no secret
             return
         circle = tuple(_wait(**member) for member in looked.circle)
+        if len(circle) == 1:
+            return  # its own hold, acquired by hand: whoever has that now may well release it
         msg = f"Deadlock: this wait for lock {self.request.name!r} was ended so that the others can go on"
         raise DeadlockDetected(msg, circle)
 
     def _keys_held(self) -> list[bytes] | None:
         """Return the keys of the locks that the caller holds in the partition that it asks; None: too many, or not known."""
-        its = session(task=self.driver.suspends)
+        its = session()
         if not self.token.startswith(f"{its.name}."):
             return None
         index = self.request.keys[0]

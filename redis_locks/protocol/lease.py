@@ -24,14 +24,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
-from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from enum import Enum
 from math import inf
 from time import monotonic
+from types import FrameType
 from typing import Any, Final, Literal, Protocol
+from weakref import ref
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Call, Driver
@@ -40,7 +43,7 @@ from redis_locks.protocol import lock_events, store
 from redis_locks.protocol.store import Request
 from redis_locks.scripts import Script
 from redis_locks.values import modes
-from redis_locks.values.identity import note_unconfirmed
+from redis_locks.values.identity import caller, note_unconfirmed
 from redis_locks.values.local_locks import Held
 
 YOUNG: Final = 0.05
@@ -143,9 +146,22 @@ class Heir(Protocol):
     wake_event: WakeEvent
 
 
+class EnteredBlock(Protocol):
+    """A block."""
+
+    frame: FrameType | None
+    """What has entered it."""
+
+
+Where = ref[EnteredBlock] | Hashable | None
+"""What code finds a hold, to be nested in it: what runs under a block's frame; all of a party; or, by `BY_HAND`, none."""
+
+BY_HAND: Final = None
+"""No code finds the hold: nothing shows what runs under it."""
+
 _DECIDED: list[bool] = []
-_NO_HOLDS: Final[list[int]] = []
-_NOBODY: Final = Held()
+_NO_HOLDS: Final[dict[int, Where]] = {}
+_NOBODY: Final = Held(None)
 
 
 class Lease:
@@ -183,7 +199,9 @@ class Lease:
     _upgrade: str | None = None
     """The token that it will have, while it is turned into another mode."""
     _open = _NO_HOLDS
-    """The identities of its open holds."""
+    """The identities of its open holds, and what code finds each of them."""
+    place = ""
+    """The line of code that acquired it by hand."""
     server: object = None
     """Where its locks are."""
     guarded: frozenset[str] | None = None
@@ -251,14 +269,25 @@ class Lease:
         """The names of the locks of which it has the intent only."""
         return frozenset(self.names[: modes.intents_in(self.request.mode)])
 
-    def begin(self, hold: object, held: Held | None = None, server: object = None) -> None:
-        """Add the first hold and have the lease renewed; acquires of the thread or task of `held`, if given, find it."""
-        self._open = self._open or [id(hold)]
+    def begin(
+        self,
+        hold: object,
+        held: Held | None = None,
+        server: object = None,
+        where: Where = BY_HAND,
+    ) -> None:
+        """Add the first hold and have the lease renewed; the thread or task of `held`, if given, has it from now on.
+
+        Its acquires find it if they are made by code that runs in `where`.
+        """
+        self._open = self._open or {id(hold): where}
         self.renewer.add(self)
         if not self.renews and self.own is None:
             note_unconfirmed(self.token)  # it ends by itself: no dead end for a waiter
         if held is None:
             return
+        if where is BY_HAND:
+            self.place = caller()  # for who waits for it
         if watch is not None and self._held is _NOBODY:  # it is new
             watch(self, held, server)
         self._held, self.server = held, server
@@ -314,18 +343,38 @@ class Lease:
         if self.guarded is not None:
             self.guarded = None if databases is None else self.guarded | databases
 
-    def join(self, hold: object) -> bool:
+    def join(self, hold: object, where: Where) -> bool:
         """Add a nested hold; False if the last one has left already, in another thread perhaps."""
         with _mutex:
             if self._open:
-                self._open.append(id(hold))
+                self._open[id(hold)] = where
             return bool(self._open)
+
+    def place_in(self, hold: object, where: Where) -> None:
+        """Let code that runs in `where`, and no other, find an open hold from now on."""
+        with _mutex:
+            if id(hold) in self._open:
+                self._open[id(hold)] = where
+
+    def where(self, hold: object) -> Where:
+        """Return what code finds a hold."""
+        return self._open.get(id(hold), BY_HAND)
+
+    def is_around(self, held: Held) -> bool:
+        """Whether the code that asks runs inside a block of it. It asks for the thread or task that has `held`."""
+        for where in list(self._open.values()):
+            if isinstance(where, ref):
+                block = where()
+                if block is not None and _is_on_stack(block.frame):
+                    return True
+            elif where is not BY_HAND and where == held.party:
+                return True
+        return False
 
     def leave(self, hold: object) -> bool:
         """Take a hold out, if it is in. True if no other is: then the lease ends, and nobody finds or renews it."""
         with _mutex:
-            if id(hold) in self._open:
-                self._open.remove(id(hold))
+            self._open.pop(id(hold), None)
             last = not self._open
             if last:
                 # A renewal that is under way and finds nothing is no loss from here on.
@@ -338,7 +387,7 @@ class Lease:
     def commit(self, hold: object, commands: Sequence[Sequence[bytes]]) -> bool:
         """End the lease with these commands; False if `hold` is not the only one that is open."""
         with _mutex:
-            if self._open != [id(hold)]:
+            if list(self._open) != [id(hold)]:
                 return False
             self.commands = commands
             return self.leave(hold)
@@ -391,12 +440,12 @@ class Lease:
                 self.reason = reason  # first: another thread that sees the state asks why
             self.state = AFTER["lose"][self.state]
 
-    def resume(self, hold: object) -> None:
-        """Go on with `hold` after an end that did not come about. If it is lost, the next renewal finds that out."""
+    def resume(self, hold: object, where: Where = BY_HAND) -> None:
+        """Go on with `hold`, found in `where`, after an end that did not come about. If it is lost, the next renewal finds that out."""
         with _mutex:
             resumes = self.state is State.ENDED
             if resumes:
-                self._open = [id(hold)]
+                self._open = {id(hold): where}
                 self.state = AFTER["resume"][self.state]
         if resumes and self._held is not _NOBODY:
             self._be_found(self._held)
@@ -562,16 +611,31 @@ watch: Callable[[Lease, Held, object], None] | None = None
 """Called for each new lease, with what its thread or task had before, and the server; None: nobody looks."""
 
 
+def _is_on_stack(frame: FrameType | None) -> bool:
+    """Whether the code of `frame` has led to this call."""
+    on_stack: FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented
+    while on_stack is not None and on_stack is not frame:
+        on_stack = on_stack.f_back
+    return frame is not None and on_stack is frame
+
+
 def find(
     held: Held, server: object, names: Iterable[str], counts: Callable[[Lease], bool]
 ) -> set[Lease]:
-    """Return the leases of one thread or task that have any of these locks: for each lock the latest that `counts`."""
+    """Return the leases of one thread or task, around the code that asks, that have any of these locks.
+
+    For each lock, that is the latest one that `counts`.
+    """
+
+    def usable(lease: Lease) -> bool:
+        return lease.is_held and lease.is_around(held) and counts(lease)
+
     found = set()
     for name in names:
         lease = held.get((server, name))
-        if lease is not None and not (lease.is_held and counts(lease)):
+        if lease is not None and not usable(lease):
             beneath = (each for each in reversed(list(held.open)) if each.has(server, name))
-            lease = next((each for each in beneath if each.is_held and counts(each)), None)
+            lease = next(filter(usable, beneath), None)
         if lease is not None:
             found.add(lease)
     return found
@@ -616,8 +680,8 @@ class CancelledByLoss:
         self._ended = True
         for lease, before in zip(self._leases, self._before, strict=True):
             lease.watch_loss(before)
-        if not self._fired or self._task is None:
-            return error
+        if not self._fired or self._task is None or self._task is not asyncio.current_task():
+            return error  # in another task, it is no business of that one
         others = self._task.uncancel() > self._cancelling
         if not isinstance(error, asyncio.CancelledError):
             with suppress(asyncio.CancelledError):

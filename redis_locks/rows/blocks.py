@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
 from typing import Any, Final, Generic, TypeVar, cast
@@ -13,7 +13,14 @@ from django.db.models import Manager, Model, QuerySet
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.locks.hold import Block, Hold, block_entered, block_exit
+from redis_locks.locks.blocks import (
+    Block,
+    async_block_exit,
+    block_entered,
+    block_exit,
+    refuse_in_loop,
+)
+from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock, Side, warn_if_task_ends
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded
@@ -46,6 +53,19 @@ class _AllHolds:
         with ExitStack() as stack:
             for hold in self._holds:
                 stack.callback(hold.end_block, error)
+
+    async def watch_loss(self) -> None:
+        async with AsyncExitStack() as watched:
+            # If one of them is lost by now, the others are released.
+            for hold in self._holds:
+                watched.push_async_callback(hold.aend_block, None)
+                await hold.watch_loss()
+            watched.pop_all()
+
+    async def aend_block(self, error: BaseException | None) -> None:
+        async with AsyncExitStack() as stack:
+            for hold in self._holds:
+                stack.push_async_callback(hold.aend_block, error)
 
     def leave_behind(self) -> None:
         """Nothing: the block has each hold as well."""
@@ -124,8 +144,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             # The guard looks at row locks whatever database commits.
             {**options, "scope": scope, "commit_guard": commit_guard},
         )
-        self._block: Block = []
-        self._open: AsyncExitStack | None = None
+        self._block = Block()
         self._asked = False
 
     def __del__(self) -> None:
@@ -153,6 +172,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             LockBackendError: Redis could not be asked.
             Model.DoesNotExist: An instance is gone.
         """
+        refuse_in_loop("acquire()", "Await aacquire()")
         try:
             return self._lock(wait)
         except LockNotAvailable:
@@ -185,13 +205,12 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             Model.DoesNotExist: An instance is gone.
         """
         self._require_unused()
-        entered = block_entered(self)
-        self._block = block = [] if entered is None else entered
+        self._block = block = block_entered(self)
         rows = self._lock(UNSET, block)
         block.append(cast("Hold", _AllHolds(rows.holds)))
         return rows
 
-    @block_exit(shared=False)
+    @block_exit
     def __exit__(
         self,
         exc_type: type[BaseException] | None,
@@ -199,22 +218,22 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         traceback: TracebackType | None,
     ) -> None:
         """Release. Raises LockLost if the hold was lost, unless the body raised already."""
-        block, self._block = self._block, []
-        if block:
-            block[-1].end_block(exc)
+        self._block.end(exc)
 
-    async def __aenter__(self) -> LockedRows[M]:
+    def __aenter__(self) -> Coroutine[Any, Any, LockedRows[M]]:
         """Lock the rows, or raise; see `__enter__`. If the hold is lost, the block is cancelled."""
+        return self._begin_ablock(block_entered(self, is_async=True))
+
+    async def _begin_ablock(self, block: Block) -> LockedRows[M]:
         self._require_unused()
-        rows = await self._alock(UNSET)
-        async with AsyncExitStack() as opened:
-            # If one of them is lost by now, the others are released.
-            opened.push_async_callback(rows.arelease)
-            for hold in rows.holds:
-                await opened.enter_async_context(hold)
-            self._open = opened.pop_all()
+        self._block = block
+        rows = await self._alock(UNSET, block)
+        holds = _AllHolds(rows.holds)
+        block.append(cast("Hold", holds))
+        await holds.watch_loss()
         return rows
 
+    @async_block_exit
     async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
@@ -222,16 +241,14 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         traceback: TracebackType | None,
     ) -> None:
         """Release; see `__exit__`."""
-        opened, self._open = self._open, None
-        if opened is not None:
-            await opened.__aexit__(exc_type, exc, traceback)
+        await self._block.aend(exc)
 
     def _lock(self, wait: float | Unset | None, block: Block | None = None) -> LockedRows[M]:
         side = Side.blocking(self._using, block)
         return run_blocking(self._locking.lock(side, self._seconds(wait)))
 
-    async def _alock(self, wait: float | Unset | None) -> LockedRows[M]:
-        side = await Side.of_loop(self._using)
+    async def _alock(self, wait: float | Unset | None, block: Block | None = None) -> LockedRows[M]:
+        side = await Side.of_loop(self._using, block)
         return await self._locking.lock(side, self._seconds(wait))
 
     def _seconds(self, wait: float | Unset | None) -> float | None:
@@ -241,7 +258,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         return bounded(get_settings().wait if wait is UNSET else wait_seconds(wait))
 
     def _require_unused(self) -> None:
-        if self._open is not None or (self._block and self._block[-1].is_open):
+        if self._block and self._block[-1].is_open:
             msg = "these rows are locked by this block already; call lock_rows() for each block"
             raise RuntimeError(msg)
 

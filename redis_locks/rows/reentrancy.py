@@ -6,14 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Side
-from redis_locks.locks.nesting import refuse_waiting_for_itself, taken_by
+from redis_locks.locks.nesting import around, refuse_waiting_for_itself, taken_by
 from redis_locks.locks.transactions import Keepers, Taken
-from redis_locks.protocol import lease as leases
 from redis_locks.protocol.lease import Lease
 from redis_locks.rows.names import Row
 from redis_locks.rows.sets import RowHold, models_of
 from redis_locks.values import modes
-from redis_locks.values.identity import session
 
 
 class Earlier:
@@ -25,8 +23,7 @@ class Earlier:
 
     def __init__(self, side: Side, keepers: Keepers | None, mode: modes.RowMode) -> None:
         self._backend = side.backend
-        self._block = side.block
-        self._held = session(task=side.task).held
+        self._side = side
         self._keepers = keepers
         self._mode = mode
         self._kept: dict[Hold, None] = {}
@@ -82,7 +79,7 @@ class Earlier:
         )
 
     def _found(self, names: Iterable[str]) -> set[Lease]:
-        return leases.find(self._held, self._backend, names, _guards)
+        return around(self._side.session, self._backend, names, _guards)
 
     def _covers(self, its: Taken, row: Row) -> bool:
         return any(modes.covers(its.mode_of(name), self._mode) for name in its.names & {*row})
@@ -90,7 +87,7 @@ class Earlier:
     def _join(self, its: Lease) -> bool:
         if its in self._nested:
             return True
-        hold = RowHold.nested(self._backend, its, self._block)
+        hold = RowHold.nested(self._backend, its, self._side.where, self._side.block)
         if hold is None:
             return False  # another thread has just released it
         self._nested[its] = hold

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, Link, Unreachable, run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockBackendError
+from redis_locks.locks.blocks import Block
 from redis_locks.locks.contention import not_available
-from redis_locks.locks.hold import Block
 from redis_locks.locks.lock import Side
 from redis_locks.protocol import acquire, lock_events
 from redis_locks.protocol.lease import Lease, tell_acquired, tell_end
@@ -48,10 +48,12 @@ class Job(NamedTuple):
         side = Side.blocking(self.terms.using, block)
         return run_blocking(self.acquire(side, self.terms.effective_wait(wait)))
 
-    async def abegin(self, wait: float | Unset | None = UNSET) -> Attempt:
+    async def abegin(
+        self, wait: float | Unset | None = UNSET, block: Block | None = None
+    ) -> Attempt:
         """Return an attempt; suspends for up to `wait` seconds, see `acquire`."""
         seconds = self.terms.effective_wait(wait)
-        return await self.acquire(await Side.of_loop(self.terms.using), seconds)
+        return await self.acquire(await Side.of_loop(self.terms.using, block), seconds)
 
     async def status(self, side: Side) -> RunStatus:
         """Return what is known of the job. Raises LockBackendError."""

@@ -16,6 +16,7 @@ from redis_locks.decorators.calls import (
 )
 from redis_locks.decorators.task_queues import is_run_by_a_task, requeue_uncounted
 from redis_locks.exceptions import AlreadyDone, LockNotAvailable
+from redis_locks.locks.blocks import FIX_OF_FUNCTION, refuse_in_loop
 from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.events import RunEvents
 from redis_locks.run_once.terms import Terms
@@ -63,6 +64,7 @@ def check_name(name: object) -> None:
 def _blocking(function: Function, job_of: JobOfCall, terms: Terms) -> Function:
     @functools.wraps(function)
     def once(*args: Any, **kwargs: Any) -> Any:
+        refuse_in_loop(f"{function!r}", FIX_OF_FUNCTION)
         try:
             attempt = job_of(args, kwargs).begin()
         except (AlreadyDone, LockNotAvailable) as error:

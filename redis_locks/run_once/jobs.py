@@ -16,14 +16,20 @@ from typing import (
     TypedDict,
     TypeVar,
     Unpack,
-    cast,
     overload,
 )
 
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
-from redis_locks.locks.hold import OpenBlocks, block_entered, block_exit
+from redis_locks.locks.blocks import (
+    Block,
+    CalledBlocks,
+    async_block_exit,
+    block_entered,
+    block_exit,
+    refuse_in_loop,
+)
 from redis_locks.locks.lock import Side
 from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.attempts import Attempt
@@ -163,7 +169,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
             encoder=encoder,
             decoder=decoder,
         )
-        self._blocks = OpenBlocks()
+        self._blocks = CalledBlocks()
 
     @overload
     def __call__(
@@ -191,6 +197,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
             LockLost: The lease ended before all receivers of the events were told.
             LockBackendError: Redis could not be asked.
         """
+        refuse_in_loop("acquire()", "Await aacquire()")
         with suppress(*NOTHING_TO_DO):
             return self._job().begin(wait)
         return None
@@ -213,12 +220,11 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
             LockBackendError: Redis could not be asked.
         """
         block = block_entered(self)
-        attempt = self._job().begin(block=block)
-        if block is None:
-            self._blocks.push(attempt)
+        block.append(attempt := self._job().begin(block=block))
+        self._blocks.push(block)
         return attempt
 
-    @block_exit(shared=True)
+    @block_exit
     def __exit__(
         self,
         exc_type: type[BaseException] | None,
@@ -226,13 +232,19 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         traceback: TracebackType | None,
     ) -> None:
         """End the attempt; raises LockLost if the lock was lost, unless the body raised already."""
-        self._blocks.pop().end_block(exc)
+        self._blocks.pop().end(exc)
 
-    async def __aenter__(self) -> Attempt:
+    def __aenter__(self) -> Coroutine[Any, Any, Attempt]:
         """Begin an attempt, or raise; see `__enter__`. If it is lost inside the block, the task is cancelled there."""
-        attempt = await self._job().abegin()
-        return cast("Attempt", self._blocks.push(await attempt.__aenter__()))
+        return self._begin_ablock(block_entered(self, is_async=True))
 
+    async def _begin_ablock(self, block: Block) -> Attempt:
+        block.append(attempt := await self._job().abegin(block=block))
+        await attempt.watch_loss()
+        self._blocks.push(block)
+        return attempt
+
+    @async_block_exit
     async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
@@ -240,7 +252,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         traceback: TracebackType | None,
     ) -> None:
         """End the attempt; see `__exit__`."""
-        await self._blocks.pop().__aexit__(exc_type, exc, traceback)
+        await self._blocks.pop().aend(exc)
 
     def status(self) -> RunStatus:
         """Return what is known of the job; blocks for a round trip.
@@ -253,6 +265,9 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
     async def astatus(self) -> RunStatus:
         """Return what is known of the job; see `status`."""
         return await self._job().status(await Side.of_loop(self._terms.using))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_blocks": CalledBlocks()}  # those that are open stay where they are
 
     def _job(self) -> Job:
         if not isinstance(self._name_source, str):

@@ -12,7 +12,9 @@ import string
 import sys
 import threading
 import weakref
+from asyncio import _get_running_loop  # documented, and public in all but name
 from collections import deque
+from collections.abc import Iterable
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import PurePath
@@ -42,19 +44,45 @@ def random_text(length: int) -> str:
 class Session:
     """A thread or a task: what waits and holds as one."""
 
-    __slots__ = ("call", "counter", "held", "name", "thread")
+    __slots__ = ("__weakref__", "_around", "_task", "call", "counter", "held", "name", "thread")
 
-    def __init__(self, name: str, counter: itertools.count[int], call: object = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        counter: itertools.count[int],
+        call: object = None,
+        task: asyncio.Task[object] | None = None,
+        around: Iterable[Session | None] = (),
+    ) -> None:
         self.name = name
         """What its tokens start with."""
         self.counter = counter
         """What they end with."""
         self.thread = threading.current_thread()
         """In which it was first seen; that of a task may be any."""
-        self.held = Held()
+        self.held = Held(threading.get_ident() if task is None else name)
         """What it holds now; see `Lease.begin`."""
         self.call = call
         """Which ``sync_to_async`` call it is of, if any."""
+        self._task = None if task is None else weakref.ref(task)
+        self._around = [weakref.ref(each) for each in around if each is not None]
+
+    @property
+    def task(self) -> asyncio.Task[object] | None:
+        """Which task it is, if it is one and has not ended."""
+        return None if self._task is None else self._task()
+
+    @property
+    def around(self) -> list[Session]:
+        """The calls and tasks in whose context it began: one of them may wait for it, or all have gone on."""
+        found = [each() for each in self._around]
+        return [each for each in found if each is not None]
+
+    @property
+    def unit(self) -> str:
+        """What people read of it."""
+        task = self.task
+        return f"thread {self.thread.name}" if task is None else f"task {task.get_name()}"
 
 
 class _Process:
@@ -71,23 +99,39 @@ class _Process:
         self.of_tasks: weakref.WeakKeyDictionary[asyncio.Task[object], Session] = (
             weakref.WeakKeyDictionary()
         )
+        self.threads: weakref.WeakValueDictionary[int, Session] = weakref.WeakValueDictionary()
         self.of_calls: ContextVar[Session | None] = ContextVar("redis_locks.session", default=None)
         self.of_context: ContextVar[Session | None] = ContextVar("redis_locks.task", default=None)
 
-    def new_session(self, call: object = None) -> Session:
-        return Session(f"{self.prefix}{next(self.sessions):x}", self.counter, call)
+    def new_session(
+        self,
+        call: object = None,
+        task: asyncio.Task[object] | None = None,
+        around: Iterable[Session | None] = (),
+    ) -> Session:
+        return Session(f"{self.prefix}{next(self.sessions):x}", self.counter, call, task, around)
+
+    def session_of_task(self, task: asyncio.Task[object]) -> Session:
+        """Return the session of a task."""
+        its = self.of_tasks.get(task)
+        if its is None:
+            around = (self.of_calls.get(), self.of_context.get())
+            its = self.of_tasks[task] = self.new_session(task=task, around=around)
+            self.of_context.set(its)
+        return its
 
     def session_of(self, call: object) -> Session:
-        """Return the session of a ``sync_to_async`` call: it has what its task had before.
+        """Return the session of a ``sync_to_async`` call: it has what earlier calls of its task had.
 
-        That comes with the task's context, to which asgiref gives back what a call changes in it.
+        The guard of a COMMIT looks at that, and the search for deadlocks. No acquire is nested in it.
+        It comes with the task's context, to which asgiref gives back what a call changes in it.
         A copy, for the context comes down to other tasks too: what either takes from now on is
         its own.
         """
         its = self.of_calls.get()
         if its is None or its.call is not call:
             before = its or getattr(self.of_threads, "session", None)
-            its = self.new_session(call)
+            its = self.new_session(call, around=(self.of_context.get(),))
             if before:
                 before.held.copy_to(its.held)
             self.of_calls.set(its)
@@ -120,15 +164,13 @@ def process_of(token: str) -> str:
     return token[: len(process.prefix)]
 
 
-def session(*, task: bool) -> Session:
-    """Return this thread, or the running task, as what waits and holds as one."""
-    current = asyncio.current_task() if task else None
-    if current is not None:
-        its = process.of_tasks.get(current)
-        if its is None:
-            its = process.of_tasks[current] = process.new_session()
-            process.of_context.set(its)
-        return its
+def session() -> Session:
+    """Return the running task, or this thread if no event loop runs in it, as what waits and holds as one."""
+    loop = _get_running_loop()
+    if loop is not None:
+        current = asyncio.current_task(loop)
+        # What a loop calls by itself is nobody's: no other code has anything to do with it.
+        return process.new_session() if current is None else process.session_of_task(current)
     call = calls.__dict__.get("task_context")  # most often there is none: no exception for that
     if call is not None:
         # Tasks share that thread.
@@ -137,12 +179,13 @@ def session(*, task: bool) -> Session:
         return process.of_threads.session  # type: ignore[no-any-return]
     except AttributeError:
         its = process.of_threads.session = process.new_session()
+        process.threads[threading.get_ident()] = its
         return its
 
 
-def holds_nothing(token: str, *, task: bool) -> bool:
+def holds_nothing(token: str) -> bool:
     """Return whether the caller, a thread or task that waits with `token`, holds no lock."""
-    its = session(task=task)
+    its = session()
     return not its.held.has_any() and token.startswith(f"{its.name}.")
 
 
@@ -151,7 +194,7 @@ def open_around() -> list[Any]:
 
     A task that a holder has started works under its holds, too.
     """
-    found = list(session(task=False).held.open)
+    found = list(session().held.open)
     task = process.of_context.get()
     return found if task is None else [*task.held.open, *found]
 
@@ -163,7 +206,7 @@ def new_session() -> Session:
 
 def new_token(of: Session | None = None) -> str:
     """Return a new token: the name of its session (None: this thread), with 95 random bits, and a counter."""
-    its = session(task=False) if of is None else of
+    its = session() if of is None else of
     return f"{its.name}.{next(its.counter)}"
 
 

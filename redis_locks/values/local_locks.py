@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 Place = tuple[object, str]
@@ -15,10 +16,12 @@ class Held(dict[Place, Any]):
     as the first. Only the end of a lease that covered another one looks through what is open.
     """
 
-    __slots__ = ("open",)
+    __slots__ = ("open", "party")
 
-    def __init__(self) -> None:
+    def __init__(self, party: Hashable) -> None:
         super().__init__()
+        self.party = party
+        """What is equal only for the thread or task whose they are."""
         self.open: dict[Any, None] = {}
         """All leases that somebody has yet to leave, the latest last: lost ones, and those found nowhere, too."""
 

@@ -1,0 +1,236 @@
+"""Blocks: which hold the end of a `with` or `async with` statement ends, and what code runs inside it.
+
+Python looks up the method that ends a block just before it calls the one that begins it. So each block gets an `Exit`
+of its own, which knows its holds. Whoever ends the block, and wherever, ends those holds and no others.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from asyncio import _get_running_loop  # documented, and public in all but name
+from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
+from threading import local
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from weakref import ref
+
+from django.core.exceptions import SynchronousOnlyOperation
+
+from redis_locks.protocol.lease import Where
+from redis_locks.values.identity import session
+
+if TYPE_CHECKING:
+    from redis_locks.locks.hold import Hold
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SUSPENDS: Final = CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
+"""The flags of code whose frame may leave the stack with its blocks open."""
+
+_ENTERS: Final = frozenset({"__enter__", "__aenter__", "enter_context", "enter_async_context"})
+"""The names of functions that enter a block for their caller."""
+
+
+FIX_OF_FUNCTION: Final = (
+    "Put the decorator next to `async def`, below decorators that are plain functions, or mark the function with "
+    "inspect.markcoroutinefunction"
+)
+"""What to do about a decorated function that is called there."""
+
+
+class Block(list["Hold"]):
+    """The holds that one block has, or is about to have: the last one is what it is to end."""
+
+    frame: FrameType | None = None
+    """The frame that has entered the block, if it may leave the stack before the block ends."""
+    has_exit = True
+    """Whether an `Exit` ends it."""
+
+    def enter(self, frame: FrameType, *, is_async: bool) -> Self:
+        """Be entered by the code of `frame`."""
+        code = frame.f_code
+        # The coroutine of an async block is on the stack whenever its task runs.
+        leaves = code.co_flags & (_SUSPENDS & ~CO_COROUTINE if is_async else _SUSPENDS)
+        if leaves or code.co_name in _ENTERS or not self.has_exit:
+            self.frame = _user_of(frame)
+        return self
+
+    def where(self, party: Hashable) -> Where:
+        """Return what runs inside the block that `party` has entered."""
+        return party if self.frame is None else ref(self)
+
+    def end(self, error: BaseException | None) -> None:
+        """Release what the block has, at its end with `error`. Doing it again does nothing."""
+        if self:
+            self[-1].end_block(error)
+            self.frame = None
+
+    async def aend(self, error: BaseException | None) -> None:
+        """Release what the block has; see `end`."""
+        if self:
+            await self[-1].aend_block(error)
+            self.frame = None
+
+
+class _CalledBlock(Block):
+    """A block that was entered by a call of `__enter__` or `__aenter__`, and has no `Exit`."""
+
+    has_exit = False
+
+
+def _user_of(frame: FrameType) -> FrameType:
+    """Return the frame for which `frame` enters a block: that of the statement which uses a context manager."""
+    above = frame.f_back
+    while above is not None and (
+        frame.f_code.co_name in _ENTERS
+        # The generator of a context manager, which runs for that one's caller.
+        or (frame.f_code.co_flags & _SUSPENDS and above.f_code.co_name in _ENTERS)
+    ):
+        frame, above = above, above.f_back
+    return frame
+
+
+class Exit(partial[Any]):
+    """What a statement calls at the end of its block; each block has one of its own.
+
+    Only the statement refers to it. So it is gone as soon as the block has been left, even if an interrupt comes
+    before the first line of its end. From then on nobody renews the holds of the block, although a traceback, or
+    the variable after ``as``, may still refer to them.
+    """
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        block: Block = self.args[0]
+        if block and not block[-1].kept:
+            for hold in block:
+                hold.leave_behind()
+
+
+class BlockExit:
+    """The method `__exit__` or `__aexit__` of what blocks are made of: looked up, it is an `Exit` for one block.
+
+    Looked up on the class, as code that wraps it does, it is the plain function. An exit stack looks there, too, just
+    before it enters the block; that gets an `Exit`.
+
+    Args:
+        function: What ends a block that nothing with an `Exit` has entered.
+        leave: What ends the block of an `Exit`.
+    """
+
+    def __init__(self, function: Callable[..., Any], leave: Callable[..., Any]) -> None:
+        self.__wrapped__ = function
+        self._leave = leave
+
+    def __get__(self, manager: object, owner: type) -> Callable[..., Any]:
+        if manager is None:
+            looking = sys._getframe(1)  # noqa: SLF001 - documented
+            if looking.f_code.co_name not in {"enter_context", "enter_async_context"}:
+                return self.__wrapped__
+            manager = looking.f_locals.get("cm")
+            if not isinstance(manager, owner):
+                return self.__wrapped__
+        found = Exit(self._leave, Block(), self.__wrapped__, manager)
+        _entering.exit = ref(found)
+        return found
+
+
+def block_exit(function: F) -> F:
+    """Decorate a method `__exit__`; see `BlockExit`."""
+    return cast("F", BlockExit(function, _leave))
+
+
+def async_block_exit(function: F) -> F:
+    """Decorate a method `__aexit__`; see `BlockExit`."""
+    return cast("F", BlockExit(function, _aleave))
+
+
+def block_entered(manager: object, *, is_async: bool = False) -> Block:
+    """Return the block for which the caller, `__enter__` or `__aenter__` of `manager`, is called.
+
+    Raises:
+        SynchronousOnlyOperation: It is a blocking one, and an event loop runs in this thread.
+    """
+    if not is_async:
+        refuse_in_loop("`with`", "Write `async with`")
+    # Python has looked the `Exit` up just before, in this thread.
+    latest, _entering.exit = _entering.exit, None
+    found = None if latest is None else latest()
+    ours = found is not None and found.args[2] is manager
+    block: Block = found.args[0] if found is not None and ours else _CalledBlock()
+    return block.enter(sys._getframe(2), is_async=is_async)  # noqa: SLF001 - documented
+
+
+def _leave(block: Block, function: Callable[..., None], manager: object, *error: Any) -> None:
+    """End a block. The last three of `error` are what a statement gives; before them, an exit stack gives the manager."""
+    if block:
+        block.end(error[-2])
+    else:
+        function(manager, *error[-3:])
+
+
+async def _aleave(
+    block: Block, function: Callable[..., Awaitable[None]], manager: object, *error: Any
+) -> None:
+    """End an async block; see `_leave`."""
+    if block:
+        await block.aend(error[-2])
+    else:
+        await function(manager, *error[-3:])
+
+
+class _Entering(local):
+    exit: ref[Exit] | None = None
+    """The one that was made last in this thread."""
+
+
+_entering = _Entering()
+
+
+class CalledBlocks:
+    """The open blocks of a lock that threads and tasks share which have no `Exit`, the latest last.
+
+    Whoever calls `__exit__` ends the latest block of its thread or task; or the only one that is open, as a generator
+    may move on to another thread.
+    """
+
+    __slots__ = ("_open",)
+
+    def __init__(self) -> None:
+        self._open: list[tuple[str, Block]] = []
+
+    def push(self, block: Block) -> None:
+        """Note that a block was entered here, unless an `Exit` ends it."""
+        if not block.has_exit:
+            self._open.append((session().name, block))
+
+    def pop(self) -> Block:
+        """Return the block that is left here; raises RuntimeError if nobody can tell which that is."""
+        here = session().name
+        found = [each for each in self._open if each[0] == here] or self._open
+        if not found or (found is self._open and len(found) > 1):
+            msg = (
+                "no block of this lock that this thread or task has entered is open: leave a block where it was "
+                "entered, or use `with lock.hold():`"
+            )
+            raise RuntimeError(msg)
+        left = found[-1]
+        self._open.remove(left)
+        return left[1]
+
+
+def refuse_in_loop(what: str, instead: str) -> None:
+    """Raise SynchronousOnlyOperation if an event loop runs in this thread, where `what` would wait or hold.
+
+    All tasks of the loop share the thread, so one forgotten ``async`` would let them in together. As Django does, it
+    lets everything pass where the environment has DJANGO_ALLOW_ASYNC_UNSAFE.
+    """
+    if _get_running_loop() is not None and not os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE"):
+        msg = (
+            f"{what} takes a lock in blocking code, but an event loop runs in this thread, and its tasks would pass "
+            f"for one holder. {instead}, or call the blocking code by sync_to_async"
+        )
+        raise SynchronousOnlyOperation(msg)
