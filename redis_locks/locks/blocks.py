@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from asyncio import _get_running_loop  # documented, and public in all but name
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from threading import local
@@ -110,6 +110,16 @@ class Exit(partial[Any]):
                 hold.leave_behind()
 
 
+class AsyncExit(Exit):
+    """What an `async with` statement calls at the end of its block; see `Exit`."""
+
+    __slots__ = ()
+
+    def __call__(self, *error: Any) -> Coroutine[Any, Any, None]:
+        """Return what ends the block; the statement refers to nothing else from now on."""
+        return _aleave(self, *error)
+
+
 class BlockExit:
     """The method `__exit__` or `__aexit__` of what blocks are made of: looked up, it is an `Exit` for one block.
 
@@ -117,13 +127,13 @@ class BlockExit:
     before it enters the block; that gets an `Exit`.
 
     Args:
-        function: What ends a block that nothing with an `Exit` has entered.
-        leave: What ends the block of an `Exit`.
+        function: What ends a block that has no `Exit`.
+        kind: The class of its exits.
     """
 
-    def __init__(self, function: Callable[..., Any], leave: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], kind: type[Exit]) -> None:
         self.__wrapped__ = function
-        self._leave = leave
+        self._kind = kind
 
     def __get__(self, manager: object, owner: type) -> Callable[..., Any]:
         if manager is None:
@@ -133,19 +143,19 @@ class BlockExit:
             manager = looking.f_locals.get("cm")
             if not isinstance(manager, owner):
                 return self.__wrapped__
-        found = Exit(self._leave, Block(), self.__wrapped__, manager)
+        found = self._kind(_leave, Block(), self.__wrapped__, manager)
         _entering.exit = ref(found)
         return found
 
 
 def block_exit(function: F) -> F:
     """Decorate a method `__exit__`; see `BlockExit`."""
-    return cast("F", BlockExit(function, _leave))
+    return cast("F", BlockExit(function, Exit))
 
 
 def async_block_exit(function: F) -> F:
     """Decorate a method `__aexit__`; see `BlockExit`."""
-    return cast("F", BlockExit(function, _aleave))
+    return cast("F", BlockExit(function, AsyncExit))
 
 
 def block_entered(manager: object, *, is_async: bool = False) -> Block:
@@ -172,10 +182,9 @@ def _leave(block: Block, function: Callable[..., None], manager: object, *error:
         function(manager, *error[-3:])
 
 
-async def _aleave(
-    block: Block, function: Callable[..., Awaitable[None]], manager: object, *error: Any
-) -> None:
-    """End an async block; see `_leave`."""
+async def _aleave(ended: AsyncExit, *error: Any) -> None:
+    """End an async block; see `_leave`. Until that is done, its exit stays."""
+    block, function, manager = ended.args
     if block:
         await block.aend(error[-2])
     else:

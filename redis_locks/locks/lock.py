@@ -443,7 +443,7 @@ class Lock:
     ) -> Hold | Refused:
         """Acquire the locks of one partition: nested in what the caller has, by local hand-over, or from Redis."""
         nested = None
-        if side.session.held or side.session.around:
+        if side.session.held or side.session.is_called:
             nested = await self._nested(side, plan, wait)
         if nested is not None:
             return nested

@@ -81,7 +81,7 @@ def around(
 ) -> set[Lease]:
     """Return the leases around the caller that have any of these locks, for each the nearest."""
     found = leases.find(session.held, backend, names, may_join)
-    if session.around:
+    if session.is_called:
         missing = set(names).difference(*(its.names for its in found))
         for each in waiting_for(session):
             new = leases.find(each.held, backend, missing, may_join)

@@ -111,7 +111,12 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
 
 
 async def _acquire(
-    driver: Driver, request: Request, wait: float | None, _patience: float | None = None
+    driver: Driver,
+    request: Request,
+    wait: float | None,
+    _patience: float | None = None,
+    *,
+    own: str = "",  # noqa: ARG001 - as the real one
 ) -> Won | Refused:
     outcome: Won | Refused = await driver.acquire(request, wait)  # type: ignore[attr-defined]
     if isinstance(outcome, Refused):

@@ -7,8 +7,10 @@ shown, or a version of asgiref that is written in another way, gives no answer.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 from types import FrameType
 from typing import Any, Final
 
@@ -34,40 +36,52 @@ def waiting_for(its: Session) -> Iterator[Session]:
 def _task_waiting_for(its: Session) -> Session | None:
     """Return the task that awaits a ``sync_to_async`` call."""
     for candidate in its.around:
-        task = candidate.task
-        awaiting = None if task is None else _frame_of(task.get_coro(), _TO_ASYNC)
-        if awaiting is not None and awaiting.f_locals.get("task_context") is its.call:
-            return candidate
+        for frame in _frames_of(candidate.task):
+            if frame.f_code is _TO_ASYNC and frame.f_locals.get("task_context") is its.call:
+                return candidate
     return None
 
 
 def _thread_waiting_for(its: Session) -> Session | None:
     """Return the thread, or the call in it, that waits for a task which ``async_to_sync`` has started."""
-    task = its.task
-    started = None if task is None else _frame_of(task.get_coro(), _IN_LOOP)
+    started = next((each for each in _frames_of(its.task) if each.f_code is _IN_LOOP), None)
     if started is None:
         return None
     result, call = started.f_locals.get("call_result"), started.f_locals.get("task_context")
-    for thread, frame in sys._current_frames().items():  # noqa: SLF001 - documented
-        if result is not None and _waits(frame, result):
-            in_call = [each for each in its.around if call is not None and each.call is call]
-            return in_call[0] if in_call else identity.process.threads.get(thread)
+    for thread, top in sys._current_frames().items():  # noqa: SLF001 - documented
+        for frame in _stack(top):
+            if frame.f_code is _TO_SYNC and frame.f_locals.get("call_result") is result:
+                in_call = [each for each in its.around if call is not None and each.call is call]
+                return in_call[0] if in_call else identity.process.threads.get(thread)
     return None
 
 
-def _frame_of(awaiting: Any, code: object) -> FrameType | None:
-    """Return the frame of `code` in a chain of awaits, if it is there."""
+def _frames_of(task: asyncio.Task[Any] | None) -> Iterator[FrameType]:
+    """Yield the frames of a task: those that wait, or those that run. It may begin to wait at any moment."""
+    awaiting: Any = None if task is None else task.get_coro()
+    if awaiting is not None:
+        yield from _waiting(awaiting)
+        yield from _running(awaiting)
+        yield from _waiting(awaiting)
+
+
+def _waiting(awaiting: Any) -> Iterator[FrameType]:
     while awaiting is not None:
         frame: FrameType | None = getattr(awaiting, "cr_frame", None)
-        if frame is not None and frame.f_code is code:
-            return frame
+        if frame is not None:
+            yield frame
         awaiting = getattr(awaiting, "cr_await", None)
-    return None
 
 
-def _waits(frame: FrameType | None, result: object) -> bool:
-    while frame is not None:
-        if frame.f_code is _TO_SYNC and frame.f_locals.get("call_result") is result:
-            return True
-        frame = frame.f_back
-    return False
+def _running(awaiting: Any) -> Iterator[FrameType]:
+    outermost = getattr(awaiting, "cr_frame", None)
+    for top in sys._current_frames().values():  # noqa: SLF001 - documented
+        above = list(takewhile(lambda frame: frame is not outermost, _stack(top)))
+        if above and above[-1].f_back is outermost:
+            yield from above
+
+
+def _stack(top: FrameType | None) -> Iterator[FrameType]:
+    while top is not None:
+        yield top
+        top = top.f_back

@@ -44,7 +44,10 @@ def random_text(length: int) -> str:
 class Session:
     """A thread or a task: what waits and holds as one."""
 
-    __slots__ = ("__weakref__", "_around", "_task", "call", "counter", "held", "name", "thread")
+    __slots__ = (
+        *("__weakref__", "_around", "_task"),
+        *("call", "counter", "held", "is_called", "name", "thread"),
+    )
 
     def __init__(
         self,
@@ -65,6 +68,8 @@ class Session:
         self.call = call
         """Which ``sync_to_async`` call it is of, if any."""
         self._task = None if task is None else weakref.ref(task)
+        self.is_called = call is not None or (task is not None and _is_of_asgiref(task.get_coro()))
+        """Whether another thread or task may wait for the call in which it runs; see `bridges`."""
         self._around = [weakref.ref(each) for each in around if each is not None]
 
     @property
@@ -83,6 +88,12 @@ class Session:
         """What people read of it."""
         task = self.task
         return f"thread {self.thread.name}" if task is None else f"task {task.get_name()}"
+
+
+def _is_of_asgiref(coroutine: Any) -> bool:
+    """Whether ``async_to_sync`` has started a coroutine."""
+    code = getattr(coroutine, "cr_code", None)
+    return code is not None and code.co_filename == SyncToAsync.__call__.__code__.co_filename
 
 
 class _Process:

@@ -16,7 +16,7 @@ def test_a_waiter_that_holds_much_is_not_asked_about_all_of_it() -> None:
             asked.append(self)
             return True
 
-    held = Held()
+    held = Held("somebody")
     held.open.update((Lease(), None) for _ in range(MANY))
     assert held.has_any()
     assert 1 == len(asked)

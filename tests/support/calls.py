@@ -69,9 +69,9 @@ def record_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long each acquire from here on may wait, in seconds."""
     plain, waits = acquire.acquire, []
 
-    async def noted(driver: Any, request: Any, wait: float, patience: float) -> Any:
+    async def noted(driver: Any, request: Any, wait: float, *rest: Any, **more: Any) -> Any:
         waits.append(wait)
-        return await plain(driver, request, wait, patience)
+        return await plain(driver, request, wait, *rest, **more)
 
     monkeypatch.setattr(acquire, "acquire", noted)
     return waits

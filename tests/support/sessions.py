@@ -7,14 +7,14 @@ from redis_locks.values.identity import session
 
 def holds_anything() -> bool:
     """Whether this thread holds any lock."""
-    return session(task=False).held.has_any()
+    return session().held.has_any()
 
 
 def remembers_nothing() -> bool:
     """Whether nothing at all is left of what this thread held."""
-    return not session(task=False).held
+    return not session().held
 
 
 def waits_as() -> str:
     """The name under which this thread waits and holds."""
-    return session(task=False).name
+    return session().name

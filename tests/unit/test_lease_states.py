@@ -199,7 +199,7 @@ class Renews(NobodyRenews):
 
 def resumed(on_add: Callable[[Lease], object]) -> tuple[Lease, Renews, Held]:
     """A lease that has ended and goes on, and what renews it and where it is found."""
-    lease, held, server = lease_that(), Held(), object()
+    lease, held, server = lease_that(), Held("somebody"), object()
     lease.begin(HOLD, held, server)
     lease.leave(HOLD)
     renews = lease.renewer = Renews(on_add)
