@@ -1,0 +1,113 @@
+"""Who may be inside with whom: every public way in, and every kind of caller."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any, TypeVar
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.core.exceptions import SynchronousOnlyOperation
+from django.db import connections
+
+from redis_locks import inspection
+from tests.contract.parties.callers import ASKERS, ASYNC_ASKERS, ASYNC_OPENERS, OPENERS, Callers
+from tests.contract.parties.ways import BLOCKS, WAYS, Block, Way, aasked, asked
+
+T = TypeVar("T")
+
+pytestmark = pytest.mark.usefixtures("row", "own_prefix")
+
+
+def every(ways: Iterable[Way]) -> pytest.MarkDecorator:
+    """Run a test for each of these ways in."""
+    database = pytest.mark.django_db(transaction=True)
+    return pytest.mark.parametrize(
+        "way",
+        [
+            pytest.param(way, id=way.title, marks=[database] if way.asks_database else [])
+            for way in ways
+        ],
+    )
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a task to its end, and close the connections of the thread that asks the database for it."""
+
+    async def whole() -> T:
+        try:
+            return await main
+        finally:
+            await sync_to_async(connections.close_all)()
+
+    return asyncio.run(whole())
+
+
+def wrong(way: Way, callers: Callers, tell: Callable[..., str]) -> dict[str, str]:
+    """What becomes of each caller for whom `tell` has another word than is expected."""
+    found = {}
+    for caller, expected in callers.items():
+        try:
+            word = tell(caller)
+        except Exception as error:  # noqa: BLE001 - a word, too
+            word = repr(error)
+        if inspection.parties().holders:
+            word += ", and something is still held"
+            for lock in inspection.names():
+                inspection.force_release(lock)
+        if word != way.word(expected):
+            found[caller.__name__] = f"{word}, instead of {way.word(expected)}"
+    return found
+
+
+@every(BLOCKS)
+def test_a_block_nests_what_is_asked_while_its_frame_is_on_the_stack(way: Block, name: str) -> None:
+    def tell(caller: Callable[..., str]) -> str:
+        lock = f"{name}:{caller.__name__}"
+        return caller(partial(way.enter, lock), partial(asked, way, lock))
+
+    assert {} == wrong(way, OPENERS, tell)
+
+
+@every(WAYS)
+def test_a_block_of_a_thread_nests_what_that_thread_asks_or_waits_for(way: Way, name: str) -> None:
+    def tell(caller: Callable[..., str]) -> str:
+        lock = f"{name}:{caller.__name__}"
+        return way.run(lock, partial(caller, partial(asked, way, lock), partial(aasked, way, lock)))
+
+    assert {} == wrong(way, ASKERS, tell)
+
+
+@every(BLOCKS)
+def test_an_async_block_nests_what_is_asked_while_its_frame_is_on_the_stack(
+    way: Block, name: str
+) -> None:
+    def tell(caller: Callable[..., Coroutine[Any, Any, str]]) -> str:
+        lock = f"{name}:{caller.__name__}"
+        return run(caller(partial(way.aenter, lock), partial(aasked, way, lock)))
+
+    assert {} == wrong(way, ASYNC_OPENERS, tell)
+
+
+@every(WAYS)
+def test_a_block_of_a_task_nests_what_that_task_asks_or_awaits(way: Way, name: str) -> None:
+    def tell(caller: Callable[..., Coroutine[Any, Any, str]]) -> str:
+        lock = f"{name}:{caller.__name__}"
+        asks = partial(caller, partial(asked, way, lock), partial(aasked, way, lock))
+        return run(way.arun(lock, asks))
+
+    assert {} == wrong(way, ASYNC_ASKERS, tell)
+
+
+@every(WAYS)
+def test_blocking_code_that_would_hold_in_a_loop_is_refused_and_holds_nothing(
+    way: Way, name: str
+) -> None:
+    async def main() -> None:
+        with pytest.raises(SynchronousOnlyOperation, match="async"):
+            way.run(name, lambda: pytest.fail("it is inside"))
+
+    run(main())
+    assert () == inspection.parties().holders
