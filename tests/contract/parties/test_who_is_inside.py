@@ -2,47 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import connections
 
 from redis_locks import inspection
 from tests.contract.parties.callers import ASKERS, ASYNC_ASKERS, ASYNC_OPENERS, OPENERS, Callers
-from tests.contract.parties.ways import BLOCKS, WAYS, Block, Way, aasked, asked
-
-T = TypeVar("T")
+from tests.contract.parties.ways import (
+    BLOCKS,
+    WAYS,
+    Block,
+    Way,
+    aasked,
+    asked,
+    every,
+    run,
+)
 
 pytestmark = pytest.mark.usefixtures("row", "own_prefix")
-
-
-def every(ways: Iterable[Way]) -> pytest.MarkDecorator:
-    """Run a test for each of these ways in."""
-    database = pytest.mark.django_db(transaction=True)
-    return pytest.mark.parametrize(
-        "way",
-        [
-            pytest.param(way, id=way.title, marks=[database] if way.asks_database else [])
-            for way in ways
-        ],
-    )
-
-
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a task to its end, and close the connections of the thread that asks the database for it."""
-
-    async def whole() -> T:
-        try:
-            return await main
-        finally:
-            await sync_to_async(connections.close_all)()
-
-    return asyncio.run(whole())
 
 
 def wrong(way: Way, callers: Callers, tell: Callable[..., str]) -> dict[str, str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import pytest
+from asgiref.sync import sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connections
 from django.http import HttpRequest, HttpResponse
@@ -25,6 +28,8 @@ from redis_locks import (
 )
 from redis_locks.rows import lock_model, lock_rows
 from tests.ledger.models import Counter
+
+T = TypeVar("T")
 
 NESTS, WAITS, REFUSED = "nests", "waits", "refused"
 
@@ -79,6 +84,19 @@ class Block(Way):
         self.asks_database = asks_database
         self._enter = enter
         self._aenter = aenter
+
+    @property
+    def is_acquired_by_hand(self) -> bool:
+        """Whether what it enters has `acquire` and `aacquire`, too."""
+        return self.title in {
+            "Lock",
+            "a set",
+            "redis_lock",
+            "lock_rows",
+            "lock_model",
+            "Semaphore",
+            "run_once",
+        }
 
     def enter(self, name: str) -> AbstractContextManager[Any]:
         found: AbstractContextManager[Any] = self._enter(name)
@@ -223,3 +241,27 @@ async def aasked(way: Way, name: str) -> str:
         word = WAITS
     assert held == [each.token for each in (await inspection.aparties()).holders]
     return word
+
+
+def every(ways: Iterable[Way]) -> pytest.MarkDecorator:
+    """Run a test for each of these ways in."""
+    database = pytest.mark.django_db(transaction=True)
+    return pytest.mark.parametrize(
+        "way",
+        [
+            pytest.param(way, id=way.title, marks=[database] if way.asks_database else [])
+            for way in ways
+        ],
+    )
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a task to its end, and close the connections of the thread that asks the database for it."""
+
+    async def whole() -> T:
+        try:
+            return await main
+        finally:
+            await sync_to_async(connections.close_all)()
+
+    return asyncio.run(whole())

@@ -1,0 +1,228 @@
+"""The end of a block ends the hold of that block: wherever, in whatever order, and how often it is ended."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from redis_locks import Hold, Lock, Semaphore, inspection, run_once
+from tests.support.world import until
+
+pytestmark = pytest.mark.usefixtures("own_prefix", "redis_server")
+
+SEVERAL = pytest.mark.parametrize(
+    "make",
+    [lambda name: Semaphore(name, 3, wait=0), lambda name: Lock(name, mode="shared", wait=0)],
+    ids=["permits", "shared"],
+)
+"""Locks that several may hold at once."""
+ALONE = pytest.mark.parametrize(
+    "make",
+    [lambda name: Lock(name, wait=0), lambda name: Lock(name).hold(wait=0), run_once],
+    ids=["Lock", "Lock.hold", "run_once"],
+)
+
+Make = Callable[[str], Any]
+
+
+def holds() -> set[str]:
+    return {each.token for each in inspection.parties().holders}
+
+
+async def aholds() -> set[str]:
+    return {each.token for each in (await inspection.aparties()).holders}
+
+
+def inside(lock: Any) -> Iterator[Hold]:
+    with lock as hold:
+        yield hold
+        yield hold
+
+
+async def ainside(lock: Any) -> AsyncIterator[Hold]:
+    async with lock as hold:
+        yield hold
+        yield hold
+
+
+async def begun(stream: Any) -> Hold:
+    hold: Hold = await anext(stream)
+    return hold
+
+
+@SEVERAL
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_generators_on_one_lock_end_their_own_holds_in_any_order(
+    make: Make, order: tuple[int, ...], name: str
+) -> None:
+    lock = make(name)
+    streams: Any = [inside(lock) for _ in range(3)]
+    taken = [next(stream) for stream in streams]
+    left = {hold.token for hold in taken}
+    assert 3 == len(left)
+    for place in order:
+        streams[place].close()
+        left.remove(taken[place].token)
+        assert left == holds()
+        assert [hold.token in left for hold in taken] == [hold.remaining > 0 for hold in taken]
+
+
+@SEVERAL
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_async_generators_of_one_task_end_their_own_holds_in_any_order(
+    make: Make, order: tuple[int, ...], name: str
+) -> None:
+    async def main() -> None:
+        lock = make(name)
+        streams: Any = [ainside(lock) for _ in range(3)]
+        taken = [await anext(stream) for stream in streams]
+        left = {hold.token for hold in taken}
+        assert 3 == len(left)
+        for place in order:
+            await streams[place].aclose()
+            left.remove(taken[place].token)
+            assert left == await aholds()
+            assert [hold.token in left for hold in taken] == [hold.remaining > 0 for hold in taken]
+
+    asyncio.run(main())
+
+
+@ALONE
+def test_an_async_generator_may_be_closed_by_another_task(make: Make, name: str) -> None:
+    async def main() -> None:
+        stream: Any = ainside(make(name))
+        await asyncio.create_task(begun(stream))
+        assert 1 == len(await aholds())
+        await stream.aclose()
+        assert set() == await aholds()
+        await stream.aclose()
+
+    asyncio.run(main())
+
+
+@SEVERAL
+def test_async_generators_begun_by_several_tasks_may_be_closed_by_another_one(
+    make: Make, name: str
+) -> None:
+    async def main() -> None:
+        lock = make(name)
+        streams: Any = [ainside(lock) for _ in range(2)]
+        taken = [await asyncio.create_task(begun(stream)) for stream in streams]
+        assert {hold.token for hold in taken} == await aholds()
+        await streams[0].aclose()
+        assert {taken[1].token} == await aholds()
+        await streams[1].aclose()
+        assert set() == await aholds()
+
+    asyncio.run(main())
+
+
+@ALONE
+def test_an_async_generator_that_is_left_by_a_break_is_closed_by_the_loop(
+    make: Make, name: str
+) -> None:
+    errors: list[Any] = []
+
+    async def reader() -> None:
+        async for _ in ainside(make(name)):
+            break
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: errors.append(context))
+        await asyncio.create_task(reader())
+        gc.collect()
+        await asyncio.to_thread(until, lambda: not holds())
+
+    asyncio.run(main())
+    assert [] == errors
+
+
+@SEVERAL
+def test_async_generators_that_are_left_by_a_break_leave_the_holds_of_others(
+    make: Make, name: str
+) -> None:
+    errors: list[Any] = []
+
+    async def main() -> None:
+        lock = make(name)
+
+        async def reader() -> None:
+            async for _ in ainside(lock):
+                break
+
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: errors.append(context))
+        async with lock as hold:
+            await asyncio.gather(reader(), reader())
+            gc.collect()
+            await asyncio.to_thread(until, lambda: {hold.token} == holds())
+            hold.check()
+
+    asyncio.run(main())
+    assert [] == errors
+    assert set() == holds()
+
+
+@ALONE
+def test_the_end_of_a_loop_ends_the_blocks_of_its_async_generators(make: Make, name: str) -> None:
+    kept: list[Any] = []
+
+    async def main() -> None:
+        kept.append(ainside(make(name)))
+        await anext(kept[0])
+
+    asyncio.run(main())
+    assert set() == holds()
+
+
+@ALONE
+def test_a_generator_may_be_closed_by_another_thread(make: Make, name: str) -> None:
+    stream: Any = inside(make(name))
+    next(stream)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(stream.close).result()
+    assert set() == holds()
+
+
+@ALONE
+def test_a_generator_may_be_closed_by_the_garbage_collector(make: Make, name: str) -> None:
+    stream: Any = inside(make(name))
+    next(stream)
+    del stream
+    gc.collect()
+    assert set() == holds()
+
+
+@ALONE
+def test_a_generator_may_be_closed_in_a_loop(make: Make, name: str) -> None:
+    stream: Any = inside(make(name))
+    next(stream)
+
+    async def main() -> None:
+        stream.close()
+
+    asyncio.run(main())
+    assert set() == holds()
+
+
+def test_a_task_that_ends_in_a_block_of_another_task_s_generator_leaves_that_hold(
+    name: str,
+) -> None:
+    async def main() -> None:
+        stream: Any = ainside(Lock(name, wait=0))
+        hold = await asyncio.create_task(begun(stream))
+        hold.check()
+        async with Lock(f"{name}:other"):
+            assert 2 == len(await aholds())
+        assert {hold.token} == await aholds()
+        assert hold is await anext(stream)
+        await stream.aclose()
+
+    asyncio.run(main())
+    assert set() == holds()

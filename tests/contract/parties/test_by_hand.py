@@ -1,0 +1,260 @@
+"""A hold that was taken by hand: no acquire finds it until it is a block. Another acquire waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from inspect import currentframe
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.test import override_settings
+
+from redis_locks import Hold, Lock, LockTimeout, Semaphore, inspection
+from tests.contract.parties.ways import BLOCKS, NESTS, WAITS, Block, aasked, asked, every, run
+from tests.elsewhere import in_thread
+from tests.support.world import PATIENCE, Tasks, until
+
+LOCK = BLOCKS[0]
+BY_HAND = [way for way in BLOCKS if way.is_acquired_by_hand]
+
+pytestmark = pytest.mark.usefixtures("row", "own_prefix")
+
+
+def line_above() -> str:
+    """The file and the line above the one that calls this."""
+    frame = currentframe()
+    assert frame is not None
+    assert frame.f_back is not None
+    return f"{Path(__file__).name}:{frame.f_back.f_lineno - 1}"
+
+
+@every(BY_HAND)
+def test_what_a_thread_takes_by_hand_nests_nothing(way: Block, name: str) -> None:
+    hold: Any = way.enter(name)
+    hold = hold.acquire()
+    assert hold is not None
+    assert WAITS == asked(way, name)
+    hold.release()
+    assert () == inspection.parties().holders
+
+
+@every(BY_HAND)
+def test_what_a_task_takes_by_hand_nests_nothing(way: Block, name: str) -> None:
+    async def main() -> str:
+        hold: Any = await way.aenter(name)
+        hold = await hold.aacquire()
+        assert hold is not None
+        word = await aasked(way, name)
+        await hold.arelease()
+        return word
+
+    assert WAITS == run(main())
+    assert () == inspection.parties().holders
+
+
+def test_an_adopted_hold_nests_only_inside_its_block(name: str) -> None:
+    taken = Lock(name).acquire(wait=0)
+    assert taken is not None
+    hold = Hold.adopt(taken.detach())
+    assert WAITS == asked(LOCK, name)
+    with hold:
+        assert NESTS == asked(LOCK, name)
+    assert () == inspection.parties().holders
+
+
+def test_a_hold_that_a_task_adopts_nests_only_inside_its_block(name: str) -> None:
+    async def main() -> tuple[str, str]:
+        taken = await Lock(name).aacquire(wait=0)
+        assert taken is not None
+        hold = await Hold.aadopt(await taken.adetach())
+        before = await aasked(LOCK, name)
+        async with hold:
+            return before, await aasked(LOCK, name)
+
+    assert (WAITS, NESTS) == run(main())
+    assert () == inspection.parties().holders
+
+
+def test_a_hold_is_another_party_s_again_after_its_block_was_left_by_a_return(name: str) -> None:
+    def take_and_leave() -> None:
+        hold = Lock(name).acquire(wait=0)
+        assert hold is not None
+        with hold:
+            assert NESTS == asked(LOCK, name)
+            return
+
+    take_and_leave()
+    assert () == inspection.parties().holders
+
+
+def test_a_bounded_wait_for_what_the_thread_took_by_hand_ends_by_its_time(name: str) -> None:
+    hold = Lock(name).acquire(wait=0)
+    where = line_above()
+    assert hold is not None
+    assert Lock(name).acquire(wait=0) is None
+    assert Lock(name).acquire(wait=0.05) is None
+    with (
+        override_settings(REDIS_LOCKS={"PREFIX": name, "DEADLOCK_TIMEOUT": 0.02}),
+        pytest.raises(LockTimeout) as told,
+        Lock(name, wait=0.3),
+    ):
+        pytest.fail("it has it")
+    assert where in str(told.value)
+    assert "with hold:" in str(told.value)
+    hold.release()
+
+
+def test_a_bounded_wait_for_what_the_task_took_by_hand_ends_by_its_time(name: str) -> None:
+    async def main() -> None:
+        hold = await Lock(name).aacquire(wait=0)
+        where = line_above()
+        assert hold is not None
+        assert await Lock(name).aacquire(wait=0) is None
+        assert await Lock(name).aacquire(wait=0.05) is None
+        with pytest.raises(LockTimeout) as told:
+            async with Lock(name, wait=0.3):
+                pytest.fail("it has it")
+        assert where in str(told.value)
+        assert "with hold:" in str(told.value)
+        await hold.arelease()
+
+    with override_settings(REDIS_LOCKS={"PREFIX": name, "DEADLOCK_TIMEOUT": 0.02}):
+        asyncio.run(main())
+
+
+def warnings_about(name: str, caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if (record.name, record.levelname) == ("redis_locks", "WARNING")
+        and name in record.getMessage()
+    ]
+
+
+def test_an_endless_wait_for_what_the_thread_took_by_hand_warns_and_gets_it_when_it_is_released(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    hold = Lock(name).acquire(wait=0)
+    where = line_above()
+    assert hold is not None
+
+    def release() -> None:
+        until(lambda: warnings_about(name, caplog))
+        hold.release()
+
+    thread = Thread(target=release)
+    thread.start()
+    with Lock(name, wait=None) as got:
+        assert hold.fencing_token < got.fencing_token
+    thread.join()
+    (warning,) = warnings_about(name, caplog)
+    assert where in warning
+
+
+def test_an_endless_wait_for_what_the_task_took_by_hand_warns_and_gets_it_when_it_is_released(
+    tasks: Tasks, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def take() -> tuple[Hold, str]:
+        hold = await Lock(name).aacquire(wait=0)
+        where = line_above()
+        assert hold is not None
+        return hold, where
+
+    async def main() -> str:
+        hold, where = await take()
+
+        async def release() -> None:
+            await asyncio.to_thread(until, lambda: warnings_about(name, caplog))
+            await hold.arelease()
+
+        releasing = asyncio.create_task(release())
+        async with asyncio.timeout(PATIENCE), Lock(name, wait=None) as got:
+            assert hold.fencing_token < got.fencing_token
+        await releasing
+        return where
+
+    where = tasks.run(main())
+    (warning,) = warnings_about(name, caplog)
+    assert where in warning
+
+
+def test_a_worker_that_hands_its_hold_to_another_thread_waits_for_it_in_its_next_job(
+    name: str,
+) -> None:
+    lock = Lock(name, wait=PATIENCE)
+    with ThreadPoolExecutor(1) as worker:
+        first = worker.submit(lock.acquire).result()
+        second = worker.submit(lock.acquire)
+        until(inspection.queues)
+        assert first is not None
+        first.release()
+        got = second.result()
+        assert got is not None
+        assert first.fencing_token < got.fencing_token
+        got.release()
+
+
+def test_calls_by_to_thread_that_share_a_thread_exclude_each_other(name: str) -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        lock = Lock(name, wait=0)
+        first = await asyncio.to_thread(lock.acquire)
+        assert first is not None
+        assert await asyncio.to_thread(lock.acquire) is None
+        await asyncio.to_thread(first.release)
+        again = await asyncio.to_thread(lock.acquire)
+        assert again is not None
+        await asyncio.to_thread(again.release)
+
+    asyncio.run(main())
+
+
+def test_reentrant_by_thread_nests_in_all_that_the_thread_has(name: str) -> None:
+    lock = Lock(name, wait=0, reentrant="thread")
+
+    def holds() -> Iterator[None]:
+        with lock:
+            yield
+
+    hold = lock.acquire()
+    assert hold is not None
+    with lock as nested, closing(holds()) as suspended:
+        next(suspended)
+        hold.release()
+        with lock as again:
+            assert hold.fencing_token == nested.fencing_token == again.fencing_token
+        assert in_thread(lock.acquire) is None
+    assert () == inspection.parties().holders
+
+
+def test_reentrant_by_thread_nests_in_all_that_the_task_has(name: str) -> None:
+    async def main() -> None:
+        lock = Lock(name, wait=0, reentrant="thread")
+        hold = await lock.aacquire()
+        assert hold is not None
+        async with lock as nested:
+            assert hold.fencing_token == nested.fencing_token
+            assert await asyncio.create_task(lock.aacquire()) is None
+        await hold.arelease()
+
+    asyncio.run(main())
+    assert () == inspection.parties().holders
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("lock", [Lock, lambda name: Semaphore(name, 1)], ids=["Lock", "Semaphore"])
+def test_a_transaction_has_what_is_taken_in_it_by_hand(lock: Any, name: str) -> None:
+    with transaction.atomic():
+        hold = lock(name).acquire(wait=0)
+        again = lock(name).acquire(wait=0)
+        assert hold is not None
+        assert again is not None
+        assert hold.token == again.token
+        assert in_thread(lambda: lock(name).acquire(wait=0)) is None
+    assert () == inspection.parties().holders
