@@ -9,7 +9,15 @@ import asyncio
 import contextvars
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+import types
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+)
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import (
     AbstractAsyncContextManager,
@@ -20,6 +28,7 @@ from contextlib import (
     asynccontextmanager,
     closing,
     contextmanager,
+    suppress,
 )
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -161,6 +170,41 @@ def class_with_enter(enter: Enter, ask: Ask) -> str:
 @OPENERS.nests
 def class_with_a_stack(enter: Enter, ask: Ask) -> str:
     with OwnStack(enter):
+        return ask()
+
+
+@OPENERS.nests
+def called_enter(enter: Enter, ask: Ask) -> str:
+    manager = enter()
+    manager.__enter__()
+    try:
+        return ask()
+    finally:
+        manager.__exit__(None, None, None)
+
+
+@OPENERS.waits
+def called_enter_that_a_function_left_open(enter: Enter, ask: Ask) -> str:
+    def left_open() -> AbstractContextManager[Any]:
+        manager = enter()
+        manager.__enter__()
+        return manager
+
+    manager = left_open()
+    try:
+        return ask()
+    finally:
+        manager.__exit__(None, None, None)
+
+
+@OPENERS.waits
+def exit_stack_that_a_function_popped(enter: Enter, ask: Ask) -> str:
+    def popped() -> ExitStack:
+        with ExitStack() as stack:
+            stack.enter_context(enter())
+            return stack.pop_all()
+
+    with popped():
         return ask()
 
 
@@ -405,10 +449,20 @@ def child_task_of_async_to_sync(_: Ask, async_ask: AsyncAsk) -> str:
     return async_to_sync(main)()
 
 
-@ASKERS.waits
+@ASKERS.nests
 def sync_codes_gathered_by_async_to_sync(ask: Ask, _: AsyncAsk) -> str:
     async def main() -> str:
+        # asgiref runs them in the holder's thread, above the holder's frame, and one after the other.
         return only(await asyncio.gather(*(sync_to_async(ask)() for _ in range(3))))
+
+    return async_to_sync(main)()
+
+
+@ASKERS.waits
+def sync_codes_gathered_in_any_thread_by_async_to_sync(ask: Ask, _: AsyncAsk) -> str:
+    async def main() -> str:
+        calls = (sync_to_async(ask, thread_sensitive=False)() for _ in range(3))
+        return only(await asyncio.gather(*calls))
 
     return async_to_sync(main)()
 
@@ -573,6 +627,35 @@ async def async_generator_begun_by_another_task(enter: AsyncEnter, ask: AsyncAsk
 
         await asyncio.create_task(begin())
         return await ask()
+
+
+PAUSE: Final = object()
+
+
+@types.coroutine
+def pause() -> Generator[object, None, None]:
+    yield PAUSE
+
+
+@types.coroutine
+def until_it_pauses(steps: Coroutine[Any, Any, None]) -> Generator[Any, None, None]:
+    """Run a coroutine in the current task until it pauses or ends, as frameworks on top of asyncio do."""
+    with suppress(StopIteration):
+        while (waits_for := steps.send(None)) is not PAUSE:
+            yield waits_for
+
+
+@ASYNC_OPENERS.waits
+async def coroutine_that_its_task_has_paused(enter: AsyncEnter, ask: AsyncAsk) -> str:
+    async def holds() -> None:
+        async with await enter():
+            await pause()
+
+    steps = holds()
+    await until_it_pauses(steps)
+    word = await ask()
+    await until_it_pauses(steps)
+    return word
 
 
 # Askers inside a block of a task.

@@ -170,18 +170,6 @@ def test_async_generators_that_are_left_by_a_break_leave_the_holds_of_others(
 
 
 @ALONE
-def test_the_end_of_a_loop_ends_the_blocks_of_its_async_generators(make: Make, name: str) -> None:
-    kept: list[Any] = []
-
-    async def main() -> None:
-        kept.append(ainside(make(name)))
-        await anext(kept[0])
-
-    asyncio.run(main())
-    assert set() == holds()
-
-
-@ALONE
 def test_a_generator_may_be_closed_by_another_thread(make: Make, name: str) -> None:
     stream: Any = inside(make(name))
     next(stream)

@@ -26,6 +26,12 @@ BY_HAND = [way for way in BLOCKS if way.is_acquired_by_hand]
 pytestmark = pytest.mark.usefixtures("row", "own_prefix")
 
 
+@pytest.fixture
+def looks_for_deadlocks_at_once(name: str) -> Iterator[None]:
+    with override_settings(REDIS_LOCKS={"PREFIX": name, "DEADLOCK_TIMEOUT": 0.02}):
+        yield
+
+
 def line_above() -> str:
     """The file and the line above the one that calls this."""
     frame = currentframe()
@@ -93,23 +99,21 @@ def test_a_hold_is_another_party_s_again_after_its_block_was_left_by_a_return(na
     assert () == inspection.parties().holders
 
 
+@pytest.mark.usefixtures("looks_for_deadlocks_at_once")
 def test_a_bounded_wait_for_what_the_thread_took_by_hand_ends_by_its_time(name: str) -> None:
     hold = Lock(name).acquire(wait=0)
     where = line_above()
     assert hold is not None
     assert Lock(name).acquire(wait=0) is None
     assert Lock(name).acquire(wait=0.05) is None
-    with (
-        override_settings(REDIS_LOCKS={"PREFIX": name, "DEADLOCK_TIMEOUT": 0.02}),
-        pytest.raises(LockTimeout) as told,
-        Lock(name, wait=0.3),
-    ):
+    with pytest.raises(LockTimeout) as told, Lock(name, wait=0.3):
         pytest.fail("it has it")
     assert where in str(told.value)
     assert "with hold:" in str(told.value)
     hold.release()
 
 
+@pytest.mark.usefixtures("looks_for_deadlocks_at_once")
 def test_a_bounded_wait_for_what_the_task_took_by_hand_ends_by_its_time(name: str) -> None:
     async def main() -> None:
         hold = await Lock(name).aacquire(wait=0)
@@ -124,16 +128,15 @@ def test_a_bounded_wait_for_what_the_task_took_by_hand_ends_by_its_time(name: st
         assert "with hold:" in str(told.value)
         await hold.arelease()
 
-    with override_settings(REDIS_LOCKS={"PREFIX": name, "DEADLOCK_TIMEOUT": 0.02}):
-        asyncio.run(main())
+    asyncio.run(main())
 
 
-def warnings_about(name: str, caplog: pytest.LogCaptureFixture) -> list[str]:
+def warnings_with(text: str, caplog: pytest.LogCaptureFixture) -> list[str]:
     return [
         record.getMessage()
         for record in caplog.records
         if (record.name, record.levelname) == ("redis_locks", "WARNING")
-        and name in record.getMessage()
+        and text in record.getMessage()
     ]
 
 
@@ -145,7 +148,7 @@ def test_an_endless_wait_for_what_the_thread_took_by_hand_warns_and_gets_it_when
     assert hold is not None
 
     def release() -> None:
-        until(lambda: warnings_about(name, caplog))
+        until(lambda: warnings_with(where, caplog))
         hold.release()
 
     thread = Thread(target=release)
@@ -153,8 +156,8 @@ def test_an_endless_wait_for_what_the_thread_took_by_hand_warns_and_gets_it_when
     with Lock(name, wait=None) as got:
         assert hold.fencing_token < got.fencing_token
     thread.join()
-    (warning,) = warnings_about(name, caplog)
-    assert where in warning
+    (warning,) = warnings_with(where, caplog)
+    assert "with hold:" in warning
 
 
 def test_an_endless_wait_for_what_the_task_took_by_hand_warns_and_gets_it_when_it_is_released(
@@ -170,7 +173,7 @@ def test_an_endless_wait_for_what_the_task_took_by_hand_warns_and_gets_it_when_i
         hold, where = await take()
 
         async def release() -> None:
-            await asyncio.to_thread(until, lambda: warnings_about(name, caplog))
+            await asyncio.to_thread(until, lambda: warnings_with(where, caplog))
             await hold.arelease()
 
         releasing = asyncio.create_task(release())
@@ -180,8 +183,8 @@ def test_an_endless_wait_for_what_the_task_took_by_hand_warns_and_gets_it_when_i
         return where
 
     where = tasks.run(main())
-    (warning,) = warnings_about(name, caplog)
-    assert where in warning
+    (warning,) = warnings_with(where, caplog)
+    assert "with hold:" in warning
 
 
 def test_a_worker_that_hands_its_hold_to_another_thread_waits_for_it_in_its_next_job(

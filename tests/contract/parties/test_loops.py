@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -23,9 +24,11 @@ from redis_locks import (
     redis_lock,
     run_once,
 )
-from tests.contract.parties.ways import BLOCKS, Block, every, run
+from tests.contract.parties.ways import BLOCKS, WAITS, Block, asked, every, run
 from tests.elsewhere import in_thread
 from tests.support.world import PATIENCE
+
+LOCK = BLOCKS[0]
 
 pytestmark = pytest.mark.usefixtures("row", "own_prefix", "redis_server")
 
@@ -91,23 +94,42 @@ def test_a_decorated_function_that_returns_an_awaitable_is_refused_and_says_what
     refused(traced, r"(?s)next to .?async def.*markcoroutinefunction")
 
 
-def test_a_decorated_function_that_returns_an_awaitable_leaves_nothing_held(name: str) -> None:
-    calls = []
+def test_an_awaitable_of_a_decorated_function_holds_for_itself_where_no_loop_runs(
+    name: str,
+) -> None:
+    told = []
 
     async def work() -> None:
-        calls.append(name)
+        told.append(await asyncio.to_thread(asked, LOCK, name))
 
     @redis_lock(name, wait=0)
     def traced() -> Awaitable[None]:
         return work()
 
-    for _ in range(2):
-        try:
-            awaitable: Any = traced()
-        except (TypeError, SynchronousOnlyOperation):
-            continue  # refused here, too
-        awaitable.close()
-    assert [] == calls
+    async def main(awaitable: Awaitable[None]) -> None:
+        await awaitable
+
+    awaitable = traced()
+    assert WAITS == asked(LOCK, name)
+    asyncio.run(main(awaitable))
+    assert [WAITS] == told
+    assert () == inspection.parties().holders
+
+
+def test_an_awaitable_of_a_decorated_function_that_nobody_awaits_leaves_nothing_held(
+    name: str,
+) -> None:
+    async def work() -> None:
+        pytest.fail("it was awaited")
+
+    @redis_lock(name, wait=0)
+    def traced() -> Awaitable[None]:
+        return work()
+
+    awaitable: Any = traced()
+    awaitable.close()
+    del awaitable
+    gc.collect()
     assert () == inspection.parties().holders
 
 
@@ -178,24 +200,45 @@ def test_compat_locks_work_in_a_loop_and_do_not_nest(name: str, client: redis.Re
     assert [True, False] == in_loop(twice)
 
 
-@pytest.mark.parametrize(
-    "elsewhere",
-    [asyncio.to_thread, lambda call: asyncio.create_task(asyncio.to_thread(call))],
-    ids=["to_thread", "child_task"],
-)
-def test_the_error_of_who_waits_for_its_own_request_says_so(
+async def in_child_task(service: Callable[[], None]) -> None:
+    await asyncio.create_task(sync_to_async(service)())
+
+
+async def gathered(service: Callable[[], None]) -> None:
+    await asyncio.gather(*(sync_to_async(service)() for _ in range(2)))
+
+
+@pytest.mark.parametrize("elsewhere", [in_child_task, gathered, asyncio.to_thread])
+def test_sync_code_that_waits_for_its_own_request_says_so(
     elsewhere: Callable[[Any], Awaitable[None]], name: str
 ) -> None:
     def service() -> None:
-        with redis_lock(name, wait=0.1):
+        with pytest.raises(LockTimeout, match="own request"), redis_lock(name, wait=0.1):
             pytest.fail("it is inside")
 
     async def view() -> None:
         async with redis_lock(name):
-            with pytest.raises(LockTimeout, match="own request"):
-                await elsewhere(service)
+            await elsewhere(service)
 
     asyncio.run(view())
+
+
+def test_async_code_that_waits_for_its_own_request_says_so(name: str) -> None:
+    async def service() -> None:
+        with pytest.raises(LockTimeout, match="own request"):
+            async with redis_lock(name, wait=0.1):
+                pytest.fail("it is inside")
+
+    async def child() -> None:
+        await asyncio.create_task(service())
+
+    async def view() -> None:
+        async with redis_lock(name):
+            await child()
+
+    asyncio.run(view())
+    with redis_lock(name):
+        async_to_sync(child)()
 
 
 def test_sync_code_that_the_holder_awaits_does_not_wait_for_its_own_request(name: str) -> None:

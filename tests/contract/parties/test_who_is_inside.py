@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync, sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
 
 from redis_locks import inspection
-from tests.contract.parties.callers import ASKERS, ASYNC_ASKERS, ASYNC_OPENERS, OPENERS, Callers
+from tests.contract.parties.callers import ASKERS, ASYNC_ASKERS, ASYNC_OPENERS, OPENERS
 from tests.contract.parties.ways import (
     BLOCKS,
     WAYS,
@@ -25,7 +26,9 @@ from tests.contract.parties.ways import (
 pytestmark = pytest.mark.usefixtures("row", "own_prefix")
 
 
-def wrong(way: Way, callers: Callers, tell: Callable[..., str]) -> dict[str, str]:
+def wrong(
+    way: Way, callers: Mapping[Callable[..., Any], str], tell: Callable[..., str]
+) -> dict[str, str]:
     """What becomes of each caller for whom `tell` has another word than is expected."""
     found = {}
     for caller, expected in callers.items():
@@ -79,6 +82,26 @@ def test_a_block_of_a_task_nests_what_that_task_asks_or_awaits(way: Way, name: s
         return run(way.arun(lock, asks))
 
     assert {} == wrong(way, ASYNC_ASKERS, tell)
+
+
+@every(BLOCKS)
+def test_a_block_nests_the_async_code_that_its_thread_waits_for(way: Block, name: str) -> None:
+    def tell(caller: Callable[..., str]) -> str:
+        lock = f"{name}:{caller.__name__}"
+        return caller(partial(way.enter, lock), async_to_sync(partial(aasked, way, lock)))
+
+    # A loop runs in the thread of the others already.
+    outside = {caller: word for caller, word in OPENERS.items() if "jupyter" not in caller.__name__}
+    assert {} == wrong(way, outside, tell)
+
+
+@every(BLOCKS)
+def test_an_async_block_nests_the_blocking_code_that_its_task_awaits(way: Block, name: str) -> None:
+    def tell(caller: Callable[..., Coroutine[Any, Any, str]]) -> str:
+        lock = f"{name}:{caller.__name__}"
+        return run(caller(partial(way.aenter, lock), sync_to_async(partial(asked, way, lock))))
+
+    assert {} == wrong(way, ASYNC_OPENERS, tell)
 
 
 @every(WAYS)

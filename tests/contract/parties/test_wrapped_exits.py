@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack
@@ -25,7 +26,10 @@ def put() -> Iterator[Callable[..., None]]:
     with ExitStack() as stack:
 
         def set_for_this_test(owner: type, method: str, value: Any) -> None:
-            stack.callback(setattr, owner, method, vars(owner)[method])
+            if method in vars(owner):
+                stack.callback(setattr, owner, method, vars(owner)[method])
+            else:
+                stack.callback(delattr, owner, method)
             setattr(owner, method, value)
 
         yield set_for_this_test
@@ -72,7 +76,7 @@ class Descriptor:
 
 
 def by_a_descriptor(owner: type, put: Callable[..., None]) -> type:
-    put(owner, "__exit__", Descriptor(vars(owner)["__exit__"]))
+    put(owner, "__exit__", Descriptor(inspect.getattr_static(owner, "__exit__")))
     return owner
 
 
