@@ -14,7 +14,7 @@ from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from threading import local
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from weakref import ref
 
 from django.core.exceptions import SynchronousOnlyOperation
@@ -29,6 +29,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _SUSPENDS: Final = CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
 """The flags of code whose frame may leave the stack with its blocks open."""
+
+_LEAVES_ITS_TASK: Final = _SUSPENDS & ~CO_COROUTINE
+"""Those of code whose frame may leave the stack of its task."""
 
 _ENTERS: Final = frozenset({"__enter__", "__aenter__", "enter_context", "enter_async_context"})
 """The names of functions that enter a block for their caller."""
@@ -49,15 +52,6 @@ class Block(list["Hold"]):
     has_exit = True
     """Whether an `Exit` ends it."""
 
-    def enter(self, frame: FrameType, *, is_async: bool) -> Self:
-        """Be entered by the code of `frame`."""
-        code = frame.f_code
-        # The coroutine of an async block is on the stack whenever its task runs.
-        leaves = code.co_flags & (_SUSPENDS & ~CO_COROUTINE if is_async else _SUSPENDS)
-        if leaves or code.co_name in _ENTERS or not self.has_exit:
-            self.frame = _user_of(frame)
-        return self
-
     def where(self, party: Hashable) -> Where:
         """Return what runs inside the block that `party` has entered."""
         return party if self.frame is None else ref(self)
@@ -66,7 +60,8 @@ class Block(list["Hold"]):
         """Release what the block has, at its end with `error`. Doing it again does nothing."""
         if self:
             self[-1].end_block(error)
-            self.frame = None
+            if self.frame is not None:
+                self.frame = None
 
     async def aend(self, error: BaseException | None) -> None:
         """Release what the block has; see `end`."""
@@ -164,14 +159,20 @@ def block_entered(manager: object, *, is_async: bool = False) -> Block:
     Raises:
         SynchronousOnlyOperation: It is a blocking one, and an event loop runs in this thread.
     """
-    if not is_async:
+    if not is_async and _get_running_loop() is not None:
         refuse_in_loop("`with`", "Write `async with`")
     # Python has looked the `Exit` up just before, in this thread.
     latest, _entering.exit = _entering.exit, None
     found = None if latest is None else latest()
     ours = found is not None and found.args[2] is manager
     block: Block = found.args[0] if found is not None and ours else _CalledBlock()
-    return block.enter(sys._getframe(2), is_async=is_async)  # noqa: SLF001 - documented
+    frame = sys._getframe(2)  # noqa: SLF001 - documented
+    code = frame.f_code
+    # The coroutine of an async block is on the stack whenever its task runs.
+    leaves = code.co_flags & (_LEAVES_ITS_TASK if is_async else _SUSPENDS)
+    if leaves or code.co_name in _ENTERS or not block.has_exit:
+        block.frame = _user_of(frame)
+    return block
 
 
 def _leave(block: Block, function: Callable[..., None], manager: object, *error: Any) -> None:
@@ -212,9 +213,8 @@ class CalledBlocks:
         self._open: list[tuple[str, Block]] = []
 
     def push(self, block: Block) -> None:
-        """Note that a block was entered here, unless an `Exit` ends it."""
-        if not block.has_exit:
-            self._open.append((session().name, block))
+        """Note that a block was entered here."""
+        self._open.append((session().name, block))
 
     def pop(self) -> Block:
         """Return the block that is left here; raises RuntimeError if nobody can tell which that is."""

@@ -308,7 +308,8 @@ class Lock:
         """
         block = block_entered(self)
         block.append(hold := self.enter(block=block))
-        self._blocks.push(block)
+        if not block.has_exit:
+            self._blocks.push(block)
         return hold
 
     @block_exit
@@ -328,7 +329,8 @@ class Lock:
     async def _begin_ablock(self, block: Block) -> Hold:
         block.append(hold := await self.aenter(block=block))
         await hold.watch_loss()
-        self._blocks.push(block)
+        if not block.has_exit:
+            self._blocks.push(block)
         return hold
 
     @async_block_exit
@@ -464,7 +466,9 @@ class Lock:
                 asked = request
                 if request.replicas:
                     asked = replication.with_confirmation(side.driver, request)
-                own = own_hold(side.session, side.backend, plan.names) if wait is None else ""
+                own = ""
+                if wait is None and side.session.held:
+                    own = own_hold(side.session, side.backend, plan.names)
                 won = await acquire.acquire(side.driver, asked, wait, patience, own=own)
             if isinstance(won, Refused):
                 return won

@@ -221,7 +221,8 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         """
         block = block_entered(self)
         block.append(attempt := self._job().begin(block=block))
-        self._blocks.push(block)
+        if not block.has_exit:
+            self._blocks.push(block)
         return attempt
 
     @block_exit
@@ -241,7 +242,8 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
     async def _begin_ablock(self, block: Block) -> Attempt:
         block.append(attempt := await self._job().abegin(block=block))
         await attempt.watch_loss()
-        self._blocks.push(block)
+        if not block.has_exit:
+            self._blocks.push(block)
         return attempt
 
     @async_block_exit
