@@ -140,6 +140,7 @@ def warnings_with(text: str, caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
+@pytest.mark.usefixtures("looks_for_deadlocks_at_once")
 def test_an_endless_wait_for_what_the_thread_took_by_hand_warns_and_gets_it_when_it_is_released(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -160,6 +161,7 @@ def test_an_endless_wait_for_what_the_thread_took_by_hand_warns_and_gets_it_when
     assert "with hold:" in warning
 
 
+@pytest.mark.usefixtures("looks_for_deadlocks_at_once")
 def test_an_endless_wait_for_what_the_task_took_by_hand_warns_and_gets_it_when_it_is_released(
     tasks: Tasks, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -185,6 +187,32 @@ def test_an_endless_wait_for_what_the_task_took_by_hand_warns_and_gets_it_when_i
     where = tasks.run(main())
     (warning,) = warnings_with(where, caplog)
     assert "with hold:" in warning
+
+
+@pytest.mark.usefixtures("looks_for_deadlocks_at_once")
+def test_a_wait_for_what_the_thread_took_by_hand_keeps_its_place_in_the_queue(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    hold = Lock(name).acquire(wait=0)
+    where = line_above()
+    assert hold is not None
+    with ThreadPoolExecutor(2) as pool:
+
+        def wait_behind() -> Hold | None:
+            until(lambda: warnings_with(where, caplog))
+            return Lock(name, wait=PATIENCE).acquire()
+
+        def release() -> None:
+            until(lambda: 2 in inspection.queues().values())
+            hold.release()
+
+        behind, releasing = pool.submit(wait_behind), pool.submit(release)
+        with Lock(name, wait=None) as got:
+            releasing.result()
+        second = behind.result()
+    assert second is not None
+    assert hold.fencing_token < got.fencing_token < second.fencing_token
+    second.release()
 
 
 def test_a_worker_that_hands_its_hold_to_another_thread_waits_for_it_in_its_next_job(

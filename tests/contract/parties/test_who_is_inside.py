@@ -12,6 +12,7 @@ from django.core.exceptions import SynchronousOnlyOperation
 
 from redis_locks import inspection
 from tests.contract.parties.callers import ASKERS, ASYNC_ASKERS, ASYNC_OPENERS, OPENERS
+from tests.contract.parties.callers import async_generator_that_asks_itself as UNSEEN  # noqa: N812
 from tests.contract.parties.ways import (
     BLOCKS,
     WAYS,
@@ -101,7 +102,9 @@ def test_an_async_block_nests_the_blocking_code_that_its_task_awaits(way: Block,
         lock = f"{name}:{caller.__name__}"
         return run(caller(partial(way.aenter, lock), sync_to_async(partial(asked, way, lock))))
 
-    assert {} == wrong(way, ASYNC_OPENERS, tell)
+    # Nobody can see what an async generator awaits.
+    seen = {caller: word for caller, word in ASYNC_OPENERS.items() if caller is not UNSEEN}
+    assert {} == wrong(way, seen, tell)
 
 
 @every(WAYS)
