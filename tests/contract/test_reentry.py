@@ -66,11 +66,13 @@ def test_the_holder_takes_it_again_at_once_and_without_a_round_trip(
 def test_the_last_to_be_released_releases_the_lock(
     world: World, name: str, server_side: Observer
 ) -> None:
+    lock = Lock(name, reentrant="thread")
+
     async def in_task() -> list[Hold]:
-        return [hold for _ in range(3) if (hold := await Lock(name).aacquire(wait=0))]
+        return [hold for _ in range(3) if (hold := await lock.aacquire(wait=0))]
 
     def in_thread() -> list[Hold]:
-        return [hold for _ in range(3) if (hold := Lock(name).acquire(wait=0))]
+        return [hold for _ in range(3) if (hold := lock.acquire(wait=0))]
 
     holds = world.run(in_task()) if isinstance(world, Tasks) else in_thread()
     assert 3 == len(holds)
@@ -196,25 +198,18 @@ def test_a_lost_hold_does_not_help_to_take_it_again(name: str) -> None:
     assert first.fencing_token < second.fencing_token
     with pytest.raises(LockLost):
         first.release()
-    nested = Lock(name).acquire(wait=0)
-    assert nested
-    assert second.token == nested.token
-    nested.release()
-    second.release()
+    with second, Lock(name, wait=0) as nested:
+        assert second.token == nested.token
 
 
 def test_what_ends_the_hold_for_all_is_refused_inside(name: str, client: redis.Redis) -> None:
-    first = Lock(name).acquire(wait=0)
-    inner = Lock(name).acquire(wait=0)
-    assert first
-    assert inner
-    with pytest.raises(LockError, match="nested"):
+    with Lock(name, wait=0) as first:
+        with Lock(name, wait=0) as inner:
+            with pytest.raises(LockError, match="nested"):
+                first.downgrade()
+            with pytest.raises(LockError, match="nested"):
+                inner.commit(client.pipeline().set(name, 1))
         first.downgrade()
-    with pytest.raises(LockError, match="nested"):
-        inner.commit(client.pipeline().set(name, 1))
-    inner.release()
-    first.downgrade()
-    first.release()
     assert not client.exists(name)
 
 
@@ -270,8 +265,8 @@ def test_a_locked_function_may_call_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("reentrant", [None, 1, "yes"])
-def test_reentrant_is_true_or_false(reentrant: Any) -> None:
-    with pytest.raises(TypeError, match="reentrant must be True or False"):
+def test_reentrant_is_true_false_or_thread(reentrant: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="reentrant must be True, False or 'thread'"):
         Lock("x", reentrant=reentrant)
 
 

@@ -16,6 +16,11 @@ def take(name: str) -> Hold | None:
     return Lock(name, wait=0).acquire()
 
 
+def nested_token(name: str) -> str:
+    with Lock(name, wait=0) as hold:
+        return hold.token
+
+
 async def taken_by_two_tasks(name: str) -> int:
     """How many of two tasks get the lock while none releases it."""
     holds = await asyncio.gather(*(sync_to_async(take)(name) for _ in range(2)))
@@ -52,25 +57,17 @@ def test_of_two_tasks_one_gets_the_lock_while_their_parent_holds_another(name: s
 def test_of_two_tasks_one_gets_the_lock_in_the_thread_of_async_to_sync(name: str) -> None:
     for _ in range(2):
         assert 1 == async_to_sync(taken_by_two_tasks)(name)
-    hold = take(name)  # and that thread goes on
-    assert hold is not None
-    with Lock(name, wait=0) as nested:
-        assert nested.token == hold.token
-    hold.release()
+    with Lock(name, wait=0) as hold:  # and that thread goes on
+        assert hold.token == nested_token(name)
 
 
-def test_one_task_takes_it_again_in_its_next_call(name: str) -> None:
+def test_a_task_s_next_call_waits_for_what_an_earlier_one_took_by_hand(name: str) -> None:
     async def twice() -> None:
         first = await sync_to_async(take)(name)
-        again = await sync_to_async(take)(name)
         assert first is not None
-        assert again is not None
-        assert first.token == again.token
-        await sync_to_async(again.release)()
-        assert not first.is_lost
-        assert await asyncio.create_task(Lock(name, wait=0).aacquire()) is None
+        assert await sync_to_async(take)(name) is None
+        assert await Lock(name, wait=0).aacquire() is None
         await sync_to_async(first.release)()
-        # What was released is nobody's.
         after = await sync_to_async(take)(name)
         assert after is not None
         assert after.token != first.token
@@ -79,14 +76,12 @@ def test_one_task_takes_it_again_in_its_next_call(name: str) -> None:
     asyncio.run(twice())
 
 
-def test_the_async_and_the_sync_code_of_a_task_are_two_parties(name: str) -> None:
+def test_sync_code_nests_in_the_block_of_the_task_that_awaits_it(name: str) -> None:
     async def task() -> None:
-        async with Lock(name):
-            assert await sync_to_async(take)(name) is None
-        hold = await sync_to_async(take)(name)
-        assert hold is not None
-        assert await Lock(name, wait=0).aacquire() is None
-        await sync_to_async(hold.release)()
+        async with Lock(name) as hold:
+            assert hold.token == await sync_to_async(nested_token)(name)
+            both = await asyncio.gather(*(sync_to_async(take)(name) for _ in range(2)))
+            assert [None, None] == both
 
     asyncio.run(task())
 

@@ -80,9 +80,8 @@ def test_what_is_acquired_within_a_limit_belongs_to_the_task(
         lock = Lock(name, wait=0)
         hold = await acquire(lock)
         assert hold is not None
-        async with lock as nested:
+        async with hold, lock as nested:
             assert hold.fencing_token == nested.fencing_token
-        await hold.arelease()
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")

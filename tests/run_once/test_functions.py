@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from typing import Any
 
@@ -70,19 +71,36 @@ def test_a_call_that_waits_gets_the_result_of_whoever_did_it(
 def test_the_function_can_ask_for_its_attempt(
     workers: Workers, records: Records, name: str
 ) -> None:
-    def inner() -> tuple[str, int]:
-        return Attempt.current().name, Attempt.current().number
+    def current() -> tuple[str, int, int]:
+        return Attempt.current().name, Attempt.current().number, Attempt.current().fencing_token
 
-    def outer() -> list[Any]:
-        nested = run_once(f"{name}:inner")(inner)()
-        return [nested, Attempt.current().name, Attempt.current().fencing_token]
-
-    once = workers.function(run_once(name), outer)
-    nested, own_name, fence = workers.call(once)
-    assert ((f"{name}:inner", 1), name) == (nested, own_name)
+    once = workers.function(run_once(name), current)
+    own_name, number, fence = workers.call(once)
+    assert (name, 1) == (own_name, number)
     assert fence + MOST_PASSED == stored.fence(records.client, records.keys(name).lock)
     with pytest.raises(LockNotHeld, match="no function decorated with run_once"):
         Attempt.current()
+
+
+def test_the_attempt_of_a_nested_call_is_the_current_one_until_it_returns(name: str) -> None:
+    @run_once(f"{name}:inner")
+    def inner() -> str:
+        return Attempt.current().name
+
+    @run_once(name)
+    def outer() -> list[Any]:
+        return [inner(), Attempt.current().name]
+
+    @run_once(f"{name}:async:inner")
+    async def ainner() -> str:
+        return Attempt.current().name
+
+    @run_once(f"{name}:async")
+    async def aouter() -> list[Any]:
+        return [await ainner(), Attempt.current().name]
+
+    assert [f"{name}:inner", name] == outer()
+    assert [f"{name}:async:inner", f"{name}:async"] == asyncio.run(aouter())
 
 
 def test_a_method_and_a_function_without_a_name_are_named_as_for_a_lock(
