@@ -30,9 +30,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _SUSPENDS: Final = CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
 """The flags of code whose frame may leave the stack with its blocks open."""
 
-_LEAVES_ITS_TASK: Final = _SUSPENDS & ~CO_COROUTINE
-"""Those of code whose frame may leave the stack of its task."""
-
 _ENTERS: Final = frozenset({"__enter__", "__aenter__", "enter_context", "enter_async_context"})
 """The names of functions that enter a block for their caller."""
 
@@ -168,9 +165,7 @@ def block_entered(manager: object, *, is_async: bool = False) -> Block:
     block: Block = found.args[0] if found is not None and ours else _CalledBlock()
     frame = sys._getframe(2)  # noqa: SLF001 - documented
     code = frame.f_code
-    # The coroutine of an async block is on the stack whenever its task runs.
-    leaves = code.co_flags & (_LEAVES_ITS_TASK if is_async else _SUSPENDS)
-    if leaves or code.co_name in _ENTERS or not block.has_exit:
+    if code.co_flags & _SUSPENDS or code.co_name in _ENTERS or not block.has_exit:
         block.frame = _user_of(frame)
     return block
 

@@ -93,6 +93,7 @@ class Hold:
     """
 
     __slots__ = (
+        "_called_block",
         "_cancelled",
         "_pid",
         "_releaser",
@@ -271,6 +272,8 @@ class Hold:
     def be_in(self, block: Block) -> None:
         """Let what runs inside `block` be nested in this hold, as `block` is to end it."""
         held = session().held
+        if not block.has_exit:
+            self._called_block = block  # to which nothing else refers
         for part in self.parts:
             if not part.lease.is_shared:  # else others have it, where they are
                 part.lease.move_to(held)

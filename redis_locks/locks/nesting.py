@@ -18,7 +18,7 @@ from redis_locks.protocol.lease import Lease, Where
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused
 from redis_locks.values.bridges import waiting_for
-from redis_locks.values.identity import Session
+from redis_locks.values.identity import Session, sessions_around
 
 
 async def reenter(
@@ -84,7 +84,7 @@ def around(
     if session.is_called:
         missing = set(names).difference(*(its.names for its in found))
         for each in waiting_for(session):
-            new = leases.find(each.held, backend, missing, may_join)
+            new = leases.find(each.held, backend, missing, may_join, each.frames)
             missing = missing.difference(*(its.names for its in new))
             found |= new
     return found
@@ -92,7 +92,7 @@ def around(
 
 def own_hold(session: Session, backend: Backend, names: Iterable[str]) -> str:
     """Return what to say of a hold of these locks that the caller itself, or its request, has; "" if it has none."""
-    for its in (session, *session.around):
+    for its in dict.fromkeys((session, *session.around, *sessions_around())):
         for lease in list(its.held.open):
             if lease.is_held and any(lease.has(backend, name) for name in names):
                 unit = (

@@ -360,12 +360,12 @@ class Lease:
         """Return what code finds a hold."""
         return self._open.get(id(hold), BY_HAND)
 
-    def is_around(self, held: Held) -> bool:
-        """Whether the code that asks runs inside a block of it. It asks for the thread or task that has `held`."""
+    def is_around(self, held: Held, frames: Container[FrameType]) -> bool:
+        """Whether code that has run in `frames`, of the thread or task that has `held`, runs inside a block of it."""
         for where in list(self._open.values()):
             if isinstance(where, ref):
                 block = where()
-                if block is not None and _is_on_stack(block.frame):
+                if block is not None and block.frame in frames:
                     return True
             elif where is not BY_HAND and where == held.party:
                 return True
@@ -611,16 +611,25 @@ watch: Callable[[Lease, Held, object], None] | None = None
 """Called for each new lease, with what its thread or task had before, and the server; None: nobody looks."""
 
 
-def _is_on_stack(frame: FrameType | None) -> bool:
-    """Whether the code of `frame` has led to this call."""
-    on_stack: FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented
-    while on_stack is not None and on_stack is not frame:
-        on_stack = on_stack.f_back
-    return frame is not None and on_stack is frame
+class _Stack:
+    """The frames that have led to where it is asked."""
+
+    def __contains__(self, frame: object) -> bool:
+        above: FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented
+        while above is not None and above is not frame:
+            above = above.f_back
+        return above is not None
+
+
+_STACK: Final = _Stack()
 
 
 def find(
-    held: Held, server: object, names: Iterable[str], counts: Callable[[Lease], bool]
+    held: Held,
+    server: object,
+    names: Iterable[str],
+    counts: Callable[[Lease], bool],
+    frames: Container[FrameType] = _STACK,
 ) -> set[Lease]:
     """Return the leases of one thread or task, around the code that asks, that have any of these locks.
 
@@ -628,7 +637,7 @@ def find(
     """
 
     def usable(lease: Lease) -> bool:
-        return lease.is_held and lease.is_around(held) and counts(lease)
+        return lease.is_held and lease.is_around(held, frames) and counts(lease)
 
     found = set()
     for name in names:

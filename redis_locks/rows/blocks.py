@@ -172,6 +172,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             LockBackendError: Redis could not be asked.
             Model.DoesNotExist: An instance is gone.
         """
+        self._asked = True
         refuse_in_loop("acquire()", "Await aacquire()")
         try:
             return self._lock(wait)
@@ -205,6 +206,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             Model.DoesNotExist: An instance is gone.
         """
         self._require_unused()
+        self._asked = True
         self._block = block = block_entered(self)
         rows = self._lock(UNSET, block)
         block.append(cast("Hold", _AllHolds(rows.holds)))

@@ -191,6 +191,7 @@ def session() -> Session:
     except AttributeError:
         its = process.of_threads.session = process.new_session()
         process.threads[threading.get_ident()] = its
+        process.of_calls.set(its)
         return its
 
 
@@ -198,6 +199,11 @@ def holds_nothing(token: str) -> bool:
     """Return whether the caller, a thread or task that waits with `token`, holds no lock."""
     its = session()
     return not its.held.has_any() and token.startswith(f"{its.name}.")
+
+
+def sessions_around() -> list[Session]:
+    """Return the thread, call or task in whose context this code runs, though others may run in it, too."""
+    return [each for each in (process.of_calls.get(), process.of_context.get()) if each is not None]
 
 
 def open_around() -> list[Any]:

@@ -116,6 +116,7 @@ def test_an_awaitable_of_a_decorated_function_holds_for_itself_where_no_loop_run
     assert () == inspection.parties().holders
 
 
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 def test_an_awaitable_of_a_decorated_function_that_nobody_awaits_leaves_nothing_held(
     name: str,
 ) -> None:
