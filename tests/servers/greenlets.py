@@ -11,7 +11,8 @@ import os  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
 import traceback  # noqa: E402
-from collections.abc import Callable  # noqa: E402
+from collections.abc import Callable, Iterator  # noqa: E402
+from concurrent.futures import ThreadPoolExecutor  # noqa: E402
 from typing import Any  # noqa: E402
 
 import django  # noqa: E402
@@ -27,7 +28,14 @@ django.setup()
 
 from django.db import transaction  # noqa: E402
 
-from redis_locks import DeadlockDetected, Lock, LockLost, inspection, lock_timeout  # noqa: E402
+from redis_locks import (  # noqa: E402
+    DeadlockDetected,
+    Lock,
+    LockLost,
+    LockNotAvailable,
+    inspection,
+    lock_timeout,
+)
 from tests.support import leases  # noqa: E402
 
 PATIENCE = 20.0
@@ -156,7 +164,54 @@ def a_hold_is_kept_until_its_own_transaction_ends(name: str) -> None:
     hold.release()
 
 
+def greenlets_and_threads_are_other_parties(name: str) -> None:
+    def ask() -> bool:
+        try:
+            with Lock(name, wait=0):
+                return True
+        except LockNotAvailable:
+            return False
+
+    def elsewhere() -> list[bool]:
+        with ThreadPoolExecutor(1) as pool:
+            return [gevent.spawn(ask).get(), pool.submit(ask).result()]
+
+    def suspended() -> Iterator[None]:
+        with Lock(name):
+            yield
+
+    with Lock(name):
+        assert ask()
+        assert not any(elsewhere())
+    holds = suspended()
+    next(holds)
+    assert not ask()
+    assert not any(elsewhere())
+    holds.close()
+    hold = Lock(name).acquire()
+    assert hold is not None
+    assert not ask()
+    assert not any(elsewhere())
+    with hold:
+        assert ask()
+        assert not any(elsewhere())
+    assert ask()
+
+
+def a_generator_closed_by_another_greenlet_releases(name: str) -> None:
+    def suspended() -> Iterator[None]:
+        with Lock(name):
+            yield
+
+    holds = suspended()
+    next(holds)
+    gevent.spawn(holds.close).get(timeout=PATIENCE)
+    assert inspection.lock(name) is None
+
+
 CHECKS = (
+    greenlets_and_threads_are_other_parties,
+    a_generator_closed_by_another_greenlet_releases,
     others_run_while_one_waits_and_a_release_wakes_it,
     updates_are_not_lost,
     a_lease_is_renewed_and_its_loss_is_told,

@@ -203,8 +203,10 @@ def test_a_wait_for_what_the_thread_took_by_hand_keeps_its_place_in_the_queue(
             return Lock(name, wait=PATIENCE).acquire()
 
         def release() -> None:
-            until(lambda: 2 in inspection.queues().values())
-            hold.release()
+            try:
+                until(lambda: 2 in inspection.queues().values())
+            finally:
+                hold.release()
 
         behind, releasing = pool.submit(wait_behind), pool.submit(release)
         with Lock(name, wait=None) as got:
