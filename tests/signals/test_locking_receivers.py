@@ -43,8 +43,8 @@ def test_what_a_receiver_took_is_lost_with_the_hold_that_it_was_nested_in(
             raise KeyboardInterrupt
 
     connect("acquired", receive)
-    with pytest.raises(KeyboardInterrupt):
-        Lock(name).acquire()
+    with pytest.raises(KeyboardInterrupt), Lock(name):
+        pytest.fail("the interrupt comes before")
     (nested,) = took
     assert nested is not None
     assert nested.is_lost
