@@ -570,6 +570,44 @@ async def class_with_an_async_stack(enter: AsyncEnter, ask: AsyncAsk) -> str:
 
 
 @ASYNC_OPENERS.nests
+async def called_aenter(enter: AsyncEnter, ask: AsyncAsk) -> str:
+    manager = await enter()
+    await manager.__aenter__()
+    try:
+        return await ask()
+    finally:
+        await manager.__aexit__(None, None, None)
+
+
+@ASYNC_OPENERS.waits
+async def called_aenter_that_a_coroutine_left_open(enter: AsyncEnter, ask: AsyncAsk) -> str:
+    async def left_open() -> AbstractAsyncContextManager[Any]:
+        manager = await enter()
+        await manager.__aenter__()
+        return manager
+
+    manager = await left_open()
+    try:
+        return await ask()
+    finally:
+        await manager.__aexit__(None, None, None)
+
+
+@ASYNC_OPENERS.waits
+async def asynccontextmanager_that_a_coroutine_left_open(enter: AsyncEnter, ask: AsyncAsk) -> str:
+    async def left_open() -> AbstractAsyncContextManager[None]:
+        manager = amanaged(enter)
+        await manager.__aenter__()
+        return manager
+
+    manager = await left_open()
+    try:
+        return await ask()
+    finally:
+        await manager.__aexit__(None, None, None)
+
+
+@ASYNC_OPENERS.nests
 async def async_generator_that_asks_itself(enter: AsyncEnter, ask: AsyncAsk) -> str:
     async def holds() -> AsyncIterator[str]:
         async with await enter():

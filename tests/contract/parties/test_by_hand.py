@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.test import override_settings
 
@@ -204,7 +205,7 @@ def test_a_wait_for_what_the_thread_took_by_hand_keeps_its_place_in_the_queue(
 
         def release() -> None:
             try:
-                until(lambda: 2 in inspection.queues().values())
+                until(lambda: 2 in inspection.queues().values(), within=5)
             finally:
                 hold.release()
 
@@ -275,6 +276,20 @@ def test_reentrant_by_thread_nests_in_all_that_the_task_has(name: str) -> None:
             assert hold.fencing_token == nested.fencing_token
             assert await asyncio.create_task(lock.aacquire()) is None
         await hold.arelease()
+
+    asyncio.run(main())
+    assert () == inspection.parties().holders
+
+
+def test_reentrant_by_thread_does_not_nest_in_what_another_task_has_in_the_same_thread(
+    name: str,
+) -> None:
+    lock = Lock(name, wait=0, reentrant="thread")
+
+    async def main() -> None:
+        holds = await asyncio.gather(*(sync_to_async(lock.acquire)() for _ in range(3)))
+        (hold,) = filter(None, holds)
+        await sync_to_async(hold.release)()
 
     asyncio.run(main())
     assert () == inspection.parties().holders
