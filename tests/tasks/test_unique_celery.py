@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import functools
 import json
@@ -98,6 +99,19 @@ def test_a_message_that_is_queued_already_is_not_queued_again(
     assert work.delay(name, 2)
     assert 2 == queued()
     assert_locked(f"queued:{name}:1")
+
+
+def test_a_message_is_queued_once_from_the_thread_of_an_event_loop(
+    name: str, make: Make, queued: Callable[[], int]
+) -> None:
+    @make(unique_task("{key}"))
+    def work(key: str) -> None: ...
+
+    async def main() -> list[bool]:
+        return [work.delay(name) is not None for _ in range(2)]
+
+    assert [True, False] == asyncio.run(main())
+    assert 1 == queued()
 
 
 def test_a_duplicate_may_get_the_first_one_s_result(name: str, make: Make) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from redis_locks import Hold, Lock, Semaphore, inspection, run_once
+from tests.elsewhere import in_thread
 from tests.support.world import until
 
 pytestmark = pytest.mark.usefixtures("own_prefix", "redis_server")
@@ -21,11 +21,6 @@ SEVERAL = pytest.mark.parametrize(
     ids=["permits", "shared"],
 )
 """Locks that several may hold at once."""
-ALONE = pytest.mark.parametrize(
-    "make",
-    [lambda name: Lock(name, wait=0), lambda name: Lock(name).hold(wait=0), run_once],
-    ids=["Lock", "Lock.hold", "run_once"],
-)
 
 Make = Callable[[str], Any]
 
@@ -92,19 +87,6 @@ def test_async_generators_of_one_task_end_their_own_holds_in_any_order(
     asyncio.run(main())
 
 
-@ALONE
-def test_an_async_generator_may_be_closed_by_another_task(make: Make, name: str) -> None:
-    async def main() -> None:
-        stream: Any = ainside(make(name))
-        await asyncio.create_task(begun(stream))
-        assert 1 == len(await aholds())
-        await stream.aclose()
-        assert set() == await aholds()
-        await stream.aclose()
-
-    asyncio.run(main())
-
-
 @SEVERAL
 def test_async_generators_begun_by_several_tasks_may_be_closed_by_another_one(
     make: Make, name: str
@@ -116,31 +98,12 @@ def test_async_generators_begun_by_several_tasks_may_be_closed_by_another_one(
         assert {hold.token for hold in taken} == await aholds()
         await streams[0].aclose()
         assert {taken[1].token} == await aholds()
+        await streams[0].aclose()
+        assert {taken[1].token} == await aholds()
         await streams[1].aclose()
         assert set() == await aholds()
 
     asyncio.run(main())
-
-
-@ALONE
-def test_an_async_generator_that_is_left_by_a_break_is_closed_by_the_loop(
-    make: Make, name: str
-) -> None:
-    errors: list[Any] = []
-
-    async def reader() -> None:
-        async for _ in ainside(make(name)):
-            break
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: errors.append(context))
-        await asyncio.create_task(reader())
-        gc.collect()
-        await asyncio.to_thread(until, lambda: not holds())
-
-    asyncio.run(main())
-    assert [] == errors
 
 
 @SEVERAL
@@ -169,48 +132,19 @@ def test_async_generators_that_are_left_by_a_break_leave_the_holds_of_others(
     assert set() == holds()
 
 
-@ALONE
-def test_a_generator_may_be_closed_by_another_thread(make: Make, name: str) -> None:
-    stream: Any = inside(make(name))
-    next(stream)
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(stream.close).result()
-    assert set() == holds()
-
-
-@ALONE
-def test_a_generator_may_be_closed_by_the_garbage_collector(make: Make, name: str) -> None:
-    stream: Any = inside(make(name))
-    next(stream)
-    del stream
-    gc.collect()
-    assert set() == holds()
-
-
-@ALONE
-def test_a_generator_may_be_closed_in_a_loop(make: Make, name: str) -> None:
-    stream: Any = inside(make(name))
-    next(stream)
-
+def in_a_loop(close: Callable[[], None]) -> None:
     async def main() -> None:
-        stream.close()
+        close()
 
     asyncio.run(main())
-    assert set() == holds()
 
 
-def test_a_task_that_ends_in_a_block_of_another_task_s_generator_leaves_that_hold(
-    name: str,
+@pytest.mark.parametrize("somewhere", [in_thread, in_a_loop])
+@pytest.mark.parametrize("make", [Lock, run_once, lambda name: Lock(name).hold()])
+def test_a_generator_may_be_closed_by_another_thread_and_in_a_loop(
+    make: Make, somewhere: Callable[[Callable[[], None]], None], name: str
 ) -> None:
-    async def main() -> None:
-        stream: Any = ainside(Lock(name, wait=0))
-        hold = await asyncio.create_task(begun(stream))
-        hold.check()
-        async with Lock(f"{name}:other"):
-            assert 2 == len(await aholds())
-        assert {hold.token} == await aholds()
-        assert hold is await anext(stream)
-        await stream.aclose()
-
-    asyncio.run(main())
+    stream: Any = inside(make(name))
+    next(stream)
+    somewhere(stream.close)
     assert set() == holds()

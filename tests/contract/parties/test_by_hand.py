@@ -88,18 +88,6 @@ def test_a_hold_that_a_task_adopts_nests_only_inside_its_block(name: str) -> Non
     assert () == inspection.parties().holders
 
 
-def test_a_hold_is_another_party_s_again_after_its_block_was_left_by_a_return(name: str) -> None:
-    def take_and_leave() -> None:
-        hold = Lock(name).acquire(wait=0)
-        assert hold is not None
-        with hold:
-            assert NESTS == asked(LOCK, name)
-            return
-
-    take_and_leave()
-    assert () == inspection.parties().holders
-
-
 @pytest.mark.usefixtures("looks_for_deadlocks_at_once")
 def test_a_bounded_wait_for_what_the_thread_took_by_hand_ends_by_its_time(name: str) -> None:
     hold = Lock(name).acquire(wait=0)
@@ -199,9 +187,10 @@ def test_a_wait_for_what_the_thread_took_by_hand_keeps_its_place_in_the_queue(
     assert hold is not None
     with ThreadPoolExecutor(2) as pool:
 
-        def wait_behind() -> Hold | None:
+        def wait_behind() -> int:
             until(lambda: warnings_with(where, caplog))
-            return Lock(name, wait=PATIENCE).acquire()
+            with Lock(name, wait=PATIENCE) as second:
+                return second.fencing_token
 
         def release() -> None:
             try:
@@ -212,10 +201,7 @@ def test_a_wait_for_what_the_thread_took_by_hand_keeps_its_place_in_the_queue(
         behind, releasing = pool.submit(wait_behind), pool.submit(release)
         with Lock(name, wait=None) as got:
             releasing.result()
-        second = behind.result()
-    assert second is not None
-    assert hold.fencing_token < got.fencing_token < second.fencing_token
-    second.release()
+        assert hold.fencing_token < got.fencing_token < behind.result()
 
 
 def test_a_worker_that_hands_its_hold_to_another_thread_waits_for_it_in_its_next_job(

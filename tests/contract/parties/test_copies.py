@@ -55,19 +55,3 @@ def test_a_copy_made_inside_an_async_block_is_a_lock_at_rest(
 async def enter(lock: Any) -> None:
     async with lock:
         pass
-
-
-@MADE
-@COPIED
-def test_a_copy_made_inside_a_block_is_a_lock_at_rest(
-    make: Callable[[str], Any], copied: Callable[[Any], Any], name: str
-) -> None:
-    lock = make(name)
-    with lock as hold:
-        found = copied(lock)
-        with pytest.raises(RuntimeError):
-            found.__exit__(None, None, None)
-        hold.check()
-    if make is not run_once:
-        with found:
-            pass

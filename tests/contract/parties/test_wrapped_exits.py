@@ -184,13 +184,6 @@ def test_what_is_pushed_on_a_stack_and_what_a_proxy_enters_end_their_own_holds(n
     assert set() == held()
 
 
-def test_an_error_in_a_wrapped_block_is_passed_on(name: str, put: Callable[..., None]) -> None:
-    lock = by_assignment(Lock, put)
-    with pytest.raises(LookupError), lock(name):
-        raise LookupError
-    assert set() == held()
-
-
 def test_async_blocks_whose_end_is_wrapped_end_their_own_holds(
     name: str, put: Callable[..., None]
 ) -> None:

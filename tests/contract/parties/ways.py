@@ -91,7 +91,6 @@ class Block(Way):
         return self.title in {
             "Lock",
             "a set",
-            "redis_lock",
             "lock_rows",
             "lock_model",
             "Semaphore",
@@ -199,13 +198,11 @@ WAYS: Final[list[Way]] = [
     Block("a set", lambda name: Lock(name, f"{name}:more", wait=0)),
     Block("Lock.hold", lambda name: Lock(name).hold(wait=0)),
     Block("a hold taken by hand", lambda name: taken(Lock(name).acquire(wait=0)), _ataken),
-    Block("redis_lock", lambda name: redis_lock(name, wait=0)),
     Block("lock_rows", _rows, asks_database=True),
     Block("lock_model", lambda name: lock_model(Counter, wait=0)),
     Block("Semaphore", lambda name: Semaphore(name, 1, wait=0), nests=False),
     Block("run_once", run_once, nests=False),
     Call("a decorated function", lambda name: redis_lock(name, wait=0)),
-    Call("a function that takes a permit", lambda name: Semaphore(name, 1, wait=0), nests=False),
     Call("a function that runs once", run_once, nests=False),
     OfView("a view", nests=True),
 ]
