@@ -513,9 +513,22 @@ class Attempt:
         """Return the call that looks for a deadlock; the next look is later."""
         self.suspicious_at = monotonic() + LOOK_AGAIN
         why = "told" if self._told else self._why
+        forsaken = " ".join([*self._own_by_hand(), unconfirmed()])
         return store.detect_call(
-            self.request, caller(), unconfirmed(), self._keys_held(), why, self._rest
+            self.request, caller(), forsaken, self._keys_held(), why, self._rest
         )
+
+    def _own_by_hand(self) -> list[str]:
+        """Return the tokens of holds of these very locks that the caller has acquired by hand: no circle of their own.
+
+        Whoever has them by now may well release them.
+        """
+        locks = self.request.keys[1:]
+        return [
+            lease.token
+            for lease in list(session().held.open)
+            if lease.is_by_hand and not set(locks).isdisjoint(lease.keys)
+        ]
 
     def _note_look(self, looked: Looked) -> None:
         """Note when to look again. Raises DeadlockDetected if a deadlock was found."""
@@ -526,8 +539,6 @@ class Attempt:
             self.suspicious_at = monotonic() + looked.pause * (1 + _SPREAD * random.random())  # noqa: S311 - no secret
             return
         circle = tuple(_wait(**member) for member in looked.circle)
-        if len(circle) == 1:
-            return  # its own hold, acquired by hand: whoever has that now may well release it
         msg = f"Deadlock: this wait for lock {self.request.name!r} was ended so that the others can go on"
         raise DeadlockDetected(msg, circle)
 

@@ -360,6 +360,11 @@ class Lease:
         """Return what code finds a hold."""
         return self._open.get(id(hold), BY_HAND)
 
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether no code finds it, as all its holds were acquired by hand."""
+        return all(where is BY_HAND for where in list(self._open.values()))
+
     def is_around(self, held: Held, frames: Container[FrameType]) -> bool:
         """Whether code that has run in `frames`, of the thread or task that has `held`, runs inside a block of it."""
         for where in list(self._open.values()):

@@ -40,16 +40,15 @@ class _AllHolds:
 
     def __init__(self, holds: Sequence[Hold]) -> None:
         self._holds = holds
+        self.is_open = True
+        """Whether the block has not ended; it may have no rows."""
 
     @property
     def kept(self) -> bool:
         return any(hold.kept for hold in self._holds)
 
-    @property
-    def is_open(self) -> bool:
-        return all(hold.is_open for hold in self._holds)
-
     def end_block(self, error: BaseException | None) -> None:
+        self.is_open = False
         with ExitStack() as stack:
             for hold in self._holds:
                 stack.callback(hold.end_block, error)
@@ -63,6 +62,7 @@ class _AllHolds:
             watched.pop_all()
 
     async def aend_block(self, error: BaseException | None) -> None:
+        self.is_open = False
         async with AsyncExitStack() as stack:
             for hold in self._holds:
                 stack.push_async_callback(hold.aend_block, error)

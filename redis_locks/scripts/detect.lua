@@ -20,7 +20,8 @@
 --   2 mode, as in acquire
 --   3 who, for people
 --   4 where, the line of code that waits, for people
---   5 tokens of the caller's process that hold but will not be renewed; they are in nobody's way
+--   5 tokens of the caller's process that hold but will not be renewed, and its own by hand that are in its own way; they
+--     are in nobody's way
 --   6 keys of the locks that the caller's session holds, as a JSON list; "" if that is not known
 --   7 why it looks: "first" no look of this wait has come to its end; "again"; "told" another look wants it
 --   8 what a look has left to do, from the reply; "" to begin; "later" to begin after a short look; "confirm" to
