@@ -237,6 +237,13 @@ def test_however_long_it_is_to_last_it_is_renewed_after_a_third_of_its_lease(
     assert (FAR, FAR - 3600 + 3) == (lease.deadline, lease.due)
 
 
+def test_an_extension_leaves_the_next_renewal_where_it_is() -> None:
+    lease = lease_that()
+    due = lease.due
+    lease.extend(FAR + 100)
+    assert (FAR + 100, due) == (lease.deadline, lease.due)
+
+
 def test_the_first_reason_for_a_loss_counts() -> None:
     lease = lease_that("lose")
     lease.lose(LEASE_ENDED)
