@@ -21,11 +21,29 @@ def test_a_set_is_acquired_and_released_as_one(bench: Bench) -> None:
     assert bench.is_idle(*AB)
 
 
-def test_its_fencing_token_is_above_those_of_all_its_locks(bench: Bench) -> None:
-    bench.set_fence(9_000_000_000_000_000, "x:b")
-    assert "9000000000000001" == bench.acquire("t", names=AB)[1]
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+@pytest.mark.parametrize("highest", AB)
+def test_its_fencing_token_is_above_those_of_all_its_locks(
+    bench: Bench, highest: str, mode: str
+) -> None:
+    bench.set_fence(9_000_000_000_000_000, highest)
+    assert "9000000000000001" == bench.acquire("t", names=AB, mode=mode)[1]
     bench.release("t", names=AB)
     assert int(bench.acquire("u", names=["x:a"])[1]) > 9_000_000_000_000_001
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+@pytest.mark.parametrize("highest", AB)
+def test_a_hand_off_s_fencing_token_is_above_those_of_all_its_locks(
+    bench: Bench, highest: str, mode: str
+) -> None:
+    bench.listen("t")
+    bench.acquire("s", names=AB)
+    bench.queue_up("t", names=AB, mode=mode)
+    bench.set_fence(9_000_000_000_000_000, highest)
+    assert bench.release("s", names=AB)
+    claims = [bench.run(scripts.INSPECT, "", 9, "first", 0, 0, names=[each])[3][2] for each in AB]
+    assert [9_000_000_000_000_001] * 2 == [int(claim.split(b" ")[0]) for claim in claims]
 
 
 def test_none_is_held_while_one_is_not_free(bench: Bench) -> None:
