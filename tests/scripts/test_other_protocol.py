@@ -72,3 +72,18 @@ def test_what_it_counted_does_not_count_when_its_leases_have_ended(bench: Bench)
     used_by_another_version(bench, shared_until=ENDED, held_until=ENDED)
     assert "1" == bench.acquire("a", mode="shared")[0]
     assert "0" == bench.acquire("b", mode="no_key")[0]
+
+
+def leases_as_others_read_them(bench: Bench) -> tuple[int, int]:
+    """Return until when sharers hold, and the exclusive holder, by what all versions have in common."""
+    state, holder = bench.client.hmget(bench.keys.lock, "state", "holder")
+    return int(state.split()[1]), int(holder.split()[1]) if holder else 0
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared", "permit:2"])
+def test_another_version_can_read_how_long_our_leases_last(bench: Bench, mode: str) -> None:
+    now = int(bench.acquire("a", mode=mode, lease=10_000)[2])
+    assert now + 10_000 <= max(leases_as_others_read_them(bench))
+    bench.acquire("b", mode=mode, lease=20_000)
+    _, now_too, ends = bench.extend("a", 60_000)
+    assert int(now_too) + 60_000 == int(ends) == max(leases_as_others_read_them(bench))
