@@ -320,3 +320,16 @@ def test_an_exclusive_hold_that_ended_does_not_count_again_after_others_have_sha
     assert bench.release("b")
     assert ["0"] == bench.words(scripts.COMMIT, "a", *commit)
     assert "c" == bench.holder()
+
+
+@pytest.mark.parametrize("mode", ["shared", "permit:2"])
+def test_an_exclusive_hold_that_ended_does_not_count_again_after_others_have_left(
+    bench: Bench, mode: str
+) -> None:
+    bench.acquire("a")
+    bench.end_lease()
+    assert granted(bench, "b", mode)
+    assert bench.release("b")
+    commit = (3, "SET", f"{bench.prefix}:late", "1")
+    assert ["0"] == bench.words(scripts.COMMIT, "a", *commit)
+    assert not bench.release("a")
