@@ -6,16 +6,25 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from redis_locks import Hold, Lock, LockBackendError, LockError, LockLost, LockNotHeld, inspection
+from redis_locks import (
+    Hold,
+    Lock,
+    LockBackendError,
+    LockError,
+    LockLost,
+    LockNotHeld,
+    Semaphore,
+    inspection,
+)
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, stored
-from tests.support.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -261,6 +270,36 @@ def test_the_block_of_a_generator_that_another_thread_closes_releases(
     assert server_side.holder(name)
     threading.Thread(target=generator.close).start()
     until(lambda: server_side.left_of(name) == set())
+
+
+def elsewhere(work: Callable[[], object]) -> BaseException | None:
+    """What `work` raises in another thread."""
+    return Threads().start(work).exception(PATIENCE)
+
+
+def test_a_block_that_a_call_has_entered_is_ended_by_a_call_in_another_thread(
+    name: str, server_side: Observer
+) -> None:
+    lock = Lock(name, lease=60)
+    lock.__enter__()
+    assert server_side.holder(name)
+    assert elsewhere(lambda: lock.__exit__(None, None, None)) is None
+    assert set() == server_side.left_of(name)
+
+
+def test_nobody_ends_the_block_of_another_thread_where_it_is_one_of_several(
+    name: str, server_side: Observer
+) -> None:
+    lock = Semaphore(name, 2, lease=60)
+    lock.__enter__()
+    assert elsewhere(lock.__enter__) is None
+    assert isinstance(elsewhere(lambda: lock.__exit__(None, None, None)), RuntimeError)
+    info = inspection.lock(name)
+    assert info is not None
+    assert 2 == info.holding
+    lock.__exit__(None, None, None)
+    assert elsewhere(lambda: lock.__exit__(None, None, None)) is None
+    assert set() == server_side.left_of(name)
 
 
 def test_the_block_of_an_async_generator_that_another_task_closes_releases(
