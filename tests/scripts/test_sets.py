@@ -6,7 +6,8 @@ import pytest
 from redis.exceptions import ResponseError
 
 from redis_locks import scripts
-from tests.scripts.bench import FOR_EVER, Bench
+from redis_locks.scripts import Script
+from tests.scripts.bench import FOR_EVER, WHO, Bench
 from tests.support import stored
 
 AB = ("x:a", "x:b")
@@ -207,3 +208,55 @@ def test_a_set_that_is_cancelled_leaves_all_its_queues(bench: Bench) -> None:
     assert ["0"] == bench.words(scripts.CANCEL, "o.3", "s", names=["x:b"])
     assert ["3"] == bench.acquire("t", names=AB, wait=FOR_EVER)
     assert ["v"] == bench.holders("x:a")
+
+
+ASKED_OF_HOLDS = [
+    (scripts.EXTEND, (60_000,)),
+    (scripts.CONFIRM, (60_000,)),
+    (scripts.FENCE, (60_000, 1)),
+    (scripts.ADOPT, ("heir", 60_000, WHO, 0)),
+    (scripts.COMMIT, ()),
+    (scripts.DOWNGRADE, ()),
+    (scripts.RELEASE, ()),
+]
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+@pytest.mark.parametrize("lost", AB)
+@pytest.mark.parametrize(
+    ("script", "argv"), [pytest.param(*case, id=case[0].name) for case in ASKED_OF_HOLDS]
+)
+def test_a_set_of_which_one_lock_is_lost_is_held_no_more(
+    bench: Bench, script: Script, argv: tuple[object, ...], lost: str, mode: str
+) -> None:
+    fence = int(bench.acquire("t", names=AB, mode=mode)[1])
+    bench.words(scripts.FORCE_RELEASE, "operator", "t", names=[lost])
+    thief = int(bench.acquire("thief", names=[lost])[1])
+    assert ["0"] == bench.words(script, "t", *argv, names=AB)
+    assert thief > fence
+    assert ["thief"] == bench.holders(lost)
+
+
+@pytest.mark.parametrize("first_to_end", AB)
+@pytest.mark.parametrize(
+    ("script", "argv"), [pytest.param(*case, id=case[0].name) for case in ASKED_OF_HOLDS[:3]]
+)
+def test_a_set_is_held_until_the_first_of_its_leases_ends(
+    bench: Bench, script: Script, argv: tuple[object, ...], first_to_end: str
+) -> None:
+    now = int(bench.acquire("t", names=AB, lease=60_000)[2])
+    stored.set_lease_end(bench.client, bench.lock_key(first_to_end), now + 30_000)
+    held, _, ends = bench.words(script, "t", 0, *argv[1:], names=AB)
+    assert ("1", now + 30_000) == (held, int(ends))
+
+
+@pytest.mark.parametrize("first_to_end", AB)
+def test_a_set_that_was_adopted_is_held_until_the_first_of_its_leases_ends(
+    bench: Bench, first_to_end: str
+) -> None:
+    now = int(bench.acquire("t", names=AB, lease=60_000)[2])
+    adoption = ("heir", 60_000, WHO, 0)
+    assert "1" == bench.words(scripts.ADOPT, "t", *adoption, names=AB)[0]
+    stored.set_lease_end(bench.client, bench.lock_key(first_to_end), now + 30_000)
+    held, _, ends, _ = bench.words(scripts.ADOPT, "t", *adoption, names=AB)  # as after a lost reply
+    assert ("1", now + 30_000) == (held, int(ends))
