@@ -242,6 +242,8 @@ def test_an_extension_leaves_the_next_renewal_where_it_is() -> None:
     due = lease.due
     lease.extend(FAR + 100)
     assert (FAR + 100, due) == (lease.deadline, lease.due)
+    lease.extend(FAR)
+    assert (FAR + 100, due) == (lease.deadline, lease.due), "nor does it make it end sooner"
 
 
 def test_the_first_reason_for_a_loss_counts() -> None:
