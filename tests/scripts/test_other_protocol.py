@@ -21,9 +21,11 @@ redis.call("PEXPIRE", KEYS[2], 60000)
 """
 
 
-def used_by_another_version(bench: Bench, *, shared_until: int, held_until: int) -> None:
+def used_by_another_version(
+    bench: Bench, *, shared_until: int, held_until: int, rest: str = "anything"
+) -> None:
     """Leave what all versions have in common, and fields that look like ours, with another meaning."""
-    state = f"1 {shared_until} {FENCE} anything"
+    state = f"1 {shared_until} {FENCE} {rest}"
     fields = {"state": state, "holder": f"theirs {held_until} anything", "key_share": 1}
     bench.client.hset(bench.keys.lock, mapping=fields)
     bench.client.pexpire(bench.keys.lock, 60_000)
@@ -32,10 +34,11 @@ def used_by_another_version(bench: Bench, *, shared_until: int, held_until: int)
 @pytest.mark.parametrize(("shared_until", "held_until"), [(LASTS, ENDED), (ENDED, LASTS)])
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])
 @pytest.mark.parametrize("wait", [0, FOR_EVER])
+@pytest.mark.parametrize("rest", ["anything", "0 1 0 0 0"])
 def test_it_is_refused_and_stays_as_it_is_while_a_lease_lasts(
-    bench: Bench, shared_until: int, held_until: int, mode: str, wait: int
+    bench: Bench, shared_until: int, held_until: int, mode: str, wait: int, rest: str
 ) -> None:
-    used_by_another_version(bench, shared_until=shared_until, held_until=held_until)
+    used_by_another_version(bench, shared_until=shared_until, held_until=held_until, rest=rest)
     before = bench.client.hgetall(bench.keys.lock)
     with pytest.raises(ResponseError, match=r"^PROTOCOL 1 2 \d+"):
         bench.acquire("a", mode=mode, wait=wait)
