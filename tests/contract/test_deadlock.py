@@ -241,3 +241,30 @@ def test_a_hold_that_ends_by_itself_is_no_dead_end(world: World, name: str) -> N
     first = held(world, fleeting)
     world.release(held(world, Lock(name, wait=PATIENCE)))
     assert first.is_lost
+
+
+@pytest.mark.filterwarnings("ignore:A hold of lock:ResourceWarning")
+def test_a_hold_that_was_dropped_is_no_dead_end(world: World, name: str) -> None:
+    """The party that dropped it waits for the other one, which waits for its lease to end."""
+    dropped, other = Lock(name, lease=3 * SOON, wait=PATIENCE), Lock(f"{name}:2", wait=PATIENCE)
+    kept = Lock(f"{name}:3")  # who holds nothing does not look
+    meeting = Meeting(2)
+
+    def block() -> float:
+        with kept:
+            dropped.acquire()
+            meeting.arrive()
+            meeting.wait()
+            with other:
+                return 0.0
+
+    async def task() -> float:
+        async with kept:
+            await dropped.aacquire()
+            meeting.arrive()
+            await meeting.await_()
+            async with other:
+                return 0.0
+
+    drops = world.submit(task()) if isinstance(world, Tasks) else in_thread(block)
+    assert [] == victims([party(world, other, dropped, meeting), drops])

@@ -318,6 +318,26 @@ def test_no_interrupt_of_an_acquire_that_waits_leaves_a_lock_that_is_renewed(
     interrupt_each(contended, step, lock, client)
 
 
+def test_a_block_whose_end_is_interrupted_leaves_its_lock_to_the_transaction(
+    lock: Lock, client: redis.Redis
+) -> None:
+    renewals: list[int] = []
+
+    def run() -> None:
+        reached.clear()
+        with transaction.atomic():
+            try:
+                with lock:
+                    body()
+            except KeyboardInterrupt:
+                if reached:
+                    renewals.append(renewed(lock.name))
+                raise
+
+    sweep(run, 3, lambda where: _check(lock, client, where))
+    assert {1} == set(renewals)
+
+
 def interrupt_each(
     shape: Shape, step: int, lock: Lock, client: redis.Redis, late_at_most: int = LATE
 ) -> None:

@@ -21,7 +21,8 @@ from redis_locks import (
     redis_lock,
 )
 from tests.elsewhere import is_free
-from tests.support.world import PATIENCE, Observer, Tasks, World, held, let_go, until
+from tests.support import leases
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, let_go, until
 
 
 def steps(world: World, first: Lock, second: Lock, check: Any) -> Any:
@@ -200,6 +201,21 @@ def test_a_lost_hold_does_not_help_to_take_it_again(name: str) -> None:
         first.release()
     with second, Lock(name, wait=0) as nested:
         assert second.token == nested.token
+
+
+def test_a_lease_that_ended_unnoticed_in_a_block_does_not_help_to_take_it_again(
+    name: str, server_side: Observer
+) -> None:
+    def overstays() -> None:
+        with Lock(name, lease=0.05, renew=False) as first:
+            leases.stop_renewal(first)  # nobody watches it end
+            until(lambda: server_side.holder(name) is None)
+            second = held(Threads(), Lock(name))
+            assert Lock(name).acquire(wait=0) is None
+            second.release()
+
+    with pytest.raises(LockLost):
+        overstays()
 
 
 def test_what_ends_the_hold_for_all_is_refused_inside(name: str, client: redis.Redis) -> None:

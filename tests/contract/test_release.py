@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from redis_locks import Hold, Lock, LockError, LockLost, LockNotHeld, inspection
+from redis_locks import (
+    Hold,
+    Lock,
+    LockBackendError,
+    LockError,
+    LockLost,
+    LockNotHeld,
+    Semaphore,
+    inspection,
+)
 from redis_locks.testing.server import EmbeddedServer
-from tests.support import stored
-from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
+from tests.support import calls, stored
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,6 +64,18 @@ def test_releasing_twice_does_nothing_the_second_time(
     assert not hold.is_lost
     assert 0.0 == hold.remaining
     world.release(successor)
+
+
+def test_a_release_that_was_applied_unheard_is_no_loss_when_it_is_repeated(
+    world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = held(world, Lock(name))
+    calls.lose_the_reply(monkeypatch, "release", LockBackendError("nobody heard the reply"))
+    with pytest.raises(LockBackendError):
+        world.release(hold)
+    assert set() == server_side.left_of(name)
+    world.release(hold)
+    assert not hold.is_lost
 
 
 def test_releasing_inside_the_block_is_not_an_error_at_its_end(
@@ -232,6 +255,68 @@ def test_a_cancelled_waiter_is_told_at_once_and_leaves(
     granted = other.result(PATIENCE)
     assert granted is not None
     world.release(granted)
+    assert set() == server_side.left_of(name)
+
+
+def test_the_block_of_a_generator_that_another_thread_closes_releases(
+    name: str, server_side: Observer
+) -> None:
+    def suspended() -> Generator[None]:
+        with Lock(name, lease=60):
+            yield
+
+    generator = suspended()
+    next(generator)
+    assert server_side.holder(name)
+    threading.Thread(target=generator.close).start()
+    until(lambda: server_side.left_of(name) == set())
+
+
+def elsewhere(work: Callable[[], object]) -> BaseException | None:
+    """What `work` raises in another thread."""
+    return Threads().start(work).exception(PATIENCE)
+
+
+def test_a_block_that_a_call_has_entered_is_ended_by_a_call_in_another_thread(
+    name: str, server_side: Observer
+) -> None:
+    lock = Lock(name, lease=60)
+    lock.__enter__()
+    assert server_side.holder(name)
+    assert elsewhere(lambda: lock.__exit__(None, None, None)) is None
+    assert set() == server_side.left_of(name)
+
+
+def test_nobody_ends_the_block_of_another_thread_where_it_is_one_of_several(
+    name: str, server_side: Observer
+) -> None:
+    lock = Semaphore(name, 2, lease=60)
+    lock.__enter__()
+    assert elsewhere(lock.__enter__) is None
+    assert isinstance(elsewhere(lambda: lock.__exit__(None, None, None)), RuntimeError)
+    info = inspection.lock(name)
+    assert info is not None
+    assert 2 == info.holding
+    lock.__exit__(None, None, None)
+    assert elsewhere(lambda: lock.__exit__(None, None, None)) is None
+    assert set() == server_side.left_of(name)
+
+
+def test_the_block_of_an_async_generator_that_another_task_closes_releases(
+    tasks: Tasks, name: str, server_side: Observer
+) -> None:
+    async def suspended() -> AsyncGenerator[None]:
+        async with Lock(name, lease=60):
+            yield
+
+    async def begun() -> AsyncGenerator[None]:
+        generator = suspended()
+        await anext(generator)
+        return generator
+
+    generator = tasks.run(begun())
+    assert server_side.holder(name)
+    tasks.run(generator.aclose())  # each run is a task
     assert set() == server_side.left_of(name)
 
 

@@ -156,6 +156,16 @@ def test_the_log_says_who_released_what_and_why(
     assert ("force-released", name) == (vars(record)["action"], vars(record)["lock"])
 
 
+def test_a_reason_of_several_lines_is_one_line_of_the_log(
+    name: str, hold: Hold, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "redis_locks.audit"):
+        run("release", name, "--yes", "--reason", "stuck\nERROR forged")
+    messages = [record.getMessage() for record in audited(caplog)]
+    assert ["forged" in message for message in messages] == [True, True]
+    assert [message.splitlines() for message in messages] == [[message] for message in messages]
+
+
 def test_the_log_has_the_waits_that_ended_before_the_server_was_gone(
     name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

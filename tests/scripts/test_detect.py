@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from redis_locks import scripts
 from redis_locks.protocol import acquire
 from tests.scripts.bench import WHO, Bench
+from tests.support import stored
 
 X, Y = ("x",), ("y",)
 LOOK = ("", "first", "")
@@ -68,3 +71,19 @@ def test_what_a_waiter_writes_down_is_kept_until_it_looks_again(bench: Bench) ->
     ends = bench.client.pexpiretime(waits) / 1000
     # A second to spare, for a waiter that is slow.
     assert acquire.LOOK_AGAIN + 1 < ends - seconds - microseconds / 1e6
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared", "permit:1"])
+@pytest.mark.parametrize("names", [X, X + Y])
+def test_a_grant_takes_away_what_its_waiter_wrote_down(
+    bench: Bench, mode: str, names: tuple[str, ...]
+) -> None:
+    bench.acquire("A.1", names=X)
+    bench.listen("B.1")
+    bench.queue_up("B.1", names=names, mode=mode)
+    assert "0" == detect(bench, "B.1", names, mode=mode)
+    for name in names:
+        stored.age_wait(bench.client, bench.lock_key(name), "B.1", by_ms=1000)
+    assert bench.release("A.1", names=X)
+    assert ["B.1"] == bench.holders("x")
+    assert not [key for key in bench.all_keys() if key.endswith(b":waits")]

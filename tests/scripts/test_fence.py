@@ -6,6 +6,7 @@ from redis.exceptions import ResponseError
 from redis_locks import scripts
 from redis_locks.conf.validation import MOST_PASSED
 from tests.scripts.bench import Bench
+from tests.support import stored
 
 FAR = 9_000_000_000_000_000
 
@@ -24,6 +25,15 @@ def test_hold_and_lock_get_the_higher_fencing_token(bench: Bench, mode: str) -> 
     assert f" {mode} " in bench.holder_claim()
     assert bench.release("a")
     assert int(bench.acquire("b")[1]) > FAR
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+def test_fencing_tokens_are_kept_for_an_hour_after_each_lease(bench: Bench, mode: str) -> None:
+    bench.acquire("a", lease=60_000)
+    assert bench.release("a")
+    stored.expire_soon(bench.client, bench.keys.lock, 1_800_000)
+    bench.acquire("b", lease=60_000, mode=mode)
+    assert 3_600_000 < bench.client.pttl(bench.keys.lock)
 
 
 def test_a_lower_fencing_token_changes_nothing(bench: Bench) -> None:

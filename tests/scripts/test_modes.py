@@ -88,6 +88,16 @@ def test_a_dead_sharer_frees_only_its_own_place(bench: Bench) -> None:
     assert granted(bench, "w", "exclusive")
 
 
+def test_a_sharer_that_was_never_counted_takes_no_other_one_away_when_it_ends(
+    bench: Bench,
+) -> None:
+    """A server out of memory refuses the rest of a script that has written a sharer down."""
+    bench.acquire("a", mode="shared")
+    bench.client.zadd(bench.keys.sharers, {"uncounted": 1})
+    assert not granted(bench, "w", "exclusive")
+    assert ["a"] == bench.holders()
+
+
 def test_a_refusal_names_the_sharer_whose_lease_ends_first(bench: Bench) -> None:
     now = int(bench.acquire("a", mode="shared", lease=9000)[2])
     bench.acquire("b", mode="shared", lease=5000)
@@ -310,3 +320,16 @@ def test_an_exclusive_hold_that_ended_does_not_count_again_after_others_have_sha
     assert bench.release("b")
     assert ["0"] == bench.words(scripts.COMMIT, "a", *commit)
     assert "c" == bench.holder()
+
+
+@pytest.mark.parametrize("mode", ["shared", "permit:2"])
+def test_an_exclusive_hold_that_ended_does_not_count_again_after_others_have_left(
+    bench: Bench, mode: str
+) -> None:
+    bench.acquire("a")
+    bench.end_lease()
+    assert granted(bench, "b", mode)
+    assert bench.release("b")
+    commit = (3, "SET", f"{bench.prefix}:late", "1")
+    assert ["0"] == bench.words(scripts.COMMIT, "a", *commit)
+    assert not bench.release("a")

@@ -6,7 +6,8 @@ import pytest
 from redis.exceptions import ResponseError
 
 from redis_locks import scripts
-from tests.scripts.bench import FOR_EVER, Bench
+from redis_locks.scripts import Script
+from tests.scripts.bench import FOR_EVER, WHO, Bench
 from tests.support import stored
 
 AB = ("x:a", "x:b")
@@ -21,11 +22,29 @@ def test_a_set_is_acquired_and_released_as_one(bench: Bench) -> None:
     assert bench.is_idle(*AB)
 
 
-def test_its_fencing_token_is_above_those_of_all_its_locks(bench: Bench) -> None:
-    bench.set_fence(9_000_000_000_000_000, "x:b")
-    assert "9000000000000001" == bench.acquire("t", names=AB)[1]
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+@pytest.mark.parametrize("highest", AB)
+def test_its_fencing_token_is_above_those_of_all_its_locks(
+    bench: Bench, highest: str, mode: str
+) -> None:
+    bench.set_fence(9_000_000_000_000_000, highest)
+    assert "9000000000000001" == bench.acquire("t", names=AB, mode=mode)[1]
     bench.release("t", names=AB)
     assert int(bench.acquire("u", names=["x:a"])[1]) > 9_000_000_000_000_001
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+@pytest.mark.parametrize("highest", AB)
+def test_a_hand_off_s_fencing_token_is_above_those_of_all_its_locks(
+    bench: Bench, highest: str, mode: str
+) -> None:
+    bench.listen("t")
+    bench.acquire("s", names=AB)
+    bench.queue_up("t", names=AB, mode=mode)
+    bench.set_fence(9_000_000_000_000_000, highest)
+    assert bench.release("s", names=AB)
+    claims = [bench.run(scripts.INSPECT, "", 9, "first", 0, 0, names=[each])[3][2] for each in AB]
+    assert [9_000_000_000_000_001] * 2 == [int(claim.split(b" ")[0]) for claim in claims]
 
 
 def test_none_is_held_while_one_is_not_free(bench: Bench) -> None:
@@ -189,3 +208,55 @@ def test_a_set_that_is_cancelled_leaves_all_its_queues(bench: Bench) -> None:
     assert ["0"] == bench.words(scripts.CANCEL, "o.3", "s", names=["x:b"])
     assert ["3"] == bench.acquire("t", names=AB, wait=FOR_EVER)
     assert ["v"] == bench.holders("x:a")
+
+
+ASKED_OF_HOLDS = [
+    (scripts.EXTEND, (60_000,)),
+    (scripts.CONFIRM, (60_000,)),
+    (scripts.FENCE, (60_000, 1)),
+    (scripts.ADOPT, ("heir", 60_000, WHO, 0)),
+    (scripts.COMMIT, ()),
+    (scripts.DOWNGRADE, ()),
+    (scripts.RELEASE, ()),
+]
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+@pytest.mark.parametrize("lost", AB)
+@pytest.mark.parametrize(
+    ("script", "argv"), [pytest.param(*case, id=case[0].name) for case in ASKED_OF_HOLDS]
+)
+def test_a_set_of_which_one_lock_is_lost_is_held_no_more(
+    bench: Bench, script: Script, argv: tuple[object, ...], lost: str, mode: str
+) -> None:
+    fence = int(bench.acquire("t", names=AB, mode=mode)[1])
+    bench.words(scripts.FORCE_RELEASE, "operator", "t", names=[lost])
+    thief = int(bench.acquire("thief", names=[lost])[1])
+    assert ["0"] == bench.words(script, "t", *argv, names=AB)
+    assert thief > fence
+    assert ["thief"] == bench.holders(lost)
+
+
+@pytest.mark.parametrize("first_to_end", AB)
+@pytest.mark.parametrize(
+    ("script", "argv"), [pytest.param(*case, id=case[0].name) for case in ASKED_OF_HOLDS[:3]]
+)
+def test_a_set_is_held_until_the_first_of_its_leases_ends(
+    bench: Bench, script: Script, argv: tuple[object, ...], first_to_end: str
+) -> None:
+    now = int(bench.acquire("t", names=AB, lease=60_000)[2])
+    stored.set_lease_end(bench.client, bench.lock_key(first_to_end), now + 30_000)
+    held, _, ends = bench.words(script, "t", 0, *argv[1:], names=AB)
+    assert ("1", now + 30_000) == (held, int(ends))
+
+
+@pytest.mark.parametrize("first_to_end", AB)
+def test_a_set_that_was_adopted_is_held_until_the_first_of_its_leases_ends(
+    bench: Bench, first_to_end: str
+) -> None:
+    now = int(bench.acquire("t", names=AB, lease=60_000)[2])
+    adoption = ("heir", 60_000, WHO, 0)
+    assert "1" == bench.words(scripts.ADOPT, "t", *adoption, names=AB)[0]
+    stored.set_lease_end(bench.client, bench.lock_key(first_to_end), now + 30_000)
+    held, _, ends, _ = bench.words(scripts.ADOPT, "t", *adoption, names=AB)  # as after a lost reply
+    assert ("1", now + 30_000) == (held, int(ends))

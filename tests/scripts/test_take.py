@@ -88,6 +88,15 @@ def test_what_somebody_had_since_it_was_read_comes_last(bench: Bench) -> None:
     assert ["1", "3"] == take(bench, "v", "1,2 1,3 1,4", most=2, read_ago=long_ago)
 
 
+def test_what_was_released_since_it_was_read_comes_last_however_long_it_was_held(
+    bench: Bench,
+) -> None:
+    lock(bench, "a", A)
+    bench.set_fence(1, "M:a")  # as if it had been granted long before the caller began to read
+    assert bench.release("a", names=A)
+    assert ["2"] == take(bench, "t", "1,2 1,3 1,4", most=1, read_ago=60_000_000)
+
+
 def test_those_that_come_last_fill_up_what_is_left(bench: Bench) -> None:
     for number in range(2):
         lock(bench, f"e{number}", (A, B)[number])

@@ -16,7 +16,7 @@ import pytest
 import redis_locks
 from redis_locks.drivers.wake_events import ThreadWakeEvent
 from redis_locks.protocol import lease as leases
-from redis_locks.protocol.lease import LEASE_ENDED, NOT_KNOWN, Lease, State
+from redis_locks.protocol.lease import BY_HAND, LEASE_ENDED, NOT_KNOWN, Lease, State
 from redis_locks.protocol.store import Request
 from redis_locks.values.keys import set_keys
 from redis_locks.values.local_locks import Held
@@ -220,6 +220,13 @@ def test_what_is_left_again_as_it_resumes_is_neither_renewed_nor_found() -> None
     assert ([], [], {}) == (renews.leases, list(held.open), dict(held))
 
 
+@pytest.mark.parametrize("state", [State.ENDED, State.HANDED_OVER], ids=lambda state: state.word)
+def test_no_hold_joins_a_lease_that_the_last_one_has_left(state: State) -> None:
+    lease = lease_that(*WAYS[state])
+    assert not lease.join(object(), BY_HAND)
+    assert not lease.is_open
+
+
 def test_a_lease_whose_deadline_has_passed_is_lost_for_that_reason() -> None:
     lease = lease_that()
     assert not lease.is_over()
@@ -235,6 +242,15 @@ def test_however_long_it_is_to_last_it_is_renewed_after_a_third_of_its_lease(
     monkeypatch.setattr(leases, "monotonic", lambda: FAR - 3600)
     lease.renew(FAR)
     assert (FAR, FAR - 3600 + 3) == (lease.deadline, lease.due)
+
+
+def test_an_extension_leaves_the_next_renewal_where_it_is() -> None:
+    lease = lease_that()
+    due = lease.due
+    lease.extend(FAR + 100)
+    assert (FAR + 100, due) == (lease.deadline, lease.due)
+    lease.extend(FAR)
+    assert (FAR + 100, due) == (lease.deadline, lease.due), "nor does it make it end sooner"
 
 
 def test_the_first_reason_for_a_loss_counts() -> None:

@@ -45,6 +45,17 @@ def test_a_hold_that_passed_and_lasts_is_written_down_as_what_it_is(
     assert not hold.is_lost
 
 
+def test_a_hold_that_passed_is_written_down_as_it_is_extended(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = passed_on(world, Lock(name))
+    predecessors = hold.token
+    world.extend(hold, 90)
+    assert not handover.is_stated_late(hold)
+    assert predecessors != hold.token == server_side.holder(name)
+    world.release(hold)
+
+
 def test_a_release_that_crosses_the_writing_down_ends_the_hold(
     world: World, name: str, server_side: Observer
 ) -> None:

@@ -15,6 +15,7 @@ from redis_locks.drivers import blocking
 from redis_locks.drivers.base import Link, run_blocking
 from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.drivers.resp import pack
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.world import PATIENCE, until
 
@@ -125,3 +126,16 @@ def test_no_calls_are_no_round_trip(driver: BlockingDriver) -> None:
     link = run_blocking(driver.checkout())
     assert [] == run_blocking(link.call_many(scripts.EXTEND, []))
     driver.checkin(link)
+
+
+def test_a_connection_with_a_reply_more_than_was_asked_for_is_not_given_out_again(
+    driver: BlockingDriver,
+) -> None:
+    link = run_blocking(driver.checkout())
+    assert isinstance(link, BlockingLink)
+    both = pack(("ECHO", "mine")) + pack(("ECHO", "another's"))
+    assert [b"mine"] == run_blocking(link.round_trip(both, 1))
+    driver.checkin(link)
+    other = run_blocking(driver.checkout())
+    assert other is not link
+    driver.checkin(other)
