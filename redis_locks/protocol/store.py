@@ -17,7 +17,8 @@ from redis_locks.values.keys import Keys
 
 @dataclass(slots=True)
 class Request:
-    """What one token asks for: all locks of a set, or none. `mode` as `_prelude.lua` says. Never changed.
+    """What one token asks for: all locks of a set, or none. `mode` as `_prelude.lua` says. Never changed,
+    except for `broken_off`.
 
     `names` and the `template` they were made from, if any, are for messages only.
     """
@@ -33,6 +34,8 @@ class Request:
     template: str | None = None
     replicas: int = 0
     """How many replicas have to know of the grant, and of each extend, before it counts."""
+    broken_off: int = 0
+    """How many questions of the token were broken off, and so may still reach the server; see `_late.lua`."""
 
     @property
     def name(self) -> str:
@@ -122,8 +125,12 @@ async def acquire(
     call = acquire_call(request, link.listener, wait_ms, "1" if first else "0")
     if detection is not None:
         reads = (*reads, link.packed(scripts.DETECT, detection))
-    reply, *read = await link.call(scripts.ACQUIRE, call, reads)
-    words = echoed(reply, token, 4)
+    try:
+        reply, *read = await link.call(scripts.ACQUIRE, call, reads)
+        words = echoed(reply, token, 4)
+    except BaseException:
+        request.broken_off += 1
+        raise
     found = None if detection is None else read.pop()
     if words[1] == GRANTED:
         return Won(int(words[2]), sent + request.lease_ms / 1000, read), None
@@ -144,6 +151,8 @@ def acquire_call(request: Request, listener: str, wait_ms: int, how: str) -> Cal
 
     `how`: 0 the token asked before, 1 it asks first, 2 it asks first and reads no reply.
     """
+    if request.broken_off:
+        how = str(-request.broken_off)
     token, lease, mode, who = request.token, str(request.lease_ms), request.mode, request.who
     return request.keys, (token, lease, mode, who, listener, str(wait_ms), how)
 
@@ -183,8 +192,12 @@ async def take(
     token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
     wanted = " ".join(",".join(str(place + 1) for place in group) or "-" for group in groups)
     asked = (token, lease_ms, mode, who, link.listener, most, wanted)
-    words = argv(*asked, int(first), int(read_ago * 1e6))
-    (reply,) = await link.call(scripts.TAKE, (request.keys, words))
+    words = argv(*asked, -request.broken_off or int(first), int(read_ago * 1e6))
+    try:
+        (reply,) = await link.call(scripts.TAKE, (request.keys, words))
+    except BaseException:
+        request.broken_off += 1
+        raise
     _, fence, at_ms, *numbers = echoed(reply, token, len(groups) + 3)
     granted = Granted(int(fence), int(at_ms)) if fence != "0" else None
     return granted, [int(number) - 1 for number in numbers]
@@ -231,7 +244,11 @@ async def adopt(link: Link, heir: Request, token: str, fencing_token: int = 0) -
 
     `fencing_token`: that of the hold, if it got a higher one since it was granted.
     """
-    (reply,) = await link.call(scripts.ADOPT, adopt_call(heir, token, fencing_token))
+    try:
+        (reply,) = await link.call(scripts.ADOPT, adopt_call(heir, token, fencing_token))
+    except BaseException:
+        heir.broken_off += 1
+        raise
     words = echoed(reply, token, 5)
     if words[1] == "0":
         return None
@@ -350,10 +367,11 @@ async def abandon(link: Link, request: Request) -> Refused:
     Raises LockLost for an upgrade whose shared hold is lost.
     """
     token = request.token
-    (reply,) = await link.call(scripts.ABANDON, (request.keys, (token, request.mode)))
-    words = echoed(reply, token, 3)
-    _require_shared(words[1])
-    return _refused(*words[1:])
+    words = (token, request.mode, str(request.broken_off))
+    (reply,) = await link.call(scripts.ABANDON, (request.keys, words))
+    _, *said = echoed(reply, token, 3)
+    _require_shared(said[0])
+    return _refused(*said)
 
 
 def extend_call(keys: Keys, token: str, lease_ms: int) -> Call:

@@ -54,9 +54,13 @@ async def begin(link: Link, request: Request, terms: Terms) -> Begun | Locked | 
     token = request.token
     words = argv(
         *(token, request.lease_ms, request.who, link.listener),
-        *(terms.max_attempts, terms.kept_ms),
+        *(terms.max_attempts, terms.kept_ms, request.broken_off),
     )
-    (reply,) = await link.call(scripts.BEGIN, (request.keys, words))
+    try:
+        (reply,) = await link.call(scripts.BEGIN, (request.keys, words))
+    except BaseException:
+        request.broken_off += 1
+        raise
     _, word, attempt, rest = echoed(reply, token, 3)
     if word == "begun":
         fence, _, last_error = rest.partition(" ")

@@ -12,6 +12,7 @@
 --                        TOKEN   of a waiter: its place; of a sharer: its claim
 --                        MODE    how many share it in that mode
 --                        capacities  "CAPACITY:NUMBER ..." of the permits that are out
+--                        late    until when (ms) questions for it may come late: see `_late.lua`
 --   P{n}:sharers:NAME  ZSET    token -> end of lease (ms), of the holders that are not alone
 --   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
 --   P{n}:turn:TOKEN    LIST    for a moment, what TOKEN was told, as its connection waits for that: see `tell`
@@ -73,7 +74,7 @@ local function state_of(name)
     return states[name]
   end
   local key = LOCK .. name
-  local found = call("HMGET", key, "state", "holder", "claim", "who", "label")
+  local found = call("HMGET", key, "state", "holder", "claim", "who", "label", "late")
   local number, shared_until, fence, expires, first, last, waiting, sharers = string.match(found[1] or NEW_STATE, STATE)
   if number ~= PROTOCOL then
     fence, expires = inherited(name, found[1], found[2])
@@ -86,6 +87,7 @@ local function state_of(name)
     claim = found[3],
     who = found[4],
     label = found[5] or nil,
+    late = found[6] or nil,
     shared_until = tonumber(shared_until),
     fence = tonumber(fence),
     expires = tonumber(expires),

@@ -8,28 +8,29 @@
 --   4 who, for people
 --   5 listener, the caller's connection
 --   6 wait, ms: 0 do not join the queue, -1 wait for ever
---   7 whether the caller never asked before with this token: 1 or 0; 2: never, and it reads no reply
+--   7 whether the caller never asked before with this token: 1 or 0; 2: never, and it reads no reply; -N: it asked
+--     before, and N questions of this token were broken off
 -- Reply: "token 1 fence now"        granted; now in ms
 --        "token 0 now ends claim"   not; when a holder's lease ends in ms, and its claim;
 --                                   "ends/PLACE" if it holds another lock than the first
 --        "token 2"                  an upgrade: the shared hold that it started from is lost
---        "token 3"                  its wait was cancelled; see `cancel`
+--        "token 3"                  its wait was cancelled, see `cancel`; or the question is late, see `_late`
 -- To a caller that reads no reply, a grant is told as to those who wait, with " 1" at its end; and it may be "token 0" alone.
 
 --include _prelude
 
 -- Nearly all locks are wanted exclusively, for the first time, and are free, or the first has an exclusive holder. That
 -- comes before the other parts are included, as each function that a script defines costs it 0.3 us.
-if ARGV[7] ~= "0" and ARGV[3] == "exclusive" then
+if (ARGV[7] == "1" or ARGV[7] == "2") and ARGV[3] == "exclusive" then
   local lease, who, listener, wait = ARGV[2], ARGV[4], ARGV[5], tonumber(ARGV[6])
   local states, last_fence, usual, free = {}, 0, true, true
   for place = 2, #KEYS do
-    local found = call("HMGET", KEYS[place], "state", "holder", "claim", "who", "label")
+    local found = call("HMGET", KEYS[place], "state", "holder", "claim", "who", "label", "late")
     local state = { string.match(found[1] or NEW_STATE, STATE) }
     local ends = found[2] and string.match(found[2], "%d+$")
     state.holder = ends and tonumber(ends) >= clock() and found
     state.label, state.ends = found[5], ends
-    usual = usual and state[1] == PROTOCOL
+    usual = usual and state[1] == PROTOCOL and not found[6]
     free = free and state[7] == "0" and state[8] == "0" and not state.holder
     last_fence = math.max(last_fence, tonumber(state[3] or 0))
     states[place] = state
@@ -67,7 +68,7 @@ end
 --include _lock
 
 local lease, mode, who, listener, wait = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
-local first = ARGV[7] ~= "0"
+local first, number = tonumber(ARGV[7]) > 0, math.max(0, -ARGV[7])
 local kept = clock() + math.max(lease, WAITER_KEPT_MS)
 
 local function granted(fence)
@@ -85,9 +86,13 @@ end
 
 --include _modes
 --include _queue
+--include _late
 
-if not first and call("EXISTS", DONE .. token) == 1 then
+if is_late(all, token, number) or (not first and call("EXISTS", DONE .. token) == 1) then
   return token .. " 3"
+end
+if number > 0 then
+  mark_late(all, token, number)
 end
 
 local upgrade = upgraded(mode) ~= nil

@@ -1,0 +1,37 @@
+-- Questions that come late. When a connection breaks, the network may still deliver what was sent on it: TCP tries for
+-- some 15 minutes. Meanwhile the caller has asked again, has held and released the locks, or has given up. Its token
+-- must not be granted anything then. So each question has a number: how many questions of its token were broken off before.
+-- A caller that asks or gives up after a break leaves its number as a mark. A question with a lower number is late.
+--
+--   P{n}:late:TOKEN    STRING  the number of the first question of TOKEN that is not late
+--
+-- The field `late` of a lock says until when (ms) some token may have a mark. So questions for other locks look for none.
+
+local LATE = tag .. "late:"
+local LATE_KEPT_MS = 1200000
+
+-- Let no earlier question of `asker` get one of the locks.
+local function mark_late(locks, asker, number)
+  call("SET", LATE .. asker, number, "PX", LATE_KEPT_MS)
+  for _, name in ipairs(locks) do
+    local state = state_of(name)
+    put(state, "late", text(clock() + LATE_KEPT_MS))
+    keep(state, now)
+    save(state)
+  end
+end
+
+-- Whether a question of `asker` is late.
+local function is_late(locks, asker, number)
+  local marked = false
+  for _, name in ipairs(locks) do
+    local state = state_of(name)
+    if state.late and tonumber(state.late) < clock() then
+      state.late = nil
+      cut(state, "late")
+      save_cuts(state)
+    end
+    marked = marked or state.late
+  end
+  return marked and tonumber(call("GET", LATE .. asker) or 0) > number
+end
