@@ -367,8 +367,8 @@ async def abandon(link: Link, request: Request) -> Refused:
     Raises LockLost for an upgrade whose shared hold is lost.
     """
     token = request.token
-    words = (token, request.mode, str(request.broken_off))
-    (reply,) = await link.call(scripts.ABANDON, (request.keys, words))
+    late = argv(request.broken_off) if request.broken_off else ()
+    (reply,) = await link.call(scripts.ABANDON, (request.keys, (token, request.mode, *late)))
     _, *said = echoed(reply, token, 3)
     _require_shared(said[0])
     return _refused(*said)

@@ -54,7 +54,7 @@ async def begin(link: Link, request: Request, terms: Terms) -> Begun | Locked | 
     token = request.token
     words = argv(
         *(token, request.lease_ms, request.who, link.listener),
-        *(terms.max_attempts, terms.kept_ms, request.broken_off),
+        *(terms.max_attempts, terms.kept_ms, *([request.broken_off] if request.broken_off else [])),
     )
     try:
         (reply,) = await link.call(scripts.BEGIN, (request.keys, words))

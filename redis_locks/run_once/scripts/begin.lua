@@ -9,7 +9,7 @@
 --   4 listener, the caller's connection
 --   5 most attempts
 --   6 how long the record outlives lease and outcome, ms
---   7 how many questions of the token were broken off
+--   7 how many questions of the token were broken off, if any
 -- Reply: "token begun attempt fence outcome"    this attempt is the caller's; how the last one ended
 --        "token locked attempt now ends claim"  who is in the way, as acquire says it
 --        "token done attempt outcome"           the result, or nothing
@@ -20,7 +20,7 @@
 --include _late
 
 local lease, who, listener, most, kept = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
-local number = tonumber(ARGV[7])
+local number = tonumber(ARGV[7] or 0)
 
 if is_late(all, token, number) then
   return token .. " late"
