@@ -17,10 +17,9 @@ from redis_locks.values.keys import Keys
 
 @dataclass(slots=True)
 class Request:
-    """What one token asks for: all locks of a set, or none. `mode` as `_prelude.lua` says. Never changed,
-    except for `broken_off`.
+    """What one token asks for: all locks of a set, or none. `mode` as `_prelude.lua` says.
 
-    `names` and the `template` they were made from, if any, are for messages only.
+    Never changed, except for `broken_off`. `names`, and the `template` they were made from, are for messages only.
     """
 
     keys: Keys
@@ -50,6 +49,7 @@ _DEADLOCK: Final = "1"
 _UNFINISHED: Final = "2"
 _SHARED_IS_LOST: Final = "2"
 _CANCELLED: Final = "3"
+_LATE: Final = "4"
 
 
 class Won(NamedTuple):
@@ -136,6 +136,10 @@ async def acquire(
         return Won(int(words[2]), sent + request.lease_ms / 1000, read), None
     if words[1] == _CANCELLED:
         raise cancelled(request)
+    if words[1] == _LATE:
+        # It is not: a task queue has delivered the message again that this token belongs to.
+        request.broken_off = int(words[2])
+        return await acquire(link, request, wait_ms, sent, first=first, detection=detection)
     _require_shared(words[1])
     refused = _refused(words[2], words[3], words[4])
     if detection is None:
@@ -155,6 +159,11 @@ def acquire_call(request: Request, listener: str, wait_ms: int, how: str) -> Cal
         how = str(-request.broken_off)
     token, lease, mode, who = request.token, str(request.lease_ms), request.mode, request.who
     return request.keys, (token, lease, mode, who, listener, str(wait_ms), how)
+
+
+def number_of(request: Request) -> list[bytes | str]:
+    """Return the last argument of scripts that are told how many questions were broken off, if any were."""
+    return argv(request.broken_off) if request.broken_off else []
 
 
 def cancelled(request: Request) -> LockError:
@@ -236,7 +245,8 @@ class Adopted(NamedTuple):
 
 def adopt_call(heir: Request, token: str, fencing_token: int = 0) -> Call:
     """Return the call that gives the hold of `token` to `heir`; see `adopt`."""
-    return heir.keys, argv(token, heir.token, heir.lease_ms, heir.who, fencing_token)
+    words = argv(token, heir.token, heir.lease_ms, heir.who, fencing_token)
+    return heir.keys, words + number_of(heir)
 
 
 async def adopt(link: Link, heir: Request, token: str, fencing_token: int = 0) -> Adopted | None:
@@ -367,8 +377,8 @@ async def abandon(link: Link, request: Request) -> Refused:
     Raises LockLost for an upgrade whose shared hold is lost.
     """
     token = request.token
-    late = argv(request.broken_off) if request.broken_off else ()
-    (reply,) = await link.call(scripts.ABANDON, (request.keys, (token, request.mode, *late)))
+    words = argv(token, request.mode) + number_of(request)
+    (reply,) = await link.call(scripts.ABANDON, (request.keys, words))
     _, *said = echoed(reply, token, 3)
     _require_shared(said[0])
     return _refused(*said)

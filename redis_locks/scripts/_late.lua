@@ -21,8 +21,8 @@ local function mark_late(locks, asker, number)
   end
 end
 
--- Whether a question of `asker` is late.
-local function is_late(locks, asker, number)
+-- The mark of `asker`, if a question of it with this number is late; else nil.
+local function late_by(locks, asker, number)
   local marked = false
   for _, name in ipairs(locks) do
     local state = state_of(name)
@@ -33,5 +33,6 @@ local function is_late(locks, asker, number)
     end
     marked = marked or state.late
   end
-  return marked and tonumber(call("GET", LATE .. asker) or 0) > number
+  local mark = marked and tonumber(call("GET", LATE .. asker) or 0) or 0
+  return mark > number and mark or nil
 end

@@ -14,7 +14,9 @@
 --        "token 0 now ends claim"   not; when a holder's lease ends in ms, and its claim;
 --                                   "ends/PLACE" if it holds another lock than the first
 --        "token 2"                  an upgrade: the shared hold that it started from is lost
---        "token 3"                  its wait was cancelled, see `cancel`; or the question is late, see `_late`
+--        "token 3"                  its wait was cancelled; see `cancel`
+--        "token 4 N"                the question is late, see `_late`. If somebody reads this, the token is used again, and
+--                                   is to ask as if N questions of it were broken off
 -- To a caller that reads no reply, a grant is told as to those who wait, with " 1" at its end; and it may be "token 0" alone.
 
 --include _prelude
@@ -88,8 +90,13 @@ end
 --include _queue
 --include _late
 
-if is_late(all, token, number) or (not first and call("EXISTS", DONE .. token) == 1) then
+if not first and call("EXISTS", DONE .. token) == 1 then
   return token .. " 3"
+end
+
+local mark = late_by(all, token, number)
+if mark then
+  return token .. " 4 " .. mark
 end
 if number > 0 then
   mark_late(all, token, number)

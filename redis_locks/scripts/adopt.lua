@@ -7,6 +7,7 @@
 --   3 lease, ms; never shortens what is left
 --   4 who, for people
 --   5 fencing token that the hold has by now; a higher one stays
+--   6 how many questions of the token that it gets were broken off, if any
 -- Reply: "token 1 now ends fence"  now and the end of the lease in ms
 --        "token 0"                 the token does not hold all of the locks (any more), or the question is late, see `_late`
 
@@ -39,7 +40,7 @@ local function all_of(holder)
 end
 
 local moved = all_of(heir)
-if not moved and (not all_of(token) or is_late(all, heir, 0)) then
+if not moved and (not all_of(token) or late_by(all, heir, tonumber(ARGV[6] or 0))) then
   return token .. " 0"
 end
 local claim

@@ -74,7 +74,7 @@ local function reply(fence, numbers)
 end
 
 if number > 0 then
-  if is_late(all, token, number) then
+  if late_by(all, token, number) then
     return reply("0", {})
   end
   mark_late(all, token, number)
@@ -117,7 +117,7 @@ repeat
     numbers, locks, intents = choose(is_free, numbers)
   end
 until not settled.now
-if #locks == 0 or is_late(locks, token, number) then
+if #locks == 0 or late_by(locks, token, number) then
   return reply("0", #locks == 0 and numbers or {})
 end
 local plain = mode_at(mode, #all)

@@ -14,7 +14,7 @@
 --        "token locked attempt now ends claim"  who is in the way, as acquire says it
 --        "token done attempt outcome"           the result, or nothing
 --        "token exhausted attempt outcome"      how the last attempt ended
---        "token late"                           nothing was done, see `_late`
+-- A question that is late, see `_late`, begins nothing: nobody reads that it is "locked".
 
 --include _job
 --include _late
@@ -22,8 +22,8 @@
 local lease, who, listener, most, kept = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local number = tonumber(ARGV[7] or 0)
 
-if is_late(all, token, number) then
-  return token .. " late"
+if late_by(all, token, number) then
+  return token .. " locked " .. text(attempt) .. " " .. obstacle(all)
 end
 if number > 0 then
   mark_late(all, token, number)
