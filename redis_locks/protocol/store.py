@@ -155,9 +155,10 @@ def acquire_call(request: Request, listener: str, wait_ms: int, how: str) -> Cal
 
     `how`: 0 the token asked before, 1 it asks first, 2 it asks first and reads no reply.
     """
-    if request.broken_off:
-        how = str(-request.broken_off)
     token, lease, mode, who = request.token, str(request.lease_ms), request.mode, request.who
+    if request.broken_off:
+        number = str(request.broken_off)
+        return request.keys, (token, lease, mode, who, listener, str(wait_ms), "0", number)
     return request.keys, (token, lease, mode, who, listener, str(wait_ms), how)
 
 
@@ -201,7 +202,7 @@ async def take(
     token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
     wanted = " ".join(",".join(str(place + 1) for place in group) or "-" for group in groups)
     asked = (token, lease_ms, mode, who, link.listener, most, wanted)
-    words = argv(*asked, -request.broken_off or int(first), int(read_ago * 1e6))
+    words = argv(*asked, int(first), int(read_ago * 1e6)) + number_of(request)
     try:
         (reply,) = await link.call(scripts.TAKE, (request.keys, words))
     except BaseException:

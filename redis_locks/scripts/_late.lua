@@ -3,11 +3,9 @@
 -- must not be granted anything then. So each question has a number: how many questions of its token were broken off before.
 -- A caller that asks or gives up after a break leaves its number as a mark. A question with a lower number is late.
 --
---   P{n}:late:TOKEN    STRING  the number of the first question of TOKEN that is not late
---
--- The field `late` of a lock says until when (ms) some token may have a mark. So questions for other locks look for none.
+-- The mark is a key of the token. The field `late` of a lock says until when some token may have one. So questions
+-- for other locks look for none.
 
-local LATE = tag .. "late:"
 local LATE_KEPT_MS = 1200000
 
 -- Let no earlier question of `asker` get one of the locks.

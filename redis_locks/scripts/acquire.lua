@@ -8,8 +8,8 @@
 --   4 who, for people
 --   5 listener, the caller's connection
 --   6 wait, ms: 0 do not join the queue, -1 wait for ever
---   7 whether the caller never asked before with this token: 1 or 0; 2: never, and it reads no reply; -N: it asked
---     before, and N questions of this token were broken off
+--   7 whether the caller never asked before with this token: 1 or 0; 2: never, and it reads no reply
+--   8 how many questions of the token were broken off, if any
 -- Reply: "token 1 fence now"        granted; now in ms
 --        "token 0 now ends claim"   not; when a holder's lease ends in ms, and its claim;
 --                                   "ends/PLACE" if it holds another lock than the first
@@ -23,7 +23,7 @@
 
 -- Nearly all locks are wanted exclusively, for the first time, and are free, or the first has an exclusive holder. That
 -- comes before the other parts are included, as each function that a script defines costs it 0.3 us.
-if (ARGV[7] == "1" or ARGV[7] == "2") and ARGV[3] == "exclusive" then
+if ARGV[7] ~= "0" and ARGV[3] == "exclusive" then
   local lease, who, listener, wait = ARGV[2], ARGV[4], ARGV[5], tonumber(ARGV[6])
   local states, last_fence, usual, free = {}, 0, true, true
   for place = 2, #KEYS do
@@ -32,7 +32,10 @@ if (ARGV[7] == "1" or ARGV[7] == "2") and ARGV[3] == "exclusive" then
     local ends = found[2] and string.match(found[2], "%d+$")
     state.holder = ends and tonumber(ends) >= clock() and found
     state.label, state.ends = found[5], ends
-    usual = usual and state[1] == PROTOCOL and not found[6]
+    usual = usual and state[1] == PROTOCOL
+    if found[6] then
+      usual = usual and tonumber(found[6]) >= clock() and call("EXISTS", LATE .. token) == 0 -- it is not late
+    end
     free = free and state[7] == "0" and state[8] == "0" and not state.holder
     last_fence = math.max(last_fence, tonumber(state[3] or 0))
     states[place] = state
@@ -70,7 +73,7 @@ end
 --include _lock
 
 local lease, mode, who, listener, wait = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
-local first, number = tonumber(ARGV[7]) > 0, math.max(0, -ARGV[7])
+local first, number = ARGV[7] ~= "0", tonumber(ARGV[8] or 0)
 local kept = clock() + math.max(lease, WAITER_KEPT_MS)
 
 local function granted(fence)

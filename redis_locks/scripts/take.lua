@@ -10,8 +10,9 @@
 --   6 most groups to take
 --   7 groups, each the places of locks that are taken together or not at all: "1,2 1,3"; "-" is
 --     one without locks, which counts as taken
---   8 whether the caller never asked before with this token: 1 or 0; -N: no, and N questions of it were broken off
+--   8 whether the caller never asked before with this token: 1 or 0
 --   9 how long ago the caller began to read which locks to take, us
+--   10 how many questions of the token were broken off, if any
 -- Reply: "token fence now group ..."  the numbers of the groups held now, from 1; fence 0: nothing
 --                                     is held, and the groups, if any, have no locks
 -- A question that is late, see `_late`, takes nothing.
@@ -23,7 +24,7 @@
 --include _late
 
 local lease, mode, who, listener, most, first = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), ARGV[8] == "1"
-local number, read_ago = math.max(0, -ARGV[8]), tonumber(ARGV[9])
+local read_ago, number = tonumber(ARGV[9]), tonumber(ARGV[10] or 0)
 
 local groups = {}
 for group in string.gmatch(ARGV[7], "%S+") do
@@ -117,8 +118,11 @@ repeat
     numbers, locks, intents = choose(is_free, numbers)
   end
 until not settled.now
-if #locks == 0 or late_by(locks, token, number) then
-  return reply("0", #locks == 0 and numbers or {})
+if #locks == 0 then
+  return reply("0", numbers)
+end
+if late_by(locks, token, number) then
+  return reply("0", {})
 end
 local plain = mode_at(mode, #all)
 mode = intents > 0 and "intent:" .. intents .. ":" .. plain or plain
