@@ -137,13 +137,16 @@ def test_a_question_that_was_repeated_is_late_itself_when_its_token_asked_once_m
 
 
 @pytest.mark.parametrize(("ask", "names"), QUESTIONS.values(), ids=QUESTIONS)
-def test_a_token_that_was_refused_does_not_join_the_line_late(
+def test_a_token_that_was_refused_neither_stands_in_line_nor_holds_late(
     bench: Bench, ask: Question, names: tuple[str, ...]
 ) -> None:
     bench.acquire("holder", names=names)
     asking(wait=0, names=names)(bench, "t", 1)
     ask(bench, "t")
     assert [] == in_line(bench, names)
+    bench.release("holder", names=names)
+    ask(bench, "t")
+    assert [] == holders(bench, names)
 
 
 @pytest.mark.parametrize("names", [(), SET])
