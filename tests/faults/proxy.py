@@ -174,11 +174,7 @@ class Proxy:
             pipe.began = (pipe.began + data)[:4096]
             if self._drops(pipe):
                 continue
-            if not self._requests_pass.is_set():
-                self.held_back += 1
-                self._requests_pass.wait()
-            if self.delay:
-                time.sleep(self.delay)
+            self._hold_up()
             if not self._passes_on(pipe, data):
                 break
             if pipe.is_late:
@@ -188,6 +184,14 @@ class Proxy:
             except OSError:
                 break
         self._end(pipe)
+
+    def _hold_up(self) -> None:
+        """Wait while requests are held back, and for as long as each is late."""
+        if not self._requests_pass.is_set():
+            self.held_back += 1
+            self._requests_pass.wait()
+        if self.delay:
+            time.sleep(self.delay)
 
     def _drops(self, pipe: Pipe) -> bool:
         """Decide whether what comes on a connection now is swallowed."""
