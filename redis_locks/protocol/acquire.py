@@ -331,7 +331,7 @@ class Attempt:
             else:
                 message = await link.message_after(question, token, SILENCE)
         except BaseException as error:
-            request.broken_off += 1
+            request.break_off(error)
             if isinstance(error, Answered):
                 driver.skips_replies = False  # the server may not, or cannot, skip replies
             elif isinstance(error, LinkBroken):

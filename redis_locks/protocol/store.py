@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Call, Link, LinkBroken, argv
-from redis_locks.exceptions import LockError, LockLost
+from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.scripts import Script
 from redis_locks.values.claims import FIELDS
 from redis_locks.values.keys import Keys
@@ -40,6 +40,11 @@ class Request:
     def name(self) -> str:
         """The name of the lock; those of a set are joined with commas."""
         return ", ".join(self.names)
+
+    def break_off(self, error: BaseException) -> None:
+        """Count a question that raised `error`, unless that is the server's answer."""
+        if not isinstance(error, LockBackendError):
+            self.broken_off += 1
 
 
 GRANTED: Final = "1"
@@ -128,8 +133,8 @@ async def acquire(
     try:
         reply, *read = await link.call(scripts.ACQUIRE, call, reads)
         words = echoed(reply, token, 4)
-    except BaseException:
-        request.broken_off += 1
+    except BaseException as error:
+        request.break_off(error)
         raise
     found = None if detection is None else read.pop()
     if words[1] == GRANTED:
@@ -205,8 +210,8 @@ async def take(
     words = argv(*asked, int(first), int(read_ago * 1e6)) + number_of(request)
     try:
         (reply,) = await link.call(scripts.TAKE, (request.keys, words))
-    except BaseException:
-        request.broken_off += 1
+    except BaseException as error:
+        request.break_off(error)
         raise
     _, fence, at_ms, *numbers = echoed(reply, token, len(groups) + 3)
     granted = Granted(int(fence), int(at_ms)) if fence != "0" else None
@@ -257,8 +262,8 @@ async def adopt(link: Link, heir: Request, token: str, fencing_token: int = 0) -
     """
     try:
         (reply,) = await link.call(scripts.ADOPT, adopt_call(heir, token, fencing_token))
-    except BaseException:
-        heir.broken_off += 1
+    except BaseException as error:
+        heir.break_off(error)
         raise
     words = echoed(reply, token, 5)
     if words[1] == "0":

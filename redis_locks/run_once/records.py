@@ -59,8 +59,8 @@ async def begin(link: Link, request: Request, terms: Terms) -> Begun | Locked | 
     words += number_of(request)
     try:
         (reply,) = await link.call(scripts.BEGIN, (request.keys, words))
-    except BaseException:
-        request.broken_off += 1
+    except BaseException as error:
+        request.break_off(error)
         raise
     _, word, attempt, rest = echoed(reply, token, 3)
     if word == "begun":
