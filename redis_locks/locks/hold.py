@@ -855,7 +855,7 @@ class Hold:
             text = travels._replace(at_ms=moved.at_ms).text()
             await tell_moved(driver, "detached", held)
         except BaseException:
-            await driver.finish(self._move_back(driver, transit.token, where))
+            await driver.finish(self._move_back(driver, transit, where))
             raise
         self.released = True
         held.leave_line()
@@ -919,10 +919,12 @@ class Hold:
         )
         return moved
 
-    async def _move_back(self, driver: Driver, token: str, where: Where) -> None:
+    async def _move_back(self, driver: Driver, transit: Request, where: Where) -> None:
         """Be this hold again, after a detachment that may or may not have happened."""
         with suppress(LockBackendError):
-            await self._move(driver, token, self.lease.request)
+            await self._move(driver, transit.token, self.lease.request)
+            if transit.broken_off:
+                await acquire.take_back(driver, transit)  # or a late question might detach it
         self.lease.resume(self, where)
 
     @classmethod
@@ -965,6 +967,8 @@ class Hold:
         except BaseException:
             with suppress(LockError):  # it may or may not have been adopted
                 await driver.finish(hold.release_on(driver))
+            if request.broken_off:
+                await acquire.take_back(driver, request)  # or a late question might adopt it
             raise
         if adopted is None:
             lease.leave(hold)

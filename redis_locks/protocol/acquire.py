@@ -299,6 +299,7 @@ class Attempt:
         request, wait, driver = self.request, self.wait, self.driver
         return (
             not self.sent
+            and not request.broken_off
             and link.quick_keys is not None
             # A set may be asked for in another order next time.
             and link.quick_keys.issuperset(request.keys)
@@ -329,10 +330,11 @@ class Attempt:
                 message, reads = await self._hear_parked(link, token, question)
             else:
                 message = await link.message_after(question, token, SILENCE)
-        except LinkBroken as error:
+        except BaseException as error:
+            request.break_off(error)
             if isinstance(error, Answered):
                 driver.skips_replies = False  # the server may not, or cannot, skip replies
-            else:
+            elif isinstance(error, LinkBroken):
                 self.queued = monotonic() - sent > _DEAD
             raise
         if message is None:
@@ -340,6 +342,7 @@ class Attempt:
             if driver.skips_replies is None:
                 # Late replies must not be taken for those to the next question.
                 link.disconnect()
+                request.broken_off += 1
                 raise LinkBroken("no message, and no refusal")
             return None
         driver.skips_replies = True

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Call, Link, LinkBroken, argv
-from redis_locks.exceptions import LockError, LockLost
+from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.scripts import Script
 from redis_locks.values.claims import FIELDS
 from redis_locks.values.keys import Keys
@@ -17,9 +17,9 @@ from redis_locks.values.keys import Keys
 
 @dataclass(slots=True)
 class Request:
-    """What one token asks for: all locks of a set, or none. `mode` as `_prelude.lua` says. Never changed.
+    """What one token asks for: all locks of a set, or none. `mode` as `_prelude.lua` says.
 
-    `names` and the `template` they were made from, if any, are for messages only.
+    Never changed, except for `broken_off`. `names`, and the `template` they were made from, are for messages only.
     """
 
     keys: Keys
@@ -33,11 +33,18 @@ class Request:
     template: str | None = None
     replicas: int = 0
     """How many replicas have to know of the grant, and of each extend, before it counts."""
+    broken_off: int = 0
+    """How many questions of the token were broken off, and so may still reach the server; see `_late.lua`."""
 
     @property
     def name(self) -> str:
         """The name of the lock; those of a set are joined with commas."""
         return ", ".join(self.names)
+
+    def break_off(self, error: BaseException) -> None:
+        """Count a question that raised `error`, unless that is the server's answer."""
+        if not isinstance(error, LockBackendError):
+            self.broken_off += 1
 
 
 GRANTED: Final = "1"
@@ -47,6 +54,7 @@ _DEADLOCK: Final = "1"
 _UNFINISHED: Final = "2"
 _SHARED_IS_LOST: Final = "2"
 _CANCELLED: Final = "3"
+_LATE: Final = "4"
 
 
 class Won(NamedTuple):
@@ -122,13 +130,21 @@ async def acquire(
     call = acquire_call(request, link.listener, wait_ms, "1" if first else "0")
     if detection is not None:
         reads = (*reads, link.packed(scripts.DETECT, detection))
-    reply, *read = await link.call(scripts.ACQUIRE, call, reads)
-    words = echoed(reply, token, 4)
+    try:
+        reply, *read = await link.call(scripts.ACQUIRE, call, reads)
+        words = echoed(reply, token, 4)
+    except BaseException as error:
+        request.break_off(error)
+        raise
     found = None if detection is None else read.pop()
     if words[1] == GRANTED:
         return Won(int(words[2]), sent + request.lease_ms / 1000, read), None
     if words[1] == _CANCELLED:
         raise cancelled(request)
+    if words[1] == _LATE:
+        # It is not: a task queue has delivered the message again that this token belongs to.
+        request.broken_off = int(words[2])
+        return await acquire(link, request, wait_ms, sent, first=first, detection=detection)
     _require_shared(words[1])
     refused = _refused(words[2], words[3], words[4])
     if detection is None:
@@ -145,7 +161,15 @@ def acquire_call(request: Request, listener: str, wait_ms: int, how: str) -> Cal
     `how`: 0 the token asked before, 1 it asks first, 2 it asks first and reads no reply.
     """
     token, lease, mode, who = request.token, str(request.lease_ms), request.mode, request.who
+    if request.broken_off:
+        number = str(request.broken_off)
+        return request.keys, (token, lease, mode, who, listener, str(wait_ms), "0", number)
     return request.keys, (token, lease, mode, who, listener, str(wait_ms), how)
+
+
+def number_of(request: Request) -> list[bytes | str]:
+    """Return the last argument of scripts that are told how many questions were broken off, if any were."""
+    return argv(request.broken_off) if request.broken_off else []
 
 
 def cancelled(request: Request) -> LockError:
@@ -183,8 +207,12 @@ async def take(
     token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
     wanted = " ".join(",".join(str(place + 1) for place in group) or "-" for group in groups)
     asked = (token, lease_ms, mode, who, link.listener, most, wanted)
-    words = argv(*asked, int(first), int(read_ago * 1e6))
-    (reply,) = await link.call(scripts.TAKE, (request.keys, words))
+    words = argv(*asked, int(first), int(read_ago * 1e6)) + number_of(request)
+    try:
+        (reply,) = await link.call(scripts.TAKE, (request.keys, words))
+    except BaseException as error:
+        request.break_off(error)
+        raise
     _, fence, at_ms, *numbers = echoed(reply, token, len(groups) + 3)
     granted = Granted(int(fence), int(at_ms)) if fence != "0" else None
     return granted, [int(number) - 1 for number in numbers]
@@ -223,7 +251,8 @@ class Adopted(NamedTuple):
 
 def adopt_call(heir: Request, token: str, fencing_token: int = 0) -> Call:
     """Return the call that gives the hold of `token` to `heir`; see `adopt`."""
-    return heir.keys, argv(token, heir.token, heir.lease_ms, heir.who, fencing_token)
+    words = argv(token, heir.token, heir.lease_ms, heir.who, fencing_token)
+    return heir.keys, words + number_of(heir)
 
 
 async def adopt(link: Link, heir: Request, token: str, fencing_token: int = 0) -> Adopted | None:
@@ -231,7 +260,11 @@ async def adopt(link: Link, heir: Request, token: str, fencing_token: int = 0) -
 
     `fencing_token`: that of the hold, if it got a higher one since it was granted.
     """
-    (reply,) = await link.call(scripts.ADOPT, adopt_call(heir, token, fencing_token))
+    try:
+        (reply,) = await link.call(scripts.ADOPT, adopt_call(heir, token, fencing_token))
+    except BaseException as error:
+        heir.break_off(error)
+        raise
     words = echoed(reply, token, 5)
     if words[1] == "0":
         return None
@@ -350,10 +383,11 @@ async def abandon(link: Link, request: Request) -> Refused:
     Raises LockLost for an upgrade whose shared hold is lost.
     """
     token = request.token
-    (reply,) = await link.call(scripts.ABANDON, (request.keys, (token, request.mode)))
-    words = echoed(reply, token, 3)
-    _require_shared(words[1])
-    return _refused(*words[1:])
+    words = argv(token, request.mode) + number_of(request)
+    (reply,) = await link.call(scripts.ABANDON, (request.keys, words))
+    _, *said = echoed(reply, token, 3)
+    _require_shared(said[0])
+    return _refused(*said)
 
 
 def extend_call(keys: Keys, token: str, lease_ms: int) -> Call:

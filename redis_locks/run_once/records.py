@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from redis_locks.drivers.base import Link, argv
-from redis_locks.protocol.store import Request, echoed
+from redis_locks.protocol.store import Request, echoed, number_of
 from redis_locks.run_once import scripts
 from redis_locks.run_once.terms import Terms
 from redis_locks.scripts import Script
@@ -56,7 +56,12 @@ async def begin(link: Link, request: Request, terms: Terms) -> Begun | Locked | 
         *(token, request.lease_ms, request.who, link.listener),
         *(terms.max_attempts, terms.kept_ms),
     )
-    (reply,) = await link.call(scripts.BEGIN, (request.keys, words))
+    words += number_of(request)
+    try:
+        (reply,) = await link.call(scripts.BEGIN, (request.keys, words))
+    except BaseException as error:
+        request.break_off(error)
+        raise
     _, word, attempt, rest = echoed(reply, token, 3)
     if word == "begun":
         fence, _, last_error = rest.partition(" ")

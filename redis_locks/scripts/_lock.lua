@@ -12,11 +12,13 @@
 --                        TOKEN   of a waiter: its place; of a sharer: its claim
 --                        MODE    how many share it in that mode
 --                        capacities  "CAPACITY:NUMBER ..." of the permits that are out
+--                        late    until when (ms) a question for it may come late: see `_late.lua`
 --   P{n}:sharers:NAME  ZSET    token -> end of lease (ms), of the holders that are not alone
 --   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
 --   P{n}:turn:TOKEN    LIST    for a moment, what TOKEN was told, as its connection waits for that: see `tell`
 --   P{n}:done:TOKEN    STRING  says for a minute what a commit or force-release did; of a waiter, for an hour, who
 --                              cancelled its wait
+--   P{n}:late:TOKEN    STRING  the number of the first question of TOKEN that does not come too late: see `_late.lua`
 --   P{n}:waits         HASH    session -> what it waits for, of those that look for deadlocks, or were told to: see detect
 --   P{n}:looks         STRING  how many steps looks for deadlocks have taken in advance, and when (ms): see detect
 --   P{n}:long_waits:N  ZSET    name -> since when a waiter waits (ms), of those that asked again in a window of 8 s
@@ -73,7 +75,7 @@ local function state_of(name)
     return states[name]
   end
   local key = LOCK .. name
-  local found = call("HMGET", key, "state", "holder", "claim", "who", "label")
+  local found = call("HMGET", key, "state", "holder", "claim", "who", "label", "late")
   local number, shared_until, fence, expires, first, last, waiting, sharers = string.match(found[1] or NEW_STATE, STATE)
   if number ~= PROTOCOL then
     fence, expires = inherited(name, found[1], found[2])
@@ -86,6 +88,7 @@ local function state_of(name)
     claim = found[3],
     who = found[4],
     label = found[5] or nil,
+    late = found[6] or nil,
     shared_until = tonumber(shared_until),
     fence = tonumber(fence),
     expires = tonumber(expires),
@@ -234,7 +237,7 @@ local function want_set(waiter, locks, kept)
   if #locks > 1 then
     call("DEL", SET .. waiter)
     call("RPUSH", SET .. waiter, unpack(locks))
-    call("PEXPIREAT", SET .. waiter, text(kept + WAITER_SLACK_MS))
+    call("PEXPIREAT", SET .. waiter, text(kept + 4000)) -- a little later than its place
     -- A lock of the set may have no holder, who lists it else.
     list(locks, kept)
   end

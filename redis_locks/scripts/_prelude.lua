@@ -19,7 +19,6 @@ local CANCELLED_KEPT_MS = 3600000
 local FENCE_RESERVED = 16
 -- A waiter says every 6 s that it is there; after three missed turns it may be forgotten.
 local WAITER_KEPT_MS = 18000
-local WAITER_SLACK_MS = 4000
 -- So long after it came, a waiter may have written down what it waits for: see `detect`.
 local NOTED_AFTER_MS = 5
 -- So many of what is over are forgotten at once: leases of sharers, and names in the index.
@@ -30,7 +29,7 @@ local SHORT = 64
 local call = redis.call
 local index, token = KEYS[1], ARGV[1]
 local tag = string.sub(index, 1, -6)
-local LOCK, SHARERS, SET, DONE = tag .. "lock:", tag .. "sharers:", tag .. "set:", tag .. "done:"
+local LOCK, SHARERS, SET, DONE, LATE = tag .. "lock:", tag .. "sharers:", tag .. "set:", tag .. "done:", tag .. "late:"
 local WAITS, LOOKS, ALERTS = tag .. "waits", tag .. "looks", tag .. "alerts"
 
 -- The names of the locks, in the caller's order.

@@ -4,6 +4,7 @@
 -- KEYS: index lock...
 -- ARGV: token
 --   2 mode, as in acquire
+--   3 how many questions of the token were broken off, if any: they are late from now on, see `_late`
 -- Reply: "token now ends claim"  who holds a lock, as in acquire; ends 0 and no claim: nobody
 --        "token 2"               an upgrade: the shared hold that it started from is lost
 
@@ -11,6 +12,7 @@
 --include _lock
 --include _modes
 --include _queue
+--include _late
 
 local from = upgraded(ARGV[2])
 
@@ -24,6 +26,10 @@ end
 -- After that: a sharer's claim says which mode there is one less of.
 leave(all, token)
 settle(all)
+if ARGV[3] then
+  -- If the server is out of memory, the caller has left all the same.
+  pcall(mark_late, all, token, ARGV[3])
+end
 for _, name in ipairs(all) do
   if from and not shares(name, from) then
     return token .. " 2"

@@ -9,11 +9,14 @@
 --   5 listener, the caller's connection
 --   6 wait, ms: 0 do not join the queue, -1 wait for ever
 --   7 whether the caller never asked before with this token: 1 or 0; 2: never, and it reads no reply
+--   8 how many questions of the token were broken off, if any
 -- Reply: "token 1 fence now"        granted; now in ms
 --        "token 0 now ends claim"   not; when a holder's lease ends in ms, and its claim;
 --                                   "ends/PLACE" if it holds another lock than the first
 --        "token 2"                  an upgrade: the shared hold that it started from is lost
 --        "token 3"                  its wait was cancelled; see `cancel`
+--        "token 4 N"                the question is late, see `_late`. If somebody reads this, the token is used again, and
+--                                   is to ask as if N questions of it were broken off
 -- To a caller that reads no reply, a grant is told as to those who wait, with " 1" at its end; and it may be "token 0" alone.
 
 --include _prelude
@@ -24,12 +27,15 @@ if ARGV[7] ~= "0" and ARGV[3] == "exclusive" then
   local lease, who, listener, wait = ARGV[2], ARGV[4], ARGV[5], tonumber(ARGV[6])
   local states, last_fence, usual, free = {}, 0, true, true
   for place = 2, #KEYS do
-    local found = call("HMGET", KEYS[place], "state", "holder", "claim", "who", "label")
+    local found = call("HMGET", KEYS[place], "state", "holder", "claim", "who", "label", "late")
     local state = { string.match(found[1] or NEW_STATE, STATE) }
     local ends = found[2] and string.match(found[2], "%d+$")
     state.holder = ends and tonumber(ends) >= clock() and found
     state.label, state.ends = found[5], ends
     usual = usual and state[1] == PROTOCOL
+    if found[6] then
+      usual = usual and tonumber(found[6]) >= clock() and call("EXISTS", LATE .. token) == 0 -- it is not late
+    end
     free = free and state[7] == "0" and state[8] == "0" and not state.holder
     last_fence = math.max(last_fence, tonumber(state[3] or 0))
     states[place] = state
@@ -67,7 +73,7 @@ end
 --include _lock
 
 local lease, mode, who, listener, wait = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
-local first = ARGV[7] ~= "0"
+local first, number = ARGV[7] ~= "0", tonumber(ARGV[8] or 0)
 local kept = clock() + math.max(lease, WAITER_KEPT_MS)
 
 local function granted(fence)
@@ -85,9 +91,18 @@ end
 
 --include _modes
 --include _queue
+--include _late
 
 if not first and call("EXISTS", DONE .. token) == 1 then
   return token .. " 3"
+end
+
+local mark = late_by(all, token, number)
+if mark then
+  return token .. " 4 " .. mark
+end
+if number > 0 then
+  mark_late(all, token, number)
 end
 
 local upgrade = upgraded(mode) ~= nil

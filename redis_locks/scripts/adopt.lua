@@ -7,12 +7,14 @@
 --   3 lease, ms; never shortens what is left
 --   4 who, for people
 --   5 fencing token that the hold has by now; a higher one stays
+--   6 how many questions of the token that it gets were broken off, if any
 -- Reply: "token 1 now ends fence"  now and the end of the lease in ms
---        "token 0"                 the token does not hold all of the locks (any more)
+--        "token 0"                 the token does not hold all of the locks (any more), or the question is late, see `_late`
 
 --include _prelude
 --include _lock
 --include _modes
+--include _late
 
 local heir, lease, who, fence_now = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 
@@ -38,7 +40,7 @@ local function all_of(holder)
 end
 
 local moved = all_of(heir)
-if not moved and not all_of(token) then
+if not moved and (not all_of(token) or late_by(all, heir, tonumber(ARGV[6] or 0))) then
   return token .. " 0"
 end
 local claim

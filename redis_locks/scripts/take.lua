@@ -12,16 +12,19 @@
 --     one without locks, which counts as taken
 --   8 whether the caller never asked before with this token: 1 or 0
 --   9 how long ago the caller began to read which locks to take, us
+--   10 how many questions of the token were broken off, if any
 -- Reply: "token fence now group ..."  the numbers of the groups held now, from 1; fence 0: nothing
 --                                     is held, and the groups, if any, have no locks
+-- A question that is late, see `_late`, takes nothing.
 
 --include _prelude
 --include _lock
 --include _modes
 --include _queue
+--include _late
 
 local lease, mode, who, listener, most, first = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), ARGV[8] == "1"
-local read_ago = tonumber(ARGV[9])
+local read_ago, number = tonumber(ARGV[9]), tonumber(ARGV[10] or 0)
 
 local groups = {}
 for group in string.gmatch(ARGV[7], "%S+") do
@@ -71,6 +74,13 @@ local function reply(fence, numbers)
   return table.concat({ token, fence, text(clock()), unpack(numbers) }, " ")
 end
 
+if number > 0 then
+  if late_by(all, token, number) then
+    return reply("0", {})
+  end
+  mark_late(all, token, number)
+end
+
 if not first then
   local numbers, locks = choose(function(name)
     return held_until(name) ~= nil
@@ -110,6 +120,9 @@ repeat
 until not settled.now
 if #locks == 0 then
   return reply("0", numbers)
+end
+if late_by(locks, token, number) then
+  return reply("0", {})
 end
 local plain = mode_at(mode, #all)
 mode = intents > 0 and "intent:" .. intents .. ":" .. plain or plain

@@ -1,4 +1,4 @@
-"""A proxy between clients and the server: it loses single replies, holds traffic back, cuts and swallows it."""
+"""A proxy between clients and the server: it loses single replies, holds traffic back, cuts, swallows and delays it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from tests.support.waiting import until
 
 _COUNTED = (b"EVAL", b"\r\nNX\r\n")
 
@@ -33,6 +35,7 @@ class Proxy:
         self._every: int | None = None
         self._losses = 1
         self._then_to: str | None = None
+        self._late = False
         self._requests_pass = threading.Event()
         self._requests_pass.set()
         self._swallows = False
@@ -53,6 +56,7 @@ class Proxy:
         losses: int = 1,
         every: int | None = None,
         then_to: str | None = None,
+        late: bool = False,
     ) -> None:
         """Lose replies: the command runs, then the connection closes before its answer.
 
@@ -61,10 +65,21 @@ class Proxy:
             losses: How many are lost in a row.
             every: Begin again with so many replies in between, until told otherwise.
             then_to: The server to which it leads as soon as a reply is lost, as `lead_to` does.
+            late: The client's connection closes at once, and the server gets the command when `deliver` is called.
         """
         with self._lock:
             self._until_loss, self._losses, self._every, self.lost = position, losses, every, 0
-            self._then_to = then_to
+            self._then_to, self._late = then_to, late
+
+    def deliver(self) -> int:
+        """Let the server run the commands that come late; return how many it ran."""
+        late = [pipe for pipe in list(self._pipes) if pipe.late]
+        for pipe in late:
+            command, pipe.late = pipe.late, b""
+            with contextlib.suppress(OSError):
+                pipe.far.sendall(command + b"PING\r\n")  # it may have asked for no reply
+        until(lambda: not self._pipes.intersection(late))
+        return len(late)
 
     def hold_back(self) -> None:
         """Keep what clients send from now on, until `let_go`; what the server sends still passes."""
@@ -159,18 +174,24 @@ class Proxy:
             pipe.began = (pipe.began + data)[:4096]
             if self._drops(pipe):
                 continue
-            if not self._requests_pass.is_set():
-                self.held_back += 1
-                self._requests_pass.wait()
-            if self.delay:
-                time.sleep(self.delay)
+            self._hold_up()
             if not self._passes_on(pipe, data):
                 break
+            if pipe.is_late:
+                return
             try:
                 pipe.far.sendall(data)
             except OSError:
                 break
         self._end(pipe)
+
+    def _hold_up(self) -> None:
+        """Wait while requests are held back, and for as long as each is late."""
+        if not self._requests_pass.is_set():
+            self.held_back += 1
+            self._requests_pass.wait()
+        if self.delay:
+            time.sleep(self.delay)
 
     def _drops(self, pipe: Pipe) -> bool:
         """Decide whether what comes on a connection now is swallowed."""
@@ -180,12 +201,16 @@ class Proxy:
     def _passes_on(self, pipe: Pipe, data: bytes) -> bool:
         """Decide what happens to a request and its reply; False ends the connection."""
         if any(word in data for word in _COUNTED) and self._loses_now():
-            pipe.loses_next = True
+            if self._late:
+                _shut(pipe.near)
+                pipe.is_late, pipe.late = True, data
+            else:
+                pipe.loses_next = True
         return True
 
     def _replies(self, pipe: Pipe) -> None:
         while data := _read(pipe.far):
-            if self._drops(pipe):
+            if pipe.late or self._drops(pipe):
                 continue
             if pipe.loses_next and not data.startswith(b"-NOSCRIPT"):
                 # The command ran; its reply is lost.
@@ -210,16 +235,22 @@ class Pipe:
     def __init__(self, near: socket.socket) -> None:
         self.near = near
         self.far = socket.socket(socket.AF_UNIX)
-        self.loses_next = False
+        self.loses_next = self.is_late = False
+        self.late = b""
+        """What the server has yet to get, although the client has gone."""
         self.swallowed = self.forgotten = False
         self.began = b""
         """What its client sent first."""
 
     def close(self) -> None:
-        for each in (self.near, self.far):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+        _shut(self.near)
+        _shut(self.far)
+
+
+def _shut(end: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()
 
 
 def _path_of(url: str) -> str:

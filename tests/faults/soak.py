@@ -37,7 +37,7 @@ _KEEPING = replace(
 )
 _LOSING = replace(_KEEPING, key="losing", options=())
 
-_KINDS_KEPT = {"index", "looks", "long_waits"}
+_KINDS_KEPT = {"index", "late", "looks", "long_waits"}
 """The keys that outlast the last hold for a while, but for statistics."""
 
 

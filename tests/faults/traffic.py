@@ -136,7 +136,8 @@ def traffic(acquires: int, *, deadlock_timeout: float = 0.05) -> dict[str, Any]:
             left = sorted(
                 key.decode()
                 for key in client.scan_iter("redis_locks{*", count=1000)
-                if key.split(b"}:")[1].split(b":")[0] not in {b"index", b"looks", b"long_waits"}
+                if key.split(b"}:")[1].split(b":")[0]
+                not in {b"index", b"late", b"looks", b"long_waits"}
                 and not (b"}:lock:" in key and stored.is_idle(client, key))
             )
     known = {"acquires", "looks", "exclusive", "shared", "set", "permit"}

@@ -16,15 +16,23 @@ from tests.model.mutants import MUTANTS
 
 MODEL = Path(__file__).with_name("protocol.pml")
 SIZES = {
-    "2 clients, 2 holds each, 2 faults": ("CLIENTS=2", "ROUNDS=2", "FAULTS=2", "TICKS=3"),
+    "2 clients, 2 holds each, 2 faults": (
+        "CLIENTS=2", "ROUNDS=2", "FAULTS=2", "TICKS=3", "LATES=0",
+    ),
     "3 clients, 1 hold each, 1 fault": (
-        "CLIENTS=3", "ROUNDS=1", "FAULTS=1", "TICKS=3", "EXTENDS=0",
+        "CLIENTS=3", "ROUNDS=1", "FAULTS=1", "TICKS=3", "EXTENDS=0", "LATES=0",
+    ),
+    "2 clients, 2 holds each, 2 faults, a late question": (
+        "CLIENTS=2", "ROUNDS=2", "FAULTS=2", "TICKS=1", "EXTENDS=0",
+    ),
+    "3 clients, 1 hold each, a late question": (
+        "CLIENTS=3", "ROUNDS=1", "FAULTS=1", "TICKS=2", "EXTENDS=0",
     ),
 }  # fmt: skip
 SMALL = ("CLIENTS=2", "ROUNDS=2", "FAULTS=1", "TICKS=3")
 DEPTH = 100_000
 LONGEST = 240
-"""Seconds until one search is given up; the whole check takes under a minute on two cores."""
+"""Seconds until one search is given up; the whole check takes about two minutes on two cores."""
 
 
 class Verdict(NamedTuple):

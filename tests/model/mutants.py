@@ -14,6 +14,7 @@ FREE_WITH_WAITERS = "listener[i]"
 LEFT_BEHIND = "holder!="
 NOT_ITS_OWN = "holder==me"
 STUCK = "idle<"
+GRANTED_AGAIN = "lost_data"
 
 
 class Mutant(NamedTuple):
@@ -57,6 +58,12 @@ MUTANTS = {
         "giving up without leaving the queue", (LEFT_BEHIND, FREE_WITH_WAITERS, HOLDS_AND_WAITS)
     ),
     "WAITERS_NEVER_ASK_AGAIN": Mutant("a waiter that trusts in messages alone", (STUCK,)),
+    "LATE_QUESTIONS_COUNT": Mutant(
+        "a late question that is answered as any other", (GRANTED_AGAIN,)
+    ),
+    "QUITTER_LEAVES_NO_MARK": Mutant(
+        "giving up without a mark, though a question may come late", (GRANTED_AGAIN,)
+    ),
     "FENCE_DIES_WITH_THE_DATA": Mutant(
         "a fencing token that is a counter in Redis", (TOKENS_FALL,)
     ),

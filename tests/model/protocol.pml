@@ -2,7 +2,8 @@
  *
  * Each atomic step named SCRIPT is one run of a Lua script; ARCHITECTURE.md says which lines it stands for. All other
  * steps are a client's. Between any two steps another client may run, a client may crash, a connection may break, the
- * server may lose its data, and time may pass, as often as the budgets below allow.
+ * server may lose its data, and time may pass, as often as the budgets below allow. A question whose connection broke
+ * may come late: after its client has asked again, has released the lock, or has given up.
  *
  * Time is relative, so that the model is finite: ages count up and leases count down at each tick and stop at the
  * lease's length. A client believes that it holds while `left` is above 0; it never asks anybody for that.
@@ -28,30 +29,40 @@
 #ifndef EXTENDS
 #define EXTENDS 1
 #endif
+#ifndef LATES       /* questions that come late, each after one of the faults */
+#define LATES 1
+#endif
 
 #define NOBODY CLIENTS
+#define GHOST (CLIENTS + 1)             /* a token that has ended, and holds: only if the server lost its data */
 #define GONE(client) (done[client] || dead[client])
 #if CLIENTS > 2
 #define ALL_ARE_GONE (GONE(0) && GONE(1) && GONE(2))
+#define NOTHING_IS_LATE (!late[0] && !late[1] && !late[2])
 #else
 #define ALL_ARE_GONE (GONE(0) && GONE(1))
+#define NOTHING_IS_LATE (!late[0] && !late[1])
 #endif
-/* Time that may pass while nobody can act: a dead holder's lease each, and the last hold's. */
-#define PATIENCE (LEASE * (CLIENTS * ROUNDS + FAULTS + 2))
+/* Time that may pass while nobody can act: a dead holder's lease each, a ghost's, and the last hold's. */
+#define PATIENCE (LEASE * (CLIENTS * ROUNDS + FAULTS + 3))
 
-byte ticks = TICKS, faults = FAULTS, extends = EXTENDS;
+byte ticks = TICKS, faults = FAULTS, extends = EXTENDS, lates = LATES;
 
 /* ---- the server ---- */
 byte holder = NOBODY;                   /* holder key */
 byte holder_left;                       /* ticks until it expires */
 chan queue = [CLIENTS + 1] of { byte }; /* queue key; claims are implied by it */
 byte fence, highest;                    /* the last token given out; the highest ever, which only the checks use */
+bit lost_data;
 
 /* ---- the network: what PUBLISH to a client's channel does ---- */
 mtype = { closed, open, half_open };     /* no receiver; a living one; one that counts but receives nothing */
 mtype listener[CLIENTS] = closed;
 bit message[CLIENTS], stale[CLIENTS];   /* a grant is under way; the server answered a later request since */
 byte message_age[CLIENTS], message_fence[CLIENTS];
+bit late[CLIENTS];                      /* a question is under way whose connection broke */
+bit late_marked[CLIENTS];               /* the server has a mark of its token with a higher number than the question's */
+bit late_ended[CLIENTS];                /* its token has ended */
 
 /* ---- the clients ---- */
 bit wants[CLIENTS];                     /* waits for a grant: messages for its token are kept */
@@ -186,10 +197,15 @@ inline check_after_script() {           /* the invariants of _lock.lua */
     i = 0
 }
 
+inline mark_late(me) {                  /* this question or end has a higher number than all that were broken off */
+    if :: late[me] && !late_ended[me] -> late_marked[me] = 1 :: else fi
+}
+
 /* ---- the scripts ---- */
 
 inline acquire_script(me) {             /* granted = whether the reply says so */
     granted = 0;
+    mark_late(me);
     listener[me] = open;
     delay[me] = age[me];
     if :: message[me] -> stale[me] = 1 :: else fi;
@@ -217,6 +233,36 @@ inline acquire_script(me) {             /* granted = whether the reply says so *
     first = NOBODY;
     if :: granted -> token[me] = fence :: else fi;
     check_after_script()
+}
+
+/* A question that was broken off, and whose reply nobody reads. */
+inline late_acquire_script(who) {
+    if
+#ifndef LATE_QUESTIONS_COUNT
+    :: late_marked[who] -> skip
+#endif
+    :: else ->
+        assert(!late_ended[who] || lost_data);          /* promise 7: no token holds again that has ended */
+        if
+        :: late_ended[who] ->                           /* in the queue it is dropped, as nobody listens */
+            if
+            :: holder == NOBODY && len(queue) == 0 -> next_fence(); holder = GHOST; holder_left = LEASE
+            :: holder == NOBODY && len(queue) > 0 -> hand_off(NOBODY)
+            :: else
+            fi
+        :: else ->
+            if
+            :: holder == who -> holder_left = LEASE
+            :: holder == NOBODY && len(queue) == 0 -> next_fence(); grant(who)
+            :: else ->
+                if :: queue??[eval(who)] -> skip :: else -> queue!who fi;
+                if :: holder == NOBODY -> hand_off(who) :: else fi
+            fi
+        fi;
+        first = NOBODY;
+        check_after_script()
+    fi;
+    late[who] = 0; late_marked[who] = 0; late_ended[who] = 0
 }
 
 inline extend_script(me) {
@@ -255,6 +301,9 @@ inline release_script(me) {
 }
 
 inline abandon_script(me) {
+#ifndef QUITTER_LEAVES_NO_MARK
+    mark_late(me);
+#endif
 #ifndef QUITTER_STAYS_IN_THE_QUEUE
     take_out(me);
 #endif
@@ -277,6 +326,15 @@ inline break_link(me) {
     faults--;
     message[me] = 0; stale[me] = 0; message_age[me] = 0; message_fence[me] = 0; granted = 0;
     if :: listener[me] = closed :: listener[me] = half_open fi
+}
+
+/* A question is broken off: the server never gets it, has got it, or gets it later. */
+inline break_off(me) {
+    break_link(me);
+    if
+    :: true
+    :: lates > 0 && !late[me] -> lates--; late[me] = 1
+    fi
 }
 
 inline forget_message(me) {
@@ -305,7 +363,8 @@ proctype client(byte me) {
 
 ask:    if
         :: d_step { acquire_script(me) }                                /* SCRIPT acquire */
-        :: atomic { faults > 0 -> break_link(me); send(me); goto ask }  /* the request is lost */
+        :: atomic { faults > 0 -> break_off(me); send(me); goto ask }   /* the request is lost, or late */
+        :: atomic { faults > 0 && lates > 0 -> break_off(me); asks[me] = 0; age[me] = 0; delay[me] = 0; goto leave }
         fi;
         if
         :: atomic { granted ->
@@ -402,7 +461,7 @@ free:   if
         :: skip
         :: atomic { faults > 0 -> break_link(me); goto free }           /* the reply is lost */
         fi;
-next:   skip
+next:   late_ended[me] = late[me]
     od;
     done[me] = 1
     } unless { dead[me] }
@@ -411,9 +470,15 @@ next:   skip
 /* ---- faults and time ---- */
 
 proctype world() {
-    byte k, idle;
+    byte k, idle, i;
+    byte first = NOBODY;
     do
     :: d_step { ticks > 0 -> ticks--; tick() }
+    :: d_step { late[0] -> late_acquire_script(0) }                     /* SCRIPT acquire, late */
+    :: d_step { late[1] -> late_acquire_script(1) }
+#if CLIENTS > 2
+    :: d_step { late[2] -> late_acquire_script(2) }
+#endif
     :: atomic { faults > 0 ->           /* a process crashes */
         faults--;
         if
@@ -428,6 +493,7 @@ proctype world() {
         :: !done[k] ->
             d_step {
                 dead[k] = 1; forget_message(k);
+                late[k] = 0; late_marked[k] = 0; late_ended[k] = 0;
                 believes[k] = 0; left[k] = 0; wants[k] = 0; asks[k] = 0; age[k] = 0; delay[k] = 0; timer[k] = 0;
                 token[k] = 0; old[k] = 0
             }
@@ -441,15 +507,16 @@ proctype world() {
         fence = 0;
 #endif
         do :: len(queue) > 0 -> queue?k :: else -> break od;
+        lost_data = (LATES > 0);
         k = 0;
-        do :: k < CLIENTS -> old[k] = 1; k++ :: else -> break od;
+        do :: k < CLIENTS -> old[k] = 1; late_marked[k] = 0; k++ :: else -> break od;
         k = 0 }
     :: faults > 0 -> faults = 0         /* nothing more goes wrong */
     :: atomic { timeout ->              /* nobody can act: time passes */
         assert(idle < PATIENCE);                                        /* promise 4: bounded waiting */
         idle++;
         d_step { tick() } }
-    :: atomic { ALL_ARE_GONE && holder == NOBODY -> break }
+    :: atomic { ALL_ARE_GONE && holder == NOBODY && NOTHING_IS_LATE -> break }
     od;
     /* Nothing is left behind; the places of the dead expire by themselves. */
     atomic {

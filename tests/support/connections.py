@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,11 +12,13 @@ from redis_locks.connections import resolution
 from redis_locks.connections.backends import backend_for
 from redis_locks.connections.resolution import resolve
 from redis_locks.drivers.asynchronous import AsyncDriver, AsyncLink
-from redis_locks.drivers.base import CutShort, LinkBroken, Unreachable, run_blocking
+from redis_locks.drivers.base import Call, CutShort, LinkBroken, Unreachable, run_blocking
 from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
+from redis_locks.drivers.cluster_link import ClusterLink
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.sentinel import Sentinels
 from redis_locks.drivers.sentinel_url import client_of_url
+from redis_locks.scripts import Script, on_cluster
 from redis_locks.testing.memory_backend import MemoryBackend, Outcome
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "client_of_url",
     "count_calls_together",
     "count_packets",
+    "keep_first_question",
     "on_receive",
     "open_links",
     "record_pauses",
@@ -50,6 +53,25 @@ def open_links(count: int) -> None:
             link = run_blocking(driver.checkout())
             stack.callback(driver.checkin, link)
             run_blocking(link.bulk())
+
+
+def keep_first_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[], tuple[bytes, Sequence[bytes], Sequence[bytes | str]]]:
+    """Break the connection to a cluster at the next acquire; return what returns the EVAL that was not delivered."""
+    plain: Any = ClusterLink.call
+    kept: list[Any] = []
+
+    async def call(
+        link: ClusterLink, script: Script, call: Call, reads: Sequence[bytes] = ()
+    ) -> list[Any]:
+        if script.name == "acquire" and not kept:
+            kept.append((on_cluster(script).text, *call))
+            raise LinkBroken("the connection was cut")
+        return await plain(link, script, call, reads)
+
+    monkeypatch.setattr(ClusterLink, "call", call)
+    return lambda: kept[0]
 
 
 def record_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:

@@ -112,7 +112,7 @@ def move_last(client: Any, lock: bytes, by: int) -> None:
 def in_use(client: Any, lock: bytes) -> set[str]:
     """Return what is there of "holder", "sharers" and "queue", the parts of a lock that is in use."""
     fields = {field.decode(errors="replace") for field in client.hkeys(lock)}
-    rest = fields - {"state", "holder", "claim", "who", "label"}
+    rest = fields - {"state", "holder", "claim", "who", "label", "late"}
     found = {"holder"} if living_holder(client, lock) else set()
     if line(client, lock):
         found.add("queue")

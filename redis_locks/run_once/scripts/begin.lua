@@ -9,14 +9,25 @@
 --   4 listener, the caller's connection
 --   5 most attempts
 --   6 how long the record outlives lease and outcome, ms
+--   7 how many questions of the token were broken off, if any
 -- Reply: "token begun attempt fence outcome"    this attempt is the caller's; how the last one ended
 --        "token locked attempt now ends claim"  who is in the way, as acquire says it
 --        "token done attempt outcome"           the result, or nothing
 --        "token exhausted attempt outcome"      how the last attempt ended
+-- A question that is late, see `_late`, begins nothing: nobody reads that it is "locked".
 
 --include _job
+--include _late
 
 local lease, who, listener, most, kept = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local number = tonumber(ARGV[7] or 0)
+
+if late_by(all, token, number) then
+  return token .. " locked " .. text(attempt) .. " " .. obstacle(all)
+end
+if number > 0 then
+  mark_late(all, token, number)
+end
 
 local again = state == "running" and runner == token
 
