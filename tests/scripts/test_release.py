@@ -93,15 +93,15 @@ def test_a_dead_waiter_is_skipped(bench: Bench) -> None:
 
 
 def test_a_waiter_whose_time_is_up_is_skipped(bench: Bench) -> None:
-    late, heard = bench.listen("late"), bench.listen("b")
+    slow, heard = bench.listen("slow"), bench.listen("b")
     bench.acquire("a")
-    bench.queue_up("late", "b")
-    claim = stored.claim_of_waiter(bench.client, bench.keys.lock, "late").split(b" ", 6)
+    bench.queue_up("slow", "b")
+    claim = stored.claim_of_waiter(bench.client, bench.keys.lock, "slow").split(b" ", 6)
     claim[1] = b"%d" % (int(claim[1]) - 5_000)
     claim[5] = b"4000"
-    stored.set_claim_of_waiter(bench.client, bench.keys.lock, "late", b" ".join(claim))
+    stored.set_claim_of_waiter(bench.client, bench.keys.lock, "slow", b" ".join(claim))
     bench.release("a")
-    assert bench.heard(late) is None
+    assert bench.heard(slow) is None
     assert (bench.heard(heard) or [""])[0] == "b"
     assert "b" == bench.holder()
 
