@@ -111,7 +111,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
             ATOMIC_REQUESTS a view's lock is around the transaction; with "transaction" in it.
         database: The alias of the database whose transactions count. None: those of all databases.
         commit_guard: Whether a hold is verified just before COMMIT; see `Lock`.
-        reentrant: Whether a thread or task that holds the lock may take it again; see `Lock`. With
+        reentrant: Whether code inside a block that has the lock may take it again; see `Lock`. With
             True, a locked function may call itself.
         crash_release: Whether the lock is free half a second after the holder's process has ended; see `Lock`.
         replicas: How many replicas have to acknowledge a grant before it counts; see `Lock`.

@@ -1,7 +1,7 @@
 """Blocks: which hold the end of a `with` or `async with` statement ends, and what code runs inside it.
 
 Python looks up the method that ends a block just before it calls the one that begins it. So each block gets an `Exit`
-of its own, which knows its holds. Whoever ends the block, and wherever, ends those holds and no others.
+of its own, which knows its holds. Any thread or task that ends the block ends those holds and no others.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ _entering = _Entering()
 class CalledBlocks:
     """The open blocks of a lock that threads and tasks share which have no `Exit`, the latest last.
 
-    Whoever calls `__exit__` ends the latest block of its thread or task; or the only one that is open, as a generator
-    may move on to another thread.
+    A call of `__exit__` ends the latest block of its thread or task. If that has none, it ends the only one that is open:
+    a generator may move on to another thread.
     """
 
     __slots__ = ("_open",)
@@ -212,7 +212,7 @@ class CalledBlocks:
         self._open.append((session().name, block))
 
     def pop(self) -> Block:
-        """Return the block that is left here; raises RuntimeError if nobody can tell which that is."""
+        """Return the block that is left here. Raises RuntimeError if it might be any of several, or if none is open."""
         here = session().name
         found = [each for each in self._open if each[0] == here] or self._open
         if not found or (found is self._open and len(found) > 1):

@@ -130,8 +130,8 @@ class Lock:
         reentrant: Whether code inside a block that has the lock may take it again. It gets a nested hold at
             once, with the same fencing token. The last of them to end releases the lock. Asking for
             "exclusive" inside "shared" upgrades the hold, until its end. If False, taking it again raises
-            LockError at once. What cannot be shown to run inside the block waits: other threads and tasks, those
-            that the holder starts included, and the code around a generator that has the block. A hold that was
+            LockError at once. What cannot be shown to run inside the block waits: other threads, other tasks, and
+            the code around a generator that has the block. The holder's own child tasks wait as well. A hold that was
             acquired by hand has no block until ``with hold:``. "thread": whatever the holding thread or task runs
             takes it again, as with ``threading.RLock``.
         crash_release: Whether the lock becomes free within half a second of the end of the holder's process, however
@@ -284,7 +284,7 @@ class Lock:
 
         Cancellation leaves neither hold nor place in the queue behind. Await it in the task that is to hold the
         lock. A task of its own (``asyncio.create_task``; on Python 3.11 ``asyncio.wait_for``, too) ends at once,
-        and a RuntimeWarning says that no task can take the lock again. Use `wait`, or ``asyncio.timeout``.
+        and a RuntimeWarning says that no deadlock with the lock is found. Use `wait`, or ``asyncio.timeout``.
         """
         try:
             hold = await self.aenter(wait)
@@ -636,8 +636,8 @@ async def warn_if_task_ends(code: CodeType, release: Callable[[], Awaitable[None
     try:
         warnings.warn(
             # Without its name: warnings are remembered by their text, and there may be any number of names.
-            "A lock was acquired by a task that ends now, so a task that takes it again waits for "
-            "itself: await aacquire() directly. asyncio.wait_for() makes such a task on Python 3.11; use "
+            "A lock was acquired by a task that ends now, so no deadlock with that lock is found: await aacquire() "
+            "directly. asyncio.wait_for() makes such a task on Python 3.11; use "
             "aacquire(wait=...) or asyncio.timeout()",
             RuntimeWarning,
             stacklevel=3,

@@ -524,7 +524,7 @@ class Attempt:
     def _own_by_hand(self) -> list[str]:
         """Return the tokens of holds of these very locks that the caller has acquired by hand: no circle of their own.
 
-        Whoever has them by now may well release them.
+        The code that has them by now may well release them.
         """
         locks = self.request.keys[1:]
         return [
