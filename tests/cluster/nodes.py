@@ -148,7 +148,7 @@ class Nodes:
         """Let a replica and its master change places, as planned: nothing is lost. Returns when all know."""
         master = next(node for node in self.everybody if node.port == replica.follows())
         known = len(self.everybody)
-        until(lambda: replica.is_in_step())
+        until(replica.is_in_step)
         replica.ask("FAILOVER")
         until(lambda: master.follows() == replica.port and master.is_in_step())
         until(lambda: all(node.is_ready(known) for node in self.everybody))
@@ -179,13 +179,13 @@ class Nodes:
     def finish_moving(self, slot: int, source: Node, target: Node) -> None:
         while keys := source.ask("GETKEYSINSLOT", slot, 2):
             self.carry(source, target, *keys)
-        others = [node for node in self.masters if node not in {source, target}]
+        others = [node for node in self.serving() if node not in {source, target}]
         for node in (target, source, *others):
             node.ask("SETSLOT", slot, "NODE", target.id)
 
     def move(self, slot: int, target: Node, *, pause: float = 0.0) -> None:
         """Move a slot key by key, as every server can; `pause` seconds between its steps."""
-        source = next(node for node in self.masters if self._has(node, slot))
+        source = self.having(slot)
         self.begin_to_move(slot, source, target)
         time.sleep(pause)
         while keys := source.ask("GETKEYSINSLOT", slot, 2):
@@ -199,12 +199,17 @@ class Nodes:
 
     def move_at_once(self, slot: int, target: Node) -> None:
         """Move a slot as a whole, as Valkey 9 can."""
-        source = next(node for node in self.masters if self._has(node, slot))
+        source = self.having(slot)
         source.ask("MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target.id)
         until(lambda: all(self._sees(node, slot) == target.port for node in self.masters))
 
-    def _has(self, node: Node, slot: int) -> bool:
-        return self._sees(node, slot) == node.port
+    def serving(self) -> list[Node]:
+        """Those that are masters now."""
+        return [node for node in self.everybody if node.follows() is None]
+
+    def having(self, slot: int) -> Node:
+        """The master that has a slot, as itself says."""
+        return next(node for node in self.serving() if self._sees(node, slot) == node.port)
 
     def _sees(self, node: Node, slot: int) -> int:
         return next(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeVar
 
@@ -24,6 +24,12 @@ FAULTS: Final = (
 
 FAIL_OVER: Final = "fail over"
 
+CLUSTER_FAULTS: Final = ("failover", "move", "freeze")
+"""What may go wrong on a cluster: planned fail-overs, slots that move key by key, processes and nodes that stand still."""
+
+ANYWHERE: Final = ("kill", "stop", "force", "cancel")
+"""The other faults that may happen on a cluster."""
+
 
 @dataclass(frozen=True)
 class Section:
@@ -38,7 +44,7 @@ class Section:
     wait: float = 3.0
     """Negative: cancelled after so long, in async code."""
     verbs: tuple[str, ...] = ()
-    """What the holder does, in turn: stay, nest, extend, upgrade, downgrade, also."""
+    """What the holder does, in turn: stay, linger, nest, extend, upgrade, downgrade, also."""
     end: str = "release"
     """release, twice, commit or detach."""
 
@@ -79,6 +85,8 @@ class Plan:
     """Whether the server has a replica, which may replace it."""
     replicas: int = 0
     """How many replicas must know of a hold: with one, no fail-over forgets it."""
+    cluster: bool = False
+    """Whether the server is a cluster, each master with a replica."""
 
     @property
     def size(self) -> str:
@@ -151,11 +159,40 @@ def plan_of(
     )
 
 
-def _section_of(chance: random.Random) -> Section:
+def cluster_plan_of(
+    seed: int,
+    *,
+    sections: int = 15,
+    seconds: float = 10.0,
+    kinds: Sequence[str] = CLUSTER_FAULTS,
+) -> Plan:
+    """Return the plan of a seed for a cluster: each of the `kinds` of faults happens once at least."""
+    chance = random.Random(seed)
+    workers = tuple(
+        Worker(
+            tasks=number % 2 == 1,
+            proxied=False,
+            units=tuple(
+                tuple(_section_of(chance, lingers=True) for _ in range(sections))
+                for _ in range(chance.choice([2, 3]))
+            ),
+        )
+        for number in range(4)
+    )
+    happening = [*kinds, *chance.choices(kinds, k=chance.randint(2, 4))]
+    moments = sorted(chance.uniform(0.5, seconds) for _ in happening)
+    chance.shuffle(happening)
+    faults = tuple(
+        Fault(at, kind, chance.random()) for at, kind in zip(moments, happening, strict=True)
+    )
+    return Plan(seed, workers, faults, partitions=chance.choice([1, 4]), cluster=True)
+
+
+def _section_of(chance: random.Random, *, lingers: bool = False) -> Section:
     kind = chance.choices(
         ["lock", "set", "permit", "rows", "skip", "model", "adopt"], [10, 3, 4, 2, 1, 1, 2]
     )[0]
-    verbs = ["stay", "stay", "extend"]
+    verbs = ["stay", "stay", "extend", *(["linger"] if lingers else [])]
     ends = ["release", "release", "twice"]
     mode, names = "exclusive", tuple[str, ...]()
     if kind in {"lock", "set"}:
