@@ -160,32 +160,48 @@ def plan_of(
 
 
 def cluster_plan_of(
-    seed: int,
-    *,
-    sections: int = 15,
-    seconds: float = 10.0,
-    kinds: Sequence[str] = CLUSTER_FAULTS,
+    seed: int, *, seconds: float = 12.0, kinds: Sequence[str] = CLUSTER_FAULTS
 ) -> Plan:
-    """Return the plan of a seed for a cluster: each of the `kinds` of faults happens once at least."""
+    """Return the plan of a seed for a cluster: each of the `kinds` of faults happens once at least.
+
+    In each process one thread or task shares locks for long and extends its leases, also while a slot moves. Others take
+    turns at few locks, so that somebody waits, and somebody asks, at each moment of a fail-over.
+    """
     chance = random.Random(seed)
     workers = tuple(
         Worker(
             tasks=number % 2 == 1,
             proxied=False,
-            units=tuple(
-                tuple(_section_of(chance, lingers=True) for _ in range(sections))
-                for _ in range(chance.choice([2, 3]))
+            units=(
+                tuple(_section_of(chance, lingers=True) for _ in range(12)),
+                tuple(_long_section_of(chance) for _ in range(20)),
+                *(tuple(_brief_section_of(chance) for _ in range(60)) for _ in range(3)),
             ),
         )
         for number in range(4)
     )
-    happening = [*kinds, *chance.choices(kinds, k=chance.randint(2, 4))]
-    moments = sorted(chance.uniform(0.5, seconds) for _ in happening)
+    happening = [*kinds, *chance.choices(kinds, k=5)]
     chance.shuffle(happening)
+    moments = sorted(chance.uniform(0.5, seconds) for _ in happening)
     faults = tuple(
         Fault(at, kind, chance.random()) for at, kind in zip(moments, happening, strict=True)
     )
-    return Plan(seed, workers, faults, partitions=chance.choice([1, 4]), cluster=True)
+    return Plan(seed, workers, faults, partitions=4, cluster=True)
+
+
+def _long_section_of(chance: random.Random) -> Section:
+    kind, name, mode = chance.choice([("lock", "z", "shared"), ("permit", "permits", "permit:2")])
+    verbs = ("linger", "extend", "linger", "extend")
+    return Section(kind, (name,), mode, lease=chance.choice([1.5, 4.0]), verbs=verbs)
+
+
+def _brief_section_of(chance: random.Random) -> Section:
+    kind = chance.choices(["lock", "permit"], [3, 1])[0]
+    names = chance.choices([("x",), ("y",)], [3, 1])[0] if kind == "lock" else ("permits",)
+    mode = "exclusive" if kind == "lock" else f"permit:{PERMITS[names[0]]}"
+    wait = chance.choice([3.0, 3.0, 0.0])
+    verbs = ("stay",) * chance.choice([0, 1, 2])
+    return Section(kind, names, mode, wait=wait, verbs=verbs)
 
 
 def _section_of(chance: random.Random, *, lingers: bool = False) -> Section:

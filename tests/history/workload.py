@@ -24,7 +24,7 @@ CLUSTER = "redis+cluster://"
 STEP = 0.005
 """Seconds between two looks of a holder at its hold."""
 
-STAYS = {"stay": 4, "linger": 80}
+STAYS = {"stay": 4, "linger": 50}
 """How often a holder looks at its hold."""
 
 RETURNS = 20.0
