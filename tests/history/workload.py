@@ -212,7 +212,8 @@ class Unit(ThreadOrTask):
             lock = lock_rows(rows, section.mode, skip_locked=True, **options)
             return await self._call(lock, "acquire")
         else:
-            lock = Lock(*section.names, mode=section.mode, **options)
+            # So that `_nest` finds it: the hold is acquired by hand, and has no block.
+            lock = Lock(*section.names, mode=section.mode, reentrant="thread", **options)
         if section.wait < 0 and self._tasks:
             async with asyncio.timeout(-section.wait):
                 return await lock.aacquire()
@@ -296,7 +297,7 @@ class Unit(ThreadOrTask):
         """Take the same locks again, which must be the same hold."""
         from redis_locks import Lock
 
-        again = Lock(*locks, mode=its.mode)
+        again = Lock(*locks, mode=its.mode, reentrant="thread")
         nested = await self._call(again, "acquire", wait=0)
         same = nested is not None and nested.fencing_token == its.fencing_token
         self._still(hold, its)
