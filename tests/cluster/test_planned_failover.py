@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 
 from redis_locks import Lock
-from redis_locks.drivers.cluster_link import ClusterLink
-from tests.cluster.nodes import Node, Nodes
+from tests.cluster.nodes import Nodes
 from tests.cluster.waiters import until_waiters
+from tests.support.slots import learn_late
 from tests.support.world import PATIENCE, Tasks, Threads, World, held
 
 pytestmark = pytest.mark.ci
-
-HERE = "127.0.0.1"
 
 
 @pytest.fixture(scope="module")
@@ -30,26 +28,6 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     made.close()
 
 
-def learn_late(patch: pytest.MonkeyPatch, slot: int, former: Node, present: Node) -> list[int]:
-    """Let the process learn of a fail-over after the first waiter has subscribed, and before it asks.
-
-    Another thread or task may meet a redirection then. Returns where waiters have subscribed.
-    """
-    subscribe, ports = ClusterLink.subscribe, list[int]()
-
-    async def subscribe_early(link: ClusterLink, keys: Sequence[bytes]) -> None:
-        slots, is_first = link._nodes.slots, not ports
-        if is_first:
-            slots.moved(slot, HERE, former.port, (HERE, former.port))
-        await subscribe(link, keys)
-        ports.append(link._subscribed_at[1])
-        if is_first:
-            slots.moved(slot, HERE, present.port, (HERE, present.port))
-
-    patch.setattr(ClusterLink, "subscribe", subscribe_early)
-    return ports
-
-
 def test_a_waiter_that_listens_on_a_former_master_does_not_stand_in_line_on_the_new_one(
     on_nodes: Nodes, world: World, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,7 +37,7 @@ def test_a_waiter_that_listens_on_a_former_master_does_not_stand_in_line_on_the_
     former = on_nodes.owner(name, 4)
     present = on_nodes.replica_of(former)
     on_nodes.fail_over(present)
-    ports = learn_late(monkeypatch, on_nodes.slot(name, 4), former, present)
+    ports = learn_late(monkeypatch, on_nodes.slot(name, 4), former.port, present.port)
     lock = Lock(each, wait=PATIENCE, lease=60)
     first = world.start(world.acquire, lock)
     until_waiters(each, 1)

@@ -100,11 +100,17 @@ def test_a_plan_for_a_cluster_has_each_fault_at_least_once(seed: int) -> None:
 @pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("kind", CLUSTER_FAULTS)
-def test_a_history_on_a_cluster_keeps_the_rules(tmp_path: Path, kind: str) -> None:
-    """`nox -s history` runs whole plans: of seeds 1 and 8 most runs failed while waiters listened where they did not ask."""
-    plan = cluster_plan_of(8, seconds=3.0, kinds=(kind,))
-    result = run(replace(plan, faults=plan.faults[:2]), tmp_path / "failure")
+def test_a_history_on_a_cluster_keeps_the_rules(tmp_path: Path) -> None:
+    """The beginning of the plan that `nox -s history` runs whole.
+
+    Of that, each run failed before waiters asked only where they listen, and extensions forgot nobody.
+    """
+    plan = cluster_plan_of(8)
+    workers = tuple(
+        replace(worker, units=tuple(unit[: len(unit) // 3] for unit in worker.units))
+        for worker in plan.workers
+    )
+    result = run(replace(plan, workers=workers, faults=plan.faults[:4]), tmp_path / "failure")
     assert [] == result.violations
     assert result.holds
 
