@@ -148,6 +148,18 @@ class ClusterLink(CallingLink):
         """Return what runs a script; see `Link`."""
         return super().packed(on_cluster(script), call)
 
+    async def _owner(self, keys: Sequence[bytes]) -> Address:
+        """Return the node that has `keys`. Raises LinkBroken if a waiter listens on another one.
+
+        Another thread may have learned of a new owner since the waiter subscribed. Scripts there count no listener, and
+        pass the waiter over; but the old owner may still bring it what they told.
+        """
+        address = await self._nodes.owner(slot_of(keys[0]))
+        if self._subscribed_at is not None and self._subscribed_at != address:
+            msg = f"{address} has the lock now, and the waiter listens on {self._subscribed_at}"
+            raise LinkBroken(msg)
+        return address
+
     async def _routed(
         self, script: Script, call: Call, reads: Sequence[bytes], patience: float
     ) -> list[Any]:
@@ -155,7 +167,7 @@ class ClusterLink(CallingLink):
         until = monotonic() + patience
         pause = 0.0
         while True:
-            address = await self._nodes.owner(slot_of(call[0][0]))
+            address = await self._owner(call[0])
             try:
                 return await self._at(address, lambda link: self._called(link, script, call, reads))
             except Redirected as error:
@@ -201,7 +213,7 @@ class ClusterLink(CallingLink):
 
     async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:
         """Run commands on the node that has `keys`; see `Link`."""
-        address = await self._nodes.owner(slot_of(keys[0]))
+        address = await self._owner(keys)
 
         async def read(link: NodeLink) -> list[Any]:
             return self._here(await link.read(reads, keys))

@@ -60,7 +60,9 @@ if alone then
       if heard then
         write_holder(KEYS[place], state, fence, heir, ends, claim, who)
       else
-        write(KEYS[place], ends, state[2], state[3], tonumber(state[4]), state[5], state[6], state[7], state[8])
+        -- Its fencing tokens are out of use, as in `grant`.
+        local told = text(fence + FENCE_RESERVED)
+        write(KEYS[place], ends, state[2], told, tonumber(state[4]), state[5], state[6], state[7], state[8])
       end
     end
     if #all > 1 then

@@ -109,7 +109,8 @@ local function unshare(name, tokens)
 end
 
 -- How many sharers hold. Forgets some of those whose lease has ended, and leaves out the rest. A lease has not ended
--- before the next millisecond, as with Redis's keys, for the holder may count from later in this one.
+-- before the next millisecond, as with Redis's keys, for the holder may count from later in this one. If their set is
+-- missing while a lease may last, the script stops: on a cluster the set may be on its way to this node.
 local function sharers(name)
   local state, key = state_of(name), SHARERS .. name
   if state.sharers > 0 and not state.swept then
@@ -119,6 +120,9 @@ local function sharers(name)
       unshare(name, ended)
     end
     if state.sharers > 0 and call("EXISTS", key) == 0 then
+      if #ended == 0 and state.shared_until >= clock() then
+        error({ err = "TRYAGAIN the leases of the sharers are not on this server" })
+      end
       forget_counts(state)
       save(state)
     end

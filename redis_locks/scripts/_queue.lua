@@ -178,7 +178,8 @@ end
 
 -- Grant the locks that the first in line of `name` wants, for which there is room. Returns whether
 -- it lives: the message is the grant, and by the time a waiter reads it, it is a holder; one whose
--- channel has no listener is dropped. If it is the caller, the second value is its fencing token.
+-- channel has no listener is dropped. Its fencing tokens are out of use then: it may listen elsewhere, as at a replica of
+-- a cluster. If it is the caller, the second value is its fencing token.
 local function grant(locks, name, first, claim)
   local _, since, mode, lease, listener, _, _, who = string.match(claim, CLAIM)
   for _, each in ipairs(locks) do
@@ -202,6 +203,11 @@ local function grant(locks, name, first, claim)
   closed[listener] = not living
   if living then
     hold(locks, first, fence, mode, tonumber(lease), listener, who)
+  else
+    for _, each in ipairs(locks) do
+      local state = state_of(each)
+      state.fence, state.changed = fence + FENCE_RESERVED, true
+    end
   end
   for _, each in ipairs(locks) do
     save(state_of(each))

@@ -60,6 +60,15 @@ class Node:
         stats = self.client.info("commandstats")
         return int(stats.get(f"cmdstat_{command}", {}).get("calls", 0))
 
+    def follows(self) -> int | None:
+        """The port of its master; None if it is one."""
+        found = self.client.info("replication")
+        return found["master_port"] if found["role"] == "slave" else None
+
+    def is_in_step(self) -> bool:
+        """Whether it hears its master."""
+        return self.client.info("replication").get("master_link_status") == "up"
+
     def errors(self) -> int:
         """How many commands were refused."""
         return int(self.client.info("stats")["total_error_replies"])
@@ -73,15 +82,18 @@ class Nodes:
         self.replicas = [Node(options) for _ in range(masters * replicas)]
 
     @property
+    def everybody(self) -> list[Node]:
+        return [*self.masters, *self.replicas]
+
+    @property
     def url(self) -> str:
         return f"redis+cluster://{','.join(f'127.0.0.1:{node.port}' for node in self.masters)}"
 
     def __enter__(self) -> Self:
-        nodes = [*self.masters, *self.replicas]
         try:
-            for node in nodes:
+            for node in self.everybody:
                 node.start()
-            self._introduce(nodes)
+            self._introduce(self.everybody)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -105,9 +117,7 @@ class Nodes:
         for node in nodes:
             until(lambda node=node: node.is_ready(len(nodes)))
         for node in self.replicas:
-            until(
-                lambda node=node: node.client.info("replication").get("master_link_status") == "up"
-            )
+            until(node.is_in_step)
             node.client.config_set("cluster-replica-no-failover", "no")
 
     def __exit__(
@@ -116,7 +126,7 @@ class Nodes:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for node in [*self.replicas, *self.masters]:
+        for node in reversed(self.everybody):
             node.stop()
 
     def slot(self, prefix: str, partition: int) -> int:
@@ -127,9 +137,21 @@ class Nodes:
         slot = self.slot(prefix, partition)
         for first, last, *having in (asked or self.masters[0]).ask("SLOTS"):
             if first <= slot <= last:
-                nodes = [*self.masters, *self.replicas]
-                return next(node for node in nodes if node.port == having[0][1])
+                return next(node for node in self.everybody if node.port == having[0][1])
         raise LookupError(slot)
+
+    def replica_of(self, master: Node) -> Node:
+        """The one that follows a master, as itself says."""
+        return next(node for node in self.everybody if node.follows() == master.port)
+
+    def fail_over(self, replica: Node) -> None:
+        """Let a replica and its master change places, as planned: nothing is lost. Returns when all know."""
+        master = next(node for node in self.everybody if node.port == replica.follows())
+        known = len(self.everybody)
+        until(replica.is_in_step)
+        replica.ask("FAILOVER")
+        until(lambda: master.follows() == replica.port and master.is_in_step())
+        until(lambda: all(node.is_ready(known) for node in self.everybody))
 
     def names_in(self, partition: int, count: int, partitions: int = 12) -> list[str]:
         """The first names of locks that are in a partition."""
@@ -157,13 +179,13 @@ class Nodes:
     def finish_moving(self, slot: int, source: Node, target: Node) -> None:
         while keys := source.ask("GETKEYSINSLOT", slot, 2):
             self.carry(source, target, *keys)
-        others = [node for node in self.masters if node not in {source, target}]
+        others = [node for node in self.serving() if node not in {source, target}]
         for node in (target, source, *others):
             node.ask("SETSLOT", slot, "NODE", target.id)
 
     def move(self, slot: int, target: Node, *, pause: float = 0.0) -> None:
         """Move a slot key by key, as every server can; `pause` seconds between its steps."""
-        source = next(node for node in self.masters if self._has(node, slot))
+        source = self.having(slot)
         self.begin_to_move(slot, source, target)
         time.sleep(pause)
         while keys := source.ask("GETKEYSINSLOT", slot, 2):
@@ -177,12 +199,17 @@ class Nodes:
 
     def move_at_once(self, slot: int, target: Node) -> None:
         """Move a slot as a whole, as Valkey 9 can."""
-        source = next(node for node in self.masters if self._has(node, slot))
+        source = self.having(slot)
         source.ask("MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target.id)
         until(lambda: all(self._sees(node, slot) == target.port for node in self.masters))
 
-    def _has(self, node: Node, slot: int) -> bool:
-        return self._sees(node, slot) == node.port
+    def serving(self) -> list[Node]:
+        """Those that are masters now."""
+        return [node for node in self.everybody if node.follows() is None]
+
+    def having(self, slot: int) -> Node:
+        """The master that has a slot, as itself says."""
+        return next(node for node in self.serving() if self._sees(node, slot) == node.port)
 
     def _sees(self, node: Node, slot: int) -> int:
         return next(

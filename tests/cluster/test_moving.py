@@ -181,6 +181,33 @@ def test_a_hold_is_renewed_where_its_keys_are_already(
     world.release(hold)
 
 
+@pytest.mark.parametrize("mode", ["shared", "permit:2"])
+@pytest.mark.parametrize("last", ["sharers", "lock", "index"])
+def test_who_shares_a_lock_goes_on_while_its_keys_move_one_by_one(
+    on_nodes: Nodes, world: World, name: str, mode: str, last: str
+) -> None:
+    """The servers choose the order. One that has the lock and not its sharers must not forget them."""
+    each, slot, source, target = a_move(on_nodes, name, 8)
+    lock = Semaphore(each, 2, wait=0) if mode == "permit:2" else Lock(each, mode=mode, wait=0)
+    other = Lock(each, wait=0) if mode == "shared" else lock
+    one, two = held(world, lock), held(world, lock)
+    keys = source.ask("GETKEYSINSLOT", slot, 100)
+    (latest,) = (key for key in keys if key.startswith(f"{name}{{8}}:{last}"))
+    on_nodes.begin_to_move(slot, source, target)
+    on_nodes.carry(source, target, *(key for key in keys if key != latest))
+    seen = source.errors() + target.errors()
+    extending = world.start(world.extend, one, 120)
+    until(lambda: source.errors() + target.errors() > seen + 2)
+    on_nodes.carry(source, target, latest)
+    on_nodes.finish_moving(slot, source, target)
+    extending.result(PATIENCE)
+    assert world.start(world.acquire, other).result(PATIENCE) is None
+    for hold in (one, two):
+        hold.check()
+        world.release(hold)
+    world.release(held(world, other))
+
+
 @pytest.mark.long
 def test_a_wait_of_zero_seconds_ends_in_an_error_while_a_slot_moves(
     on_nodes: Nodes, world: World, name: str

@@ -14,7 +14,14 @@ from pathlib import Path
 import django
 from django.conf import settings
 
-from tests.history.plan import Plan, plan_of, shrink
+from tests.history.plan import (
+    ANYWHERE,
+    CLUSTER_FAULTS,
+    Plan,
+    cluster_plan_of,
+    plan_of,
+    shrink,
+)
 
 
 def main() -> int:
@@ -28,11 +35,20 @@ def main() -> int:
     parser.add_argument(
         "--fail-over", action="store_true", help="let a replica replace the primary in each run"
     )
+    parser.add_argument("--cluster", action="store_true", help="run on three masters and replicas")
+    parser.add_argument(
+        "--faults",
+        type=lambda text: tuple(text.split(",")),
+        default=CLUSTER_FAULTS,
+        help=f"with --cluster: which may happen, of {', '.join((*CLUSTER_FAULTS, *ANYWHERE))} ({','.join(CLUSTER_FAULTS)})",
+    )
     parser.add_argument("--no-shrink", action="store_true", help="leave a plan that fails as it is")
     parser.add_argument(
         "--failures", type=Path, default=Path("history-failures"), help="where to keep failures"
     )
     options = parser.parse_args()
+    if unknown := set(options.faults).difference(CLUSTER_FAULTS, ANYWHERE):
+        parser.error(f"a cluster has no such faults: {', '.join(sorted(unknown))}")
     # Here and not above: forked workers import this module and have settings of their own.
     settings.configure(REDIS_LOCKS={})
     django.setup()
@@ -51,7 +67,7 @@ def _plans(options: argparse.Namespace) -> Iterator[Plan]:
     if options.plan is not None or options.seed is not None:
         for _ in range(options.times):
             yield (
-                plan_of(options.seed, fails_over=options.fail_over)
+                _plan(options, options.seed)
                 if options.plan is None
                 else Plan.from_json(options.plan.read_text())
             )
@@ -60,7 +76,13 @@ def _plans(options: argparse.Namespace) -> Iterator[Plan]:
     for seed in itertools.count(options.first):
         if time.monotonic() > end:
             return
-        yield plan_of(seed, fails_over=options.fail_over)
+        yield _plan(options, seed)
+
+
+def _plan(options: argparse.Namespace, seed: int) -> Plan:
+    if options.cluster:
+        return cluster_plan_of(seed, kinds=options.faults)
+    return plan_of(seed, fails_over=options.fail_over)
 
 
 class Runs:

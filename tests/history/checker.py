@@ -109,7 +109,10 @@ def violations(events: list[Event], *, late: float = LATE) -> list[str]:
     for lock in sorted(by_lock):
         its = sorted(by_lock[lock], key=lambda belief: belief.start)
         promised = [lost.promised(belief) for belief in its]
-        found += [f"{lock}: {text}" for text in (*_overlaps(promised), *_falling(its, lost))]
+        found += [
+            f"{lock}: {text}"
+            for text in (*_overlaps(promised), *_falling(its, lost), *_doubled(its))
+        ]
     found += _overtaking(events)
     found += _lost_early(events)
     found += _miscounted(events)
@@ -249,6 +252,17 @@ def _falling(held: list[Belief], lost: FailOvers) -> Iterator[str]:
             if earlier.fence >= belief.fence and not same and not lost.parts(earlier, belief):
                 yield f"token backwards: {belief} after {earlier}"
                 break
+
+
+def _doubled(held: list[Belief]) -> Iterator[str]:
+    """No two holders beside each other have one fencing token; see `_falling` for those that exclude each other."""
+    first: dict[int, Belief] = {}
+    for belief in held:
+        # Adopted, or in another mode, it is the possession that it was.
+        if not belief.goes_on:
+            earlier = first.setdefault(belief.fence, belief)
+            if earlier.hold != belief.hold and not belief.excludes(earlier):
+                yield f"one token twice: {belief} and {earlier}"
 
 
 def _with_the_higher_token(one: Belief, other: Belief) -> Belief:

@@ -18,18 +18,23 @@ from tests.faults.proxy import Proxy
 from tests.faults.succession import Succession
 from tests.forking import processes
 from tests.history import workload
-from tests.history.plan import FAIL_OVER, NAMES, PERMITS, Fault, Plan
+from tests.history.cluster import Cluster
+from tests.history.plan import CLUSTER_FAULTS, FAIL_OVER, NAMES, PERMITS, Fault, Plan
 
 LOCKS: Final = (*NAMES, *PERMITS)
 """The locks that operators end holds of."""
 
 
+PROCESSES: Final = 0.7
+"""In which part of the freezes a process stands still, and not a node."""
+
+Server = EmbeddedServer | Succession | Cluster
+
+
 class Stage:
     """The processes of one run, between them and the server a proxy, and what may happen to all of them."""
 
-    def __init__(
-        self, plan: Plan, server: EmbeddedServer | Succession, proxy: Proxy, folder: Path
-    ) -> None:
+    def __init__(self, plan: Plan, server: Server, proxy: Proxy, folder: Path) -> None:
         self.plan = plan
         self.server = server
         self.proxy = proxy
@@ -95,8 +100,8 @@ class Stage:
         """Let it happen, and write it down with the time until when it may keep anybody from going on."""
         at, pid = time.monotonic(), 0
         known: dict[str, Any] = {}
-        if fault.kind in {"kill", "stop"}:
-            number, pid = self._living(fault.pick)
+        if fault.kind in {"kill", "stop"} or (fault.kind == "freeze" and fault.pick < PROCESSES):
+            number, pid = self._living(fault.pick / PROCESSES % 1)
             if not pid:
                 return
             (self._kill if fault.kind == "kill" else self._stop)(number, pid, fault.pick)
@@ -133,6 +138,18 @@ class Stage:
         promoted, clock = self.server.fail_over()
         forgets = not self.plan.replicas
         return {"promoted": promoted, "clock": clock, "forgets": forgets}
+
+    def change_places(self, pick: float) -> None:
+        assert isinstance(self.server, Cluster)
+        self.server.fail_over(pick)
+
+    def move(self, pick: float) -> None:
+        assert isinstance(self.server, Cluster)
+        self.server.move(pick, self.plan.partitions)
+
+    def freeze(self, pick: float) -> None:
+        assert isinstance(self.server, Cluster)
+        self.server.freeze(pick)
 
     def keep_losing(self, _pick: float) -> None:
         self.proxy.lose(1, every=5)
@@ -204,7 +221,13 @@ FAULTS: Final[dict[str, Callable[[Stage, float], None]]] = {
     "force": Stage.force,
     "cancel": Stage.cancel,
     "lose all": Stage.lose_all,
+    "failover": Stage.change_places,
+    "move": Stage.move,
+    "freeze": Stage.freeze,
 }
 
-LASTING: Final = {"stop", "keep losing", "late", "hold back", "part", "pause", "restart", FAIL_OVER}
+LASTING: Final = {
+    *("stop", "keep losing", "late", "hold back", "part", "pause", "restart", FAIL_OVER),
+    *CLUSTER_FAULTS,
+}
 """The faults that keep somebody from going on while they last."""

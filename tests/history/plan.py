@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeVar
 
@@ -24,6 +24,12 @@ FAULTS: Final = (
 
 FAIL_OVER: Final = "fail over"
 
+CLUSTER_FAULTS: Final = ("failover", "move", "freeze")
+"""What may go wrong on a cluster: planned fail-overs, slots that move key by key, processes and nodes that stand still."""
+
+ANYWHERE: Final = ("kill", "stop", "force", "cancel")
+"""The other faults that may happen on a cluster."""
+
 
 @dataclass(frozen=True)
 class Section:
@@ -38,7 +44,7 @@ class Section:
     wait: float = 3.0
     """Negative: cancelled after so long, in async code."""
     verbs: tuple[str, ...] = ()
-    """What the holder does, in turn: stay, nest, extend, upgrade, downgrade, also."""
+    """What the holder does, in turn: stay, linger, nest, extend, upgrade, downgrade, also."""
     end: str = "release"
     """release, twice, commit or detach."""
 
@@ -79,6 +85,8 @@ class Plan:
     """Whether the server has a replica, which may replace it."""
     replicas: int = 0
     """How many replicas must know of a hold: with one, no fail-over forgets it."""
+    cluster: bool = False
+    """Whether the server is a cluster, each master with a replica."""
 
     @property
     def size(self) -> str:
@@ -151,11 +159,56 @@ def plan_of(
     )
 
 
-def _section_of(chance: random.Random) -> Section:
+def cluster_plan_of(
+    seed: int, *, seconds: float = 12.0, kinds: Sequence[str] = CLUSTER_FAULTS
+) -> Plan:
+    """Return the plan of a seed for a cluster: each of the `kinds` of faults happens once at least.
+
+    In each process one thread or task shares locks for long and extends its leases, also while a slot moves. Others take
+    turns at few locks, so that somebody waits, and somebody asks, at each moment of a fail-over.
+    """
+    chance = random.Random(seed)
+    workers = tuple(
+        Worker(
+            tasks=number % 2 == 1,
+            proxied=False,
+            units=(
+                tuple(_section_of(chance, lingers=True) for _ in range(12)),
+                tuple(_long_section_of(chance) for _ in range(20)),
+                *(tuple(_brief_section_of(chance) for _ in range(60)) for _ in range(3)),
+            ),
+        )
+        for number in range(4)
+    )
+    happening = [*kinds, *chance.choices(kinds, k=5)]
+    chance.shuffle(happening)
+    moments = sorted(chance.uniform(0.5, seconds) for _ in happening)
+    faults = tuple(
+        Fault(at, kind, chance.random()) for at, kind in zip(moments, happening, strict=True)
+    )
+    return Plan(seed, workers, faults, partitions=4, cluster=True)
+
+
+def _long_section_of(chance: random.Random) -> Section:
+    kind, name, mode = chance.choice([("lock", "z", "shared"), ("permit", "permits", "permit:2")])
+    verbs = ("linger", "extend", "linger", "extend")
+    return Section(kind, (name,), mode, lease=chance.choice([1.5, 4.0]), verbs=verbs)
+
+
+def _brief_section_of(chance: random.Random) -> Section:
+    kind = chance.choices(["lock", "permit"], [3, 1])[0]
+    names = chance.choices([("x",), ("y",)], [3, 1])[0] if kind == "lock" else ("permits",)
+    mode = "exclusive" if kind == "lock" else f"permit:{PERMITS[names[0]]}"
+    wait = chance.choice([3.0, 3.0, 0.0])
+    verbs = ("stay",) * chance.choice([0, 1, 2])
+    return Section(kind, names, mode, wait=wait, verbs=verbs)
+
+
+def _section_of(chance: random.Random, *, lingers: bool = False) -> Section:
     kind = chance.choices(
         ["lock", "set", "permit", "rows", "skip", "model", "adopt"], [10, 3, 4, 2, 1, 1, 2]
     )[0]
-    verbs = ["stay", "stay", "extend"]
+    verbs = ["stay", "stay", "extend", *(["linger"] if lingers else [])]
     ends = ["release", "release", "twice"]
     mode, names = "exclusive", tuple[str, ...]()
     if kind in {"lock", "set"}:

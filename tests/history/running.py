@@ -6,6 +6,7 @@ import contextlib
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,10 +18,11 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
 from tests.faults.succession import Succession
 from tests.history import checker
-from tests.history.injection import LOCKS, Stage
-from tests.history.plan import Plan
+from tests.history.cluster import Cluster
+from tests.history.injection import LOCKS, Server, Stage
+from tests.history.plan import Fault, Plan
 from tests.history.witness import Witness
-from tests.history.workload import Log, settings_of
+from tests.history.workload import Log, data_key, settings_of
 from tests.support import stored
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
@@ -62,21 +64,21 @@ def run(plan: Plan, keep: Path | None = None) -> Result:
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="rl-history-", dir="/tmp"))
         )
-        server = stack.enter_context(
-            Succession(DURABLE)
-            if plan.fails_over
-            else EmbeddedServer(DURABLE, use_environment=False)
-        )
-        proxy = stack.enter_context(Proxy(server.url))
+        server = stack.enter_context(_server_for(plan))
+        proxy = stack.enter_context(Proxy(server.url.partition(",")[0]))
         stack.enter_context(override_settings(REDIS_LOCKS=settings_of(server.url, plan)))
         stage = Stage(plan, server, proxy, folder)
         stack.callback(stage.close)
         with Witness(server, Log(folder / "server.jsonl")):
             stage.start()
             started = time.monotonic()
-            for fault in plan.faults:
-                time.sleep(max(0.0, started + fault.at - time.monotonic()))
-                stage.inject(fault)
+            freezes = [fault for fault in plan.faults if fault.kind == "freeze"]
+            others = [fault for fault in plan.faults if fault.kind != "freeze"]
+            with ThreadPoolExecutor(1) as beside:
+                # Also while a slot moves.
+                freezing = beside.submit(_inject, stage, freezes, started)
+                _inject(stage, others, started)
+                freezing.result()
             stage.until_over(PATIENCE)
         _close(stage)
         events = checker.read(folder)
@@ -98,6 +100,21 @@ def run(plan: Plan, keep: Path | None = None) -> Result:
     )
 
 
+def _server_for(plan: Plan) -> Server:
+    if plan.cluster:
+        return Cluster()
+    return (
+        Succession(DURABLE) if plan.fails_over else EmbeddedServer(DURABLE, use_environment=False)
+    )
+
+
+def _inject(stage: Stage, faults: list[Fault], started: float) -> None:
+    """Let faults happen one after the other, each not before its time."""
+    for fault in faults:
+        time.sleep(max(0.0, started + fault.at - time.monotonic()))
+        stage.inject(fault)
+
+
 def _close(stage: Stage) -> None:
     """Write down what is left when everybody is gone, and what the commits counted."""
     for info in inspection.locks():
@@ -106,7 +123,7 @@ def _close(stage: Stage) -> None:
         stage.note("remains", lock=info.name, holders=holders, waiters=waiters)
     with stage.server.client() as client:
         for lock in LOCKS:
-            stage.note("data", lock=lock, value=int(client.get(f"data:{lock}") or 0))
+            stage.note("data", lock=lock, value=int(client.get(data_key(lock)) or 0))
         keys = [key.decode() for key in client.scan_iter("redis_locks{*}:lock:*", count=1000)]
         for lock in sorted({key.partition("}:lock:")[2] for key in keys}):
             if not _is_had(lock):

@@ -174,6 +174,8 @@ BAD = {
     "token backwards: twice": section("a", 1, 1.1, 2, 11) + section("twice", 1.2, 2.1, 3, 11),
     "token backwards: sharer": section("a", 1, 1.1, 3, 11, mode="shared")
     + section("sharer", 1.2, 1.3, 2, 10, mode="shared"),
+    "one token twice": section("a", 1, 1.1, 3, 11, mode="permit:2")
+    + section("b", 1.1, 1.2, 2, 11, mode="permit:2"),
     "token backwards: after": section("a", 1, 1.1, 2, 11)
     + section("after", 1, 2.1, 3, 10, mode="shared"),
     "overtaking": line(

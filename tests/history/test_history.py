@@ -13,7 +13,18 @@ import redis
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
 from tests.history.checker import violations
-from tests.history.plan import FAIL_OVER, NAMES, Fault, Plan, Section, Worker, plan_of, shrink
+from tests.history.plan import (
+    CLUSTER_FAULTS,
+    FAIL_OVER,
+    NAMES,
+    Fault,
+    Plan,
+    Section,
+    Worker,
+    cluster_plan_of,
+    plan_of,
+    shrink,
+)
 from tests.history.running import run
 from tests.history.workload import Log, Unit
 
@@ -74,6 +85,32 @@ def test_a_history_with_fail_overs_keeps_what_is_promised(tmp_path: Path, replic
         replicas=replicas,
     )
     result = run(plan, tmp_path / "failure")
+    assert [] == result.violations
+    assert result.holds
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_plan_for_a_cluster_has_each_fault_at_least_once(seed: int) -> None:
+    plan = cluster_plan_of(seed)
+    assert set(CLUSTER_FAULTS) == {fault.kind for fault in plan.faults}
+    assert plan == cluster_plan_of(seed) == Plan.from_json(plan.to_json())
+    assert {"move"} == {fault.kind for fault in cluster_plan_of(seed, kinds=("move",)).faults}
+
+
+@pytest.mark.ci
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_history_on_a_cluster_keeps_the_rules(tmp_path: Path) -> None:
+    """The beginning of the plan that `nox -s history` runs whole.
+
+    Of that, each run failed before waiters asked only where they listen, and extensions forgot nobody.
+    """
+    plan = cluster_plan_of(8)
+    workers = tuple(
+        replace(worker, units=tuple(unit[: len(unit) // 3] for unit in worker.units))
+        for worker in plan.workers
+    )
+    result = run(replace(plan, workers=workers, faults=plan.faults[:4]), tmp_path / "failure")
     assert [] == result.violations
     assert result.holds
 

@@ -15,8 +15,8 @@ from typing import Any
 import redis
 
 from redis_locks import LockError, inspection
-from redis_locks.testing.server import EmbeddedServer
-from tests.faults.succession import Succession
+from tests.history.cluster import Cluster
+from tests.history.injection import Server
 from tests.history.workload import Log
 from tests.support import scripts
 
@@ -30,22 +30,22 @@ PERIOD = 0.1
 
 
 class Witness:
-    """Writes down what happens on a server while its block lasts."""
+    """Writes down what happens on a server while its block lasts; of a cluster, only what is free."""
 
-    def __init__(self, server: EmbeddedServer | Succession, note: Log) -> None:
+    def __init__(self, server: Server, note: Log) -> None:
         self._server = server
         self._note = note
         self._over = threading.Event()
-        self._threads = [
-            threading.Thread(target=each, daemon=True) for each in (self._listen, self._look)
-        ]
+        looks = (self._look,) if isinstance(server, Cluster) else (self._listen, self._look)
+        self._threads = [threading.Thread(target=each, daemon=True) for each in looks]
         self._listening = threading.Event()
         self._client: redis.Redis | None = None
 
     def __enter__(self) -> None:
         for thread in self._threads:
             thread.start()
-        self._listening.wait(10)
+        if len(self._threads) > 1:
+            self._listening.wait(10)
 
     def __exit__(self, *exception: object) -> None:
         self._over.set()

@@ -19,8 +19,13 @@ from typing import Any
 from tests.history.plan import PERMITS, ROWS, Plan, Section
 from tests.support.thread_or_task import ThreadOrTask
 
+CLUSTER = "redis+cluster://"
+
 STEP = 0.005
 """Seconds between two looks of a holder at its hold."""
+
+STAYS = {"stay": 4, "linger": 50}
+"""How often a holder looks at its hold."""
 
 RETURNS = 20.0
 """Seconds within which a server that a fault stopped is back."""
@@ -70,6 +75,25 @@ def settings_of(url: str, plan: Plan) -> dict[str, Any]:
         "REPLICAS": plan.replicas,
         "STATISTICS": False,
     }
+
+
+def client_of(url: str) -> Any:
+    """Return redis-py's own client of a server or a cluster."""
+    from redis import Redis
+    from redis.cluster import ClusterNode, RedisCluster
+
+    if not url.startswith(CLUSTER):
+        return Redis.from_url(url)
+    addresses = [address.split(":") for address in url.removeprefix(CLUSTER).split(",")]
+    nodes = [ClusterNode(host, int(port)) for host, port in addresses]
+    return RedisCluster(startup_nodes=nodes)
+
+
+def data_key(lock: str) -> str:
+    """Return the key of the number that commits count up under a lock."""
+    from redis_locks import key_beside
+
+    return key_beside(lock, f"data:{lock}")
 
 
 def prepare(server: str, folder: str, plan: Plan) -> None:
@@ -188,7 +212,8 @@ class Unit(ThreadOrTask):
             lock = lock_rows(rows, section.mode, skip_locked=True, **options)
             return await self._call(lock, "acquire")
         else:
-            lock = Lock(*section.names, mode=section.mode, **options)
+            # So that `_nest` finds it: the hold is acquired by hand, and has no block.
+            lock = Lock(*section.names, mode=section.mode, reentrant="thread", **options)
         if section.wait < 0 and self._tasks:
             async with asyncio.timeout(-section.wait):
                 return await lock.aacquire()
@@ -251,8 +276,8 @@ class Unit(ThreadOrTask):
         self, verb: str, hold: str, section: Section, its: Any, locks: dict[str, str]
     ) -> dict[str, str]:
         """Do one thing; return the locks as they are held then."""
-        if verb == "stay":
-            for _ in range(4):
+        if verb in STAYS:
+            for _ in range(STAYS[verb]):
                 self._still(hold, its)
                 await self._sleep(STEP)
         elif verb == "extend":
@@ -272,7 +297,7 @@ class Unit(ThreadOrTask):
         """Take the same locks again, which must be the same hold."""
         from redis_locks import Lock
 
-        again = Lock(*locks, mode=its.mode)
+        again = Lock(*locks, mode=its.mode, reentrant="thread")
         nested = await self._call(again, "acquire", wait=0)
         same = nested is not None and nested.fencing_token == its.fencing_token
         self._still(hold, its)
@@ -323,7 +348,7 @@ class Unit(ThreadOrTask):
         """Count a number up, from what is read under the lock."""
         from django.conf import settings
 
-        key = f"data:{its.name}"
+        key = data_key(its.name)
         value = await self._number(settings.DATA_URL, key)
         self._still(hold, its)
         self._note("commit", hold=hold, lock=its.name)
@@ -331,15 +356,15 @@ class Unit(ThreadOrTask):
 
     async def _number(self, url: str, key: str) -> int:
         """Return the number at `key`, as soon as the server is there: faults stop it, and this client is none of ours."""
-        from redis import Redis
         from redis.exceptions import ConnectionError as Unreachable
+        from redis.exceptions import RedisClusterException
 
         deadline = time.monotonic() + RETURNS
         while True:
             try:
-                with Redis.from_url(url) as client:
+                with client_of(url) as client:
                     return int(client.get(key) or 0)
-            except Unreachable:
+            except (Unreachable, RedisClusterException):
                 if time.monotonic() > deadline:
                     raise
             await self._sleep(STEP)

@@ -6,6 +6,7 @@ import pytest
 
 from redis_locks import scripts
 from tests.scripts.bench import FOR_EVER, Bench
+from tests.support import stored
 
 MODES = ["exclusive", "shared", "permit:2"]
 
@@ -236,7 +237,7 @@ def test_an_upgrade_that_is_given_up_says_that_its_shared_hold_is_lost(bench: Be
         bench.acquire(token, mode="shared")
     bench.listen("A")
     bench.queue_up("A", mode="upgrade:a")
-    bench.client.delete(bench.keys.sharers)
+    stored.lose_sharers(bench.client, bench.keys.lock, bench.keys.sharers)
     assert ["2"] == bench.abandon("A", mode="upgrade:a")
     assert [] == bench.queued()
 
@@ -297,7 +298,7 @@ def test_claims_of_sharers_that_died_together_are_forgotten(bench: Bench) -> Non
     bench.acquire("a", mode="permit:2")
     bench.listen("w")
     bench.queue_up("w")
-    bench.client.delete(bench.keys.sharers)
+    stored.lose_sharers(bench.client, bench.keys.lock, bench.keys.sharers)
     bench.acquire("w", wait=FOR_EVER)
     bench.release("w")
     bench.acquire("b", mode="permit:2")

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 _PLACE = re.compile(rb"-?\d+")
-_FENCE, _EXPIRES, _WAITING = 2, 3, 6
+_SHARED_UNTIL, _FENCE, _EXPIRES, _WAITING = 1, 2, 3, 6
 
 
 def fence(client: Any, lock: bytes) -> int:
@@ -59,6 +59,14 @@ def drop_holder(client: Any, *locks: bytes) -> None:
     """Take the exclusive hold of each lock away, without handing it on."""
     for lock in locks:
         client.hdel(lock, "holder", "claim", "who", "label")
+
+
+def lose_sharers(client: Any, lock: bytes, sharers: bytes) -> None:
+    """Let the leases of all who share a lock have ended, and their set be gone."""
+    client.delete(sharers)
+    state = client.hget(lock, "state").split()
+    state[_SHARED_UNTIL] = b"1"
+    set_state(client, lock, state)
 
 
 def line(client: Any, lock: bytes) -> list[bytes]:
