@@ -659,7 +659,7 @@ class Hold:
             await self._share(driver)
         self._upgrade = token
         mode = f"upgrade:{lease.token}"
-        request = replace(lease.request, token=token, mode=mode, reads=())
+        request = replace(lease.request, token=token, mode=mode, reads=(), broken_off=0)
         patience = get_settings().deadlock_timeout
         outcome = await acquire.acquire(driver, request, seconds, patience)
         if isinstance(outcome, Refused):
@@ -834,7 +834,8 @@ class Hold:
         held = self.lease
         milliseconds = held.lease_ms if lease is UNSET else lease_ms(lease)
         # A session of its own: deadlock detection must not take this thread for the holder.
-        transit = replace(held.request, token=new_token(new_session()), lease_ms=milliseconds)
+        token = new_token(new_session())
+        transit = replace(held.request, token=token, lease_ms=milliseconds, broken_off=0)
         held_ms = round((monotonic() - held.since) * 1000)
         travels = Detached(
             held.request.names,
