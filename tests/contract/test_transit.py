@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -54,6 +55,24 @@ def test_the_same_hold_goes_on_under_another_token(
     assert adopted.remaining > 25
     world.release(adopted)
     assert set() == server_side.left_of(name) - {"index"}
+
+
+def test_who_adopts_never_believes_in_the_lease_longer_than_the_server_does(
+    world: World, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+
+    async def slow(plain: calls.Handler, *args: Any) -> Any:
+        asked.append(monotonic())
+        adopted = await plain(*args)
+        until(lambda: monotonic() > asked[-1] + 0.1)
+        return adopted
+
+    text = world.do(held(world, Lock(name, lease=30)), "detach")
+    calls.intercept(monkeypatch, "adopt", slow)
+    adopted = adopt(world, text, renew=False)
+    assert leases.ends_at(adopted) <= asked[0] + 30
+    world.release(adopted)
 
 
 def test_what_was_given_away_is_no_hold_any_more(world: World, name: str) -> None:

@@ -28,6 +28,16 @@ def test_the_commands_run_and_the_lock_is_free(bench: Bench) -> None:
     assert bench.holder() is None
 
 
+@pytest.mark.parametrize("mode", ["shared", "permit:1", "no_key"])
+def test_one_that_shares_the_lock_shares_it_no_more(bench: Bench, mode: str) -> None:
+    heard = bench.listen("w")
+    bench.acquire("a", mode=mode)
+    bench.queue_up("w")
+    assert ["1"] == committed(bench, "a")
+    assert bench.heard(heard)
+    assert ["w"] == bench.holders()
+
+
 def test_nothing_runs_for_a_token_that_does_not_hold(bench: Bench) -> None:
     bench.acquire("b")
     assert ["0"] == committed(bench, "a", ("SET", data(bench), "7"))

@@ -6,6 +6,9 @@ from redis.exceptions import ResponseError
 from redis_locks import scripts
 from redis_locks.scripts import Script
 from tests.scripts.bench import Bench
+from tests.support import stored
+
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture(params=[scripts.EXTEND, scripts.CONFIRM], ids=["extend", "confirm"])
@@ -91,3 +94,13 @@ def test_only_confirm_writes_when_the_lease_is_as_long_already(
     before = changes()
     assert "1" == bench.extend("a", 1000)[0]
     assert writes == (changes() > before)
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "shared", "permit:2"])
+def test_what_is_extended_for_hours_never_expires(bench: Bench, mode: str) -> None:
+    bench.acquire("a", mode=mode)
+    stored.expire_soon(bench.client, bench.keys.lock, 1000)
+    bench.client.pexpire(bench.keys.sharers, 1000)
+    assert "1" == bench.extend("a", 90_000)[0]
+    kept = {bench.keys.lock} if mode == "exclusive" else {bench.keys.lock, bench.keys.sharers}
+    assert [key for key in kept if bench.client.pttl(key) < HOUR_MS] == []

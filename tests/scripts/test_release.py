@@ -143,6 +143,16 @@ def test_fencing_tokens_of_a_hand_off_grow_from_a_number_of_the_future(bench: Be
     assert 8 * 10**15 + 1 == bench.fence()
 
 
+def test_fencing_tokens_grow_past_a_dead_waiter(bench: Bench) -> None:
+    bench.listen("b")
+    bench.acquire("a")
+    bench.queue_up("dead", "b")
+    bench.set_fence(8 * 10**15)
+    bench.release("a")
+    assert "b" == bench.holder()
+    assert 8 * 10**15 < bench.fence()
+
+
 def test_a_late_release_of_an_ended_lease_hands_the_lock_on(bench: Bench) -> None:
     bench.listen("b")
     bench.acquire("a")

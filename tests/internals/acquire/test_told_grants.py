@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from redis_locks.drivers.base import run_blocking
+from redis_locks.protocol import store
 from redis_locks.protocol.acquire import Attempt
 from redis_locks.protocol.store import Granted, Refused, Request, Won
 from redis_locks.values.keys import set_keys
@@ -17,12 +19,18 @@ REFUSED_AT = 1_000_000
 """When the server said that the waiter is to wait, by its own clock in ms."""
 
 
-def told(granted_at: int, *, asked: float) -> Won | None:
-    """What becomes of a grant, after a reply to what was asked on this process's clock at `asked`."""
+REPLY = Refused(REFUSED_AT, REFUSED_AT + 5000, "")
+
+
+def attempt() -> Attempt:
     driver: Any = SimpleNamespace(suspends=False)
     request = Request(set_keys("p", 0, ("x",)), "token", int(LEASE * 1000), "exclusive", "")
-    reply = Refused(REFUSED_AT, REFUSED_AT + 5000, "")
-    return Attempt(driver, request, None).won_by(Granted(7, granted_at), reply, asked)
+    return Attempt(driver, request, None)
+
+
+def told(granted_at: int, *, asked: float) -> Won | None:
+    """What becomes of a grant, after a reply to what was asked on this process's clock at `asked`."""
+    return attempt().won_by(Granted(7, granted_at), REPLY, asked)
 
 
 def test_a_grant_counts_from_when_it_was_made_and_not_from_when_it_was_heard() -> None:
@@ -48,3 +56,12 @@ def test_a_grant_counts_from_no_later_than_it_was_heard_if_the_server_s_clock_wa
 
 def test_a_grant_that_is_heard_after_its_lease_is_none() -> None:
     assert told(REFUSED_AT + 1000, asked=monotonic() - 1 - LEASE) is None
+
+
+@pytest.mark.parametrize("fence", [store.LOOK, -2, -3])
+def test_what_is_told_with_no_fencing_token_is_no_grant(fence: int) -> None:
+    link: Any = None
+    message = f"token {fence} {REFUSED_AT + 1000}".encode()
+    assert run_blocking(attempt().heard(link, message, REPLY, monotonic())) is None
+    granted = run_blocking(attempt().heard(link, b"token 7 1001000", REPLY, monotonic()))
+    assert isinstance(granted, Won)
