@@ -97,6 +97,14 @@ def run(result: Any) -> Any:
     return result.task.call(*context, *result.args, **result.kwargs)
 
 
+def test_a_message_is_queued_once_from_the_thread_of_an_event_loop(queue: Any, name: str) -> None:
+    async def main() -> list[bool]:
+        return [until_start.enqueue(name) is not None for _ in range(2)]
+
+    assert [True, False] == asyncio.run(main())
+    assert 1 == len(queue)
+
+
 @pytest.mark.parametrize("which", ALL)
 def test_it_is_not_queued_again_until_a_worker_takes_it(name: str, queue: Any, which: str) -> None:
     queued = ALL[which]

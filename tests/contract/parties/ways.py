@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Final, TypeVar
@@ -219,7 +218,7 @@ def asked(way: Way, name: str) -> str:
     except SynchronousOnlyOperation:
         word = REFUSED
     finally:
-        if threading.current_thread() is not threading.main_thread():
+        if way.asks_database:
             connections.close_all()
     assert held == [each.token for each in inspection.parties().holders]
     return word
@@ -236,6 +235,9 @@ async def aasked(way: Way, name: str) -> str:
         word = await way.arun(name, body)
     except LockNotAvailable:
         word = WAITS
+    finally:
+        if way.asks_database:
+            await sync_to_async(connections.close_all)()
     assert held == [each.token for each in (await inspection.aparties()).holders]
     return word
 
