@@ -202,28 +202,30 @@ class CalledBlocks:
     a generator may move on to another thread.
     """
 
-    __slots__ = ("_open",)
+    __slots__ = ("_stacks",)
 
     def __init__(self) -> None:
-        self._open: list[tuple[str, Block]] = []
+        self._stacks: dict[str, list[Block]] = {}
 
     def push(self, block: Block) -> None:
         """Note that a block was entered here."""
-        self._open.append((session().name, block))
+        self._stacks.setdefault(session().name, []).append(block)
 
     def pop(self) -> Block:
         """Return the block that is left here. Raises RuntimeError if it might be any of several, or if none is open."""
         here = session().name
-        found = [each for each in self._open if each[0] == here] or self._open
-        if not found or (found is self._open and len(found) > 1):
-            msg = (
-                "no block of this lock that this thread or task has entered is open: leave a block where it was "
-                "entered, or use `with lock.hold():`"
-            )
-            raise RuntimeError(msg)
-        left = found[-1]
-        self._open.remove(left)
-        return left[1]
+        if here not in self._stacks:
+            if [len(stack) for stack in self._stacks.values()] != [1]:
+                msg = (
+                    "no block of this lock that this thread or task has entered is open: leave a block where it was "
+                    "entered, or use `with lock.hold():`"
+                )
+                raise RuntimeError(msg)
+            (here,) = self._stacks
+        block = self._stacks[here].pop()
+        if not self._stacks[here]:
+            del self._stacks[here]
+        return block
 
 
 def refuse_in_loop(what: str, instead: str) -> None:
