@@ -451,6 +451,24 @@ def test_a_server_that_is_cut_off_while_it_is_queued_blocks_it_for_a_minute_at_m
     assert 0 < lease_left(name) <= 60
 
 
+def test_a_message_with_the_id_of_an_earlier_one_is_queued_although_a_connection_broke(
+    redis_server: EmbeddedServer, name: str, make: Make, run_next: Callable[[], None]
+) -> None:
+    """Its token, too, is that of the earlier one, which may still have a question under way."""
+    with Proxy(redis_server.url) as proxy:
+
+        @make(unique_task(name, using=proxy.url))
+        def work() -> None: ...
+
+        proxy.lose(1)
+        assert work.apply_async(task_id=name)
+        assert 1 == proxy.lost
+        run_next()
+        assert_released(f"queued:{name}")
+        assert work.apply_async(task_id=name)
+        assert_locked(f"queued:{name}")
+
+
 @override_locks("busy")
 def test_tests_can_say_that_it_is_queued_already(name: str, make: Make) -> None:
     @make(unique_task(name, on_duplicate="first"))
