@@ -279,7 +279,7 @@ class Machine(RuleBasedStateMachine):
         try:
             self.everybody_leaves()
             kinds = {key.rpartition(b"}")[2].split(b":")[1] for key in self.all_keys()}
-            assert kinds <= {b"lock", b"index", b"done"}
+            assert kinds <= {b"lock", b"index", b"done", b"late"}
             locks = [key for key in self.all_keys() if b"}:lock:" in key]
             assert all(stored.is_idle(self.client, lock) for lock in locks)
         finally:
