@@ -21,10 +21,10 @@ from redis_locks.decorators.responses import anote_queue, note_queue, respond
 from redis_locks.decorators.semaphore import Semaphore
 from redis_locks.decorators.view_calls import label_of
 from redis_locks.exceptions import LockBackendError, LockNotAvailable
-from redis_locks.locks.blocks import Block, refuse_in_loop
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock, Mode
 from redis_locks.locks.scope import ScopeName
+from redis_locks.locks.with_blocks import Block, refuse_in_loop
 from redis_locks.values.name_templates import NameTemplate, parse
 
 _OPTIONS: Final = (

@@ -32,9 +32,9 @@ from redis_locks.decorators.view_calls import (
     view_of,
 )
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
-from redis_locks.locks.blocks import FIX_OF_FUNCTION, Block, refuse_in_loop
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
+from redis_locks.locks.with_blocks import FIX_OF_FUNCTION, Block, refuse_in_loop
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]

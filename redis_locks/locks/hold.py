@@ -25,16 +25,16 @@ from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.drivers.base import Driver, Link, run_blocking
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
 from redis_locks.locks import commits
-from redis_locks.locks.blocks import (
+from redis_locks.locks.contention import not_available
+from redis_locks.locks.timeouts import bounded
+from redis_locks.locks.transfer import Detached
+from redis_locks.locks.with_blocks import (
     Block,
     async_block_exit,
     block_entered,
     block_exit,
     refuse_in_loop,
 )
-from redis_locks.locks.contention import not_available
-from redis_locks.locks.timeouts import bounded
-from redis_locks.locks.transfer import Detached
 from redis_locks.protocol import acquire, local_handover, replication, store
 from redis_locks.protocol.lease import (
     BY_HAND,

@@ -18,14 +18,6 @@ from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 from redis_locks.locks import partitions, unguarded
-from redis_locks.locks.blocks import (
-    Block,
-    CalledBlocks,
-    async_block_exit,
-    block_entered,
-    block_exit,
-    refuse_in_loop,
-)
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.data_commands import Command
 from redis_locks.locks.hold import Hold
@@ -36,6 +28,14 @@ from redis_locks.locks.reads import packed_reads, require_slot
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded, bounds
 from redis_locks.locks.transactions import Taken
+from redis_locks.locks.with_blocks import (
+    Block,
+    CalledBlocks,
+    async_block_exit,
+    block_entered,
+    block_exit,
+    refuse_in_loop,
+)
 from redis_locks.protocol import acquire, local_handover, lock_events, replication
 from redis_locks.protocol.lease import BY_HAND, Lease, Renewer, Where, tell_acquired
 from redis_locks.protocol.store import Refused, Request, Won

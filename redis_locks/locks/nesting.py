@@ -9,10 +9,10 @@ from redis_locks.conf.settings import UNSET
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
-from redis_locks.locks.blocks import Block
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.reads import checked
 from redis_locks.locks.transactions import Taken
+from redis_locks.locks.with_blocks import Block
 from redis_locks.protocol import lease as leases
 from redis_locks.protocol.lease import Lease, Where
 from redis_locks.protocol.retry import persist

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
-from redis_locks.locks.blocks import Block
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
+from redis_locks.locks.with_blocks import Block
 from redis_locks.optimistic.clients import Source
 from redis_locks.optimistic.pipelines import AsyncWatchingPipeline, WatchingPipeline
 

@@ -17,9 +17,9 @@ from redis import exceptions as redis_errors
 from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable, TooMuchContention
-from redis_locks.locks.blocks import refuse_in_loop
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
+from redis_locks.locks.with_blocks import refuse_in_loop
 from redis_locks.optimistic import conflicts
 from redis_locks.optimistic.clients import Using, source_of
 from redis_locks.optimistic.execution import AsyncExecution, BlockingExecution, Execution

@@ -6,24 +6,24 @@ import warnings
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar
 
 from django.db.models import Manager, Model, QuerySet
 
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.locks.blocks import (
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.lock import Lock, Side, warn_if_task_ends
+from redis_locks.locks.scope import Scope, ScopeName
+from redis_locks.locks.timeouts import bounded
+from redis_locks.locks.with_blocks import (
     Block,
     async_block_exit,
     block_entered,
     block_exit,
     refuse_in_loop,
 )
-from redis_locks.locks.hold import Hold
-from redis_locks.locks.lock import Lock, Side, warn_if_task_ends
-from redis_locks.locks.scope import Scope, ScopeName
-from redis_locks.locks.timeouts import bounded
 from redis_locks.rows.instances import InstanceSource
 from redis_locks.rows.locked_rows import LockedRows, Locking
 from redis_locks.rows.sources import QuerySource, Source
@@ -209,7 +209,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         self._asked = True
         self._block = block = block_entered(self)
         rows = self._lock(UNSET, block)
-        block.append(cast("Hold", _AllHolds(rows.holds)))
+        block.append(_AllHolds(rows.holds))
         return rows
 
     @block_exit
@@ -231,7 +231,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         self._block = block
         rows = await self._alock(UNSET, block)
         holds = _AllHolds(rows.holds)
-        block.append(cast("Hold", holds))
+        block.append(holds)
         await holds.watch_loss()
         return rows
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, Link, Unreachable, run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockBackendError
-from redis_locks.locks.blocks import Block
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.lock import Side
+from redis_locks.locks.with_blocks import Block
 from redis_locks.protocol import acquire, lock_events
 from redis_locks.protocol.lease import Lease, tell_acquired, tell_end
 from redis_locks.protocol.retry import persist

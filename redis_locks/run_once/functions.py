@@ -16,7 +16,7 @@ from redis_locks.decorators.calls import (
 )
 from redis_locks.decorators.task_queues import is_run_by_a_task, requeue_uncounted
 from redis_locks.exceptions import AlreadyDone, LockNotAvailable
-from redis_locks.locks.blocks import FIX_OF_FUNCTION, refuse_in_loop
+from redis_locks.locks.with_blocks import FIX_OF_FUNCTION, refuse_in_loop
 from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.events import RunEvents
 from redis_locks.run_once.terms import Terms

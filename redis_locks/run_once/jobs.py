@@ -22,7 +22,8 @@ from typing import (
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
-from redis_locks.locks.blocks import (
+from redis_locks.locks.lock import Side
+from redis_locks.locks.with_blocks import (
     Block,
     CalledBlocks,
     async_block_exit,
@@ -30,7 +31,6 @@ from redis_locks.locks.blocks import (
     block_exit,
     refuse_in_loop,
 )
-from redis_locks.locks.lock import Side
 from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.events import RunEvents

@@ -14,16 +14,13 @@ from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from threading import local
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 from weakref import ref
 
 from django.core.exceptions import SynchronousOnlyOperation
 
 from redis_locks.protocol.lease import Where
 from redis_locks.values.identity import session
-
-if TYPE_CHECKING:
-    from redis_locks.locks.hold import Hold
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,7 +38,28 @@ FIX_OF_FUNCTION: Final = (
 """What to do about a decorated function that is called there."""
 
 
-class Block(list["Hold"]):
+class Ended(Protocol):
+    """What the end of a block ends: a hold, or several."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether a transaction keeps it for longer than the block."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+
+    def end_block(self, error: BaseException | None) -> None:
+        """Release at the end of a block, which ended with `error`."""
+
+    async def aend_block(self, error: BaseException | None) -> None:
+        """Release at the end of an async block."""
+
+    def leave_behind(self) -> None:
+        """Leave the lock to its lease, as an interrupt kept the end of the block from releasing it."""
+
+
+class Block(list[Ended]):
     """The holds that one block has, or is about to have: the last one is what it is to end."""
 
     frame: FrameType | None = None
