@@ -17,10 +17,10 @@ from tests.model.mutants import MUTANTS
 MODEL = Path(__file__).with_name("protocol.pml")
 SIZES = {
     "2 clients, 2 holds each, 2 faults": (
-        "CLIENTS=2", "ROUNDS=2", "FAULTS=2", "TICKS=3", "LATES=0",
+        "CLIENTS=2", "ROUNDS=2", "FAULTS=2", "TICKS=3", "LATE_ONES=0",
     ),
     "3 clients, 1 hold each, 1 fault": (
-        "CLIENTS=3", "ROUNDS=1", "FAULTS=1", "TICKS=3", "EXTENDS=0", "LATES=0",
+        "CLIENTS=3", "ROUNDS=1", "FAULTS=1", "TICKS=3", "EXTENDS=0", "LATE_ONES=0",
     ),
     "2 clients, 2 holds each, 2 faults, a late question": (
         "CLIENTS=2", "ROUNDS=2", "FAULTS=2", "TICKS=1", "EXTENDS=0",

@@ -29,8 +29,8 @@
 #ifndef EXTENDS
 #define EXTENDS 1
 #endif
-#ifndef LATES       /* questions that come late, each after one of the faults */
-#define LATES 1
+#ifndef LATE_ONES       /* questions that come late, each after one of the faults */
+#define LATE_ONES 1
 #endif
 
 #define NOBODY CLIENTS
@@ -46,7 +46,7 @@
 /* Time that may pass while nobody can act: a dead holder's lease each, a ghost's, and the last hold's. */
 #define PATIENCE (LEASE * (CLIENTS * ROUNDS + FAULTS + 3))
 
-byte ticks = TICKS, faults = FAULTS, extends = EXTENDS, lates = LATES;
+byte ticks = TICKS, faults = FAULTS, extends = EXTENDS, late_ones = LATE_ONES;
 
 /* ---- the server ---- */
 byte holder = NOBODY;                   /* holder key */
@@ -333,7 +333,7 @@ inline break_off(me) {
     break_link(me);
     if
     :: true
-    :: lates > 0 && !late[me] -> lates--; late[me] = 1
+    :: late_ones > 0 && !late[me] -> late_ones--; late[me] = 1
     fi
 }
 
@@ -364,7 +364,7 @@ proctype client(byte me) {
 ask:    if
         :: d_step { acquire_script(me) }                                /* SCRIPT acquire */
         :: atomic { faults > 0 -> break_off(me); send(me); goto ask }   /* the request is lost, or late */
-        :: atomic { faults > 0 && lates > 0 -> break_off(me); asks[me] = 0; age[me] = 0; delay[me] = 0; goto leave }
+        :: atomic { faults > 0 && late_ones > 0 -> break_off(me); asks[me] = 0; age[me] = 0; delay[me] = 0; goto leave }
         fi;
         if
         :: atomic { granted ->
@@ -507,7 +507,7 @@ proctype world() {
         fence = 0;
 #endif
         do :: len(queue) > 0 -> queue?k :: else -> break od;
-        lost_data = (LATES > 0);
+        lost_data = (LATE_ONES > 0);
         k = 0;
         do :: k < CLIENTS -> old[k] = 1; late_marked[k] = 0; k++ :: else -> break od;
         k = 0 }
