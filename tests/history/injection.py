@@ -100,8 +100,9 @@ class Stage:
         """Let it happen, and write it down with the time until when it may keep anybody from going on."""
         at, pid = time.monotonic(), 0
         known: dict[str, Any] = {}
-        if fault.kind in {"kill", "stop"} or (fault.kind == "freeze" and fault.pick < PROCESSES):
-            number, pid = self._living(fault.pick / PROCESSES % 1)
+        freezes_process = fault.kind == "freeze" and fault.pick * 10 % 1 < PROCESSES
+        if fault.kind in {"kill", "stop"} or freezes_process:
+            number, pid = self._living(fault.pick)
             if not pid:
                 return
             (self._kill if fault.kind == "kill" else self._stop)(number, pid, fault.pick)
