@@ -34,7 +34,7 @@ from tests.ledger.models import Counter, Entry
 from tests.optimistic.sides import Adding, AsyncSide, BlockingSide, Side
 from tests.run_once.conftest import workers
 from tests.run_once.world import Workers, begun
-from tests.support.admin import to_path
+from tests.support.admin import mark_of, to_path
 from tests.support.handover import some_behind
 from tests.support.parties import held, on_host, waited_for
 from tests.support.statistics import flush
@@ -140,7 +140,7 @@ def test_the_admin_lists_shows_and_ends_what_is_on_every_node(held_names: list[s
         # Who waited has released it when its block ends.
         assert inspection.lock(each) is None
         with held(each) as hold:
-            form = {"reason": "stuck", "token": hold.token}
+            form = {"reason": "stuck", "party": mark_of(hold.token)}
             url = reverse("admin:redis_locks_lock_release", args=[to_path(each)])
             assert 302 == browser.post(url, form).status_code
             assert inspection.lock(each) is None
