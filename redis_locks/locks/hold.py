@@ -277,18 +277,12 @@ class Hold:
         for part in self.parts:
             if not part.lease.is_shared:  # else others have it, where they are
                 part.lease.move_to(held)
-            part.lease.place_in(part, block.where(held.party))
+            part.lease.place_in(part, block.where or held.party)
 
     def leave_block(self) -> None:
         """Be a hold that was acquired by hand, in which nothing is nested."""
         for part in self.parts:
             part.lease.place_in(part, BY_HAND)
-
-    def be_kept(self) -> None:
-        """Be a transaction's: all of this thread is inside until that ends."""
-        self.kept = True
-        for part in self.parts:
-            part.lease.place_in(part, session().held.party)
 
     @block_exit
     def __exit__(

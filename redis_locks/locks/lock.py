@@ -69,7 +69,7 @@ class Side:
         """Return the side of threads."""
         backend = backends.known.get(using) or backend_for(using)
         its = session()
-        where = BY_HAND if block is None else block.where(its.held.party)
+        where = BY_HAND if block is None else block.where or its.held.party
         return cls(backend, backend.driver, backend.renewer, False, its, block, where)  # noqa: FBT003 - as its fields stand
 
     @classmethod
@@ -77,7 +77,7 @@ class Side:
         """Return the side of the running event loop."""
         backend = backends.known.get(using) or backend_for(using)
         its = session()
-        where = BY_HAND if block is None else block.where(its.held.party)
+        where = BY_HAND if block is None else block.where or its.held.party
         return cls(backend, *await backend.of_loop(), True, its, block, where)  # noqa: FBT003 - as its fields stand
 
 
@@ -350,9 +350,9 @@ class Lock:
         if self._is_unnamed:
             self._require_name()
         side = Side.blocking(self._using, block)
-        if self._reentrant == "thread":
-            side.where = side.session.held.party
         keepers = self.scope.keepers()
+        if keepers is not None or self._reentrant == "thread":
+            side.where = side.session.held.party
         if keepers is None:
             return run_blocking(self._acquire(side, wait))
         taken = Taken(side.backend, frozenset(self._names), self._mode)

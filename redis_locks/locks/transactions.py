@@ -330,7 +330,7 @@ class Keepers(NamedTuple):
         kept = Kept(hold, taken)
         for each in self.transactions:
             each.keep(kept)
-        hold.be_kept()  # last: until then it is its block's, whatever interrupts this
+        hold.kept = True  # last: until then it is its block's, whatever interrupts this
 
     def on_rollback(self, undo: Undo, what: Any) -> None:
         """Give `what` to `undo` if one of them is rolled back, or a savepoint that is open in it now; see `Transactions`."""

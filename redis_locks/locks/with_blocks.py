@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from asyncio import _get_running_loop  # documented, and public in all but name
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from threading import local
@@ -19,7 +19,6 @@ from weakref import ref
 
 from django.core.exceptions import SynchronousOnlyOperation
 
-from redis_locks.protocol.lease import Where
 from redis_locks.values.identity import session
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,12 +41,16 @@ class Ended(Protocol):
     """What the end of a block ends: a hold, or several."""
 
     @property
+    def released(self) -> bool:
+        """Whether it has ended."""
+
+    @property
     def kept(self) -> bool:
         """Whether a transaction keeps it for longer than the block."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it has yet to be released."""
 
     def end_block(self, error: BaseException | None) -> None:
         """Release at the end of a block, which ended with `error`."""
@@ -64,25 +67,41 @@ class Block(list[Ended]):
 
     frame: FrameType | None = None
     """The frame that has entered the block, if it may leave the stack before the block ends."""
+    where: ref[Block] | None = None
+    """What runs inside it, if that is less than all that its thread or task runs: a reference to it, for its frame."""
     has_exit = True
     """Whether an `Exit` ends it."""
-
-    def where(self, party: Hashable) -> Where:
-        """Return what runs inside the block that `party` has entered."""
-        return party if self.frame is None else ref(self)
 
     def end(self, error: BaseException | None) -> None:
         """Release what the block has, at its end with `error`. Doing it again does nothing."""
         if self:
             self[-1].end_block(error)
-            if self.frame is not None:
-                self.frame = None
+            self[:] = _OVER
 
     async def aend(self, error: BaseException | None) -> None:
         """Release what the block has; see `end`."""
         if self:
             await self[-1].aend_block(error)
-            self.frame = None
+            self[:] = _OVER
+
+
+class _Over:
+    """What a block has that has ended."""
+
+    released = True
+    kept = is_open = False
+
+    def end_block(self, error: BaseException | None) -> None:
+        """Do nothing."""
+
+    async def aend_block(self, error: BaseException | None) -> None:
+        """Do nothing."""
+
+    def leave_behind(self) -> None:
+        """Do nothing."""
+
+
+_OVER: Final[list[Ended]] = [_Over()]
 
 
 class _CalledBlock(Block):
@@ -115,7 +134,7 @@ class Exit(partial[Any]):
 
     def __del__(self) -> None:
         block: Block = self.args[0]
-        if block and not block[-1].kept:
+        if block and not (block[-1].released or block[-1].kept):
             for hold in block:
                 hold.leave_behind()
 
@@ -125,9 +144,14 @@ class AsyncExit(Exit):
 
     __slots__ = ()
 
-    def __call__(self, *error: Any) -> Coroutine[Any, Any, None]:
-        """Return what ends the block; the statement refers to nothing else from now on."""
-        return _aleave(self, *error)
+    async def __call__(self, *error: Any) -> None:
+        """End the block; see `_leave`. Until that is done, its coroutine refers to this exit."""
+        block, function, manager = self.args
+        if block:
+            await block[-1].aend_block(error[-2])
+            block[:] = _OVER
+        else:
+            await function(manager, *error[-3:])
 
 
 class BlockExit:
@@ -147,7 +171,7 @@ class BlockExit:
 
     def __get__(self, manager: object, owner: type) -> Callable[..., Any]:
         if manager is None:
-            looking = sys._getframe(1)  # noqa: SLF001 - documented
+            looking = sys._getframe(1)
             if looking.f_code.co_name not in {"enter_context", "enter_async_context"}:
                 return self.__wrapped__
             manager = looking.f_locals.get("cm")
@@ -181,28 +205,25 @@ def block_entered(manager: object, *, is_async: bool = False) -> Block:
     found = None if latest is None else latest()
     ours = found is not None and found.args[2] is manager
     block: Block = found.args[0] if found is not None and ours else _CalledBlock()
-    frame = sys._getframe(2)  # noqa: SLF001 - documented
+    frame = sys._getframe(2)
     code = frame.f_code
-    if code.co_flags & _SUSPENDS or code.co_name in _ENTERS or not block.has_exit:
-        block.frame = _user_of(frame)
+    above = frame.f_back
+    if code.co_name in _ENTERS or (above is not None and above.f_code.co_name in _ENTERS):
+        frame = _user_of(frame)
+    elif not code.co_flags & _SUSPENDS and block.has_exit:
+        return block
+    block.frame, block.where = frame, ref(block)
     return block
 
 
 def _leave(block: Block, function: Callable[..., None], manager: object, *error: Any) -> None:
     """End a block. The last three of `error` are what a statement gives; before them, an exit stack gives the manager."""
     if block:
-        block.end(error[-2])
+        # Not by `Block.end`: before the release has begun, an interrupt leaves the hold to its lease.
+        block[-1].end_block(error[-2])
+        block[:] = _OVER
     else:
         function(manager, *error[-3:])
-
-
-async def _aleave(ended: AsyncExit, *error: Any) -> None:
-    """End an async block; see `_leave`. Until that is done, its exit stays."""
-    block, function, manager = ended.args
-    if block:
-        await block.aend(error[-2])
-    else:
-        await function(manager, *error[-3:])
 
 
 class _Entering(local):

@@ -620,7 +620,7 @@ class _Stack:
     """The frames that have led to where it is asked."""
 
     def __contains__(self, frame: object) -> bool:
-        above: FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented
+        above: FrameType | None = sys._getframe(1)
         while above is not None and above is not frame:
             above = above.f_back
         return above is not None

@@ -36,19 +36,19 @@ M = TypeVar("M", bound=Model)
 
 
 class _AllHolds:
-    """The holds of a block's rows, which end together. It stands in a `Block` as its last hold."""
+    """The holds of a block's rows, which end together. It stands in a `Block` as its last hold, until the block is over."""
+
+    is_open = True
+    released = False
 
     def __init__(self, holds: Sequence[Hold]) -> None:
         self._holds = holds
-        self.is_open = True
-        """Whether the block has not ended; it may have no rows."""
 
     @property
     def kept(self) -> bool:
         return any(hold.kept for hold in self._holds)
 
     def end_block(self, error: BaseException | None) -> None:
-        self.is_open = False
         with ExitStack() as stack:
             for hold in self._holds:
                 stack.callback(hold.end_block, error)
@@ -62,7 +62,6 @@ class _AllHolds:
             watched.pop_all()
 
     async def aend_block(self, error: BaseException | None) -> None:
-        self.is_open = False
         async with AsyncExitStack() as stack:
             for hold in self._holds:
                 stack.push_async_callback(hold.aend_block, error)

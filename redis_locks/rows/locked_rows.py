@@ -164,7 +164,12 @@ class Locking(Generic[M]):
         if side.task:
             self.scope.refuse_async()
             return None
-        return self.scope.keepers()
+        keepers = self.scope.keepers()
+        if keepers is not None:
+            side.where = (
+                side.session.held.party
+            )  # all that the thread runs is inside the transaction
+        return keepers
 
     async def _lock(
         self,

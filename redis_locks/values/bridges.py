@@ -78,7 +78,7 @@ def _thread_waiting_for(task: asyncio.Task[Any]) -> tuple[int, Any, list[FrameTy
                 result, call = (
                     started.f_locals.get(each) for each in ("call_result", "task_context")
                 )
-                for thread, top in sys._current_frames().items():  # noqa: SLF001 - documented
+                for thread, top in sys._current_frames().items():
                     stack = list(_stack(top))
                     if any(
                         each.f_code is _TO_SYNC and each.f_locals.get("call_result") is result
@@ -119,7 +119,7 @@ def _is_step(each: object) -> bool:
 
 def _running(outermost: Any) -> list[FrameType]:
     first = getattr(outermost, "cr_frame", None)
-    for top in sys._current_frames().values():  # noqa: SLF001 - documented
+    for top in sys._current_frames().values():
         stack = list(_stack(top))
         if first in stack:
             return stack[: stack.index(first) + 1]

@@ -122,13 +122,11 @@ class _Process:
     ) -> Session:
         return Session(f"{self.prefix}{next(self.sessions):x}", self.counter, call, task, around)
 
-    def session_of_task(self, task: asyncio.Task[object]) -> Session:
-        """Return the session of a task."""
-        its = self.of_tasks.get(task)
-        if its is None:
-            around = (self.of_calls.get(), self.of_context.get())
-            its = self.of_tasks[task] = self.new_session(task=task, around=around)
-            self.of_context.set(its)
+    def begin_task(self, task: asyncio.Task[object]) -> Session:
+        """Return a session for a task that has none."""
+        around = (self.of_calls.get(), self.of_context.get())
+        its = self.of_tasks[task] = self.new_session(task=task, around=around)
+        self.of_context.set(its)
         return its
 
     def session_of(self, call: object) -> Session:
@@ -180,8 +178,9 @@ def session() -> Session:
     loop = _get_running_loop()
     if loop is not None:
         current = asyncio.current_task(loop)
-        # What a loop calls by itself is nobody's: no other code has anything to do with it.
-        return process.new_session() if current is None else process.session_of_task(current)
+        if current is None:
+            return process.new_session()  # what a loop calls by itself has to do with no other code
+        return process.of_tasks.get(current) or process.begin_task(current)
     call = calls.__dict__.get("task_context")  # most often there is none: no exception for that
     if call is not None:
         # Tasks share that thread.

@@ -71,7 +71,6 @@ NOT_PUBLIC: Final = frozenset(
         "Hold.aend_block",
         "Hold.backend",
         "Hold.be_in",
-        "Hold.be_kept",
         "Hold.begin_ablock",
         "Hold.commit_on",
         "Hold.detach_on",

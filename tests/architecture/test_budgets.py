@@ -31,11 +31,12 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     # what: the limit, the budget
-    "files of a blocking cycle": Budget(13, 10),
+    # A file more than before blocks had one of their own, and in async code an exit for each; see record 97.
+    "files of a blocking cycle": Budget(14, 10),
     "functions of a blocking cycle": Budget(44, 25),
-    "files of an async cycle": Budget(15, 14),
-    "functions of an async cycle": Budget(54, 40),
-    "files of an atomic cycle": Budget(16, 16),
+    "files of an async cycle": Budget(16, 14),
+    "functions of an async cycle": Budget(56, 40),
+    "files of an atomic cycle": Budget(17, 16),
     "functions of an atomic cycle": Budget(76, 60),
     "files of a force-release": Budget(12, 12),
     "functions of a force-release": Budget(45, 45),
