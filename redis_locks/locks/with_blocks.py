@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from asyncio import _get_running_loop  # documented, and public in all but name
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
+from opcode import opmap
 from threading import local
 from types import FrameType
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -66,10 +67,12 @@ class Block(list[Ended]):
     """The frame that has entered the block, if it may leave the stack before the block ends."""
     has_exit = True
     """Whether an `Exit` ends it."""
+    is_called = False
+    """Whether no statement enters it, but a call of `__enter__` or `__aenter__`."""
 
-    def where(self, party: Hashable) -> Where:
-        """Return what runs inside the block that `party` has entered."""
-        return party if self.frame is None else ref(self)
+    def where(self, stack: object) -> Where:
+        """Return what runs inside the block, entered by the thread, task or call of `stack`; see `Held`."""
+        return stack if self.frame is None else ref(self)
 
     def end(self, error: BaseException | None) -> None:
         """Release what the block has, at its end with `error`. Doing it again does nothing."""
