@@ -69,7 +69,7 @@ class Side:
         """Return the side of threads."""
         backend = backends.known.get(using) or backend_for(using)
         its = session()
-        where = BY_HAND if block is None else block.where or its.held.party
+        where = BY_HAND if block is None else block.where or its.held.stack
         return cls(backend, backend.driver, backend.renewer, False, its, block, where)  # noqa: FBT003 - as its fields stand
 
     @classmethod
@@ -77,7 +77,7 @@ class Side:
         """Return the side of the running event loop."""
         backend = backends.known.get(using) or backend_for(using)
         its = session()
-        where = BY_HAND if block is None else block.where or its.held.party
+        where = BY_HAND if block is None else block.where or its.held.stack
         return cls(backend, *await backend.of_loop(), True, its, block, where)  # noqa: FBT003 - as its fields stand
 
 
@@ -689,9 +689,9 @@ class HoldContext:
         return self._lock
 
     def __enter__(self) -> Hold:
-        lock = self._unused()
-        self._block = block = block_entered(self)
+        lock, block = self._unused(), block_entered(self)
         block.append(hold := lock.enter(self._wait, block))
+        self._block = block
         return hold
 
     @block_exit
@@ -702,8 +702,8 @@ class HoldContext:
         return self._begin_ablock(block_entered(self, is_async=True))
 
     async def _begin_ablock(self, block: Block) -> Hold:
-        lock, self._block = self._unused(), block
-        block.append(hold := await lock.aenter(self._wait, block))
+        block.append(hold := await self._unused().aenter(self._wait, block))
+        self._block = block
         await hold.watch_loss()
         return hold
 

@@ -12,6 +12,7 @@ from asyncio import _get_running_loop  # documented, and public in all but name
 from collections.abc import Callable
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
+from opcode import opmap
 from threading import local
 from types import FrameType
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -19,15 +20,25 @@ from weakref import ref
 
 from django.core.exceptions import SynchronousOnlyOperation
 
-from redis_locks.values.identity import session
+from redis_locks.values.identity import session, stack
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SUSPENDS: Final = CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
-"""The flags of code whose frame may leave the stack with its blocks open."""
+"""The flags of code that may run for a context manager's caller, as the generator of a ``contextmanager`` does."""
 
-_ENTERS: Final = frozenset({"__enter__", "__aenter__", "enter_context", "enter_async_context"})
+_STACKS: Final = frozenset({"enter_context", "enter_async_context"})
+"""The names of methods of exit stacks that enter a block."""
+
+_ENTERS: Final = _STACKS | {"__enter__", "__aenter__"}
 """The names of functions that enter a block for their caller."""
+
+_WITH: Final = frozenset(
+    opmap[each] for each in ("BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL") if each in opmap
+)
+"""What a `with` or `async with` statement begins with, by the version of Python."""
+_AWAITS_ENTERING: Final = bytes([opmap["GET_AWAITABLE"], 1])
+"""What an `async with` statement goes on with, and nothing else does."""
 
 
 FIX_OF_FUNCTION: Final = (
@@ -66,9 +77,9 @@ class Block(list[Ended]):
     """The holds that one block has, or is about to have: the last one is what it is to end."""
 
     frame: FrameType | None = None
-    """The frame that has entered the block, if it may leave the stack before the block ends."""
+    """The frame for which it was entered: what runs under that is inside. None: all that its thread, task or call runs."""
     where: ref[Block] | None = None
-    """What runs inside it, if that is less than all that its thread or task runs: a reference to it, for its frame."""
+    """A reference to it, if it has a frame; see `Side.where`."""
     has_exit = True
     """Whether an `Exit` ends it."""
 
@@ -111,15 +122,30 @@ class _CalledBlock(Block):
 
 
 def _user_of(frame: FrameType) -> FrameType:
-    """Return the frame for which `frame` enters a block: that of the statement which uses a context manager."""
+    """Return the frame for which `frame` enters a block: that of the statement which uses a context manager.
+
+    If the caller runs whatever it is given, as the loop of a worker does, that is no statement. Then it is a frame
+    that ends at once.
+    """
     above = frame.f_back
     while above is not None and (
-        frame.f_code.co_name in _ENTERS
+        (frame.f_code.co_name in _ENTERS and _enters(above, frame.f_code.co_name))
         # The generator of a context manager, which runs for that one's caller.
         or (frame.f_code.co_flags & _SUSPENDS and above.f_code.co_name in _ENTERS)
     ):
         frame, above = above, above.f_back
     return frame
+
+
+def _enters(frame: FrameType, name: str) -> bool:
+    """Whether the code of `frame` itself enters a block: by a statement, or by calling a function of that name."""
+    code, at = frame.f_code, frame.f_lasti
+    operations = code.co_code
+    return (
+        name in code.co_names
+        or not _WITH.isdisjoint((operations[at], operations[at - 2]))
+        or operations[at - 4 : at - 2] == _AWAITS_ENTERING
+    )
 
 
 class Exit(partial[Any]):
@@ -170,14 +196,16 @@ class BlockExit:
         self._kind = kind
 
     def __get__(self, manager: object, owner: type) -> Callable[..., Any]:
+        looking = sys._getframe(1)
         if manager is None:
-            looking = sys._getframe(1)
-            if looking.f_code.co_name not in {"enter_context", "enter_async_context"}:
+            if looking.f_code.co_name not in _STACKS:
                 return self.__wrapped__
             manager = looking.f_locals.get("cm")
             if not isinstance(manager, owner):
                 return self.__wrapped__
-        found = self._kind(_leave, Block(), self.__wrapped__, manager)
+        block = Block()
+        block.frame = looking
+        found = self._kind(_leave, block, self.__wrapped__, manager)
         _entering.exit = ref(found)
         return found
 
@@ -205,13 +233,14 @@ def block_entered(manager: object, *, is_async: bool = False) -> Block:
     found = None if latest is None else latest()
     ours = found is not None and found.args[2] is manager
     block: Block = found.args[0] if found is not None and ours else _CalledBlock()
-    frame = sys._getframe(2)
-    code = frame.f_code
+    frame, caller = block.frame, sys._getframe(2)
+    if frame is None or (frame is not caller and frame not in stack(caller)):
+        frame = sys._getframe(
+            1
+        )  # nothing, or code that has returned, has looked the exit up: the call must tell
     above = frame.f_back
-    if code.co_name in _ENTERS or (above is not None and above.f_code.co_name in _ENTERS):
+    if frame.f_code.co_name in _ENTERS or (above is not None and above.f_code.co_name in _ENTERS):
         frame = _user_of(frame)
-    elif not code.co_flags & _SUSPENDS and block.has_exit:
-        return block
     block.frame, block.where = frame, ref(block)
     return block
 

@@ -198,6 +198,69 @@ def called_enter_that_a_function_left_open(enter: Enter, ask: Ask) -> str:
 
 
 @OPENERS.waits
+def called_enter_that_a_function_left_open_with_its_exit(enter: Enter, ask: Ask) -> str:
+    def left_open() -> Callable[..., Any]:
+        manager = enter()
+        leave = manager.__exit__
+        manager.__enter__()
+        return leave
+
+    leave = left_open()
+    try:
+        return ask()
+    finally:
+        leave(None, None, None)
+
+
+def works_off(*jobs: Callable[[], Any]) -> Any:
+    """What the last job returns: run one after the other, as the thread of a pool does."""
+    done = None
+    for job in jobs:
+        done = job()
+    return done
+
+
+@OPENERS.waits
+def called_enter_that_an_earlier_job_of_the_worker_left(enter: Enter, ask: Ask) -> str:
+    with ThreadPoolExecutor(1) as pool:
+        manager = enter()
+        try:
+            return str(pool.submit(works_off, manager.__enter__, ask).result())
+        finally:
+            pool.submit(manager.__exit__, None, None, None).result()
+
+
+@OPENERS.waits
+def contextmanager_that_an_earlier_job_of_the_worker_left(enter: Enter, ask: Ask) -> str:
+    with ThreadPoolExecutor(1) as pool:
+        manager = managed(enter)
+        try:
+            return str(pool.submit(works_off, manager.__enter__, ask).result())
+        finally:
+            pool.submit(manager.__exit__, None, None, None).result()
+
+
+@OPENERS.waits
+def exit_stack_that_an_earlier_job_of_the_worker_left(enter: Enter, ask: Ask) -> str:
+    with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
+        enters = partial(stack.enter_context, enter())
+        return str(pool.submit(works_off, enters, ask).result())
+
+
+@OPENERS.waits
+def contextmanager_that_an_earlier_call_of_anyio_left(enter: Enter, ask: Ask) -> str:
+    async def main() -> str:
+        manager = managed(enter)
+        await anyio.to_thread.run_sync(manager.__enter__)
+        try:
+            return await anyio.to_thread.run_sync(ask)
+        finally:
+            await anyio.to_thread.run_sync(manager.__exit__, None, None, None)
+
+    return anyio.run(main)
+
+
+@OPENERS.waits
 def exit_stack_that_a_function_popped(enter: Enter, ask: Ask) -> str:
     def popped() -> ExitStack:
         with ExitStack() as stack:
@@ -214,6 +277,18 @@ def generator_that_asks_itself(enter: Enter, ask: Ask) -> str:
         with enter():
             yield ""
             yield ask()
+
+    return "".join(holds())
+
+
+@OPENERS.waits
+def generator_with_a_child_task_whose_sync_code_asks(enter: Enter, ask: Ask) -> str:
+    async def main() -> str:
+        return await asyncio.create_task(sync_to_async(ask)())
+
+    def holds() -> Iterator[str]:
+        with enter():
+            yield async_to_sync(main)()
 
     return "".join(holds())
 
@@ -450,9 +525,56 @@ def child_task_of_async_to_sync(_: Ask, async_ask: AsyncAsk) -> str:
 
 
 @ASKERS.nests
+def sync_code_that_a_coroutine_of_async_to_sync_awaits(ask: Ask, _: AsyncAsk) -> str:
+    async def main() -> str:
+        return await sync_to_async(ask)()
+
+    return async_to_sync(main)()
+
+
+@ASKERS.nests
+def sync_codes_that_a_coroutine_of_async_to_sync_awaits_in_turn(ask: Ask, _: AsyncAsk) -> str:
+    async def main() -> str:
+        return only([await sync_to_async(ask)() for _ in range(3)])
+
+    return async_to_sync(main)()
+
+
+@ASKERS.nests
+def coroutine_of_async_to_sync_that_awaited_sync_code_before(ask: Ask, async_ask: AsyncAsk) -> str:
+    async def main() -> str:
+        return only([await sync_to_async(ask)(), await async_ask()])
+
+    return async_to_sync(main)()
+
+
+@ASKERS.waits
+def coroutine_of_a_call_that_a_child_task_of_async_to_sync_awaits(
+    _: Ask, async_ask: AsyncAsk
+) -> str:
+    async def main() -> str:
+        return await asyncio.create_task(sync_to_async(async_to_sync(async_ask))())
+
+    return async_to_sync(main)()
+
+
+@ASKERS.nests
+def sync_code_two_bridges_further_on(ask: Ask, _: AsyncAsk) -> str:
+    return async_to_sync(sync_to_async(async_to_sync(sync_to_async(ask))))()
+
+
+@ASKERS.waits
+def sync_code_of_a_child_task_of_async_to_sync(ask: Ask, _: AsyncAsk) -> str:
+    async def main() -> str:
+        # It runs in the holder's thread, above the holder's frame. But the holder goes on meanwhile.
+        return await asyncio.create_task(sync_to_async(ask)())
+
+    return async_to_sync(main)()
+
+
+@ASKERS.waits
 def sync_codes_gathered_by_async_to_sync(ask: Ask, _: AsyncAsk) -> str:
     async def main() -> str:
-        # asgiref runs them in the holder's thread, above the holder's frame, and one after the other.
         return only(await asyncio.gather(*(sync_to_async(ask)() for _ in range(3))))
 
     return async_to_sync(main)()
@@ -589,6 +711,36 @@ async def called_aenter_that_a_coroutine_left_open(enter: AsyncEnter, ask: Async
     manager = await left_open()
     try:
         return await ask()
+    finally:
+        await manager.__aexit__(None, None, None)
+
+
+async def aworks_off(*jobs: Callable[[], Awaitable[Any]]) -> Any:
+    """What the last job returns: run one after the other by one task."""
+    done = None
+    for job in jobs:
+        done = await job()
+    return done
+
+
+@ASYNC_OPENERS.waits
+async def called_aenter_that_an_earlier_job_of_the_task_left(
+    enter: AsyncEnter, ask: AsyncAsk
+) -> str:
+    manager = await enter()
+    try:
+        return str(await aworks_off(manager.__aenter__, ask))
+    finally:
+        await manager.__aexit__(None, None, None)
+
+
+@ASYNC_OPENERS.waits
+async def asynccontextmanager_that_an_earlier_job_of_the_task_left(
+    enter: AsyncEnter, ask: AsyncAsk
+) -> str:
+    manager = amanaged(enter)
+    try:
+        return str(await aworks_off(manager.__aenter__, ask))
     finally:
         await manager.__aexit__(None, None, None)
 
