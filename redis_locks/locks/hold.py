@@ -277,10 +277,12 @@ class Hold:
         for part in self.parts:
             if not part.lease.is_shared:  # else others have it, where they are
                 part.lease.move_to(held)
-            part.lease.place_in(part, block.where or held.party)
+            part.lease.place_in(part, block.where or held.stack)
 
     def leave_block(self) -> None:
-        """Be a hold that was acquired by hand, in which nothing is nested."""
+        """Be a hold that was acquired by hand, in which nothing is nested; one that a transaction keeps stays its own."""
+        if self.kept:
+            return
         for part in self.parts:
             part.lease.place_in(part, BY_HAND)
 

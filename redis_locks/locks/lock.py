@@ -69,7 +69,7 @@ class Side:
         """Return the side of threads."""
         backend = backends.known.get(using) or backend_for(using)
         its = session()
-        where = BY_HAND if block is None else block.where or its.held.party
+        where = BY_HAND if block is None else block.where or its.held.stack
         return cls(backend, backend.driver, backend.renewer, False, its, block, where)  # noqa: FBT003 - as its fields stand
 
     @classmethod
@@ -77,7 +77,7 @@ class Side:
         """Return the side of the running event loop."""
         backend = backends.known.get(using) or backend_for(using)
         its = session()
-        where = BY_HAND if block is None else block.where or its.held.party
+        where = BY_HAND if block is None else block.where or its.held.stack
         return cls(backend, *await backend.of_loop(), True, its, block, where)  # noqa: FBT003 - as its fields stand
 
 

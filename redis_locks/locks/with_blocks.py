@@ -12,6 +12,7 @@ from asyncio import _get_running_loop  # documented, and public in all but name
 from collections.abc import Callable
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
+from opcode import opmap
 from threading import local
 from types import FrameType
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -71,6 +72,8 @@ class Block(list[Ended]):
     """What runs inside it, if that is less than all that its thread or task runs: a reference to it, for its frame."""
     has_exit = True
     """Whether an `Exit` ends it."""
+    is_called = False
+    """Whether no statement enters it, but a call of `__enter__` or `__aenter__`."""
 
     def end(self, error: BaseException | None) -> None:
         """Release what the block has, at its end with `error`. Doing it again does nothing."""

@@ -26,7 +26,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from enum import Enum
@@ -43,7 +43,7 @@ from redis_locks.protocol import lock_events, store
 from redis_locks.protocol.store import Request
 from redis_locks.scripts import Script
 from redis_locks.values import modes
-from redis_locks.values.identity import caller, note_unconfirmed
+from redis_locks.values.identity import caller, note_unconfirmed, since_call, stack
 from redis_locks.values.local_locks import Held
 
 YOUNG: Final = 0.05
@@ -153,8 +153,9 @@ class EnteredBlock(Protocol):
     """What has entered it."""
 
 
-Where = ref[EnteredBlock] | Hashable | None
-"""What code finds a hold, to be nested in it: what runs under a block's frame; all of a party; or, by `BY_HAND`, none."""
+Where = ref[EnteredBlock] | object
+"""What code finds a hold, to be nested in it: what runs under a block's frame; what a stack of blocks is around; all of a
+party; or, by `BY_HAND`, none. See `Held`."""
 
 BY_HAND: Final = None
 """No code finds the hold: nothing shows what runs under it."""
@@ -372,7 +373,7 @@ class Lease:
                 block = where()
                 if block is not None and block.frame in frames:
                     return True
-            elif where is not BY_HAND and where == held.party:
+            elif where is not BY_HAND and (where is held.stack or where == held.party):
                 return True
         return False
 
@@ -617,13 +618,11 @@ watch: Callable[[Lease, Held, object], None] | None = None
 
 
 class _Stack:
-    """The frames that have led to where it is asked."""
+    """The frames that have led to where it is asked: those of this call, if a ``sync_to_async`` call runs here."""
 
     def __contains__(self, frame: object) -> bool:
-        above: FrameType | None = sys._getframe(1)
-        while above is not None and above is not frame:
-            above = above.f_back
-        return above is not None
+        here = sys._getframe(1)
+        return any(each is frame for each in since_call(stack(here)))
 
 
 _STACK: Final = _Stack()

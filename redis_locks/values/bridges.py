@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from types import AsyncGeneratorType, FrameType
 from typing import Any, Final, NamedTuple
 
 from asgiref.sync import AsyncToSync, SyncToAsync
 
 from redis_locks.values import identity
-from redis_locks.values.identity import Session
+from redis_locks.values.identity import Session, call_in, since_call, stack
 from redis_locks.values.local_locks import Held
 
 _TO_ASYNC: Final = SyncToAsync.__call__.__code__
@@ -39,29 +40,41 @@ class Waiting(NamedTuple):
 def waiting_for(its: Session) -> Iterator[Waiting]:
     """Yield the tasks and threads that wait for the call in which `its` runs, from the nearest on."""
     call, task, around = its.call, its.task, its.around
-    while True:
-        if task is not None:
-            thread, call, frames = _thread_waiting_for(task)
-            in_thread = [each for each in around if call is not None and each.call is call]
-            in_thread += filter(None, [identity.process.threads.get(thread)])
-            yield from (Waiting(each.held, frames) for each in in_thread)
-            task = None
-        elif call is not None:
-            for candidate in around:
-                frames = _frames_to(candidate.task, call)
-                if frames:
-                    yield Waiting(candidate.held, frames)
-                    task, call, around = candidate.task, None, [*candidate.around, *around]
-                    break
-            else:
-                return
+    thread, frames = threading.get_ident(), list(stack(sys._getframe()))
+    while call is not None or task is not None:
+        if task is None:
+            found, its_frames = _task_waiting_for(call, around)
+            if found is not None:
+                yield Waiting(found.held, its_frames)
+                call, task, around = None, found.task, [*found.around, *around]
+                continue
+            call, frames = _beneath(frames, call)
         else:
+            thread, call, frames = _thread_waiting_for(task)
+            task = None
+        if not frames:
             return
+        # A thread waits by the call that it runs now, or by itself. What it has done before may belong to others.
+        waiting = [identity.process.threads.get(thread)] if call is None else around
+        for each in [each for each in waiting if each is not None and each.call is call]:
+            yield Waiting(each.held, list(since_call(frames)))
+            around = [*each.around, *around]
 
 
-def _frames_to(task: asyncio.Task[Any] | None, call: object) -> list[FrameType]:
-    """Return the frames of a task that awaits a ``sync_to_async`` call; none if it does not."""
-    for frames in _frames_of(task):
+def _task_waiting_for(
+    call: object, around: Iterable[Session]
+) -> tuple[Session | None, list[FrameType]]:
+    """Return which of the sessions around is that of a task that awaits a ``sync_to_async`` call, and its frames."""
+    for each in around:
+        frames = _frames_to(_coroutine_of(each.task), call)
+        if frames:
+            return each, frames
+    return None, []
+
+
+def _frames_to(outermost: Any, call: object) -> list[FrameType]:
+    """Return the frames of a coroutine that awaits a ``sync_to_async`` call; none if it does not."""
+    for frames in _frames_of(outermost):
         if any(
             frame.f_code is _TO_ASYNC and frame.f_locals.get("task_context") is call
             for frame in frames
@@ -72,25 +85,32 @@ def _frames_to(task: asyncio.Task[Any] | None, call: object) -> list[FrameType]:
 
 def _thread_waiting_for(task: asyncio.Task[Any]) -> tuple[int, Any, list[FrameType]]:
     """Return the thread that waits for a task which ``async_to_sync`` has started, its call, if it is one, and its frames."""
-    for frames in _frames_of(task):
+    for frames in _frames_of(_coroutine_of(task)):
         for started in frames:
             if started.f_code is _IN_LOOP:
-                result, call = (
-                    started.f_locals.get(each) for each in ("call_result", "task_context")
-                )
+                result = started.f_locals.get("call_result")
                 for thread, top in sys._current_frames().items():
-                    stack = list(_stack(top))
-                    if any(
-                        each.f_code is _TO_SYNC and each.f_locals.get("call_result") is result
-                        for each in stack
-                    ):
-                        return thread, call, stack
+                    its = list(stack(top))
+                    for place, frame in enumerate(its):
+                        if frame.f_code is _TO_SYNC and frame.f_locals.get("call_result") is result:
+                            return thread, call_in(its[place:]), its[place:]
     return 0, None, []
 
 
-def _frames_of(task: asyncio.Task[Any] | None) -> Iterator[list[FrameType]]:
-    """Yield the frames of a task: those that wait, or those that run. It may begin to wait at any moment."""
-    outermost: Any = None if task is None else task.get_coro()
+def _beneath(frames: Sequence[FrameType], call: object) -> tuple[Any, list[FrameType]]:
+    """Return which call of the same thread, None for none, waits for `call` by ``async_to_sync``; and its frames, if any."""
+    for place, frame in enumerate(frames):
+        if frame.f_code is _TO_SYNC and _frames_to(frame.f_locals.get("awaitable"), call):
+            return call_in(frames[place:]), list(frames[place:])
+    return None, []
+
+
+def _coroutine_of(task: asyncio.Task[Any] | None) -> Any:
+    return None if task is None else task.get_coro()
+
+
+def _frames_of(outermost: Any) -> Iterator[list[FrameType]]:
+    """Yield the frames of a task's coroutine: those that wait, or those that run. It may begin to wait at any moment."""
     if outermost is not None:
         yield list(_suspended(outermost))
         yield _running(outermost)
@@ -120,13 +140,7 @@ def _is_step(each: object) -> bool:
 def _running(outermost: Any) -> list[FrameType]:
     first = getattr(outermost, "cr_frame", None)
     for top in sys._current_frames().values():
-        stack = list(_stack(top))
-        if first in stack:
-            return stack[: stack.index(first) + 1]
+        its = list(stack(top))
+        if first in its:
+            return its[: its.index(first) + 1]
     return []
-
-
-def _stack(top: FrameType | None) -> Iterator[FrameType]:
-    while top is not None:
-        yield top
-        top = top.f_back

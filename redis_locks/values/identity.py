@@ -14,9 +14,10 @@ import threading
 import weakref
 from asyncio import _get_running_loop  # documented, and public in all but name
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import PurePath
 from types import FrameType
 from typing import Any, Final
@@ -63,7 +64,8 @@ class Session:
         """What they end with."""
         self.thread = threading.current_thread()
         """In which it was first seen; that of a task may be any."""
-        self.held = Held(threading.get_ident() if task is None else name)
+        party = threading.get_ident() if task is None else name
+        self.held = Held(party, name if call is None else call)
         """What it holds now; see `Lease.begin`."""
         self.call = call
         """Which ``sync_to_async`` call it is of, if any."""
@@ -122,10 +124,14 @@ class _Process:
     ) -> Session:
         return Session(f"{self.prefix}{next(self.sessions):x}", self.counter, call, task, around)
 
+    def _around(self) -> Iterable[Session | None]:
+        """Return in what this code runs, as the context says. An earlier call of the task may be the latest, so what was around that, too."""
+        call = self.of_calls.get()
+        return dict.fromkeys([call, *(call.around if call else ()), self.of_context.get()])
+
     def begin_task(self, task: asyncio.Task[object]) -> Session:
         """Return a session for a task that has none."""
-        around = (self.of_calls.get(), self.of_context.get())
-        its = self.of_tasks[task] = self.new_session(task=task, around=around)
+        its = self.of_tasks[task] = self.new_session(task=task, around=self._around())
         self.of_context.set(its)
         return its
 
@@ -140,7 +146,7 @@ class _Process:
         its = self.of_calls.get()
         if its is None or its.call is not call:
             before = its or getattr(self.of_threads, "session", None)
-            its = self.new_session(call, around=(self.of_context.get(),))
+            its = self.new_session(call, around=self._around())
             if before:
                 before.held.copy_to(its.held)
             self.of_calls.set(its)
@@ -149,6 +155,9 @@ class _Process:
 
 calls: Final = SyncToAsync.threadlocal
 """Where asgiref notes as `task_context`, for the threads that it runs sync code in, a list made for each call."""
+
+
+_RUNS_CALL: Final = SyncToAsync.thread_handler.__code__
 
 
 process = _Process()
@@ -181,10 +190,11 @@ def session() -> Session:
         if current is None:
             return process.new_session()  # what a loop calls by itself has to do with no other code
         return process.of_tasks.get(current) or process.begin_task(current)
-    call = calls.__dict__.get("task_context")  # most often there is none: no exception for that
-    if call is not None:
-        # Tasks share that thread.
-        return process.session_of(call)
+    if "task_context" in calls.__dict__:  # most often there is none: no exception for that
+        call = call_in(stack(sys._getframe()))
+        if call is not None:
+            # Tasks share that thread.
+            return process.session_of(call)
     try:
         return process.of_threads.session  # type: ignore[no-any-return]
     except AttributeError:
@@ -192,6 +202,29 @@ def session() -> Session:
         process.threads[threading.get_ident()] = its
         process.of_calls.set(its)
         return its
+
+
+def stack(top: FrameType | None) -> Iterator[FrameType]:
+    """Yield the frames that have led to a frame, from that on."""
+    while top is not None:
+        yield top
+        top = top.f_back
+
+
+def call_in(frames: Iterable[FrameType]) -> Any:
+    """Return the ``sync_to_async`` call that runs in these frames, if any.
+
+    When one has ended, asgiref leaves it noted for its thread, in which an earlier one may go on.
+    """
+    for frame in frames:
+        if frame.f_code is _RUNS_CALL:
+            return frame.f_locals["task_context"]
+    return None
+
+
+def since_call(frames: Iterable[FrameType]) -> Iterator[FrameType]:
+    """Yield the frames above those that run a ``sync_to_async`` call. What is beneath may be somebody else's."""
+    return takewhile(lambda frame: frame.f_code is not _RUNS_CALL, frames)
 
 
 def holds_nothing(token: str) -> bool:

@@ -16,12 +16,14 @@ class Held(dict[Place, Any]):
     as the first. Only the end of a lease that covered another one looks through what is open.
     """
 
-    __slots__ = ("open", "party")
+    __slots__ = ("open", "party", "stack")
 
-    def __init__(self, party: Hashable) -> None:
+    def __init__(self, party: Hashable, stack: object = None) -> None:
         super().__init__()
         self.party = party
         """What is equal only for the thread or task whose they are."""
+        self.stack = party if stack is None else stack
+        """What stands for the open blocks of one thread, task or ``sync_to_async`` call: the same object for all of them."""
         self.open: dict[Any, None] = {}
         """All leases that somebody has yet to leave, the latest last: lost ones, and those found nowhere, too."""
 

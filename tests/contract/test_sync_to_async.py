@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
 
 from asgiref.sync import async_to_sync, sync_to_async
 
@@ -103,6 +104,22 @@ def test_sync_code_called_from_async_code_called_from_it_takes_it_again(name: st
         assert sessions.remembers_nothing()
     asyncio.run(sync_to_async(outer)())
     assert not sessions.holds_anything()
+
+
+def test_a_generator_that_several_calls_go_on_with_takes_its_lock_again_in_each(name: str) -> None:
+    def holds() -> Generator[str, None, None]:
+        with Lock(name, wait=0):
+            for _ in range(3):
+                with Lock(name, wait=0) as nested:
+                    yield nested.token
+
+    async def main() -> set[str]:
+        tokens = holds()
+        found = {await sync_to_async(next)(tokens) for _ in range(3)}
+        await sync_to_async(tokens.close)()
+        return found
+
+    assert 1 == len(asyncio.run(main()))
 
 
 def test_a_call_waits_and_holds_as_one_so_that_its_deadlocks_are_seen() -> None:

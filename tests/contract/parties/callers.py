@@ -218,6 +218,18 @@ def generator_that_asks_itself(enter: Enter, ask: Ask) -> str:
     return "".join(holds())
 
 
+@OPENERS.waits
+def generator_with_a_child_task_whose_sync_code_asks(enter: Enter, ask: Ask) -> str:
+    async def main() -> str:
+        return await asyncio.create_task(sync_to_async(ask)())
+
+    def holds() -> Iterator[str]:
+        with enter():
+            yield async_to_sync(main)()
+
+    return "".join(holds())
+
+
 @OPENERS.nests
 def generator_that_another_one_delegates_to(enter: Enter, ask: Ask) -> str:
     def asks() -> Iterator[str]:
@@ -450,9 +462,56 @@ def child_task_of_async_to_sync(_: Ask, async_ask: AsyncAsk) -> str:
 
 
 @ASKERS.nests
+def sync_code_that_a_coroutine_of_async_to_sync_awaits(ask: Ask, _: AsyncAsk) -> str:
+    async def main() -> str:
+        return await sync_to_async(ask)()
+
+    return async_to_sync(main)()
+
+
+@ASKERS.nests
+def sync_codes_that_a_coroutine_of_async_to_sync_awaits_in_turn(ask: Ask, _: AsyncAsk) -> str:
+    async def main() -> str:
+        return only([await sync_to_async(ask)() for _ in range(3)])
+
+    return async_to_sync(main)()
+
+
+@ASKERS.nests
+def coroutine_of_async_to_sync_that_awaited_sync_code_before(ask: Ask, async_ask: AsyncAsk) -> str:
+    async def main() -> str:
+        return only([await sync_to_async(ask)(), await async_ask()])
+
+    return async_to_sync(main)()
+
+
+@ASKERS.waits
+def coroutine_of_a_call_that_a_child_task_of_async_to_sync_awaits(
+    _: Ask, async_ask: AsyncAsk
+) -> str:
+    async def main() -> str:
+        return await asyncio.create_task(sync_to_async(async_to_sync(async_ask))())
+
+    return async_to_sync(main)()
+
+
+@ASKERS.nests
+def sync_code_two_bridges_further_on(ask: Ask, _: AsyncAsk) -> str:
+    return async_to_sync(sync_to_async(async_to_sync(sync_to_async(ask))))()
+
+
+@ASKERS.waits
+def sync_code_of_a_child_task_of_async_to_sync(ask: Ask, _: AsyncAsk) -> str:
+    async def main() -> str:
+        # It runs in the holder's thread, above the holder's frame. But the holder goes on meanwhile.
+        return await asyncio.create_task(sync_to_async(ask)())
+
+    return async_to_sync(main)()
+
+
+@ASKERS.waits
 def sync_codes_gathered_by_async_to_sync(ask: Ask, _: AsyncAsk) -> str:
     async def main() -> str:
-        # asgiref runs them in the holder's thread, above the holder's frame, and one after the other.
         return only(await asyncio.gather(*(sync_to_async(ask)() for _ in range(3))))
 
     return async_to_sync(main)()
