@@ -27,9 +27,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 _SUSPENDS: Final = CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
 """The flags of code whose frame may leave the stack with its blocks open."""
 
-_ENTERS: Final = frozenset({"__enter__", "__aenter__", "enter_context", "enter_async_context"})
+_STACKS: Final = frozenset({"enter_context", "enter_async_context"})
+"""The names of methods of exit stacks that enter a block."""
+_ENTERS: Final = _STACKS | {"__enter__", "__aenter__"}
 """The names of functions that enter a block for their caller."""
 
+_WITH: Final = frozenset(
+    opmap[each] for each in ("BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL") if each in opmap
+)
+"""What a `with` or `async with` statement begins with, by the version of Python."""
+_AWAITS_ENTERING: Final = bytes([opmap["GET_AWAITABLE"], 1])
+"""What an `async with` statement goes on with, and nothing else does."""
 
 FIX_OF_FUNCTION: Final = (
     "Put the decorator next to `async def`, below decorators that are plain functions, or mark the function with "
@@ -111,18 +119,34 @@ class _CalledBlock(Block):
     """A block that was entered by a call of `__enter__` or `__aenter__`, and has no `Exit`."""
 
     has_exit = False
+    is_called = True
 
 
 def _user_of(frame: FrameType) -> FrameType:
-    """Return the frame for which `frame` enters a block: that of the statement which uses a context manager."""
+    """Return the frame for which `frame` enters a block: that of the statement which uses a context manager.
+
+    If the caller runs whatever it is given, as the loop of a worker does, that is no statement. Then it is a frame
+    that ends at once.
+    """
     above = frame.f_back
     while above is not None and (
-        frame.f_code.co_name in _ENTERS
+        (frame.f_code.co_name in _ENTERS and _enters(above, frame.f_code.co_name))
         # The generator of a context manager, which runs for that one's caller.
         or (frame.f_code.co_flags & _SUSPENDS and above.f_code.co_name in _ENTERS)
     ):
         frame, above = above, above.f_back
     return frame
+
+
+def _enters(frame: FrameType, name: str) -> bool:
+    """Whether the code of `frame` itself enters a block: by a statement, or by calling a function of that name."""
+    code, at = frame.f_code, frame.f_lasti
+    operations = code.co_code
+    return (
+        name in code.co_names
+        or not _WITH.isdisjoint((operations[at], operations[at - 2]))
+        or operations[at - 4 : at - 2] == _AWAITS_ENTERING
+    )
 
 
 class Exit(partial[Any]):
@@ -173,14 +197,22 @@ class BlockExit:
         self._kind = kind
 
     def __get__(self, manager: object, owner: type) -> Callable[..., Any]:
+        looking = sys._getframe(1)
+        code = looking.f_code
         if manager is None:
-            looking = sys._getframe(1)
-            if looking.f_code.co_name not in {"enter_context", "enter_async_context"}:
+            if code.co_name not in _STACKS:
                 return self.__wrapped__
             manager = looking.f_locals.get("cm")
             if not isinstance(manager, owner):
                 return self.__wrapped__
-        found = self._kind(_leave, Block(), self.__wrapped__, manager)
+        block = Block()
+        if code.co_name in _STACKS:
+            block.frame = looking
+        elif code.co_code[looking.f_lasti] not in _WITH:
+            block.is_called = True
+        elif code.co_flags & _SUSPENDS:
+            block.frame = looking
+        found = self._kind(_leave, block, self.__wrapped__, manager)
         _entering.exit = ref(found)
         return found
 
@@ -208,14 +240,10 @@ def block_entered(manager: object, *, is_async: bool = False) -> Block:
     found = None if latest is None else latest()
     ours = found is not None and found.args[2] is manager
     block: Block = found.args[0] if found is not None and ours else _CalledBlock()
-    frame = sys._getframe(2)
-    code = frame.f_code
-    above = frame.f_back
-    if code.co_name in _ENTERS or (above is not None and above.f_code.co_name in _ENTERS):
-        frame = _user_of(frame)
-    elif not code.co_flags & _SUSPENDS and block.has_exit:
-        return block
-    block.frame, block.where = frame, ref(block)
+    if block.is_called:
+        block.frame = sys._getframe(1)
+    if block.frame is not None:
+        block.frame, block.where = _user_of(block.frame), ref(block)
     return block
 
 

@@ -198,6 +198,69 @@ def called_enter_that_a_function_left_open(enter: Enter, ask: Ask) -> str:
 
 
 @OPENERS.waits
+def called_enter_that_a_function_left_open_with_its_exit(enter: Enter, ask: Ask) -> str:
+    def left_open() -> Callable[..., Any]:
+        manager = enter()
+        leave = manager.__exit__
+        manager.__enter__()
+        return leave
+
+    leave = left_open()
+    try:
+        return ask()
+    finally:
+        leave(None, None, None)
+
+
+def works_off(*jobs: Callable[[], Any]) -> Any:
+    """What the last job returns: run one after the other, as the thread of a pool does."""
+    done = None
+    for job in jobs:
+        done = job()
+    return done
+
+
+@OPENERS.waits
+def called_enter_that_an_earlier_job_of_the_worker_left(enter: Enter, ask: Ask) -> str:
+    with ThreadPoolExecutor(1) as pool:
+        manager = enter()
+        try:
+            return str(pool.submit(works_off, manager.__enter__, ask).result())
+        finally:
+            pool.submit(manager.__exit__, None, None, None).result()
+
+
+@OPENERS.waits
+def contextmanager_that_an_earlier_job_of_the_worker_left(enter: Enter, ask: Ask) -> str:
+    with ThreadPoolExecutor(1) as pool:
+        manager = managed(enter)
+        try:
+            return str(pool.submit(works_off, manager.__enter__, ask).result())
+        finally:
+            pool.submit(manager.__exit__, None, None, None).result()
+
+
+@OPENERS.waits
+def exit_stack_that_an_earlier_job_of_the_worker_left(enter: Enter, ask: Ask) -> str:
+    with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
+        enters = partial(stack.enter_context, enter())
+        return str(pool.submit(works_off, enters, ask).result())
+
+
+@OPENERS.waits
+def contextmanager_that_an_earlier_call_of_anyio_left(enter: Enter, ask: Ask) -> str:
+    async def main() -> str:
+        manager = managed(enter)
+        await anyio.to_thread.run_sync(manager.__enter__)
+        try:
+            return await anyio.to_thread.run_sync(ask)
+        finally:
+            await anyio.to_thread.run_sync(manager.__exit__, None, None, None)
+
+    return anyio.run(main)
+
+
+@OPENERS.waits
 def exit_stack_that_a_function_popped(enter: Enter, ask: Ask) -> str:
     def popped() -> ExitStack:
         with ExitStack() as stack:
@@ -648,6 +711,36 @@ async def called_aenter_that_a_coroutine_left_open(enter: AsyncEnter, ask: Async
     manager = await left_open()
     try:
         return await ask()
+    finally:
+        await manager.__aexit__(None, None, None)
+
+
+async def aworks_off(*jobs: Callable[[], Awaitable[Any]]) -> Any:
+    """What the last job returns: run one after the other by one task."""
+    done = None
+    for job in jobs:
+        done = await job()
+    return done
+
+
+@ASYNC_OPENERS.waits
+async def called_aenter_that_an_earlier_job_of_the_task_left(
+    enter: AsyncEnter, ask: AsyncAsk
+) -> str:
+    manager = await enter()
+    try:
+        return str(await aworks_off(manager.__aenter__, ask))
+    finally:
+        await manager.__aexit__(None, None, None)
+
+
+@ASYNC_OPENERS.waits
+async def asynccontextmanager_that_an_earlier_job_of_the_task_left(
+    enter: AsyncEnter, ask: AsyncAsk
+) -> str:
+    manager = amanaged(enter)
+    try:
+        return str(await aworks_off(manager.__aenter__, ask))
     finally:
         await manager.__aexit__(None, None, None)
 

@@ -7,12 +7,12 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, closing
 from typing import Any
 
 import pytest
 
-from redis_locks import Lock, Semaphore, inspection, run_once
+from redis_locks import Lock, LockNotAvailable, Semaphore, inspection, run_once
 from redis_locks.rows import lock_rows
 
 pytestmark = pytest.mark.usefixtures("own_prefix", "redis_server")
@@ -182,6 +182,43 @@ def test_what_is_pushed_on_a_stack_and_what_a_proxy_enters_end_their_own_holds(n
             assert {f"{name}:a", f"{name}:b"} == held()
         assert {f"{name}:a"} == held()
     assert set() == held()
+
+
+def through_a_plain_function(owner: type, put: Callable[..., None]) -> type:
+    plain = owner.__enter__  # type: ignore[attr-defined]
+
+    def timed(self: Any) -> Any:
+        return plain(self)
+
+    put(owner, "__enter__", timed)
+    return owner
+
+
+def through_another_method(owner: type, put: Callable[..., None]) -> type:
+    class Timed(owner):  # type: ignore[misc, valid-type]
+        def __enter__(self) -> Any:
+            return self._timed()
+
+        def _timed(self) -> Any:
+            return super().__enter__()
+
+    return Timed
+
+
+@pytest.mark.parametrize("wrap", [through_a_plain_function, through_another_method])
+def test_a_suspended_generator_lets_nobody_in_although_its_enter_is_wrapped(
+    wrap: Wrap, name: str, put: Callable[..., None]
+) -> None:
+    lock = wrap(Lock, put)(name, wait=0)
+
+    def holds() -> Iterator[bool]:
+        with lock:
+            yield True
+
+    with closing(holds()) as one, closing(holds()) as other:
+        assert next(one)
+        with pytest.raises(LockNotAvailable):
+            next(other)
 
 
 def test_async_blocks_whose_end_is_wrapped_end_their_own_holds(
