@@ -259,7 +259,12 @@ class Hold:
         await self.end(driver)
 
     def __enter__(self) -> Self:
-        """This hold: as a block, one that is acquired, or adopted, already. It is this thread's from now on."""
+        """This hold: as a block, one that is acquired, or adopted, already. It is this thread's from now on.
+
+        Raises:
+            LockNotHeld: It was released already, or belongs to another process.
+            SynchronousOnlyOperation: An event loop runs in this thread. The hold is released.
+        """
         try:
             block = block_entered(self)
         except SynchronousOnlyOperation as error:
@@ -270,10 +275,13 @@ class Hold:
         return self
 
     def be_in(self, block: Block) -> None:
-        """Let what runs inside `block` be nested in this hold, as `block` is to end it."""
-        held = session().held
+        """Let what runs inside `block` be nested in this hold, as `block` is to end it. Raises LockNotHeld."""
+        self._require_held()
         if not block.has_exit:
             self._called_block = block  # to which nothing else refers
+        if self.kept:
+            return  # its transaction has it
+        held = session().held
         for part in self.parts:
             if not part.lease.is_shared:  # else others have it, where they are
                 part.lease.move_to(held)
@@ -311,7 +319,7 @@ class Hold:
     def __aenter__(self) -> Coroutine[Any, Any, Self]:
         """This hold; see `__enter__`. If it is lost inside the block, the task is cancelled there.
 
-        Raises LockLost, in place of running the block, if it is lost already.
+        Raises LockLost, in place of running the block, if it is lost already, and LockNotHeld if it was released.
         """
         return self.begin_ablock(block_entered(self, is_async=True))
 

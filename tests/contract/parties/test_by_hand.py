@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from inspect import currentframe
 from pathlib import Path
 from threading import Thread
@@ -16,7 +16,7 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.test import override_settings
 
-from redis_locks import Hold, Lock, LockTimeout, Semaphore, inspection
+from redis_locks import Hold, Lock, LockNotHeld, LockTimeout, Semaphore, inspection, redis_lock
 from tests.contract.parties.ways import BLOCKS, NESTS, WAITS, Block, aasked, asked, every, run
 from tests.elsewhere import in_thread
 from tests.support.world import PATIENCE, Tasks, until
@@ -292,3 +292,57 @@ def test_a_transaction_has_what_is_taken_in_it_by_hand(lock: Any, name: str) -> 
         assert hold.token == again.token
         assert in_thread(lambda: lock(name).acquire(wait=0)) is None
     assert () == inspection.parties().holders
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_transaction_has_its_hold_still_when_a_block_of_that_hold_has_ended(name: str) -> None:
+    with transaction.atomic():
+        hold = Lock(name).acquire(wait=0)
+        assert hold is not None
+        with ExitStack() as stack:
+            stack.enter_context(hold)
+        with Lock(name, scope="block", wait=0) as nested:
+            assert hold.token == nested.token
+    assert () == inspection.parties().holders
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_transaction_has_what_a_function_took_that_returned_an_awaitable(name: str) -> None:
+    @redis_lock(name)
+    def later() -> Any:
+        return Later()
+
+    with transaction.atomic():
+        awaitable = later()
+        with Lock(name, scope="block", wait=0):
+            awaitable.close()
+    assert () == inspection.parties().holders
+
+
+class Later:
+    """What may be awaited, and is not."""
+
+    def __await__(self) -> Iterator[None]:
+        yield
+
+
+def test_a_hold_that_was_released_begins_no_block(name: str) -> None:
+    hold = Lock(name).acquire(wait=0)
+    assert hold is not None
+    with hold:
+        pass
+    with Lock(name, wait=0), pytest.raises(LockNotHeld), hold:
+        pytest.fail("two were inside")
+
+
+def test_a_hold_that_was_released_begins_no_async_block(name: str) -> None:
+    async def main() -> None:
+        hold = await Lock(name).aacquire(wait=0)
+        assert hold is not None
+        await hold.arelease()
+        async with Lock(name, wait=0):
+            with pytest.raises(LockNotHeld):
+                async with hold:
+                    pytest.fail("two were inside")
+
+    asyncio.run(main())
