@@ -689,9 +689,9 @@ class HoldContext:
         return self._lock
 
     def __enter__(self) -> Hold:
-        lock = self._unused()
-        self._block = block = block_entered(self)
+        lock, block = self._unused(), block_entered(self)
         block.append(hold := lock.enter(self._wait, block))
+        self._block = block
         return hold
 
     @block_exit
@@ -702,8 +702,8 @@ class HoldContext:
         return self._begin_ablock(block_entered(self, is_async=True))
 
     async def _begin_ablock(self, block: Block) -> Hold:
-        lock, self._block = self._unused(), block
-        block.append(hold := await lock.aenter(self._wait, block))
+        block.append(hold := await self._unused().aenter(self._wait, block))
+        self._block = block
         await hold.watch_loss()
         return hold
 

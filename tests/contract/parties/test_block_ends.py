@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from typing import Any
+from weakref import ref
 
 import pytest
 
-from redis_locks import Hold, Lock, Semaphore, inspection, run_once
+from redis_locks import Hold, Lock, LockNotAvailable, Semaphore, inspection, run_once
 from tests.elsewhere import in_thread
 from tests.support.world import until
 
@@ -148,3 +150,29 @@ def test_a_generator_may_be_closed_by_another_thread_and_in_a_loop(
     next(stream)
     somewhere(stream.close)
     assert set() == holds()
+
+
+class Local:
+    """A local variable whose end is seen."""
+
+
+def test_a_refused_block_of_a_generator_keeps_no_frame_alive(name: str) -> None:
+    kept = []
+
+    def refused() -> Iterator[None]:
+        local = Local()
+        kept.append(ref(local))
+        context = Lock(name).hold(wait=0)
+        with suppress(LockNotAvailable), context:
+            pytest.fail("two were inside")
+        yield
+
+    other = Lock(name).acquire()
+    assert other is not None
+    gc.disable()
+    try:
+        list(refused())
+        assert kept[0]() is None
+    finally:
+        gc.enable()
+        other.release()
