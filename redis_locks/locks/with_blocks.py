@@ -176,7 +176,7 @@ class AsyncExit(Exit):
         block, function, manager = self.args
         if block:
             await block[-1].aend_block(error[-2])
-            block[:] = _OVER
+            block[:] = [] if block.is_called else _OVER
         else:
             await function(manager, *error[-3:])
 
@@ -252,7 +252,7 @@ def _leave(block: Block, function: Callable[..., None], manager: object, *error:
     if block:
         # Not by `Block.end`: before the release has begun, an interrupt leaves the hold to its lease.
         block[-1].end_block(error[-2])
-        block[:] = _OVER
+        block[:] = [] if block.is_called else _OVER  # kept methods may be called once more
     else:
         function(manager, *error[-3:])
 
