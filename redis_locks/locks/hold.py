@@ -263,6 +263,7 @@ class Hold:
 
         Raises:
             LockNotHeld: It was released already, or belongs to another process.
+            LockError: A block that this code does not run in has the hold.
             SynchronousOnlyOperation: An event loop runs in this thread. The hold is released.
         """
         try:
@@ -275,7 +276,7 @@ class Hold:
         return self
 
     def be_in(self, block: Block) -> None:
-        """Let what runs inside `block` be nested in this hold, as `block` is to end it. Raises LockNotHeld."""
+        """Let what runs inside `block` be nested in this hold, as `block` is to end it. Raises LockNotHeld, LockError."""
         self._require_held()
         if not block.has_exit:
             self._called_block = block  # to which nothing else refers
@@ -283,6 +284,9 @@ class Hold:
             return  # its transaction has it
         held = session().held
         for part in self.parts:
+            if part.lease.is_elsewhere(part, held):
+                msg = f"another block, of another thread or task, has this hold of lock {self.name!r}: it is one holder"
+                raise LockError(msg)
             if not part.lease.is_shared:  # else others have it, where they are
                 part.lease.move_to(held)
             part.lease.place_in(part, block.where or held.stack)

@@ -37,9 +37,9 @@ _WITH: Final = frozenset(
     opmap[each] for each in ("BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL") if each in opmap
 )
 """What a `with` or `async with` statement begins with, by the version of Python."""
-_AWAITS_ENTERING: Final = bytes([opmap["GET_AWAITABLE"], 1])
-"""What an `async with` statement goes on with, and nothing else does."""
-
+_AWAIT: Final = opmap["GET_AWAITABLE"]
+_LONGEST_AWAIT: Final = 20
+"""How many bytes of code an await takes at most, in any version of Python."""
 
 FIX_OF_FUNCTION: Final = (
     "Put the decorator next to `async def`, below decorators that are plain functions, or mark the function with "
@@ -50,10 +50,6 @@ FIX_OF_FUNCTION: Final = (
 
 class Ended(Protocol):
     """What the end of a block ends: a hold, or several."""
-
-    @property
-    def released(self) -> bool:
-        """Whether it has ended."""
 
     @property
     def kept(self) -> bool:
@@ -87,32 +83,13 @@ class Block(list[Ended]):
         """Release what the block has, at its end with `error`. Doing it again does nothing."""
         if self:
             self[-1].end_block(error)
-            self[:] = _OVER
+            self.clear()
 
     async def aend(self, error: BaseException | None) -> None:
         """Release what the block has; see `end`."""
         if self:
             await self[-1].aend_block(error)
-            self[:] = _OVER
-
-
-class _Over:
-    """What a block has that has ended."""
-
-    released = True
-    kept = is_open = False
-
-    def end_block(self, error: BaseException | None) -> None:
-        """Do nothing."""
-
-    async def aend_block(self, error: BaseException | None) -> None:
-        """Do nothing."""
-
-    def leave_behind(self) -> None:
-        """Do nothing."""
-
-
-_OVER: Final[list[Ended]] = [_Over()]
+            self.clear()
 
 
 class _CalledBlock(Block):
@@ -144,8 +121,16 @@ def _enters(frame: FrameType, name: str) -> bool:
     return (
         name in code.co_names
         or not _WITH.isdisjoint((operations[at], operations[at - 2]))
-        or operations[at - 4 : at - 2] == _AWAITS_ENTERING
+        or _awaits_entering(operations, at)
     )
+
+
+def _awaits_entering(operations: bytes, at: int) -> bool:
+    """Whether the code awaits, at that place, what an `async with` statement begins with."""
+    for place in range(at - 2, max(at - _LONGEST_AWAIT, -1), -2):
+        if operations[place] == _AWAIT:
+            return operations[place + 1] == 1  # as for nothing else
+    return False
 
 
 class Exit(partial[Any]):
@@ -160,7 +145,7 @@ class Exit(partial[Any]):
 
     def __del__(self) -> None:
         block: Block = self.args[0]
-        if block and not (block[-1].released or block[-1].kept):
+        if block and not block[-1].kept:
             for hold in block:
                 hold.leave_behind()
 
@@ -175,7 +160,7 @@ class AsyncExit(Exit):
         block, function, manager = self.args
         if block:
             await block[-1].aend_block(error[-2])
-            block[:] = _OVER
+            block.clear()
         else:
             await function(manager, *error[-3:])
 
@@ -250,7 +235,7 @@ def _leave(block: Block, function: Callable[..., None], manager: object, *error:
     if block:
         # Not by `Block.end`: before the release has begun, an interrupt leaves the hold to its lease.
         block[-1].end_block(error[-2])
-        block[:] = _OVER
+        block.clear()
     else:
         function(manager, *error[-3:])
 

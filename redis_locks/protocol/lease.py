@@ -366,6 +366,10 @@ class Lease:
         """Whether no code finds it, as all its holds were acquired by hand."""
         return all(where is BY_HAND for where in list(self._open.values()))
 
+    def is_elsewhere(self, hold: object, held: Held) -> bool:
+        """Whether a block has this hold that is not around the code which asks for `held`."""
+        return self.where(hold) is not BY_HAND and not self.is_around(held, _STACK)
+
     def is_around(self, held: Held, frames: Container[FrameType]) -> bool:
         """Whether code that has run in `frames`, of the thread or task that has `held`, runs inside a block of it."""
         for where in list(self._open.values()):

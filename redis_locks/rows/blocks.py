@@ -39,7 +39,6 @@ class _AllHolds:
     """The holds of a block's rows, which end together. It stands in a `Block` as its last hold, until the block is over."""
 
     is_open = True
-    released = False
 
     def __init__(self, holds: Sequence[Hold]) -> None:
         self._holds = holds

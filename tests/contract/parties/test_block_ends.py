@@ -176,3 +176,26 @@ def test_a_refused_block_of_a_generator_keeps_no_frame_alive(name: str) -> None:
     finally:
         gc.enable()
         other.release()
+
+
+def test_the_methods_of_a_lock_may_be_kept_and_called_for_several_blocks(name: str) -> None:
+    lock = Lock(name, wait=0)
+    enter, leave = lock.__enter__, lock.__exit__
+    for _ in range(3):
+        enter()
+        assert 1 == len(holds())
+        leave(None, None, None)
+        assert set() == holds()
+
+
+def test_the_methods_of_a_lock_may_be_kept_and_called_for_several_async_blocks(name: str) -> None:
+    async def main() -> None:
+        lock = Lock(name, wait=0)
+        enter, leave = lock.__aenter__, lock.__aexit__
+        for _ in range(3):
+            await enter()
+            assert 1 == len(await aholds())
+            await leave(None, None, None)
+            assert set() == await aholds()
+
+    asyncio.run(main())

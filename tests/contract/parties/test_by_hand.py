@@ -16,7 +16,16 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.test import override_settings
 
-from redis_locks import Hold, Lock, LockNotHeld, LockTimeout, Semaphore, inspection, redis_lock
+from redis_locks import (
+    Hold,
+    Lock,
+    LockError,
+    LockNotHeld,
+    LockTimeout,
+    Semaphore,
+    inspection,
+    redis_lock,
+)
 from tests.contract.parties.ways import BLOCKS, NESTS, WAITS, Block, aasked, asked, every, run
 from tests.elsewhere import in_thread
 from tests.support.world import PATIENCE, Tasks, until
@@ -346,3 +355,15 @@ def test_a_hold_that_was_released_begins_no_async_block(name: str) -> None:
                     pytest.fail("two were inside")
 
     asyncio.run(main())
+
+
+def test_a_hold_that_a_block_has_is_refused_to_the_block_of_another_thread(name: str) -> None:
+    def enter(hold: Hold) -> None:
+        with hold:
+            pytest.fail("it is inside")
+
+    with Lock(name) as hold:
+        with pytest.raises(LockError, match="another block"):
+            in_thread(enter, hold)
+        with hold:  # here it is inside
+            hold.check()
