@@ -220,9 +220,8 @@ def block_entered(manager: object, *, is_async: bool = False) -> Block:
     block: Block = found.args[0] if found is not None and ours else _CalledBlock()
     frame, caller = block.frame, sys._getframe(2)
     if frame is None or (frame is not caller and frame not in stack(caller)):
-        frame = sys._getframe(
-            1
-        )  # nothing, or code that has returned, has looked the exit up: the call must tell
+        # No code, or code that has returned, has looked the exit up. So the call must tell.
+        frame = sys._getframe(1)
     above = frame.f_back
     if frame.f_code.co_name in _ENTERS or (above is not None and above.f_code.co_name in _ENTERS):
         frame = _user_of(frame)
