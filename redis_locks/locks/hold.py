@@ -40,6 +40,7 @@ from redis_locks.protocol.lease import (
     BY_HAND,
     FORCE_RELEASED,
     NOT_KNOWN,
+    STACK,
     CancelledByLoss,
     Lease,
     Renewer,
@@ -52,6 +53,7 @@ from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Adopted, Refused, Request, Won, has_crash_release
 from redis_locks.values import identity
 from redis_locks.values.arguments import flag, optional_text
+from redis_locks.values.bridges import waiting_for
 from redis_locks.values.durations import lease_ms, wait_seconds
 from redis_locks.values.identity import (
     new_session,
@@ -263,7 +265,7 @@ class Hold:
 
         Raises:
             LockNotHeld: It was released already, or belongs to another process.
-            LockError: A block that this code does not run in has the hold.
+            LockError: Another block has the hold, or one elsewhere has a hold that it is nested with.
             SynchronousOnlyOperation: An event loop runs in this thread. The hold is released.
         """
         try:
@@ -280,16 +282,21 @@ class Hold:
         self._require_held()
         if not block.has_exit:
             self._called_block = block  # to which nothing else refers
-        if self.kept:
-            return  # its transaction has it
-        held = session().held
+        its = session()
+        held = its.held
+        callers = waiting_for(its) if its.is_called else ()
+        around = [(held, STACK), *((each.held, each.frames) for each in callers)]
+        # What its transaction has stays where it is.
+        where = BY_HAND if self.kept else block.where or held.stack
         for part in self.parts:
-            if part.lease.is_elsewhere(part, held):
-                msg = f"another block, of another thread or task, has this hold of lock {self.name!r}: it is one holder"
+            if not part.lease.enter(part, where, around):
+                msg = (
+                    f"another block has this hold of lock {self.name!r}, or one that it is nested with. Two blocks would "
+                    "be inside, or the first to end would release the lock for both"
+                )
                 raise LockError(msg)
-            if not part.lease.is_shared:  # else others have it, where they are
+            if not (self.kept or part.lease.is_shared):  # else others have it, where they are
                 part.lease.move_to(held)
-            part.lease.place_in(part, block.where or held.stack)
 
     def leave_block(self) -> None:
         """Be a hold that was acquired by hand, in which nothing is nested; one that a transaction keeps stays its own."""

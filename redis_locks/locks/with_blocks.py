@@ -33,6 +33,9 @@ _STACKS: Final = frozenset({"enter_context", "enter_async_context"})
 _ENTERS: Final = _STACKS | {"__enter__", "__aenter__"}
 """The names of functions that enter a block for their caller."""
 
+_COMPREHENSIONS: Final = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
+"""The names of code that is part of a function, and has a frame of its own in Python 3.11."""
+
 _WITH: Final = frozenset(
     opmap[each] for each in ("BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL") if each in opmap
 )
@@ -107,6 +110,7 @@ def _user_of(frame: FrameType) -> FrameType:
     above = frame.f_back
     while above is not None and (
         (frame.f_code.co_name in _ENTERS and _enters(above, frame.f_code.co_name))
+        or frame.f_code.co_name in _COMPREHENSIONS
         # The generator of a context manager, which runs for that one's caller.
         or (frame.f_code.co_flags & _SUSPENDS and above.f_code.co_name in _ENTERS)
     ):

@@ -366,20 +366,35 @@ class Lease:
         """Whether no code finds it, as all its holds were acquired by hand."""
         return all(where is BY_HAND for where in list(self._open.values()))
 
-    def is_elsewhere(self, hold: object, held: Held) -> bool:
-        """Whether a block has this hold that is not around the code which asks for `held`."""
-        return self.where(hold) is not BY_HAND and not self.is_around(held, _STACK)
+    def enter(
+        self, hold: object, where: Where, around: Iterable[tuple[Held, Container[FrameType]]]
+    ) -> bool:
+        """Let a block have an open hold; `BY_HAND`: leave it where it is found.
+
+        False if a block has it already, or if another hold of the lease is in a block that is not around this code: none
+        of those that `around` has, and that led to this code by these frames.
+        """
+        with _mutex:
+            before = self._open.get(id(hold), BY_HAND)
+            if (isinstance(before, ref) and before() is not None) or not all(
+                other is BY_HAND or any(self._is_inside(other, *each) for each in around)
+                for other in self._open.values()
+            ):
+                return False
+            if where is not BY_HAND:
+                self.place_in(hold, where)
+            return True
 
     def is_around(self, held: Held, frames: Container[FrameType]) -> bool:
         """Whether code that has run in `frames`, of the thread or task that has `held`, runs inside a block of it."""
-        for where in list(self._open.values()):
-            if isinstance(where, ref):
-                block = where()
-                if block is not None and block.frame in frames:
-                    return True
-            elif where is not BY_HAND and (where is held.stack or where == held.party):
-                return True
-        return False
+        return any(self._is_inside(where, held, frames) for where in list(self._open.values()))
+
+    @staticmethod
+    def _is_inside(where: Where, held: Held, frames: Container[FrameType]) -> bool:
+        if isinstance(where, ref):
+            block = where()
+            return block is not None and block.frame in frames
+        return where is not BY_HAND and (where is held.stack or where == held.party)
 
     def leave(self, hold: object) -> bool:
         """Take a hold out, if it is in. True if no other is: then the lease ends, and nobody finds or renews it."""
@@ -629,7 +644,7 @@ class _Stack:
         return any(each is frame for each in since_call(stack(here)))
 
 
-_STACK: Final = _Stack()
+STACK: Final = _Stack()
 
 
 def find(
@@ -637,7 +652,7 @@ def find(
     server: object,
     names: Iterable[str],
     counts: Callable[[Lease], bool],
-    frames: Container[FrameType] = _STACK,
+    frames: Container[FrameType] = STACK,
 ) -> set[Lease]:
     """Return the leases of one thread or task, around the code that asks, that have any of these locks.
 

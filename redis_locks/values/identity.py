@@ -190,11 +190,13 @@ def session() -> Session:
         if current is None:
             return process.new_session()  # what a loop calls by itself has to do with no other code
         return process.of_tasks.get(current) or process.begin_task(current)
-    if "task_context" in calls.__dict__:  # most often there is none: no exception for that
+    noted = calls.__dict__.get("task_context")  # most often there is none: no exception for that
+    if noted is not None and noted is not process.of_threads.__dict__.get("ended"):
         call = call_in(stack(sys._getframe()))
         if call is not None:
             # Tasks share that thread.
             return process.session_of(call)
+        process.of_threads.ended = noted  # so that nobody looks for it once more
     try:
         return process.of_threads.session  # type: ignore[no-any-return]
     except AttributeError:

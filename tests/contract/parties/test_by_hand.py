@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from inspect import currentframe
 from pathlib import Path
-from threading import Thread
+from threading import Barrier, Thread
 from typing import Any
 
 import pytest
@@ -365,5 +365,55 @@ def test_a_hold_that_a_block_has_is_refused_to_the_block_of_another_thread(name:
     with Lock(name) as hold:
         with pytest.raises(LockError, match="another block"):
             in_thread(enter, hold)
-        with hold:  # here it is inside
+        with pytest.raises(LockError, match="another block"):
+            enter(hold)  # its end would release what the block goes on with
+        nested = Lock(name).acquire(wait=0)
+        assert nested is not None
+        with pytest.raises(LockError, match="another block"):
+            in_thread(enter, nested)
+        with nested:
             hold.check()
+        hold.check()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_hold_that_a_transaction_keeps_is_refused_to_the_block_of_another_thread(
+    name: str,
+) -> None:
+    with transaction.atomic():
+        hold = Lock(name).acquire(wait=0)
+        assert hold is not None
+        with pytest.raises(LockError, match="another block"):
+            in_thread(hold.__enter__)
+        with hold:
+            pass
+        hold.check()
+
+
+def test_of_two_threads_that_enter_one_hold_at_once_one_is_inside(name: str) -> None:
+    both = Barrier(2)
+
+    def enter(hold: Hold) -> bool:
+        both.wait()
+        try:
+            with hold:
+                both.wait()
+        except LockError:
+            both.wait()
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(50):
+            hold = Lock(name).acquire(wait=PATIENCE)
+            assert hold is not None
+            assert [False, True] == sorted(pool.map(enter, [hold, hold]))
+
+
+def test_locks_that_a_comprehension_enters_are_those_of_its_function(name: str) -> None:
+    names = [f"{name}:{each}" for each in range(2)]
+    with ExitStack() as stack:
+        held = [stack.enter_context(Lock(each)) for each in names]
+        for each, hold in zip(names, held, strict=True):
+            with Lock(each, wait=0) as nested:
+                assert hold.token == nested.token
