@@ -371,8 +371,8 @@ class Lease:
     ) -> bool:
         """Let a block have an open hold; `BY_HAND`: leave it where it is found.
 
-        False if a block has it already, or if another hold of the lease is in a block that is not around this code: none
-        of those that `around` has, and that led to this code by these frames.
+        False if a block has it already, or if a block has another hold of the lease, and this code does not run there.
+        `around` has the parties around this code, and the frames by which each led to it.
         """
         with _mutex:
             before = self._open.get(id(hold), BY_HAND)
