@@ -9,7 +9,6 @@ import resource
 import subprocess
 import sys
 from contextlib import ExitStack
-from time import monotonic
 
 import pytest
 
@@ -120,21 +119,19 @@ def wait_a_tick(name: str) -> None:
 
 
 def test_the_longest_beyond_its_usual_hold_comes_before_older_holds() -> None:
-    longest = 0.0
     for _ in range(20):
-        began = monotonic()
         with Lock("quick:1"):
             pass
-        longest = max(longest, monotonic() - began)
     flush()
+
+    def listed() -> list[str]:
+        return [lock["name"] for lock in json.loads(run("list", "--json")[0])]
+
     with held("slow"):
         wait_a_tick("slow")
         with held("quick:2"):
-            # What is usual is known to a fifth, and one of the holds may have met a busy machine.
-            beyond = 0.1 + 2 * longest
-            until(lambda: inspection.lock("quick:2").holders[0].held_for > beyond)  # type: ignore[union-attr]
-            found = json.loads(run("list", "--json")[0])
-    assert ["quick:2", "slow"] == [lock["name"] for lock in found]
+            # A moment after a look, what is usual is not read anew; and on a busy machine, longer holds are usual.
+            until(lambda: ["quick:2", "slow"] == listed())
 
 
 @pytest.mark.parametrize(

@@ -217,6 +217,9 @@ def test_a_place_that_a_member_could_not_give_up_is_not_granted_for_nobody(
 class Quiet:
     """A connection on which nothing is said until it is closed."""
 
+    address = ("nowhere", 0)
+    """Other tests of the process may ask all that listen where they do."""
+
     def __init__(self) -> None:
         self._closed = threading.Event()
 
