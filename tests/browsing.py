@@ -32,7 +32,9 @@ MARKS = [
 @contextmanager
 def launched() -> Iterator[Browser]:
     """A browser for the length of the block."""
-    with sync_playwright() as playwright:
+    # Playwright runs an event loop in this thread. So blocking locks are refused here, as Django's database is.
+    unsafe = mock.patch.dict(os.environ, {"DJANGO_ALLOW_ASYNC_UNSAFE": "true"})
+    with unsafe, sync_playwright() as playwright:
         # Containers run as root and have a small /dev/shm.
         options = ["--no-sandbox", "--disable-dev-shm-usage"]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
@@ -42,8 +44,7 @@ def launched() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    # Playwright runs an event loop in this thread. So blocking locks are refused here, as Django's database is.
-    with mock.patch.dict(os.environ, {"DJANGO_ALLOW_ASYNC_UNSAFE": "true"}), launched() as found:
+    with launched() as found:
         yield found
 
 
