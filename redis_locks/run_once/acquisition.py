@@ -128,7 +128,7 @@ class Job(NamedTuple):
             if side.block is not None:
                 side.block.append(attempt)
             # Before anybody is told: receivers may take longer than the lease.
-            lease.begin(attempt)
+            lease.begin(attempt, where=side.where)
             # No acquire finds it, but a search for deadlocks and a COMMIT must know of it.
             lease.begin_unfound(side.session.held, side.backend)
             if lock_events.observer.count(

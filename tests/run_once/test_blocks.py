@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from redis_locks import AlreadyDone, LockLost, inspection, run_once
+from redis_locks import AlreadyDone, DeadlockDetected, LockLost, inspection, redis_lock, run_once
 from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, begun
 
 
@@ -27,6 +27,14 @@ def test_a_block_without_a_verdict_is_done(records: Records, name: str) -> None:
     with run_once(name):
         pass
     assert "done" == run_once(name).status().state
+
+
+def test_a_wait_for_the_attempt_in_whose_block_it_is_ends_as_a_deadlock(name: str) -> None:
+    with run_once(name):
+        with pytest.raises(DeadlockDetected):
+            run_once(name).acquire(wait=None)
+        with pytest.raises(DeadlockDetected), redis_lock(name, wait=None):
+            pytest.fail("it is inside")
 
 
 def test_an_async_block_is_an_attempt(records: Records, name: str) -> None:
