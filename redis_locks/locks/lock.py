@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from types import CodeType, TracebackType
+from types import TracebackType
 from typing import Any, Final, Literal
 
 from redis_locks.conf.settings import UNSET, Settings, Unset, get_settings
@@ -282,16 +280,13 @@ class Lock:
     async def aacquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:
         """Return a hold, or None; like `acquire`, but suspends instead of blocking.
 
-        Cancellation leaves neither hold nor place in the queue behind. Await it in the task that is to hold the
-        lock. A task of its own (``asyncio.create_task``; on Python 3.11 ``asyncio.wait_for``, too) ends at once,
-        and a RuntimeWarning says that no deadlock with the lock is found. Use `wait`, or ``asyncio.timeout``.
+        Cancellation leaves neither hold nor place in the queue behind. The search for deadlocks takes the task that awaits
+        this for the holder, until ``async with hold:``.
         """
         try:
-            hold = await self.aenter(wait)
+            return await self.aenter(wait)
         except LockNotAvailable:
             return None
-        await warn_if_task_ends(_AACQUIRE, hold.arelease)
-        return hold
 
     def hold(self, *, wait: float | Unset | None = UNSET) -> HoldContext:
         """Return a context manager for one `with` or `async with`; see `__enter__`."""
@@ -620,31 +615,6 @@ class Lock:
     def mode(self) -> str:
         """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
         return self._shown_mode or self._mode
-
-
-_AACQUIRE: Final = Lock.aacquire.__code__
-
-
-async def warn_if_task_ends(code: CodeType, release: Callable[[], Awaitable[None]]) -> None:
-    """Warn if the current task runs this `aacquire` and nothing around it, so that it ends with what it acquired.
-
-    If the warning is an error, nobody gets what was acquired: it is released.
-    """
-    task = asyncio.current_task()
-    if task is None or getattr(task.get_coro(), "cr_code", None) is not code:
-        return
-    try:
-        warnings.warn(
-            # Without its name: warnings are remembered by their text, and there may be any number of names.
-            "A lock was acquired by a task that ends now, so no deadlock with that lock is found: await aacquire() "
-            "directly. asyncio.wait_for() makes such a task on Python 3.11; use "
-            "aacquire(wait=...) or asyncio.timeout()",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-    except RuntimeWarning:
-        await release()
-        raise
 
 
 async def _take_back(

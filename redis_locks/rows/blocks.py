@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from django.db.models import Manager, Model, QuerySet
 
@@ -14,7 +14,7 @@ from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.locks.hold import Hold
-from redis_locks.locks.lock import Lock, Side, warn_if_task_ends
+from redis_locks.locks.lock import Lock, Side
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded
 from redis_locks.locks.with_blocks import (
@@ -178,17 +178,11 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
             return None
 
     async def aacquire(self, *, wait: float | Unset | None = UNSET) -> LockedRows[M] | None:
-        """Return the rows, locked, or None; see `acquire`. Cancellation leaves nothing locked.
-
-        Await it in the task that is to have them, as `Lock.aacquire`.
-        """
+        """Return the rows, locked, or None; see `acquire`. Cancellation leaves nothing locked."""
         try:
-            rows = await self._alock(wait)
+            return await self._alock(wait)
         except LockNotAvailable:
             return None
-        if rows.holds:
-            await warn_if_task_ends(_AACQUIRE, rows.arelease)
-        return rows
 
     def __enter__(self) -> LockedRows[M]:
         """Lock the rows, or raise.
@@ -311,6 +305,3 @@ def checked_of(of: object) -> tuple[str, ...]:
         return tuple(of)
     msg = f"of must be a list or tuple of relations such as ('self', 'owner'), not {of!r}"
     raise TypeError(msg)
-
-
-_AACQUIRE: Final = lock_rows.aacquire.__code__

@@ -1,4 +1,4 @@
-"""What a task acquires with a time limit belongs to that task, or a warning says that it does not.
+"""What a task acquires with a time limit, in whatever task that runs, is a hold as any other.
 
 CI runs these on all Pythons that we support: `asyncio.wait_for` makes a task on 3.11, and none later.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
 import warnings
 from collections.abc import Awaitable, Callable
 
@@ -42,9 +41,6 @@ async def by_a_task_group_of_anyio(lock: Lock) -> Hold | None:
         return await lock.aacquire()
 
 
-MAKES_A_TASK = sys.version_info < (3, 12)
-"""Whether `asyncio.wait_for` runs what it is given in a task of its own."""
-
 Limited = Callable[[Awaitable[object], float], Awaitable[object]]
 
 
@@ -68,12 +64,10 @@ LIMITS = pytest.mark.parametrize("limited", [timeout, fail_after, asyncio.wait_f
         by_a_task_group,
         by_fail_after,
         by_a_task_group_of_anyio,
-        pytest.param(
-            by_wait_for, marks=pytest.mark.skipif(MAKES_A_TASK, reason="a task of its own")
-        ),
+        by_wait_for,
     ],
 )
-def test_what_is_acquired_within_a_limit_belongs_to_the_task(
+def test_what_is_acquired_within_a_limit_is_nested_in_by_a_block_of_the_task(
     tasks: Tasks, name: str, acquire: Callable[[Lock], Awaitable[Hold | None]]
 ) -> None:
     async def run() -> None:
@@ -86,27 +80,6 @@ def test_what_is_acquired_within_a_limit_belongs_to_the_task(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tasks.run(run())
-
-
-def test_a_task_that_only_acquires_warns(tasks: Tasks, name: str) -> None:
-    async def run() -> None:
-        with pytest.warns(RuntimeWarning, match="task that ends now"):
-            hold = await asyncio.create_task(Lock(name).aacquire())
-        assert hold is not None
-        await hold.arelease()
-
-    tasks.run(run())
-
-
-@pytest.mark.skipif(not MAKES_A_TASK, reason="the caller's task")
-def test_what_wait_for_acquires_in_a_task_of_its_own_warns(tasks: Tasks, name: str) -> None:
-    async def run() -> None:
-        with pytest.warns(RuntimeWarning, match="task that ends now"):
-            hold = await by_wait_for(Lock(name))
-        assert hold is not None
-        await hold.arelease()
-
-    tasks.run(run())
 
 
 @LIMITS
@@ -129,7 +102,6 @@ def test_a_block_within_a_limit_releases_when_the_limit_ends_it(
 
 
 @LIMITS
-@pytest.mark.filterwarnings("ignore:A lock was acquired by a task that ends now")
 def test_a_limit_that_ends_as_the_lock_is_granted_leaves_a_hold_or_nothing(
     tasks: Tasks, name: str, limited: Limited
 ) -> None:
@@ -209,20 +181,6 @@ def test_a_task_that_fails_ends_the_blocks_and_the_waits_of_its_group(
             pass
 
     tasks.run(run())
-
-
-def test_a_task_that_only_acquires_holds_nothing_where_warnings_are_errors(
-    tasks: Tasks, name: str
-) -> None:
-    async def run() -> None:
-        with pytest.raises(RuntimeWarning):
-            await asyncio.create_task(Lock(name).aacquire())
-        async with Lock(name, wait=0):
-            pass
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        tasks.run(run())
 
 
 def test_a_wait_that_a_limit_ends_leaves_nothing(tasks: Tasks, name: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -263,20 +261,3 @@ def test_a_block_that_finds_one_of_its_holds_lost_releases_the_others(
     with pytest.raises(LockLost):
         tasks.run(blocks())
     assert [] == tokens(other)
-
-
-def test_a_task_that_only_locks_rows_warns(tasks: Tasks, counter: Make) -> None:
-    row = counter()
-
-    async def run() -> None:
-        with pytest.warns(RuntimeWarning, match="task that ends now"):
-            rows = await asyncio.create_task(lock_rows(row).aacquire())
-        assert rows is not None
-        await rows.arelease()
-        with pytest.raises(RuntimeWarning):
-            await asyncio.create_task(lock_rows(row).aacquire())
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        tasks.run(run())
-    assert [] == tokens(row)
