@@ -146,7 +146,7 @@ class Message(NamedTuple):
     def request(self, side: Side, delay: float = 0.0) -> Request:
         """Return what asks for the lock."""
         lease = round(min(max(delay, 0) * 1000 + self.lease_ms, MAX_SECONDS * 1000))
-        who = whoami(self.label, task=side.task)
+        who = whoami(self.label)
         keys = side.backend.keys(self.name)
         return Request(keys, self.token, lease, "exclusive", who, names=(self.name,))
 

@@ -173,7 +173,7 @@ async def _force_release(
     if ended:
         await _tell(backend, driver, keys, ended)
     for _ in ended:
-        collector.note_ended(backend.description, name, "force_released", task=driver.suspends)
+        collector.note_ended(backend.description, name, "force_released")
     return ForceReleased(len(ended), fencing_token, tuple(ended))
 
 
@@ -192,7 +192,7 @@ async def _cancel(backend: Backend, driver: Driver, *, waiter: WaiterInfo) -> bo
     end = partial(store.cancel, keys=keys, token=new_token(), waiter=waiter.token)
     cancelled = await backend.ask(driver, end)
     if cancelled:
-        collector.note_ended(backend.description, waiter.lock, "cancelled", task=driver.suspends)
+        collector.note_ended(backend.description, waiter.lock, "cancelled")
     return cancelled
 
 

@@ -291,8 +291,8 @@ class Hold:
         for part in self.parts:
             if not part.lease.enter(part, where, around):
                 msg = (
-                    f"another block has this hold of lock {self.name!r}, or one that it is nested with. Two blocks would "
-                    "be inside, or the first to end would release the lock for both"
+                    f"another block has this hold of lock {self.name!r}, or one that it is nested with, so two blocks would "
+                    "be inside. Acquire the lock there, or hand on a hold that was acquired by hand, outside of blocks"
                 )
                 raise LockError(msg)
             if not (self.kept or part.lease.is_shared):  # else others have it, where they are
@@ -953,14 +953,13 @@ class Hold:
         renew: bool | Unset,  # noqa: FBT001 - as given
         label: str | None,
     ) -> Self:
-        task = driver.suspends
         own = session()
         request = Request(
             backend.keys(*detached.names),
             new_token(own),
             detached.lease_ms,
             detached.mode,
-            whoami(label, task=task),
+            whoami(label),
             names=detached.names,
             template=detached.template,
             replicas=detached.replicas,

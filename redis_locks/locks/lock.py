@@ -39,7 +39,7 @@ from redis_locks.protocol.lease import BY_HAND, Lease, Renewer, Where, tell_acqu
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.values import identity
 from redis_locks.values.durations import wait_seconds
-from redis_locks.values.identity import Session, session, task_unit
+from redis_locks.values.identity import Session, session
 from redis_locks.values.keys import Group, Keys, validate_names
 
 Mode = Literal["exclusive", "shared"]
@@ -558,7 +558,6 @@ class Lock:
         return hold
 
     def _request(self, side: Side, plan: Plan) -> Request:
-        unit = task_unit() if side.task else f"thread {side.session.thread.name}"
         channel = side.backend.own_channel if self._crash_release else None
         return Request(
             plan.keys,
@@ -566,7 +565,7 @@ class Lock:
             f"{side.session.name}.{next(side.session.counter)}",
             plan.lease_ms,
             self._mode,
-            identity.written(identity.process.pid, unit, self._label, channel),
+            identity.written(identity.process.pid, side.session.unit, self._label, channel),
             self._reads,
             plan.names,
             self._template,

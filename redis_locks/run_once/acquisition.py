@@ -68,7 +68,7 @@ class Job(NamedTuple):
             new_token(side.session),
             self.terms.effective_lease_ms,
             "exclusive",
-            whoami(self.terms.label, task=side.task),
+            whoami(self.terms.label),
             names=(self.name,),
             template=self.template,
         )

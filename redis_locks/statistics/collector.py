@@ -219,17 +219,16 @@ class Collector:
             if tally.notes_no_more:
                 self.full.add(server)
 
-    def note_ended(self, server: str, name: str, kind: str, *, task: bool) -> None:
+    def note_ended(self, server: str, name: str, kind: str) -> None:
         """Note that this thread, or the running task, ended a hold or a wait of somebody else.
 
         Args:
             server: The description of the server.
             name: The lock.
             kind: "force_released" or "cancelled".
-            task: Whether to note the running task, if there is one.
         """
         if get_settings().statistics:
-            note = Note(monotonic(), kind, identity.who(None, task=task))
+            note = Note(monotonic(), kind, identity.who(None))
             self.note(server, [name], note)
 
     def _tally(self, server: str) -> Tally:

@@ -106,7 +106,7 @@ class _Memory:
         self._held: dict[str, _Held] = {}
         # As the server's do, the fencing tokens grow from one test to the next.
         self._fencing_tokens = itertools.count(int(time.time() * 1e6))
-        who = whoami(description, task=False)
+        who = whoami(description)
         self._other = _Held((), 0.0, 0, _server_ms(), 0, "exclusive", who)
         self._others_token = new_token()
         self._scripts: Mapping[Script, Callable[..., Any]] = {

@@ -271,21 +271,14 @@ def unconfirmed() -> str:
     return " ".join(process.unconfirmed)
 
 
-def who(label: str | None, *, task: bool) -> Who:
+def who(label: str | None) -> Who:
     """Return who asks, for people: host, pid, thread or task, and what it runs."""
-    unit = task_unit() if task else f"thread {threading.current_thread().name}"
-    return Who(socket.gethostname(), process.pid, unit, label or _command())
+    return Who(socket.gethostname(), process.pid, session().unit, label or _command())
 
 
-def whoami(label: str | None, *, task: bool) -> str:
+def whoami(label: str | None) -> str:
     """Return the holder or waiter as text for people: host, pid, thread or task, and what it runs."""
-    return write_who(*who(label, task=task))
-
-
-def task_unit() -> str:
-    """Return what people read of the running task."""
-    current = asyncio.current_task()
-    return f"task {current.get_name()}" if current else "task"
+    return write_who(*who(label))
 
 
 @lru_cache(maxsize=1024)

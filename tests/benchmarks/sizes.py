@@ -47,7 +47,7 @@ def ask(url: str, names: Iterator[str], lease_ms: int = 60_000) -> None:
     """Acquire each lock, or join its queue, as one thread after the other; many in a round trip."""
     backend = Backend(Endpoint.from_url(url), "redis_locks", 1)
     link = run_blocking(backend.driver.checkout())
-    who = whoami(LABEL, task=False)
+    who = whoami(LABEL)
     while some := list(islice(names, _AT_ONCE)):
         noted = _Calls(link.listener)
         for name in some:

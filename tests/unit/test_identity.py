@@ -74,7 +74,7 @@ def test_the_channel_for_scripts_stays_as_it_is_and_is_nothing_that_people_read(
     unit = f"thread {threading.current_thread().name}"
     who = written(os.getpid(), unit, "a\tb", 'lö"cks\\:holders:x')
     assert 'lö"cks\\:holders:x' == who.split("\t")[4]
-    assert parse_who(whoami("a\tb", task=False)) == parse_who(who)
+    assert parse_who(whoami("a\tb")) == parse_who(who)
 
 
 @pytest.mark.parametrize(
