@@ -47,7 +47,7 @@ class Session:
 
     __slots__ = (
         *("__weakref__", "_around", "_task"),
-        *("call", "counter", "held", "is_called", "name", "thread"),
+        *("call", "counter", "held", "is_called", "name", "thread", "unit"),
     )
 
     def __init__(
@@ -64,6 +64,8 @@ class Session:
         """What they end with."""
         self.thread = threading.current_thread()
         """In which it was first seen; that of a task may be any."""
+        self.unit = f"thread {self.thread.name}" if task is None else f"task {task.get_name()}"
+        """What people read of it: its name when it was first seen."""
         party = threading.get_ident() if task is None else name
         self.held = Held(party, name if call is None else call)
         """What it holds now; see `Lease.begin`."""
@@ -84,12 +86,6 @@ class Session:
         """The calls and tasks in whose context it began: one of them may wait for it, or all have gone on."""
         found = [each() for each in self._around]
         return [each for each in found if each is not None]
-
-    @property
-    def unit(self) -> str:
-        """What people read of it."""
-        task = self.task
-        return f"thread {self.thread.name}" if task is None else f"task {task.get_name()}"
 
 
 def _is_of_asgiref(coroutine: Any) -> bool:

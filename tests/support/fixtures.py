@@ -11,6 +11,7 @@ from django.test import override_settings
 
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.calls import lose_the_reply
+from tests.support.statistics import flush
 from tests.support.world import Observer, Tasks, Threads, World
 
 
@@ -56,6 +57,7 @@ def own_server() -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 def own_prefix(name: str) -> Iterator[None]:
-    """No lock, holder or waiter of another test is listed."""
+    """No lock, holder or waiter of another test is listed, and none of their figures is sent there."""
+    flush()
     with override_settings(REDIS_LOCKS={"PREFIX": name}):
         yield
