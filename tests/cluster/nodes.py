@@ -13,9 +13,12 @@ from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis_locks.testing.server import EmbeddedServer
 from tests.ports import free_ports
 from tests.support.keys import index_key, partition_of
-from tests.support.world import until
+from tests.support.world import PATIENCE, until
 
 NODE_TIMEOUT_MS = 1000
+
+MANUAL_FAILOVER = 6.0
+"""Seconds after which a server has given up a planned fail-over that did not come about: it allows 5."""
 
 
 class Node:
@@ -145,12 +148,23 @@ class Nodes:
         return next(node for node in self.everybody if node.follows() == master.port)
 
     def fail_over(self, replica: Node) -> None:
-        """Let a replica and its master change places, as planned: nothing is lost. Returns when all know."""
+        """Let a replica and its master change places, as planned: nothing is lost. Returns when all know.
+
+        A server gives up if the replica has not caught up in time, and is asked again.
+        """
         master = next(node for node in self.everybody if node.port == replica.follows())
         known = len(self.everybody)
         until(replica.is_in_step)
-        replica.ask("FAILOVER")
-        until(lambda: master.follows() == replica.port and master.is_in_step())
+        asked_at = 0.0
+
+        def changed_places() -> bool:
+            nonlocal asked_at
+            if replica.follows() and time.monotonic() - asked_at > MANUAL_FAILOVER:
+                asked_at = time.monotonic()
+                replica.ask("FAILOVER")
+            return master.follows() == replica.port and master.is_in_step()
+
+        until(changed_places, within=2 * PATIENCE)
         until(lambda: all(node.is_ready(known) for node in self.everybody))
 
     def names_in(self, partition: int, count: int, partitions: int = 12) -> list[str]:
