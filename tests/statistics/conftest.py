@@ -3,15 +3,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from django.test import override_settings
 
+from tests.support.fixtures import own_prefix
 from tests.support.statistics import flush
+
+__all__ = ["own_prefix"]
 
 
 @pytest.fixture
-def counted(name: str) -> Iterator[None]:
+def counted(own_prefix: None) -> Iterator[None]:
     """Statistics are on, those of this test apart, and sent when the test asks for it."""
+    yield
     flush()
-    with override_settings(REDIS_LOCKS={"PREFIX": name}):
-        yield
-        flush()
