@@ -18,6 +18,14 @@ def nodes() -> Iterator[Nodes]:
         yield made
 
 
+@pytest.fixture(params=[Threads, Tasks], ids=["blocking", "async"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """The test runs twice, with no other server than the cluster."""
+    made: World = request.param()
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def worlds() -> Iterator[list[World]]:
     """Both worlds at once, because a cluster takes its time to start."""

@@ -26,13 +26,6 @@ def cluster(on_nodes: Nodes) -> Iterator[redis.RedisCluster]:
         yield client
 
 
-@pytest.fixture(params=[Threads, Tasks], ids=["blocking", "async"])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    made: World = request.param()
-    yield made
-    made.close()
-
-
 def commit(
     world: World, hold: Hold, queue: Callable[[Any], Any], *, transaction: bool = False
 ) -> None:

@@ -38,7 +38,7 @@ from tests.support.admin import mark_of, to_path
 from tests.support.handover import some_behind
 from tests.support.parties import held, on_host, waited_for
 from tests.support.statistics import flush
-from tests.support.world import PATIENCE, Tasks, Threads, World, until
+from tests.support.world import PATIENCE, World, until
 
 __all__ = ["unhurried", "workers"]
 
@@ -63,13 +63,6 @@ def held_names(names: list[str]) -> Iterator[list[str]]:
         for each in names:
             holds.enter_context(held(each, label=f"holder of {each}"))
         yield names
-
-
-@pytest.fixture(params=[Threads, Tasks], ids=["blocking", "async"])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    made: World = request.param()
-    yield made
-    made.close()
 
 
 @pytest.fixture(params=[BlockingSide, AsyncSide], ids=["blocking", "async"])

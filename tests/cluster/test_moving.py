@@ -39,13 +39,6 @@ def nodes(server: None) -> Iterator[Nodes]:
         yield made
 
 
-@pytest.fixture(params=[Threads, Tasks], ids=["blocking", "async"])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    made: World = request.param()
-    yield made
-    made.close()
-
-
 def test_a_slot_moved_key_by_key_under_load_harms_nobody(on_nodes: Nodes, name: str) -> None:
     move_under_load(on_nodes, name, lambda slot, to: on_nodes.move(slot, to, pause=0.1))
 

@@ -10,7 +10,7 @@ from redis_locks import Lock
 from tests.cluster.nodes import Nodes
 from tests.cluster.waiters import until_waiters
 from tests.support.slots import learn_late
-from tests.support.world import PATIENCE, Tasks, Threads, World, held
+from tests.support.world import PATIENCE, World, held
 
 pytestmark = pytest.mark.ci
 
@@ -19,13 +19,6 @@ pytestmark = pytest.mark.ci
 def nodes() -> Iterator[Nodes]:
     with Nodes(replicas=1) as made:
         yield made
-
-
-@pytest.fixture(params=[Threads, Tasks], ids=["blocking", "async"])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    made: World = request.param()
-    yield made
-    made.close()
 
 
 def test_a_waiter_that_listens_on_a_former_master_does_not_stand_in_line_on_the_new_one(
