@@ -166,9 +166,8 @@ class Locking(Generic[M]):
             return None
         keepers = self.scope.keepers()
         if keepers is not None:
-            side.where = (
-                side.session.held.party
-            )  # all that the thread runs is inside the transaction
+            # All that the thread runs is inside the transaction.
+            side.where = side.session.held.party
         return keepers
 
     async def _lock(

@@ -121,7 +121,10 @@ class _Process:
         return Session(f"{self.prefix}{next(self.sessions):x}", self.counter, call, task, around)
 
     def _around(self) -> Iterable[Session | None]:
-        """Return in what this code runs, as the context says. An earlier call of the task may be the latest, so what was around that, too."""
+        """Return the calls and tasks in which this code runs, as the context says.
+
+        The context may name an earlier call of the task. So what was around that call counts as well.
+        """
         call = self.of_calls.get()
         return dict.fromkeys([call, *(call.around if call else ()), self.of_context.get()])
 
