@@ -108,7 +108,6 @@ def test_each_signal_has_its_row() -> None:
         ("PREFIX", [validation.MAX_PREFIX_BYTES]),
         ("PARTITIONS", [validation.MAX_PARTITIONS]),
         ("REPLICAS", [validation.MAX_REPLICAS]),
-        ("LOCAL_BATCH", [validation.MOST_PASSED]),
         ("result of a `run_once` job", [MAX_RESULT_BYTES]),
         ("attempts of a `run_once` job", [MOST_ATTEMPTS]),
         ("attempts of an optimistic transaction", [MAX_ATTEMPTS]),

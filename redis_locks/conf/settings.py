@@ -66,7 +66,6 @@ class Settings(NamedTuple):
     warn_order: bool | None = None
     partitions: int = 1
     replicas: int = 0
-    local_batch: int = 0
     conflict_status: int = 423
     on_unavailable: OnUnavailable = "respond"
     telemetry: tuple[str, ...] = ()

@@ -17,10 +17,6 @@ MAX_HISTORY = 1000
 MAX_PARTITIONS = 16_384
 """A Redis Cluster has this many hash slots; more partitions would share them."""
 
-MOST_PASSED: Final = 16
-"""How often a hold may pass inside a process before Redis is asked again. Two round trips for 17 holds cost
-little, and others wait for few of ours. Each grant reserves as many fencing tokens: FENCE_RESERVED in `_prelude.lua`."""
-
 _SERVER_NAME: Final = re.compile(r"[\w-]{1,100}")
 
 error_status: Final = whole_number(400, 599)
@@ -213,11 +209,6 @@ ENTRIES: Mapping[str, Entry] = {
         "replicas",
         whole_number(0, MAX_REPLICAS),
         "Give the number of replicas that have to know of a grant before it counts; 0 asks none.",
-    ),
-    "LOCAL_BATCH": Entry(
-        "local_batch",
-        whole_number(0, MOST_PASSED),
-        "Give how often in a row a lock may pass inside a process; 0 asks the server each time.",
     ),
     "CONFLICT_STATUS": Entry(
         "conflict_status",

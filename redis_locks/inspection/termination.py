@@ -50,8 +50,7 @@ def force_release(
 
     The holder is told at once, if it has held the lock for more than 0.05 s. A holder that cannot be
     reached learns of it from its next renewal. Async code is cancelled in its ``async with`` block; other
-    code asks `Hold.is_lost`. The next holder is never touched, even if it acquires a moment later. One
-    exception: with LOCAL_BATCH, within 0.05 s, the thread or task to which the process passed the hold.
+    code asks `Hold.is_lost`. The next holder is never touched, even if it acquires a moment later.
 
     Args:
         name: The lock.

@@ -10,7 +10,7 @@ from redis_locks import scripts
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Link, run_blocking
 from redis_locks.exceptions import LockLost
-from redis_locks.protocol import local_handover, replication, store
+from redis_locks.protocol import replication, store
 from redis_locks.protocol.lease import NOT_KNOWN, Lease
 from redis_locks.protocol.retry import persist
 from redis_locks.scripts import Script
@@ -39,9 +39,6 @@ def verify(leases: Sequence[Lease]) -> None:
 
 
 async def _verify(backend: Backend, leases: list[Lease]) -> None:
-    for lease in leases:
-        if lease.own is not None and not await local_handover.restate(backend.driver, lease):
-            raise _lost(lease)
     by_script: dict[Script, list[Lease]] = {}
     replicated = any(lease.request.replicas for lease in leases)
     for lease in leases:

@@ -35,7 +35,7 @@ from redis_locks.locks.with_blocks import (
     block_exit,
     refuse_in_loop,
 )
-from redis_locks.protocol import acquire, local_handover, replication, store
+from redis_locks.protocol import acquire, replication, store
 from redis_locks.protocol.lease import (
     BY_HAND,
     FORCE_RELEASED,
@@ -154,11 +154,7 @@ class Hold:
 
     @property
     def token(self) -> str:
-        """The random proof of this hold; nested holds share it.
-
-        A hold that passed from another thread or task of this process starts with the token of that one.
-        It gets its own when it has lasted for a while.
-        """
+        """The random proof of this hold; nested holds share it."""
         return self.lease.token
 
     @property
@@ -552,7 +548,6 @@ class Hold:
         self.check()
         if self.is_unguarded:
             return
-        await self.restate(driver)
         lease = self.lease
         if lease.request.replicas:
             if not await replication.extend(driver, lease, milliseconds):
@@ -584,8 +579,8 @@ class Hold:
         was_lost = not repeated and lease.is_over()
         lasts = self.kept or not lease.leave(self)
         known = True
-        # Else a transaction, others of this thread or task, or the next in line of this process have it.
-        if not (lasts or (lease.line and lease.line.leave(lease, lost=was_lost))):
+        # Else a transaction, or others of this thread or task, have it, or nobody had it.
+        if not (lasts or lease.is_unguarded):
             try:
                 held, again = await persist(driver, self.end_on, lease.deadline, lock=lease.name)
             except LockBackendError as error:
@@ -712,8 +707,6 @@ class Hold:
         if self._stays("shared"):
             return
         self._require_alone("downgrade()")
-        await self.restate(driver)
-        self.lease.leave_line()
         await self._share(driver)
 
     async def undo_upgrade(self, driver: Driver) -> None:
@@ -775,10 +768,6 @@ class Hold:
         if lease.is_over():
             raise self._lost()
         begun = lease.commands is not None
-        if lease.line is not None:
-            await self.restate(driver)
-            # Before it is sent: once it may have been applied, the hold must not pass on.
-            lease.leave_line()
         self._require_held()  # another thread may have released it meanwhile
         self._begin_commit(commands)
         # It goes on for as long as the lease lasts.
@@ -842,7 +831,6 @@ class Hold:
     async def detach_on(self, driver: Driver, lease: float | Unset) -> str:
         """See `detach`."""
         self._require_movable()
-        await self.restate(driver)
         if not self.lease.is_settled:
             await self._share(driver)
             self._require_movable()  # still
@@ -874,7 +862,6 @@ class Hold:
             await driver.finish(self._move_back(driver, transit, where))
             raise
         self.released = True
-        held.leave_line()
         return text
 
     def _require_movable(self) -> None:
@@ -993,18 +980,10 @@ class Hold:
             raise LockLost(msg)
         return hold
 
-    async def restate(self, driver: Driver) -> None:
-        """Have Redis know a hold that passed to us inside this process as ours, if it does not yet.
-
-        Raises LockLost, LockBackendError.
-        """
-        if self.lease.own is not None and not await local_handover.restate(driver, self.lease):
-            raise self._lost()
-
     def _require_held(self) -> None:
         if self._pid != identity.process.pid:
             raise self._of_another_process()
-        if self.released or self.lease.state is State.HANDED_OVER:
+        if self.released:
             raise self._released()
 
     def _require_guarded(self, verb: str) -> None:
@@ -1067,7 +1046,6 @@ class Hold:
         lease = self.lease
         if self.released or lease.state.ended or self._pid != identity.process.pid:
             return False
-        lease.leave_line()
         was_over = lease.is_over()
         if not lease.leave(self):
             self.released = True  # the holds that it was nested with go on

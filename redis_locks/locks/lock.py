@@ -34,7 +34,7 @@ from redis_locks.locks.with_blocks import (
     block_exit,
     refuse_in_loop,
 )
-from redis_locks.protocol import acquire, local_handover, lock_events, replication
+from redis_locks.protocol import acquire, lock_events, replication
 from redis_locks.protocol.lease import BY_HAND, Lease, Renewer, Where, tell_acquired
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.values import identity
@@ -450,24 +450,17 @@ class Lock:
             listening = await renewer.listening()
         with listening:
             request = self._request(side, plan)
-            patience, most = plan.settings.deadlock_timeout, plan.settings.local_batch
-            line = before = None
-            won: Won | Refused
-            if most and wait != 0 and not request.replicas and self._may_pass:
-                won, line, before = await local_handover.acquire(
-                    side.driver, request, wait, patience, renew, most
-                )
-            else:
-                asked = request
-                if request.replicas:
-                    asked = replication.with_confirmation(side.driver, request)
-                own = ""
-                if wait is None and side.session.held:
-                    own = own_hold(side.session, side.backend, plan.names)
-                won = await acquire.acquire(side.driver, asked, wait, patience, own=own)
+            asked = request
+            if request.replicas:
+                asked = replication.with_confirmation(side.driver, request)
+            own = ""
+            if wait is None and side.session.held:
+                own = own_hold(side.session, side.backend, plan.names)
+            patience = plan.settings.deadlock_timeout
+            won = await acquire.acquire(side.driver, asked, wait, patience, own=own)
             if isinstance(won, Refused):
                 return won
-            return await self._holding(side, request, won, wait, line, before, renew=renew)
+            return await self._holding(side, request, won, wait, renew=renew)
 
     async def _nested(self, side: Side, plan: Plan, wait: float | None) -> Hold | Refused | None:
         """Return a hold nested in what the caller has, or None if it has nothing in its own way."""
@@ -494,8 +487,6 @@ class Lock:
         request: Request,
         won: Won,
         wait: float | None,
-        line: local_handover.Line | None = None,
-        before: Lease | None = None,
         *,
         renew: bool,
     ) -> Hold:
@@ -513,7 +504,6 @@ class Lock:
                 self._name,
                 self._shown_mode,
                 won.since,
-                line,
                 self._max_hold,
             )
             read = won.read
@@ -522,12 +512,10 @@ class Lock:
             hold = self._hold_type(backend, lease, checked_replies(read) if read else read)
             if side.block is not None:
                 side.block.append(hold)
-            if before is not None:
-                lease.inherit(before.token)
             if self.scope.guarded is not None:
                 lease.guard_only(self.scope.guarded)
             whose = side.session
-            if won.waited or line is not None or whose.call is not None:
+            if won.waited or whose.call is not None:
                 # A receiver that was told of contention may have had asgiref change whose call this is.
                 whose = session()
             lease.begin(hold, whose.held, backend, side.where)
@@ -538,7 +526,7 @@ class Lock:
                 # A receiver may have had asgiref change whose call this is.
                 lease.move_to(session().held)
         except BaseException:
-            await _take_back(driver, request, hold, line, before)
+            await _take_back(driver, request, hold)
             raise
         return hold
 
@@ -593,16 +581,6 @@ class Lock:
         return not its.is_unguarded or self._proceeds
 
     @property
-    def _may_pass(self) -> bool:
-        """Whether a hold of it may pass to another thread or task of this process."""
-        return (
-            self._mode == "exclusive"
-            and len(self._names) == 1
-            and not self._reads
-            and not self._crash_release
-        )
-
-    @property
     def _renews(self) -> bool:
         return get_settings().renew if self._renew is UNSET else self._renew
 
@@ -616,25 +594,12 @@ class Lock:
         return self._shown_mode or self._mode
 
 
-async def _take_back(
-    driver: Driver,
-    request: Request,
-    hold: Hold | None,
-    line: local_handover.Line | None,
-    before: Lease | None,
-) -> None:
-    """Give up what was won, or had passed to us from `before`, and the `hold` of it, if there is one; it need not have begun."""
+async def _take_back(driver: Driver, request: Request, hold: Hold | None) -> None:
+    """Give up what was won, and the `hold` of it, if there is one; it need not have begun."""
     if hold is not None and not hold.lease.leave(hold):
         # A receiver that was told has taken it again.
         hold.lease.lose("its acquire was interrupted")
-    if line is not None:
-        line.end(request.token)
-    try:
-        if before is not None:
-            # First: Redis may be learning this moment that the hold is ours.
-            await acquire.take_back(driver, replace(request, token=before.token))
-    finally:
-        await acquire.take_back(driver, request)
+    await acquire.take_back(driver, request)
 
 
 class HoldContext:

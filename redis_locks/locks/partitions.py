@@ -236,7 +236,6 @@ async def level(driver: Driver, parts: Sequence[Hold], *, extend: bool) -> bool:
 async def _raised(driver: Driver, part: Hold, milliseconds: int, fencing_token: int) -> bool:
     if part.is_unguarded:
         return True  # it has no fencing token, and never ends by itself
-    await part.restate(driver)
     lease = part.lease
     sent = monotonic()
     left, _ = await persist(

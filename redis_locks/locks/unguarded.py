@@ -21,7 +21,7 @@ class _Unguarded(Lease):
 
 
 class _Nobody:
-    """In place of a renewer and of a line: nothing is renewed, and Redis is not told of a release."""
+    """In place of a renewer: nothing is renewed."""
 
     heartbeat = None
 
@@ -40,13 +40,6 @@ class _Nobody:
     ) -> AbstractContextManager[None]:
         """Do nothing."""
         return nullcontext()
-
-    def leave(self, lease: Lease, *, lost: bool = False) -> bool:  # noqa: ARG002 - as `Line`
-        """Return True: Redis is not to be told."""
-        return True
-
-    def end(self, asker: str) -> None:
-        """Do nothing."""
 
 
 _NOBODY = _Nobody()
@@ -68,7 +61,6 @@ def lease_of(request: Request, name: str, mode: str | None) -> Lease:
         mode=mode,
         renews=False,
         since=monotonic(),
-        line=_NOBODY,
     )
     lease.tells_its_end(tells=False)
     return lease

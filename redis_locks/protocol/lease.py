@@ -3,19 +3,17 @@
 A `Lease` is what one thread or task has of a set of locks. Nested holds share it: it ends when the last of them
 leaves. A renewer extends it in the background. Its state changes by these verbs only, as `AFTER` says:
 
-    ===========  =======  ===========  =====  ======  =======
-    state        renew    hand_over    lose   leave   resume
-    ===========  =======  ===========  =====  ======  =======
-    granted      renewed  handed over  lost   ended   =
-    renewed      renewed  handed over  lost   ended   =
-    handed over  =        =            =      =       =
-    lost         =        =            =      =       =
-    ended        =        handed over  lost   =       renewed
-    ===========  =======  ===========  =====  ======  =======
+    =======  =======  =====  ======  =======
+    state    renew    lose   leave   resume
+    =======  =======  =====  ======  =======
+    granted  renewed  lost   ended   =
+    renewed  renewed  lost   ended   =
+    lost     =        =      =       =
+    ended    =        lost   =       renewed
+    =======  =======  =====  ======  =======
 
-granted: the server, or another thread of this process, gave us the locks. renewed: an extend has succeeded since.
-handed over: another thread or task of this process has the hold now, under the same token. lost: the hold is
-gone although nobody released it; `Lease.reason` says why. ended: it was released or given away, or that was tried.
+granted: the server gave us the locks. renewed: an extend has succeeded since. lost: the hold is gone although
+nobody released it; `Lease.reason` says why. ended: it was released or given away, or that was tried.
 "=": the state stays. `leave` is that of the last hold that is open. Any thread may call any verb at any time.
 Each takes effect as a whole, under the mutex. So the table decides what two of them come to.
 """
@@ -28,7 +26,6 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
 from enum import Enum
 from math import inf
 from time import monotonic
@@ -38,7 +35,6 @@ from weakref import ref
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Call, Driver
-from redis_locks.drivers.wake_events import WakeEvent
 from redis_locks.protocol import lock_events, store
 from redis_locks.protocol.store import Request
 from redis_locks.scripts import Script
@@ -59,7 +55,6 @@ class State(Enum):
 
     GRANTED = "granted", True, False
     RENEWED = "renewed", True, False
-    HANDED_OVER = "handed over", False, True
     LOST = "lost", False, False
     ENDED = "ended", False, True
 
@@ -70,7 +65,7 @@ class State(Enum):
         self.runs = runs
         """Whether the locks are held, as far as is known."""
         self.ended = ended
-        """Whether the lease was released or handed over, or that was tried."""
+        """Whether the lease was released or given away, or that was tried."""
 
 
 _STAYS: Final = {state: state for state in State}
@@ -78,7 +73,6 @@ _RUNNING: Final = tuple(state for state in State if state.runs)
 
 AFTER: Final[dict[str, dict[State, State]]] = {
     "renew": _STAYS | dict.fromkeys(_RUNNING, State.RENEWED),
-    "hand_over": _STAYS | dict.fromkeys((*_RUNNING, State.ENDED), State.HANDED_OVER),
     "lose": _STAYS | dict.fromkeys((*_RUNNING, State.ENDED), State.LOST),
     "leave": _STAYS | dict.fromkeys(_RUNNING, State.ENDED),
     "resume": _STAYS | {State.ENDED: State.RENEWED},
@@ -128,24 +122,6 @@ class Heartbeat(Protocol):
         """Tell in the loop that a hold is lost; False if the loop is closed."""
 
 
-class Line(Protocol):
-    """Where a hold may pass to another thread or task of this process; see `local_handover`."""
-
-    def leave(self, lease: Lease, *, lost: bool = False) -> bool:
-        """End a hold. True: it has passed on, and Redis is not to be told."""
-
-    def end(self, asker: str) -> None:
-        """Let the next in line ask Redis, if `asker` is the one in front."""
-
-
-class Heir(Protocol):
-    """The waiter to whom a hold passes."""
-
-    before: Lease | None
-    """The lease of the hold, as soon as it has passed."""
-    wake_event: WakeEvent
-
-
 class EnteredBlock(Protocol):
     """A block."""
 
@@ -160,7 +136,6 @@ party; or, by `BY_HAND`, none. See `Held`."""
 BY_HAND: Final = None
 """No code finds the hold: nothing shows what runs under it."""
 
-_DECIDED: list[bool] = []
 _NO_HOLDS: Final[dict[int, Where]] = {}
 _NOBODY: Final = Held(None)
 
@@ -181,16 +156,6 @@ class Lease:
     """Called once, by the thread or task that renews or hears, when that finds it lost."""
     is_unguarded = False
     """Whether it stands for a lock that could not be asked for."""
-    line: Line | None = None
-    """Where it may pass on, if it may."""
-    heir: Heir | None = None
-    """To whom it is passing on; None again when the heir has been told."""
-    own: Request | None = None
-    """Set for a hold that passed to us until Redis knows that: our request. `token` is still the predecessor's."""
-    _undecided = _DECIDED
-    """For a hold that passed to us: empty once it is passed on, or written down in Redis."""
-    _restating = False
-    """Whether it is being written down."""
     _upgraded = -inf
     """When it was last turned into another mode; inf while it is. Until then "not held" may mean what it says."""
     ended_by_upgrade = False
@@ -226,7 +191,6 @@ class Lease:
         name: str | None = None,
         mode: str | None = None,
         since: float | None = None,
-        line: Line | None = None,
         max_hold: float | None = None,
         *,
         script: Script | None = None,
@@ -243,8 +207,6 @@ class Lease:
         self.mode = mode or request.mode
         if script or request.replicas:
             self.script = script or scripts.CONFIRM
-        if line is not None:
-            self.line = line
         if max_hold is not None:
             self.max_hold = max_hold
         began = deadline - lease_ms / 1000
@@ -283,7 +245,7 @@ class Lease:
         """
         self._open = self._open or {id(hold): where}
         self.renewer.add(self)
-        if not self.renews and self.own is None:
+        if not self.renews:
             note_unconfirmed(self.token)  # it ends by itself: no dead end for a waiter
         if held is None:
             return
@@ -481,70 +443,13 @@ class Lease:
             self.forget(self._held)
             self.renewer.discard(self)
 
-    def promise(self, heir: Heir) -> None:
-        """Choose to whom it will be handed over; see `hand_over`."""
-        self.heir = heir
-
-    def hand_over(self) -> None:
-        """Wake the heir: what the token holds is the heir's from then on."""
-        with _mutex:
-            self.state = AFTER["hand_over"][self.state]
-        heir = self.heir
-        if heir is not None:
-            heir.wake_event.set()
-        self.heir = None  # which refers to this lease: not to be left to the garbage collector
-
-    # What was handed over to us
-
-    def inherit(self, token: str) -> None:
-        """Note that it passed to us from another thread or task, whose token is in Redis."""
-        self.own, self.token = self.request, token
-        self._undecided = [True]
-        self.since = monotonic()
-        self.due = min(self.due, self.since + YOUNG)
-
-    def decides(self) -> bool:
-        """Return True to one caller only: to the one that passes the hold on, or writes down in Redis whose it is."""
-        if self.own is None:
-            return True
-        try:
-            return self._undecided.pop()  # whole even if two threads come at once
-        except IndexError:
-            return False
-
-    def restates(self) -> bool:
-        """Whether Redis is to be told now that the hold is ours; from then on it passes on no more."""
-        if self.own is None:
-            return False
-        self._restating = self._restating or self.decides()
-        return self._restating
-
-    def restated(self) -> None:
-        """Note that Redis knows the hold as ours."""
-        own = self.own
-        if own is not None:
-            # In this order: whoever reads `own` first and `token` then misses neither.
-            self.token = own.token
-            self.own = None
-            if not self.renews:
-                note_unconfirmed(self.token)  # it ends by itself
-
-    def leave_line(self) -> None:
-        """Let the next in line ask Redis, as this hold will not pass on."""
-        if self.line is not None:
-            self.line.end(self.request.token)
-
     # Changes of a hold that goes on
 
     @property
     def extension(self) -> tuple[Script, Call]:
         """What renews it; for one that is not renewed, what tells whether it is held still."""
-        own, milliseconds = self.own, self.lease_ms if self.renews else 0
-        if own is None:
-            return self.script, store.extend_call(self.keys, self.token, milliseconds)
-        return scripts.ADOPT, store.adopt_call(
-            replace(own, lease_ms=milliseconds), self.token, self.fencing_token
-        )
+        milliseconds = self.lease_ms if self.renews else 0
+        return self.script, store.extend_call(self.keys, self.token, milliseconds)
 
     def stop_renewing(self) -> None:
         """Let it end at its deadline."""
@@ -553,9 +458,7 @@ class Lease:
 
     def is_due(self, now: float, early: float) -> bool:
         """Whether it is to be renewed now, or within this part of its length."""
-        # One that passed on to us is told to Redis as late as can be: it may pass on again.
-        can_be_early = self.renews and self.own is None
-        return self.due <= now + (early * self.lease_ms / 1000 if can_be_early else 0)
+        return self.due <= now + (early * self.lease_ms / 1000 if self.renews else 0)
 
     def postpone(self) -> None:
         """Try the renewal again after a tenth of the lease."""
@@ -597,9 +500,9 @@ class Lease:
         return self._upgrade is not None
 
     def other_token(self, tried: Container[str]) -> str | None:
-        """Return another token by which Redis may know the hold: it may pass on or be upgraded at this moment."""
+        """Return another token by which Redis may know the hold: it may be upgraded at this moment."""
         upgrade = self._upgrade  # first: what it was by then is the token afterwards
-        tokens = (self.token, self.request.token, upgrade)
+        tokens = (self.token, upgrade)
         return next((each for each in tokens if each is not None and each not in tried), None)
 
     def may_be_upgrading(self, sent: float) -> bool:

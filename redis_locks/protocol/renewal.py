@@ -92,13 +92,14 @@ class Registry:
             return [], next_due - now
         return [lease for lease in soon if self._renews(lease)], 0.0
 
-    def _renews(self, lease: Lease) -> bool:
-        """Whether to renew a lease now. A lease that passed to us gets our token by that."""
+    @staticmethod
+    def _renews(lease: Lease) -> bool:
+        """Whether to renew a lease now."""
         heartbeat = lease.renewer.heartbeat
         if heartbeat is not None and lease.renews and heartbeat.has_stopped(lease):
             lease.postpone()  # it may turn again before the lease ends
             return False
-        return lease.own is None or lease.restates()
+        return True
 
     def revoke(self, token: str) -> None:
         """Note that an operator ended the hold of `token`."""
@@ -112,7 +113,6 @@ class Registry:
         reference = self.leases.get(token)
         if reference is not None:
             return reference()
-        # One that passed to us may still have the token of the thread or task that had it before.
         leases = (each() for each in self.leases.copy().values())
         return next((lease for lease in leases if lease and lease.token == token), None)
 
@@ -124,7 +124,6 @@ class Registry:
                 lease.hurry()
 
     def _lose(self, lease: Lease) -> None:
-        lease.leave_line()
         if self.discard(lease):
             on_lost = lease.on_lost  # once: its block may end meanwhile
             if on_lost is not None:
@@ -217,7 +216,6 @@ def note(lease: Lease, reply: object, sent: float, token: str | None = None) -> 
             lease.lose(NOT_KNOWN)
     else:
         # Its deadline may have passed meanwhile. If nobody has noticed, it may go on: the server says that it never ended.
-        lease.restated()
         lease.renew(sent + left / 1000)
 
 

@@ -17,8 +17,7 @@ from redis_locks.events import log_lines
 from redis_locks.exceptions import LockBackendError, TooMuchContention
 from redis_locks.optimistic import retries
 from redis_locks.optimistic.plans import Plan
-from redis_locks.protocol import acquire, local_handover, lock_events
-from redis_locks.protocol.local_handover import Got
+from redis_locks.protocol import acquire, lock_events
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.testing.memory_backend import MemoryBackend, Outcome
 
@@ -67,7 +66,6 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
             patches.enter_context(patch.object(backends, "known", everywhere))
             # Higher than the driver, because a wait must not take its time here.
             patches.enter_context(patch.object(acquire, "acquire", _acquire))
-            patches.enter_context(patch.object(local_handover, "acquire", _acquire_in_line))
             patches.enter_context(patch.object(waiters, "acquire", self._acquire_compat))
             patches.enter_context(patch.object(commands, "release", self._release_compat))
             if self._outcome in ("busy", "unavailable"):
@@ -123,7 +121,3 @@ async def _acquire(
         for kind in ("contended", "timed_out") if wait != 0 else ("contended",):
             await lock_events.tell_refused(driver, kind, request, outcome, wait=wait)
     return outcome
-
-
-async def _acquire_in_line(driver: Driver, request: Request, wait: float | None, *_: object) -> Got:
-    return await _acquire(driver, request, wait), None, None

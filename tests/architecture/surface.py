@@ -90,7 +90,6 @@ NOT_PUBLIC: Final = frozenset(
         "Hold.parts",
         "Hold.release_on",
         "Hold.released",
-        "Hold.restate",
         "Hold.try_upgrade",
         "Hold.undo_upgrade",
         "Hold.upgrade_on",

@@ -14,8 +14,6 @@ from typing import Any
 
 import redis
 import redis.asyncio as aioredis
-from django.conf import settings
-from django.test import override_settings
 
 from redis_locks.benchmark.figures import jain_index
 from redis_locks.benchmark.pool import WorkerPool
@@ -25,9 +23,7 @@ from tests.benchmarks.sections import Figures, Measure, Place, Section, Wanted, 
 
 NAME = "local"
 PROCESSES, THREADS, TASKS = 2, 25, 100
-US, US_LOCALLY = "redis_locks", "redis_locks, LOCAL_BATCH=16"
-BATCHES = {US: 0, US_LOCALLY: 16}
-"""Our subjects, and how often in a row a lock may pass inside a process."""
+US = "redis_locks"
 
 
 @dataclass(frozen=True)
@@ -53,23 +49,18 @@ def prepare(message: dict[str, Any]) -> Callable[[], Report]:
     return partial({"threads": _in_threads, "tasks": _in_tasks}[job.kind], job)
 
 
-@contextmanager
-def _our_lock(job: Job) -> Iterator[Any]:
-    """Yield our lock, or None if it is not to be measured."""
-    if job.subject not in BATCHES:
-        yield None
-        return
+def _our_lock(job: Job) -> Any:
+    """Return our lock, or None if it is not to be measured."""
     from redis_locks import Lock
 
-    ours = {**settings.REDIS_LOCKS, "LOCAL_BATCH": BATCHES[job.subject]}
-    with override_settings(REDIS_LOCKS=ours):
-        yield Lock(NAME, using=job.url, wait=60)
+    return Lock(NAME, using=job.url, wait=60) if job.subject == US else None
 
 
 def _in_threads(job: Job) -> Report:
     counts = [0] * THREADS
     start = threading.Barrier(THREADS)
-    with redis.Redis.from_url(job.url) as client, _our_lock(job) as lock:
+    lock = _our_lock(job)
+    with redis.Redis.from_url(job.url) as client:
 
         def make() -> AbstractContextManager[Any]:
             return lock or client.lock(NAME, timeout=10, sleep=0.001)
@@ -90,8 +81,7 @@ def _in_threads(job: Job) -> Report:
 
 
 def _in_tasks(job: Job) -> Report:
-    with _our_lock(job) as lock:
-        return asyncio.run(_tasks(job, lock))
+    return asyncio.run(_tasks(job, _our_lock(job)))
 
 
 async def _tasks(job: Job, lock: Any) -> Report:
@@ -133,11 +123,10 @@ def _opened(place: Place, kind: str, processes: int) -> Iterator[Measure]:
 
 def _section(kind: str, processes: int, where: str, theirs: str, least: float) -> Section:
     wanted = [
-        Wanted(f"{where}: {ours} against {theirs}", partial(ratio, ours=ours, theirs=theirs), least)
-        for ours in BATCHES
+        Wanted(f"{where}: {US} against {theirs}", partial(ratio, ours=US, theirs=theirs), least)
     ]
     opened = partial(_opened, kind=kind, processes=processes)
-    return Section(kind, f"{where}, one lock", (*BATCHES, theirs), opened, wanted, COMPARED)
+    return Section(kind, f"{where}, one lock", (US, theirs), opened, wanted, COMPARED)
 
 
 SECTIONS = (

@@ -26,7 +26,6 @@ from redis_locks import (
 )
 from redis_locks.rows import RedisLockQuerySet, lock_model, lock_rows
 from tests.cluster.nodes import Nodes
-from tests.contract.lines.conftest import unhurried
 from tests.django.command_calls import run
 from tests.django.locked_views import LOCKED, aget
 from tests.elsewhere import in_thread
@@ -35,12 +34,11 @@ from tests.optimistic.sides import Adding, AsyncSide, BlockingSide, Side
 from tests.run_once.conftest import workers
 from tests.run_once.world import Workers, begun
 from tests.support.admin import mark_of, to_path
-from tests.support.handover import some_behind
 from tests.support.parties import held, on_host, waited_for
 from tests.support.statistics import flush
 from tests.support.world import PATIENCE, World, until
 
-__all__ = ["unhurried", "workers"]
+__all__ = ["workers"]
 
 pytestmark = pytest.mark.ci
 
@@ -221,24 +219,6 @@ def test_statistics_of_all_nodes_are_read_as_one(names: list[str], world: World)
     found = {lock.name: lock.acquired for lock in statistics.read().locks}
     assert dict(zip(names, (1, 2, 3), strict=True)) == found
     assert 6 == sum(moment.acquired for moment in statistics.read().moments)
-
-
-def test_a_hold_passes_on_inside_the_process_without_asking_the_node(
-    on_nodes: Nodes, name: str, world: World
-) -> None:
-    entries = {"CONNECTION": on_nodes.url, "PREFIX": name, "PARTITIONS": 12, "LOCAL_BATCH": 16}
-    with override_settings(REDIS_LOCKS={**entries, "LEASE": 60, "STATISTICS": False}):
-        for node, each in on_nodes.one_for_each(name).items():
-            current, waiting = some_behind(world, Lock(each, wait=PATIENCE), 3)
-            asked = node.calls("evalsha")
-            for number, behind in enumerate(waiting, 1):
-                world.release(current)
-                following = behind.result(PATIENCE)
-                assert current.fencing_token + 1 == following.fencing_token, number
-                current = following
-            assert asked == node.calls("evalsha")
-            world.release(current)
-        assert [] == inspection.names()
 
 
 def test_a_detached_hold_goes_on_elsewhere(names: list[str], world: World) -> None:

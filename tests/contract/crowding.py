@@ -28,7 +28,7 @@ class Note(NamedTuple):
     queue: list[str]
 
 
-def crowd(url: str, name: str, threads: int, times: int, batch: int, patience: float) -> None:
+def crowd(url: str, name: str, threads: int, times: int, patience: float) -> None:
     """Let so many threads acquire a lock so often each, and end the process's part when all have.
 
     Each waits for `patience` seconds.
@@ -37,12 +37,8 @@ def crowd(url: str, name: str, threads: int, times: int, batch: int, patience: f
     import django
 
     django.setup()
-    from django.conf import settings
-    from django.test import override_settings
-
     from redis_locks import Lock
 
-    override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "LOCAL_BATCH": batch}).enable()
     client = redis.Redis.from_url(url)
     lock = Lock(name, using=url, wait=patience, lease=2 * patience)
 
@@ -77,7 +73,7 @@ def forked_crowds(count: int, url: str, name: str, times: int, patience: float) 
     signal.alarm(int(patience) + 60)
     gc.freeze()  # or each of them copies what its garbage collector touches
     forked = multiprocessing.get_context("fork")
-    args = (url, name, 1, times, 0, patience)
+    args = (url, name, 1, times, patience)
     crowds = [forked.Process(target=_crowd_with_an_end, args=args) for _ in range(count)]
     for each in crowds:
         each.start()
@@ -88,11 +84,9 @@ def forked_crowds(count: int, url: str, name: str, times: int, patience: float) 
         raise SystemExit(f"{len(failed)} of {count} processes failed: {failed}")
 
 
-def _crowd_with_an_end(
-    url: str, name: str, threads: int, times: int, batch: int, patience: float
-) -> None:
+def _crowd_with_an_end(url: str, name: str, threads: int, times: int, patience: float) -> None:
     signal.alarm(int(patience) + 60)
-    crowd(url, name, threads, times, batch, patience)
+    crowd(url, name, threads, times, patience)
 
 
 def notes(client: redis.Redis, name: str) -> list[Note]:

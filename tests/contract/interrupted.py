@@ -1,7 +1,7 @@
 """Run as a script: interrupt blocks of a blocking lock at random moments and count what stays behind.
 
-Arguments: the server's URL, the name of the lock, how many interrupts, and who else competes: alone, contended
-(another thread), in line (two, who hand the lock over among themselves). Prints JSON.
+Arguments: the server's URL, the name of the lock, how many interrupts, and who else competes: alone, or contended
+(another thread). Prints JSON.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ import django
 django.setup()
 
 import redis  # noqa: E402
-from django.conf import settings  # noqa: E402
-from django.test import override_settings  # noqa: E402
 
 from redis_locks import Lock, LockError  # noqa: E402
 from tests.support.keys import lock_keys  # noqa: E402
@@ -38,7 +36,7 @@ def compete(lock: Lock, stop: threading.Event) -> None:
             pass
 
 
-RIVALS = {"alone": 0, "contended": 1, "in line": 2}
+RIVALS = {"alone": 0, "contended": 1}
 
 
 def main(url: str, name: str, interrupts: int, rivals: int) -> None:
@@ -48,7 +46,6 @@ def main(url: str, name: str, interrupts: int, rivals: int) -> None:
     client = redis.Redis.from_url(url)
     keys = lock_keys("redis_locks", 0, name)
     stop = threading.Event()
-    # With the same lease, which those need who hand a lock over.
     rival = Lock(name, using=url, lease=30)
     threads = [
         threading.Thread(target=compete, args=(rival, stop), daemon=True) for _ in range(rivals)
@@ -74,7 +71,6 @@ def main(url: str, name: str, interrupts: int, rivals: int) -> None:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         started = time.monotonic()
-        # With a lease of its own: it stands in line with nobody, but in the queue.
         hold = probe.acquire()
         if hold is None:
             left += 1
@@ -91,6 +87,4 @@ def main(url: str, name: str, interrupts: int, rivals: int) -> None:
 
 
 if __name__ == "__main__":
-    batch = 16 if sys.argv[4] == "in line" else 0
-    with override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "LOCAL_BATCH": batch}):
-        main(sys.argv[1], sys.argv[2], int(sys.argv[3]), RIVALS[sys.argv[4]])
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), RIVALS[sys.argv[4]])

@@ -122,9 +122,7 @@ def test_cancelling_twice_does_not_cut_the_cleaning_up_short(
 
 
 @pytest.mark.parametrize("interrupts", [12, pytest.param(200, marks=pytest.mark.long)])
-@pytest.mark.parametrize(
-    "rivals", ["alone", "contended", pytest.param("in line", marks=pytest.mark.ci)]
-)
+@pytest.mark.parametrize("rivals", ["alone", "contended"])
 def test_interrupting_a_blocking_caller_leaves_hardly_ever_anything_behind(
     redis_server: EmbeddedServer, name: str, rivals: str, interrupts: int
 ) -> None:

@@ -1,4 +1,4 @@
-"""A thousand threads of one process want one lock, with and without local hand-over."""
+"""A thousand threads of one process want one lock."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ THREADS, TIMES = 1000, 3
 @pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("batch", [0, 16])
 def test_a_thousand_threads_have_it_one_after_the_other(
-    private_server: EmbeddedServer, name: str, batch: int
+    private_server: EmbeddedServer, name: str
 ) -> None:
     fences: list[int] = []
     inside = threading.Semaphore()
@@ -34,7 +33,7 @@ def test_a_thousand_threads_have_it_one_after_the_other(
                 else:
                     overlaps.append(hold.fencing_token)
 
-    with override_settings(REDIS_LOCKS={"CONNECTION": private_server.url, "LOCAL_BATCH": batch}):
+    with override_settings(REDIS_LOCKS={"CONNECTION": private_server.url}):
         lock = Lock(name, wait=4 * PATIENCE, lease=4 * PATIENCE)
         threads = [threading.Thread(target=work) for _ in range(THREADS)]
         for thread in threads:

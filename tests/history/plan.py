@@ -80,7 +80,6 @@ class Plan:
     workers: tuple[Worker, ...]
     faults: tuple[Fault, ...]
     partitions: int = 1
-    local_batch: int = 0
     fails_over: bool = False
     """Whether the server has a replica, which may replace it."""
     replicas: int = 0
@@ -145,7 +144,6 @@ def plan_of(
         workers,
         faults,
         partitions=chance.choice([1, 1, 3]),
-        local_batch=chance.choice([0, 0, 4]),
     )
     if not fails_over:
         return plan

@@ -71,7 +71,6 @@ def settings_of(url: str, plan: Plan) -> dict[str, Any]:
     return {
         "CONNECTION": url,
         "PARTITIONS": plan.partitions,
-        "LOCAL_BATCH": plan.local_batch,
         "REPLICAS": plan.replicas,
         "STATISTICS": False,
     }

@@ -173,7 +173,7 @@ def test_the_next_grant_has_a_token_above_one_that_nobody_heard(
     assert int(claims[b"living"].split()[0]) > UNHEARD
 
 
-def test_a_grant_that_nobody_heard_uses_up_the_tokens_of_local_hand_over_as_well(
+def test_a_grant_that_nobody_heard_uses_up_what_it_had_reserved_as_well(
     bench: Bench,
 ) -> None:
     of_release(bench)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from time import monotonic
+from typing import Final
 from unittest.mock import patch
 
 import pytest
 
-from redis_locks.conf.validation import MOST_PASSED
 from redis_locks.diagnosis import alerts
 from redis_locks.drivers import listener_thread
 from redis_locks.drivers.base import Driver
 from redis_locks.locks.timeouts import bounded
-from redis_locks.protocol import acquire, lease, local_handover, renewal, replication
+from redis_locks.protocol import acquire, renewal, replication
 from redis_locks.protocol.acquire import LOOK_AGAIN
 from redis_locks.protocol.lease import YOUNG, Lease
 from redis_locks.protocol.renewal import Registry
 
-__all__ = ["LOOK_AGAIN", "MOST_PASSED", "YOUNG", "bounded"]
+__all__ = ["LOOK_AGAIN", "YOUNG", "bounded"]
+
+FENCE_RESERVED: Final = 16
+"""How many fencing tokens a grant uses up."""
 
 
 def waiters_ask_again_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
@@ -29,16 +32,6 @@ def waiters_ask_again_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> 
 def holders_listen_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """A holder listens for a force-release once its hold is so many seconds old."""
     monkeypatch.setattr(renewal, "YOUNG", seconds)
-
-
-def lines_last(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Holds pass on within this process for so many seconds before the server learns of it."""
-    monkeypatch.setattr(local_handover, "YOUNG", seconds)
-
-
-def leases_are_young_for(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """A passed hold is stated to the server once it is so many seconds old."""
-    monkeypatch.setattr(lease, "YOUNG", seconds)
 
 
 def connections_are_tested_after(seconds: float) -> AbstractContextManager[object]:

@@ -14,7 +14,6 @@ from typing import Any, Final
 import pytest
 
 import redis_locks
-from redis_locks.drivers.wake_events import ThreadWakeEvent
 from redis_locks.protocol import lease as leases
 from redis_locks.protocol.lease import BY_HAND, LEASE_ENDED, NOT_KNOWN, Lease, State
 from redis_locks.protocol.store import Request
@@ -34,23 +33,11 @@ class NobodyRenews:
     heartbeat = None
 
 
-class NextInLine:
-    def __init__(self) -> None:
-        self.before: Lease | None = None
-        self.wake_event = ThreadWakeEvent()
-
-
 HOLD = object()
-
-
-def hand_over(lease: Lease) -> None:
-    lease.promise(NextInLine())
-    lease.hand_over()
 
 
 VERBS: dict[str, Callable[[Lease], object]] = {
     "renew": lambda lease: lease.renew(FAR + 1),
-    "hand_over": hand_over,
     "lose": lambda lease: lease.lose(NOT_KNOWN),
     "leave": lambda lease: lease.leave(HOLD),
     "resume": lambda lease: lease.resume(HOLD),
@@ -59,7 +46,6 @@ VERBS: dict[str, Callable[[Lease], object]] = {
 WAYS: dict[State, list[str]] = {
     State.GRANTED: [],
     State.RENEWED: ["renew"],
-    State.HANDED_OVER: ["leave", "hand_over"],
     State.LOST: ["lose"],
     State.ENDED: ["leave"],
 }
@@ -220,9 +206,8 @@ def test_what_is_left_again_as_it_resumes_is_neither_renewed_nor_found() -> None
     assert ([], [], {}) == (renews.leases, list(held.open), dict(held))
 
 
-@pytest.mark.parametrize("state", [State.ENDED, State.HANDED_OVER], ids=lambda state: state.word)
-def test_no_hold_joins_a_lease_that_the_last_one_has_left(state: State) -> None:
-    lease = lease_that(*WAYS[state])
+def test_no_hold_joins_a_lease_that_the_last_one_has_left() -> None:
+    lease = lease_that("leave")
     assert not lease.join(object(), BY_HAND)
     assert not lease.is_open
 
@@ -280,12 +265,6 @@ def test_only_the_table_changes_the_state() -> None:
         and node.attr == "state"
     ]
     assert len(VERBS) == len(stores)
-
-
-def test_what_was_handed_over_is_lost_no_more() -> None:
-    lease = lease_that(*WAYS[State.HANDED_OVER])
-    lease.lose(NOT_KNOWN)
-    assert "" == lease.reason
 
 
 def test_no_field_of_a_lease_is_written_from_outside() -> None:
