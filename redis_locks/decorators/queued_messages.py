@@ -22,10 +22,11 @@ from redis_locks.locks.lock import Side
 from redis_locks.locks.scope import Scope
 from redis_locks.protocol import acquire, store
 from redis_locks.protocol.lease import Lease
+from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.protocol.store import Request, Won
 from redis_locks.values.claims import Claim
 from redis_locks.values.durations import MAX_SECONDS
-from redis_locks.values.identity import process_name, whoami
+from redis_locks.values.identity import process_name
 from redis_locks.values.keys import QUEUED
 
 logger = logging.getLogger("redis_locks")
@@ -143,12 +144,16 @@ class Message(NamedTuple):
             return False
         return True
 
+    def lease(self, side: Side, delay: float = 0.0) -> Lease:
+        """Return what it asks for."""
+        milliseconds = round(min(max(delay, 0) * 1000 + self.lease_ms, MAX_SECONDS * 1000))
+        terms = Terms("exclusive", milliseconds, backend=side.backend, label=self.label)
+        plan = Plan(terms, (self.name,), side.backend.keys(self.name))
+        return Lease(plan, side.session, side.renewer, self.token)
+
     def request(self, side: Side, delay: float = 0.0) -> Request:
         """Return what asks for the lock."""
-        lease = round(min(max(delay, 0) * 1000 + self.lease_ms, MAX_SECONDS * 1000))
-        who = whoami(self.label)
-        keys = side.backend.keys(self.name)
-        return Request(keys, self.token, lease, "exclusive", who, names=(self.name,))
+        return self.lease(side, delay).request
 
     async def _extend(self, side: Side, request: Request) -> bool:
         left = await side.backend.ask(
@@ -214,9 +219,9 @@ class Run:
             )
             return
         if not self._is_over:
-            request = message.request(side)
-            self._lease = Lease(request, sent + request.lease_ms / 1000, 0, side.renewer)
-            self._lease.begin(self)
+            self._lease = lease = message.lease(side)
+            lease.win(sent + lease.lease_ms / 1000, 0)
+            lease.begin_unfound(self)
 
     def leave(self) -> None:
         """Stop to renew, and leave the lock to the message, which was queued again: a retry's."""

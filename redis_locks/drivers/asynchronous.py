@@ -39,6 +39,10 @@ from redis_locks.values.keys import grant_channel
 T = TypeVar("T")
 
 
+_Awaited = tuple[asyncio.Future[Any], float, int, list[Any]]
+"""What gets the replies, when they were asked for, how many there are in a list (0: one by itself), and those that came."""
+
+
 class AsyncLink(ServerLink, asyncio.Protocol):
     """A connection that all tasks share: replies come in the order of the commands, messages in between.
 
@@ -59,12 +63,14 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self.channel = grant_channel(prefix, self.listener)
         self.channels: set[str] = set()
         self.broken = False
+        self.tails: dict[object, str] = {}
         self._why = ""
         self.endpoint = endpoint
         self._reader = new_reader()
         self._writer: asyncio.StreamWriter | None = None
         self._transport: asyncio.Transport | None = None
-        self._replies: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self._replies: deque[_Awaited] = deque()
+        self._latest: asyncio.Future[Any] | None = None
         self._overdue: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._messages = TaskMessages(self._loop)
@@ -131,7 +137,13 @@ class AsyncLink(ServerLink, asyncio.Protocol):
                 if isinstance(reply, Push) and reply[0] not in CONFIRMATIONS:
                     self._keep(reply)
                 elif self._replies:
-                    future, _ = self._replies.popleft()
+                    future, _, number, came = self._replies[0]
+                    if number:
+                        came.append(reply)
+                        if len(came) < number:
+                            continue
+                        reply = came
+                    self._replies.popleft()
                     if not future.done():  # else its caller was cancelled
                         future.set_result(reply)
                 else:
@@ -163,7 +175,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             self._transport.abort()
         if self._overdue is not None:
             self._overdue.cancel()
-        for future, _ in self._replies:
+        for future, *_ in self._replies:
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # mark as seen: its caller may be gone
@@ -185,24 +197,35 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             else:
                 self._overdue = asyncio.get_running_loop().call_later(left, self._watch)
 
+    def exchange(self, packet: bytes) -> None:
+        """Send a packed command, and return None: `answer` has the reply; see `Link`."""
+        self._latest = self._send(packet, 0)
+
+    def answer(self) -> asyncio.Future[Any]:
+        """Return what to await for the reply; see `Link`."""
+        latest, self._latest = self._latest, None
+        assert latest is not None  # noqa: S101 - `exchange` comes before
+        return latest
+
     async def round_trip(self, commands: bytes, number: int) -> list[Any]:
         """Send packed commands at once and return their replies as they come; see `Link`."""
+        replies: list[Any] = await self._send(commands, number)
+        return replies
+
+    def _send(self, packet: bytes, number: int) -> asyncio.Future[Any]:
+        """Send `number` packed commands, and return what will have the list of their replies; 0: one reply, and no list."""
         if self.broken or self._transport is None or self._transport.is_closing():
             closed = LinkBroken("the connection was closed")
             self.fail(closed)  # so that it is not given out again
             raise closed
         loop = self._loop
-        now = monotonic()
         # Sent and put in line without an await between: replies match by order.
-        self._transport.write(commands)
-        futures = []
-        for _ in range(number):
-            future = loop.create_future()
-            futures.append(future)
-            self._replies.append((future, now))
+        self._transport.write(packet)
+        future: asyncio.Future[Any] = loop.create_future()
+        self._replies.append((future, monotonic(), number, []))
         if self._overdue is None:
             self._overdue = loop.call_later(self.endpoint.reply_timeout, self._watch)
-        return [await future for future in futures]
+        return future
 
     @property
     def is_waiting(self) -> bool:
@@ -298,6 +321,15 @@ class AsyncDriver:
             self._unshared = UnsharedDriver(self._endpoint, self._prefix)
         return self._unshared
 
+    def take(self, token: str = "") -> Link | None:
+        """Return the loop's link, which all its tasks share, if it is open."""
+        link = self._link
+        if link is None or link.broken:
+            return None
+        if token:
+            link.listen(token)
+        return link
+
     async def checkout(self, token: str = "") -> Link:
         """Return the loop's link, which all its tasks share; open it first if it is not there or broken."""
         link = self._link
@@ -368,12 +400,18 @@ class UnsharedDriver(AsyncDriver):
         """Return this driver."""
         return self
 
-    async def checkout(self, token: str = "") -> Link:  # noqa: ARG002 - nobody waits on it
-        """Return an idle link, or a new one; see `Driver`."""
+    def take(self, token: str = "") -> Link | None:  # noqa: ARG002 - nobody waits on it
+        """Return an idle link, if there is one; see `Driver`."""
         while self._idle:
             link = self._idle.pop()
             if not link.broken:
                 return link
+        return None
+
+    async def checkout(self, token: str = "") -> Link:  # noqa: ARG002 - nobody waits on it
+        """Return an idle link, or a new one; see `Driver`."""
+        if (idle := self.take()) is not None:
+            return idle
         link = AsyncLink(self._endpoint, self._prefix)
         await link.open()
         return link

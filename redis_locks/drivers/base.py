@@ -5,7 +5,7 @@ A driver is a pool of links to one server or cluster. `protocol` and the feature
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
 
@@ -49,6 +49,19 @@ PARKED: Final = "+"
 class Link(Protocol):
     """One connection that runs scripts and receives grants."""
 
+    is_direct: bool
+    """Whether it is one connection to one server, over which packed calls go as they are; see `exchange`."""
+
+    def exchange(self, packet: bytes) -> Any:
+        """Send a packed command. Return its reply, unconverted; or None, and then `await answer()` returns it.
+
+        Only of a link that `is_direct`. So one function serves blocking code, which has the reply at once, and async code.
+        Raises LinkBroken.
+        """
+
+    def answer(self) -> Awaitable[Any]:
+        """Return what to await for the reply, right after `exchange` has returned None."""
+
     @property
     def channel(self) -> str:
         """Where it receives grants."""
@@ -76,6 +89,9 @@ class Link(Protocol):
         The server disconnects a subscriber with more than 32 MB of output (``client-output-buffer-limit pubsub``).
         Grants for waiters that asked on the bulk link arrive on this link. Raises as `Driver.checkout`.
         """
+
+    tails: dict[object, str]
+    """The ends of packets, of a link that `is_direct`; see `plans`."""
 
     waiters: int
     """How many waiters wait on this connection; once it has broken, how many did."""
@@ -141,6 +157,9 @@ class Driver(Protocol):
 
         Raises ValueError if the server is a cluster.
         """
+
+    def take(self, token: str = "") -> Link | None:
+        """Return a link as `checkout` does, if one `is_direct` and idle; None: only `checkout` has one."""
 
     async def checkout(self, token: str = "") -> Link:
         """Return a link. With a waiter's `token`, the link also keeps messages for that token.

@@ -83,6 +83,7 @@ class BlockingLink(ServerLink):
         "large",
         "listener",
         "quick_keys",
+        "tails",
         "waiting_links",
     )
 
@@ -95,6 +96,7 @@ class BlockingLink(ServerLink):
         self.channels: set[str] = set()
         self.listener = listener
         self.broken = self.large = False
+        self.tails: dict[object, str] = {}
         self._bulk: BlockingLink | None = None
         self.quick_keys: frozenset[bytes] | None = None
         self._parks = False
@@ -150,6 +152,31 @@ class BlockingLink(ServerLink):
         if self._bulk is None or self._bulk.broken:
             self._bulk = BlockingLink(self.endpoint, "", self.listener)
         return self._bulk
+
+    def exchange(self, packet: bytes) -> Any:
+        """Send a packed command, and return its reply, unconverted; see `Link`."""
+        gets = self._reader.gets
+        try:
+            self._socket.sendall(packet)
+            while True:
+                data = self._socket.recv(_READ_SIZE)
+                if not data:
+                    msg = "the server closed the connection"
+                    raise ProtocolError(msg)
+                self._reader.feed(data)
+                while type(reply := gets()) is Push:
+                    self._keep(reply)
+                if reply is not UNFINISHED:
+                    break
+            while (more := gets()) is not UNFINISHED:
+                if type(more) is not Push:
+                    self.close()  # out of step: what is asked next would get another reply
+                    break
+                self._keep(more)
+        except BaseException as error:
+            self._close_for(error)
+            raise
+        return reply
 
     async def round_trip(self, commands: bytes, number: int) -> list[Any]:
         """Send packed commands at once and return their replies as they come; see `Link`."""
@@ -398,6 +425,15 @@ class BlockingDriver:
         self._shared_subscription = SharedSubscription(
             partial(grant_channel, self._prefix), partial(SubscriptionLink, self._endpoint)
         )
+
+    def take(self, token: str = "") -> BlockingLink | None:
+        """Return an idle link, unless a waiter is to get a shared one; see `Driver`."""
+        if token and len(self._alone) >= ALONE:
+            return None
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
 
     async def checkout(self, token: str = "") -> Link:
         """Return an idle link or a new one. If many threads wait, a waiter gets a shared one; see `Driver`."""

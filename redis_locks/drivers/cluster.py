@@ -43,6 +43,9 @@ class ClusterDriver:
         )
         raise ValueError(msg)
 
+    def take(self, token: str = "") -> None:
+        """Return None: a link to a cluster asks several servers; see `Driver`."""
+
     async def checkout(self, token: str = "") -> Link:
         """Return a link; see `Driver`. It connects to a node when it first needs it."""
         return ClusterLink(self.nodes, token)

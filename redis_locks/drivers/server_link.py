@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,8 @@ class CallingLink:
 
     __slots__ = ()
 
+    is_direct = False
+    tails: dict[object, str]
     needs_subscription = False
     quick_keys: frozenset[bytes] | None = None
     large = False
@@ -72,6 +74,14 @@ class CallingLink:
     def packed(self, script: Script, call: Call) -> bytes:
         """Return what runs a script; see `Link`."""
         return pack_call(script, call)
+
+    def exchange(self, packet: bytes) -> Any:
+        """Send a packed command; see `Link`."""
+        raise NotImplementedError
+
+    def answer(self) -> Awaitable[Any]:
+        """Return what to await for the reply; see `Link`."""
+        raise NotImplementedError
 
     def can_skip_replies(self) -> bool:
         """Return False: several tasks or threads share what comes; see `Link`."""
@@ -95,6 +105,7 @@ class ServerLink(CallingLink):
 
     __slots__ = ()
 
+    is_direct = True
     endpoint: Endpoint
 
     def fail(self, error: LinkBroken) -> None:

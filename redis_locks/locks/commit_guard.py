@@ -33,14 +33,14 @@ def verify(leases: Sequence[Lease]) -> None:
         if lease.is_over():
             raise _lost(lease)
         if not lease.is_unguarded:
-            by_backend.setdefault(lease.server, []).append(lease)  # type: ignore[arg-type]  # that of all our leases
+            by_backend.setdefault(lease.server(), []).append(lease)
     for backend, of_backend in by_backend.items():
         run_blocking(_verify(backend, of_backend))
 
 
 async def _verify(backend: Backend, leases: list[Lease]) -> None:
     by_script: dict[Script, list[Lease]] = {}
-    replicated = any(lease.request.replicas for lease in leases)
+    replicated = any(lease.replicas for lease in leases)
     for lease in leases:
         # Both take the same arguments; one script is one round trip.
         plain = lease.script is scripts.EXTEND and replicated

@@ -49,6 +49,7 @@ from redis_locks.protocol.lease import (
     tell_end,
     tell_moved,
 )
+from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Adopted, Refused, Request, Won, has_crash_release
 from redis_locks.values import identity
@@ -60,7 +61,6 @@ from redis_locks.values.identity import (
     new_token,
     note_unconfirmed,
     session,
-    whoami,
 )
 
 logger = logging.getLogger("redis_locks")
@@ -94,35 +94,28 @@ class Hold:
     So it may be passed on: to another thread, which writes ``with hold:``, or by `detach`.
     """
 
-    __slots__ = (
-        "_called_block",
-        "_cancelled",
-        "_pid",
-        "_releaser",
-        "_upgrade",
-        "backend",
-        "kept",
-        "lease",
-        "read",
-        "released",
-    )
+    # What nearly all holds have in common is set on the class, which is faster.
 
-    def __init__(self, backend: Backend, lease: Lease, read: Sequence[Any] = ()) -> None:
+    read: Sequence[Any] = ()
+    """Replies to the commands that the lock was given to `read`: bytes, numbers, None, lists."""
+    kept = False
+    """Whether a transaction keeps this hold: its release takes effect when that has ended."""
+    released = False
+    """Whether it has ended, as far as its user goes."""
+    ends_plainly = True
+    """Whether nothing is written with its end."""
+    _called_block: Block | None = None
+    _cancelled: CancelledByLoss | None = None
+    _releaser: Any = None
+    """The thread or task that releases it now."""
+    _upgrade: str | None = None
+    """The token that the lease gets by the latest upgrade of this hold."""
+
+    def __init__(self, backend: Backend, lease: Lease) -> None:
         self.backend = backend
         self.lease = lease
         """The lease, which nested holds share."""
-        self.read = read
-        """Replies to the commands that the lock was given to `read`: bytes, numbers, None, lists."""
-        self.kept = False
-        """Whether a transaction keeps this hold: its release takes effect when that has ended."""
-        self._cancelled: CancelledByLoss | None = None
         self._pid = identity.process.pid
-        self._releaser: Any = None
-        """The thread or task that releases it now."""
-        self._upgrade: str | None = None
-        """The token that the lease gets by the latest upgrade of this hold."""
-        self.released = False  # last: a hold whose making was interrupted has none, see `__del__`
-        """Whether it has ended, as far as its user goes."""
 
     @classmethod
     def nested(
@@ -575,30 +568,42 @@ class Hold:
         lease = self.lease
         # An interrupted release or commit may have been applied. The hold was good when that was sent, so it is
         # not lost: at most the reply came too late.
-        repeated = lease.state.ended
+        repeated = lease.state is State.ENDED
         was_lost = not repeated and lease.is_over()
         lasts = self.kept or not lease.leave(self)
-        known = True
+        known: bool | None = True
         # Else a transaction, or others of this thread or task, have it, or nobody had it.
         if not (lasts or lease.is_unguarded):
-            try:
-                held, again = await persist(driver, self.end_on, lease.deadline, lock=lease.name)
-            except LockBackendError as error:
-                note_unconfirmed(lease.token)
-                if not was_lost:
-                    error.may_be_done = True
-                    raise
-                held = again = False
+            known = await lease.release(driver) if self.ends_plainly and not repeated else None
+            if not known:
+                known = await self._end(
+                    driver, repeated=repeated or known is False, was_lost=was_lost
+                )
             if self.released:
                 return  # by another task or thread meanwhile, which told what came of it
-            # When a repeated release finds nothing, the first one most likely released, and its reply was lost.
-            known = held or again or repeated or lease.ended_by_upgrade
         self.released = not self.kept
         if was_lost or not known:
             lease.lose(NOT_KNOWN)
             raise await self._told_lost(driver)
         if not lasts:
             await tell_end(driver, lease)
+
+    async def _end(self, driver: Driver, *, repeated: bool, was_lost: bool) -> bool:
+        """End the hold, however often connections break; return whether it was held until then.
+
+        `repeated`: whether that was tried before. `was_lost`: whether its lease had ended before that.
+        """
+        lease = self.lease
+        try:
+            held, again = await persist(driver, self.end_on, lease.deadline, lock=lease.name)
+        except LockBackendError as error:
+            note_unconfirmed(lease.token)
+            if not was_lost:
+                error.may_be_done = True
+                raise
+            return False
+        # When a repeated release finds nothing, the first one most likely released, and its reply was lost.
+        return held or again or repeated or lease.ended_by_upgrade
 
     async def _told_lost(self, driver: Driver) -> LockLost:
         """Tell that the hold is lost, and return what to raise."""
@@ -684,7 +689,8 @@ class Hold:
         try:
             deadline = max(won.deadline, lease.deadline)  # the script never shortens it
             if request.replicas:
-                new = Lease(request, deadline, won.fencing_token, lease.renewer, name=lease.name)
+                new = Lease(lease.plan, lease.session, lease.renewer, request.token)
+                new.win(deadline, won.fencing_token)
                 await replication.confirm(driver, new, won.read)
                 deadline = new.deadline
             lease.convert(request, deadline, won.fencing_token, "exclusive")
@@ -882,14 +888,14 @@ class Hold:
     async def _move_out(self, driver: Driver, transit: Request) -> Adopted:
         """Give this hold to `transit`, and let its replicas know. Raises LockLost if it was too late."""
         held = self.lease
-        moved, _ = await self._move_for_good(driver, held.token, transit)
+        moved, _ = await self._move_for_good(driver, held.token, transit, held.deadline)
         if moved is None:
             held.lose(NOT_KNOWN)
             raise self._lost()
         return moved  # though the reply may have come after the lease: the server says that it held
 
     async def _move_for_good(
-        self, driver: Driver, token: str, heir: Request
+        self, driver: Driver, token: str, heir: Request, until: float
     ) -> tuple[Adopted | None, float]:
         """As `_move`, once enough replicas know of it; with it the hold's deadline.
 
@@ -900,32 +906,31 @@ class Hold:
         """
         while True:
             sent = monotonic()
-            moved = await self._move(driver, token, heir)
+            moved = await self._move(driver, token, heir, until)
             deadline = sent + (moved.left_ms / 1000 if moved else 0)
             if moved is None or not heir.replicas:
                 return moved, deadline
-            known = Lease(heir, deadline, moved.fencing_token, self.lease.renewer)
+            known = Lease(self.lease.plan, self.lease.session, self.lease.renewer, heir.token)
+            known.win(deadline, moved.fencing_token)
             if await replication.extend(driver, known, heir.lease_ms):
                 return moved, known.deadline
-            if monotonic() >= self.lease.deadline:
+            if monotonic() >= until:
                 raise self._lost()
             await driver.sleep(_BETWEEN_MOVES)
 
-    async def _move(self, driver: Driver, token: str, heir: Request) -> Adopted | None:
-        """Give the hold of `token` to `heir`; None if there is none."""
-        lease = self.lease
+    async def _move(
+        self, driver: Driver, token: str, heir: Request, until: float
+    ) -> Adopted | None:
+        """Give the hold of `token` to `heir`, however often connections break before `until`; None if there is none."""
         moved, _ = await persist(
-            driver,
-            lambda link: store.adopt(link, heir, token),
-            lease.deadline,
-            lock=lease.name,
+            driver, lambda link: store.adopt(link, heir, token), until, lock=self.name
         )
         return moved
 
     async def _move_back(self, driver: Driver, transit: Request, where: Where) -> None:
         """Be this hold again, after a detachment that may or may not have happened."""
         with suppress(LockBackendError):
-            await self._move(driver, transit.token, self.lease.request)
+            await self._move(driver, transit.token, self.lease.request, self.lease.deadline)
             if transit.broken_off:
                 await acquire.take_back(driver, transit)  # or a late question might detach it
         self.lease.resume(self, where)
@@ -941,29 +946,29 @@ class Hold:
         label: str | None,
     ) -> Self:
         own = session()
-        request = Request(
-            backend.keys(*detached.names),
-            new_token(own),
-            detached.lease_ms,
+        terms = Terms(
             detached.mode,
-            whoami(label),
-            names=detached.names,
-            template=detached.template,
+            detached.lease_ms,
+            backend=backend,
+            renews=get_settings().renew if renew is UNSET else renew,
             replicas=detached.replicas,
+            label=label,
+            template=detached.template,
         )
-        if request.replicas:
+        if terms.replicas:
             renewer = backend.patient(driver)
-        renews = get_settings().renew if renew is UNSET else renew
-        lease = Lease(request, monotonic() + request.lease_ms / 1000, 0, renewer, renews=renews)
+        lease = Lease(Plan(terms, detached.names, backend.keys(*detached.names)), own, renewer)
+        request = lease.request
         lease.tells_its_end(tells=False)  # until there is something to tell the end of
         hold = cls(backend, lease)
+        until = monotonic() + terms.lease
         try:
-            adopted, deadline = await hold._move_for_good(driver, detached.token, request)
+            adopted, deadline = await hold._move_for_good(driver, detached.token, request, until)
             if adopted is not None:
                 # One hold goes on: its time before, and on the way, counts.
                 earlier = (detached.held_ms + adopted.at_ms - detached.at_ms) / 1000
                 lease.adopt(adopted.fencing_token, deadline, earlier=earlier)
-                lease.begin(hold, own.held, backend)
+                lease.begin(hold)
                 lease.tells_its_end(tells=True)
                 await tell_moved(driver, "adopted", lease)
         except BaseException:
@@ -1044,7 +1049,7 @@ class Hold:
     def drop(self) -> bool:
         """Leave the lock to its lease, as no code refers to the hold any more. Return whether it was still held."""
         lease = self.lease
-        if self.released or lease.state.ended or self._pid != identity.process.pid:
+        if self.released or not lease.is_open or self._pid != identity.process.pid:
             return False
         was_over = lease.is_over()
         if not lease.leave(self):
@@ -1062,8 +1067,8 @@ class Hold:
             )
 
     def __del__(self) -> None:
-        # Without a default, a hold whose making was interrupted would complain about itself.
-        if not getattr(self, "released", True) and self.drop():
+        # One whose making was interrupted has no lease.
+        if not self.released and "lease" in vars(self) and self.drop():
             warnings.warn(
                 f"A hold of lock {self.name!r} was dropped without release(); it ends with its lease",
                 ResourceWarning,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Coroutine, Iterable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-from redis_locks.conf.settings import UNSET, Settings, Unset, get_settings
+from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.conf.validation import OnUnavailable
 from redis_locks.connections import backends
 from redis_locks.connections.backends import Backend, backend_for
@@ -21,7 +19,6 @@ from redis_locks.locks.data_commands import Command
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.nesting import own_hold, reenter
 from redis_locks.locks.options import checked
-from redis_locks.locks.reads import checked as checked_replies
 from redis_locks.locks.reads import packed_reads, require_slot
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded, bounds
@@ -34,17 +31,16 @@ from redis_locks.locks.with_blocks import (
     block_exit,
     refuse_in_loop,
 )
-from redis_locks.protocol import acquire, lock_events, replication
-from redis_locks.protocol.lease import BY_HAND, Lease, Renewer, Where, tell_acquired
-from redis_locks.protocol.store import Refused, Request, Won
-from redis_locks.values import identity
+from redis_locks.protocol import replication
+from redis_locks.protocol.lease import BY_HAND, Lease, Renewer, Where
+from redis_locks.protocol.plans import Plan, Terms
+from redis_locks.protocol.replication import ReplicatedLease
+from redis_locks.protocol.store import Refused
 from redis_locks.values.durations import wait_seconds
 from redis_locks.values.identity import Session, session
-from redis_locks.values.keys import Group, Keys, validate_names
+from redis_locks.values.keys import Group, validate_names
 
 Mode = Literal["exclusive", "shared"]
-
-_NOT_LISTENING: Final = nullcontext()
 
 
 @dataclass(slots=True, eq=False)
@@ -77,20 +73,6 @@ class Side:
         its = session()
         where = BY_HAND if block is None else block.where or its.held.stack
         return cls(backend, *await backend.of_loop(), True, its, block, where)  # noqa: FBT003 - as its fields stand
-
-
-@dataclass(slots=True, eq=False)
-class Plan:
-    """How the locks of one partition are asked for on one server, as the settings are now: worked out once."""
-
-    settings: Settings
-    backend: weakref.ref[Backend]
-    """Not kept alive: other settings make another one."""
-    names: tuple[str, ...]
-    keys: Keys
-    lease_ms: int
-    renews: bool
-    replicas: int
 
 
 class Lock:
@@ -383,11 +365,7 @@ class Lock:
         plan = self._plan
         outcome: Hold | Refused
         groups: list[Group] = []
-        if (
-            plan is None
-            or plan.settings is not get_settings()
-            or plan.backend() is not side.backend
-        ):
+        if plan is None or plan.terms.backend() is not side.backend:
             groups = side.backend.groups(self._names)
         try:
             if len(groups) > 1:
@@ -395,7 +373,7 @@ class Lock:
             else:
                 if groups or plan is None:
                     plan = self._plan = self._plan_for(side.backend, groups[0])
-                outcome = await self._acquire_group(side, plan, seconds, renew=plan.renews)
+                outcome = await self._acquire_group(side, plan, seconds)
         except LockBackendError as error:
             if not self._proceeds or not unguarded.may_proceed(error):
                 raise
@@ -417,50 +395,70 @@ class Lock:
 
         async def take(group: Group, left: float | None) -> Hold | Refused:
             plan = self._plan_for(side.backend, group)
-            return await self._acquire_group(side, plan, left, renew=True)
+            return await self._acquire_group(side, plan, left, renews=True)
 
         return await partitions.acquire(side.driver, take, groups, wait, renew=self._renews)
 
     def _plan_for(self, backend: Backend, group: Group) -> Plan:
         """Return how to ask for the locks of `group`."""
+        names, keys = group
         if self._reads and backend.in_cluster:
-            require_slot(self._reads, group[1])
+            require_slot(self._reads, keys)
+        return Plan(self._terms(backend), names, keys, self._name, self._reads)
+
+    def _terms(self, backend: Backend) -> Terms:
+        """Return what is the same for all names, as the settings are now."""
         settings = get_settings()
-        return Plan(
-            settings,
-            weakref.ref(backend),
-            *group,
+        return Terms(
+            self._mode,
             settings.lease_ms if self._lease_ms is UNSET else self._lease_ms,
-            settings.renew if self._renew is UNSET else self._renew,
-            backend.replicas(self._replicas),
+            backend=backend,
+            renews=self._renews,
+            replicas=backend.replicas(self._replicas),
+            patience=settings.deadlock_timeout,
+            label=self._label,
+            template=self._template,
+            shown_mode=self._shown_mode,
+            crash_release=self._crash_release,
+            guarded=self.scope.guarded,
+            max_hold=self._max_hold,
         )
 
     async def _acquire_group(
-        self, side: Side, plan: Plan, wait: float | None, *, renew: bool
+        self, side: Side, plan: Plan, wait: float | None, *, renews: bool | None = None
     ) -> Hold | Refused:
-        """Acquire the locks of one partition: nested in what the caller has, by local hand-over, or from Redis."""
-        nested = None
-        if side.session.held or side.session.is_called:
+        """Acquire the locks of one partition: nested in what the caller has, or from Redis."""
+        its = side.session
+        if its.held or its.is_called:
             nested = await self._nested(side, plan, wait)
-        if nested is not None:
-            return nested
-        listening: AbstractContextManager[object] = _NOT_LISTENING
-        if self._crash_release:
-            renewer = side.backend.patient(side.driver) if plan.replicas else side.renewer
-            listening = await renewer.listening()
-        with listening:
-            request = self._request(side, plan)
-            asked = request
-            if request.replicas:
-                asked = replication.with_confirmation(side.driver, request)
-            own = ""
-            if wait is None and side.session.held:
-                own = own_hold(side.session, side.backend, plan.names)
-            patience = plan.settings.deadlock_timeout
-            won = await acquire.acquire(side.driver, asked, wait, patience, own=own)
-            if isinstance(won, Refused):
-                return won
-            return await self._holding(side, request, won, wait, renew=renew)
+            if nested is not None:
+                return nested
+        hold = self._hold_of(side, plan, renews=renews)
+        own = own_hold(its, side.backend, plan.names) if wait is None and its.held else ""
+        if plan.terms.crash_release:
+            with await hold.lease.renewer.listening():
+                refused = await hold.lease.acquire(side.driver, wait, hold, side.where, own)
+        else:
+            refused = await hold.lease.acquire(side.driver, wait, hold, side.where, own)
+        if refused is not None:
+            return refused
+        if hold.lease.read:
+            hold.read = hold.lease.read
+        return hold
+
+    def _hold_of(
+        self, side: Side, plan: Plan, token: str | None = None, *, renews: bool | None = None
+    ) -> Hold:
+        """Return a hold, that of the caller's block, of what has yet to be asked for."""
+        if plan.terms.replicas:
+            renewer = side.backend.patient(side.driver)
+            lease: Lease = ReplicatedLease(plan, side.session, renewer, token, renews=renews)
+        else:
+            lease = Lease(plan, side.session, side.renewer, token, renews=renews)
+        hold = self._hold_type(side.backend, lease)
+        if side.block is not None:
+            side.block.append(hold)
+        return hold
 
     async def _nested(self, side: Side, plan: Plan, wait: float | None) -> Hold | Refused | None:
         """Return a hold nested in what the caller has, or None if it has nothing in its own way."""
@@ -481,84 +479,25 @@ class Lock:
                 raise
         return nested
 
-    async def _holding(
-        self,
-        side: Side,
-        request: Request,
-        won: Won,
-        wait: float | None,
-        *,
-        renew: bool,
-    ) -> Hold:
-        """Return the hold of what was won, renewed and found by later acquires; interrupted, it takes that back."""
-        driver, backend = side.driver, side.backend
-        hold: Hold | None = None
-        try:
-            renewer = backend.patient(driver) if request.replicas else side.renewer
-            lease = Lease(
-                request,
-                won.deadline,
-                won.fencing_token,
-                renewer,
-                renew,
-                self._name,
-                self._shown_mode,
-                won.since,
-                self._max_hold,
-            )
-            read = won.read
-            if request.replicas:
-                read = await replication.confirm(driver, lease, read)
-            hold = self._hold_type(backend, lease, checked_replies(read) if read else read)
-            if side.block is not None:
-                side.block.append(hold)
-            if self.scope.guarded is not None:
-                lease.guard_only(self.scope.guarded)
-            whose = side.session
-            if won.waited or whose.call is not None:
-                # A receiver that was told of contention may have had asgiref change whose call this is.
-                whose = session()
-            lease.begin(hold, whose.held, backend, side.where)
-            if lock_events.observer.count(
-                "acquired", request.names, driver.description, won.waited
-            ):
-                await tell_acquired(driver, lease, wait=wait, waited=won.waited)
-                # A receiver may have had asgiref change whose call this is.
-                lease.move_to(session().held)
-        except BaseException:
-            await _take_back(driver, request, hold)
-            raise
-        return hold
-
     async def _proceed(self, side: Side, error: LockBackendError) -> Hold:
         """Return a hold that guards nothing, as the server could not be asked."""
-        group = side.backend.groups(self._names)[0]
-        request = self._request(side, self._plan_for(side.backend, group))
-        whole = replace(request, names=self._names, replicas=0)
-        lease = unguarded.lease_of(whole, self._name, self._shown_mode)
+        plan = Plan(
+            self._terms(side.backend),
+            self._names,
+            side.backend.groups(self._names)[0][1],
+            self._name,
+        )
+        lease = unguarded.lease_of(plan, side.session)
         hold = self._hold_type(side.backend, lease)
-        lease.begin(hold, session().held, side.backend, side.where)
+        if side.block is not None:
+            side.block.append(hold)
+        lease.begin(hold, side.where)
         try:
             await unguarded.tell(side.driver, lease, error)
         except BaseException:
             lease.leave(hold)
             raise
         return hold
-
-    def _request(self, side: Side, plan: Plan) -> Request:
-        channel = side.backend.own_channel if self._crash_release else None
-        return Request(
-            plan.keys,
-            # Chosen before the first byte is sent, so that it can be taken back.
-            f"{side.session.name}.{next(side.session.counter)}",
-            plan.lease_ms,
-            self._mode,
-            identity.written(identity.process.pid, side.session.unit, self._label, channel),
-            self._reads,
-            plan.names,
-            self._template,
-            plan.replicas,
-        )
 
     @property
     def on_unavailable(self) -> OnUnavailable:
@@ -592,14 +531,6 @@ class Lock:
     def mode(self) -> str:
         """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
         return self._shown_mode or self._mode
-
-
-async def _take_back(driver: Driver, request: Request, hold: Hold | None) -> None:
-    """Give up what was won, and the `hold` of it, if there is one; it need not have begun."""
-    if hold is not None and not hold.lease.leave(hold):
-        # A receiver that was told has taken it again.
-        hold.lease.lose("its acquire was interrupted")
-    await acquire.take_back(driver, request)
 
 
 class HoldContext:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from weakref import ref
 
 from redis_locks.conf.settings import UNSET
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
 from redis_locks.locks.hold import Hold
-from redis_locks.locks.reads import checked
 from redis_locks.locks.transactions import Taken
 from redis_locks.locks.with_blocks import Block
 from redis_locks.protocol import lease as leases
 from redis_locks.protocol.lease import Lease, Where
 from redis_locks.protocol.retry import persist
-from redis_locks.protocol.store import Refused
+from redis_locks.protocol.store import Refused, read_replies
 from redis_locks.values.bridges import waiting_for
 from redis_locks.values.identity import Session, sessions_around
 
@@ -80,11 +80,12 @@ def around(
     session: Session, backend: Backend, names: Iterable[str], may_join: Callable[[Lease], bool]
 ) -> set[Lease]:
     """Return the leases around the caller that have any of these locks, for each the nearest."""
-    found = leases.find(session.held, backend, names, may_join)
+    server = ref(backend)
+    found = leases.find(session.held, server, names, may_join)
     if session.is_called:
         missing = set(names).difference(*(its.names for its in found))
         for each in waiting_for(session):
-            new = leases.find(each.held, backend, missing, may_join, each.frames)
+            new = leases.find(each.held, server, missing, may_join, each.frames)
             missing = missing.difference(*(its.names for its in new))
             found |= new
     return found
@@ -92,9 +93,10 @@ def around(
 
 def own_hold(session: Session, backend: Backend, names: Iterable[str]) -> str:
     """Return what to say of a hold of these locks that the caller itself, or its request, has; "" if it has none."""
+    server = ref(backend)
     for its in dict.fromkeys((session, *session.around, *sessions_around())):
         for lease in list(its.held.open):
-            if lease.is_held and any(lease.has(backend, name) for name in names):
+            if lease.is_held and any(lease.has(server, name) for name in names):
                 unit = (
                     "this thread or task" if its is session else f"its own request, in {its.unit},"
                 )
@@ -115,7 +117,7 @@ async def _read(driver: Driver, its: Lease, reads: Sequence[bytes]) -> list[Any]
         return await (await link.bulk()).read(reads, its.keys)
 
     replies, _ = await persist(driver, read, its.deadline, lock=its.name)
-    return checked(replies)
+    return read_replies(replies)
 
 
 def taken_by(its: Lease, backend: Backend) -> Taken:

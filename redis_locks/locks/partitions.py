@@ -52,8 +52,6 @@ class SpreadHold(Hold):
     of each of its locks.
     """
 
-    __slots__ = ("_parts",)
-
     def __init__(self, parts: Sequence[Hold]) -> None:
         self._parts = tuple(parts)
         first = parts[0]

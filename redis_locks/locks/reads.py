@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from redis_locks.connections.colocation import require_beside
-from redis_locks.drivers.resp import UNFINISHED, ErrorReply, as_lists, new_reader, pack
+from redis_locks.drivers.resp import UNFINISHED, new_reader, pack
 from redis_locks.locks.data_commands import Command, checked_commands, text_of
 from redis_locks.values.keys import Keys
 
@@ -117,18 +117,3 @@ def keys_of_read(words: Sequence[bytes]) -> Sequence[bytes]:
     name = words[0].upper()
     first = 2 if name == b"XINFO" else 1
     return words[first:] if name in _ALL_KEYS else words[first : first + 1]
-
-
-def checked(replies: list[Any]) -> list[Any]:
-    """Return the replies; maps, as of HGETALL, are lists of keys and values.
-
-    Raises:
-        ResponseError: The server refused a command.
-    """
-    for reply in replies:
-        if isinstance(reply, ErrorReply):
-            # Not above: redis-py is imported when a connection is, for start-up's sake.
-            from redis.exceptions import ResponseError
-
-            raise ResponseError(reply.text)
-    return list(map(as_lists, replies))

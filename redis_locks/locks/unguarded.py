@@ -11,7 +11,8 @@ from redis_locks.drivers.base import Driver
 from redis_locks.exceptions import LockBackendError, NotReplicated, ProtocolMismatch
 from redis_locks.protocol import lock_events
 from redis_locks.protocol.lease import Lease
-from redis_locks.protocol.store import Request
+from redis_locks.protocol.plans import Plan
+from redis_locks.values.identity import Session
 
 
 class _Unguarded(Lease):
@@ -50,25 +51,16 @@ def may_proceed(error: LockBackendError) -> bool:
     return not isinstance(error, (NotReplicated, ProtocolMismatch))
 
 
-def lease_of(request: Request, name: str, mode: str | None) -> Lease:
-    """Return the lease of a hold of what `request` asked for in vain."""
-    lease = _Unguarded(
-        request,
-        inf,
-        0,
-        _NOBODY,
-        name=name,
-        mode=mode,
-        renews=False,
-        since=monotonic(),
-    )
+def lease_of(plan: Plan, session: Session) -> Lease:
+    """Return the lease of a hold of what was asked for in vain."""
+    lease = _Unguarded(plan, session, _NOBODY, renews=False)
+    lease.win(inf, 0, monotonic())
     lease.tells_its_end(tells=False)
     return lease
 
 
 async def tell(driver: Driver, lease: Lease, error: LockBackendError) -> None:
     """Tell that a block runs without its lock."""
-    request = lease.request
-    if lock_events.observer.count("unguarded", request.names, driver.description, 0.0):
+    if lock_events.observer.count("unguarded", lease.names, driver.description, 0.0):
         why = str(error)
-        await lock_events.tell(driver, "unguarded", request, mode=lease.mode, reason=why)
+        await lock_events.tell(driver, "unguarded", lease.request, mode=lease.mode, reason=why)

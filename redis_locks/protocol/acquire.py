@@ -104,56 +104,22 @@ async def acquire(
     wait: float | None,
     patience: float | None = None,
     since: float | None = None,
-    *,
-    own: str = "",
 ) -> Won | Refused:
-    """Acquire, waiting up to `wait` seconds (0: not at all, None: for ever).
-
-    After `patience` seconds, and again now and then, it looks for a deadlock if its thread or task holds something. None: only when it is told to. `since`:
-    when the wait began, on the monotonic clock, if that was before, and told as contention. `own`: what the log is to
-    say after `patience` seconds of a hold of the caller's, for which it may wait for ever.
-
-    Returns `Refused` when another holder still had the lock at the end. Whatever goes wrong,
-    cancellation included, leaves neither hold nor queue entry behind, or raises
-    `LockBackendError` if Redis could not be told; then the lease ends what is there.
-    Raises `DeadlockDetected` when this wait was ended for others to go on, and `LockError` when
-    an operator cancelled it.
-    """
-    attempt = Attempt(driver, request, wait, patience, since)
-    attempt.own = own
-    try:
-        won: Won | Refused | None = None
-        while won is None:
-            try:
-                won = await attempt.ask()
-            except LinkBroken as error:
-                await attempt.reconnect(error)
-        attempt.close()  # here, so that an interrupt meanwhile takes back what was won
-    except BaseException as error:
-        await give_up(attempt)
-        if isinstance(error, DeadlockDetected):
-            await lock_events.tell_deadlock(
-                driver, request, error, wait=wait, waited=attempt.waited()
-            )
-        raise
-    if isinstance(won, Refused) and wait != 0:
-        await lock_events.tell_refused(
-            driver, "timed_out", request, won, wait=wait, waited=attempt.waited()
-        )
-    return won
+    """Acquire what nothing was sent for yet; see `Waiter.run`."""
+    return await Waiter(driver, request, wait, patience, since).run()
 
 
-async def give_up(attempt: Attempt) -> None:
+async def give_up(waiter: Waiter) -> None:
     """Take back what was asked for, if anything was, and give the link back. Doing it again does nothing."""
     try:
-        if attempt.sent:
-            if attempt.abandoned_in_vain:
-                _leave_behind(attempt)  # nobody waits for as long as a lease once more
+        if waiter.sent:
+            if waiter.abandoned_in_vain:
+                _leave_behind(waiter)  # nobody waits for as long as a lease once more
             else:
-                await _abandon(attempt.driver, attempt)
-            attempt.sent = False
+                await _abandon(waiter.driver, waiter)
+            waiter.sent = False
     finally:
-        attempt.close()
+        waiter.close()
 
 
 async def take_back(driver: Driver, request: Request, *, in_bulk: bool = False) -> None:
@@ -161,35 +127,47 @@ async def take_back(driver: Driver, request: Request, *, in_bulk: bool = False) 
 
     `in_bulk`: whether it was asked for on a link for large replies, though it has no reads.
     """
-    attempt = Attempt(driver, request, 0)
-    attempt.in_bulk |= in_bulk
+    waiter = Waiter(driver, request, 0)
+    waiter.in_bulk |= in_bulk
     try:
-        await _abandon(driver, attempt)
+        await _abandon(driver, waiter)
     finally:
-        attempt.close()
+        waiter.close()
 
 
-async def _abandon(driver: Driver, attempt: Attempt) -> None:
+async def _abandon(driver: Driver, waiter: Waiter) -> None:
     try:
-        await driver.finish(attempt.abandon())
+        await driver.finish(waiter.abandon())
     except LockLost:
         return  # an upgrade: it left, and has nothing to go back to
     except (LockBackendError, LinkBroken):
-        _leave_behind(attempt)
+        _leave_behind(waiter)
 
 
-def _leave_behind(attempt: Attempt) -> None:
+def _leave_behind(waiter: Waiter) -> None:
     """Leave what could not be abandoned to its lease, or to its place's time."""
-    attempt.disconnect()
-    note_unconfirmed(attempt.token)
+    waiter.disconnect()
+    note_unconfirmed(waiter.token)
 
 
 def _wait(names: list[str], mode: str, who: str, where: str, **_: object) -> Wait:
     return Wait(tuple(names), mode.partition(":")[0], str(parse_who(who)), where)
 
 
-class Attempt:
-    """One acquire; keeps what its retries must know.
+class Waiter:
+    """One acquire that was not granted at once; keeps what its questions must know.
+
+    Args:
+        driver: Where to ask.
+        request: What is asked for.
+        wait: For how many seconds to wait (0: not at all, None: for ever).
+        patience: After so many seconds, and again now and then, it looks for a deadlock if its thread or task holds
+            something. None: only when it is told to.
+        since: When the wait began, on the monotonic clock, if that was before, and told as contention.
+        own: What the log is to say after `patience` seconds of a hold of the caller's, for which it may wait for ever.
+        link: On what to ask first; None: a new one.
+        first: The reply or the error that came for the first question on `link`, and when that was sent; None: nothing was
+            sent yet.
 
     Attributes:
         link: What it asks and listens on.
@@ -222,6 +200,9 @@ class Attempt:
         wait: float | None,
         patience: float | None = None,
         since: float | None = None,
+        own: str = "",
+        link: Link | None = None,
+        first: tuple[Any, float] | None = None,
     ) -> None:
         self.driver = driver
         self.request = request
@@ -234,7 +215,63 @@ class Attempt:
             self.started, self.uncontended = since, False
         if patience is not None and wait != 0:
             self.suspicious_at = self.long_at = self.started + patience
-        self.wait_ms = (int(wait * 1000) or 1) if wait else -1 if wait is None else 0
+        self.wait_ms = store.milliseconds_of(wait)
+        self.own = own
+        self.link, self._first = link, first
+        if first is not None:
+            self.sent, self.started = True, first[1]
+
+    async def run(self) -> Won | Refused:
+        """Acquire. Returns `Refused` when another holder still had the lock at the end.
+
+        Whatever goes wrong, cancellation included, leaves neither hold nor queue entry behind, or raises
+        `LockBackendError` if Redis could not be told; then the lease ends what is there.
+
+        Raises:
+            DeadlockDetected: This wait was ended for others to go on.
+            LockError: An operator cancelled it.
+        """
+        try:
+            won: Won | Refused | None = None
+            while won is None:
+                try:
+                    won = await self._go_on() if self._first else await self.ask()
+                except LinkBroken as error:
+                    await self.reconnect(error)
+            self.close()  # here, so that an interrupt meanwhile takes back what was won
+        except BaseException as error:
+            await give_up(self)
+            if isinstance(error, DeadlockDetected):
+                await lock_events.tell_deadlock(
+                    self.driver, self.request, error, wait=self.wait, waited=self.waited()
+                )
+            raise
+        if isinstance(won, Refused) and self.wait != 0:
+            await lock_events.tell_refused(
+                self.driver,
+                "timed_out",
+                self.request,
+                won,
+                wait=self.wait,
+                waited=self.waited(),
+            )
+        return won
+
+    async def _go_on(self) -> Won | Refused | None:
+        """Go on after the first question. An error of the server's, which may not know the script, is no answer."""
+        link, first, self._first = self.link, self._first, None
+        assert link is not None and first is not None  # noqa: S101, PT018 - see `run`
+        reply, sent = first
+        if isinstance(reply, ErrorReply):
+            return None
+        try:
+            if isinstance(reply, BaseException):
+                raise reply
+            answer = store.acquired(self.request, reply, sent)
+        except BaseException as error:
+            self.request.break_off(error)
+            raise
+        return None if answer is None else await self._answered(link, answer, sent)
 
     async def ask(self) -> Won | Refused | None:
         """Ask, and stand in the queue until it is time to ask again."""
@@ -257,6 +294,12 @@ class Attempt:
         )
         if looked is not None:
             self._note_look(looked)
+        return await self._answered(link, reply, sent)
+
+    async def _answered(
+        self, link: Link, reply: Won | Refused, sent: float
+    ) -> Won | Refused | None:
+        """Return what a question has got, or stand in the queue until it is time to ask again."""
         if isinstance(reply, Won):
             has_waited = self.queued or not self.uncontended
             return reply._replace(waited=self.waited()) if has_waited else reply

@@ -3,17 +3,17 @@
 A `Lease` is what one thread or task has of a set of locks. Nested holds share it: it ends when the last of them
 leaves. A renewer extends it in the background. Its state changes by these verbs only, as `AFTER` says:
 
-    =======  =======  =====  ======  =======
-    state    renew    lose   leave   resume
-    =======  =======  =====  ======  =======
-    granted  renewed  lost   ended   =
-    renewed  renewed  lost   ended   =
-    lost     =        =      =       =
-    ended    =        lost   =       renewed
-    =======  =======  =====  ======  =======
+    ======  ====  =====  =====  ======
+    state   win   lose   leave  resume
+    ======  ====  =====  =====  ======
+    asking  held  =      ended  =
+    held    =     lost   ended  =
+    lost    =     =      =      =
+    ended   =     lost   =      held
+    ======  ====  =====  =====  ======
 
-granted: the server gave us the locks. renewed: an extend has succeeded since. lost: the hold is gone although
-nobody released it; `Lease.reason` says why. ended: it was released or given away, or that was tried.
+asking: it may wait for the locks. held: the server gave us the locks. lost: the hold is gone although nobody
+released it; `Lease.reason` says why. ended: it was released or given away, or that was tried.
 "=": the state stays. `leave` is that of the last hold that is open. Any thread may call any verb at any time.
 Each takes effect as a whole, under the mutex. So the table decides what two of them come to.
 """
@@ -33,13 +33,17 @@ from types import FrameType
 from typing import Any, Final, Literal, Protocol
 from weakref import ref
 
-from redis_locks import scripts
-from redis_locks.drivers.base import Call, Driver
+from redis_locks.drivers.base import Call, Driver, Link, LinkBroken
+from redis_locks.drivers.resp import ErrorReply
 from redis_locks.protocol import lock_events, store
-from redis_locks.protocol.store import Request
+from redis_locks.protocol.acquire import Waiter, give_up
+from redis_locks.protocol.plans import Plan
+from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.scripts import Script
 from redis_locks.values import modes
-from redis_locks.values.identity import caller, note_unconfirmed, since_call, stack
+from redis_locks.values.identity import Session, caller, note_unconfirmed, since_call, stack
+from redis_locks.values.identity import session as current_session
+from redis_locks.values.keys import Keys
 from redis_locks.values.local_locks import Held
 
 YOUNG: Final = 0.05
@@ -53,29 +57,23 @@ FORCE_RELEASED: Final = "an operator force-released it"
 class State(Enum):
     """What has become of a lease; see the table above."""
 
-    GRANTED = "granted", True, False
-    RENEWED = "renewed", True, False
-    LOST = "lost", False, False
-    ENDED = "ended", False, True
+    ASKING = "asking"
+    HELD = "held"
+    LOST = "lost"
+    ENDED = "ended"
 
     __hash__ = object.__hash__  # that of Enum takes a call of its own
 
-    def __init__(self, word: str, runs: bool, ended: bool) -> None:  # noqa: FBT001 - a row of a table
-        self.word = word
-        self.runs = runs
-        """Whether the locks are held, as far as is known."""
-        self.ended = ended
-        """Whether the lease was released or given away, or that was tried."""
 
+_ASKING, _HELD, _LOST, _ENDED = State  # a look-up in an Enum takes long
 
 _STAYS: Final = {state: state for state in State}
-_RUNNING: Final = tuple(state for state in State if state.runs)
 
 AFTER: Final[dict[str, dict[State, State]]] = {
-    "renew": _STAYS | dict.fromkeys(_RUNNING, State.RENEWED),
-    "lose": _STAYS | dict.fromkeys((*_RUNNING, State.ENDED), State.LOST),
-    "leave": _STAYS | dict.fromkeys(_RUNNING, State.ENDED),
-    "resume": _STAYS | {State.ENDED: State.RENEWED},
+    "win": _STAYS | {_ASKING: _HELD},
+    "lose": _STAYS | {_HELD: _LOST, _ENDED: _LOST},
+    "leave": _STAYS | {_ASKING: _ENDED, _HELD: _ENDED},
+    "resume": _STAYS | {_ENDED: _HELD},
 }
 """The state after each verb, by the state before: the table above."""
 
@@ -141,15 +139,32 @@ _NOBODY: Final = Held(None)
 
 
 class Lease:
-    """What one thread or task has of a set of locks, by one acquire and the holds nested in it."""
+    """What one thread or task asks of a set of locks, and has of it; nested holds share it.
+
+    Args:
+        plan: What is asked for.
+        session: Who asks.
+        renewer: What renews it.
+        token: What proves it; None: a new one.
+        renews: Whether it is renewed, else it ends at its deadline; None: as the terms say.
+    """
 
     # What nearly all leases have in common is set on the class, which is faster.
 
-    state = State.GRANTED
+    state = _ASKING
     reason = ""
     """Why it is lost."""
-    script = scripts.EXTEND
-    """What extends it: takes the arguments of `extend.lua` and replies as it does."""
+    fencing_token = 0
+    since = 0.0
+    """When it began."""
+    deadline = 0.0
+    """When it ends."""
+    due = 0.0
+    """When to renew it, or to look at it, next."""
+    waited = 0.0
+    """Seconds for which it was waited for."""
+    read: Sequence[Any] = ()
+    """Replies to the plan's reads."""
     commands: Sequence[Sequence[bytes]] | None = None
     """The commands that were sent with its end, if it ends by a commit."""
     on_lost: Callable[[], None] | None = None
@@ -168,103 +183,253 @@ class Lease:
     """The identities of its open holds, and what code finds each of them."""
     place = ""
     """The line of code that acquired it by hand."""
-    server: object = None
-    """Where its locks are."""
-    guarded: frozenset[str] | None = None
-    """The databases before whose COMMIT it is verified; None: all. See `Scope`."""
-    max_hold: float | None = None
-    """Seconds for which it is renewed while its event loop stands still; None: as its renewer says."""
     _held = _NOBODY
     """Where acquires of its thread or task find it."""
     _is_found = True
     """Whether acquires are to find it."""
     _covers = False
     """Whether an earlier lease is to be found again, in its place, when it ends."""
+    _request: Request | None = None
 
     def __init__(
         self,
-        request: Request,
-        deadline: float,
-        fencing_token: int,
+        plan: Plan,
+        session: Session,
         renewer: Renewer,
-        renews: bool = True,  # noqa: FBT001, FBT002 - by place: this is in each acquire's way
-        name: str | None = None,
-        mode: str | None = None,
-        since: float | None = None,
-        max_hold: float | None = None,
+        token: str | None = None,
         *,
-        script: Script | None = None,
+        renews: bool | None = None,
     ) -> None:
-        self.request = request
-        """What it was granted to."""
+        terms = plan.terms
+        self.plan = plan
+        self.session = session
         self.renewer = renewer
-        self.name = name or request.name
-        """The name of the hold's locks; `request` may be for those of one partition only."""
-        self.keys = request.keys
-        self.token = request.token
-        self.lease_ms = lease_ms = request.lease_ms
-        self.fencing_token = fencing_token
-        self.mode = mode or request.mode
-        if script or request.replicas:
-            self.script = script or scripts.CONFIRM
-        if max_hold is not None:
-            self.max_hold = max_hold
-        began = deadline - lease_ms / 1000
-        self.since = began if since is None else since
-        self.renews = renews
-        """Whether it is renewed; else it ends at its deadline."""
+        # Chosen before the first byte is sent, so that it can be taken back.
+        self.token = token or f"{session.name}.{next(session.counter)}"
+        self.mode = terms.shown_mode or terms.mode
+        self.renews = terms.renews if renews is None else renews
+        self.guarded = terms.guarded
+        """The databases before whose COMMIT it is verified; None: all. See `Scope`."""
         self.untold = [True]
         """Empty once somebody was told how the hold ended; see `tell_end`."""
-        self.deadline = deadline
-        """When it ends."""
-        self.due = began + (deadline - began) / 3 if renews else deadline
-        """When to renew it, or to look at it, next."""
 
-    # The holds that share it, and where they find it
+    # What it is of
+
+    @property
+    def name(self) -> str:
+        """The name of its locks, for people."""
+        return self.plan.name
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of its locks."""
-        return self.request.names
+        return self.plan.names
+
+    @property
+    def keys(self) -> Keys:
+        """KEYS of the scripts."""
+        return self.plan.keys
+
+    @property
+    def lease_ms(self) -> int:
+        """How long it lasts unless it is renewed."""
+        return self.plan.terms.lease_ms
+
+    @property
+    def max_hold(self) -> float | None:
+        """Seconds for which it is renewed while its event loop stands still; None: as its renewer says."""
+        return self.plan.terms.max_hold
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas have to know of it, and of each extend."""
+        return self.plan.terms.replicas
+
+    @property
+    def script(self) -> Script:
+        """What extends it: takes the arguments of `extend.lua` and replies as it does."""
+        return self.plan.terms.script
+
+    @property
+    def server(self) -> Any:
+        """A reference to the backend of its locks."""
+        return self.plan.terms.backend
+
+    @property
+    def request(self) -> Request:
+        """What asks for it off the usual way."""
+        found = self._request
+        if found is None:
+            found = self._request = self.plan.request(self.token, self.session.unit)
+        return found
 
     @property
     def intents(self) -> frozenset[str]:
         """The names of the locks of which it has the intent only."""
-        return frozenset(self.names[: modes.intents_in(self.request.mode)])
+        plan = self.plan
+        return frozenset(plan.names[: modes.intents_in(plan.terms.mode)])
 
-    def begin(
-        self,
-        hold: object,
-        held: Held | None = None,
-        server: object = None,
-        where: Where = BY_HAND,
-    ) -> None:
-        """Add the first hold and have the lease renewed; the thread or task of `held`, if given, has it from now on.
+    # How it is acquired and released
 
-        Its acquires find it if they are made by code that runs in `where`.
+    async def acquire(
+        self, driver: Driver, wait: float | None, hold: object, where: Where, own: str = ""
+    ) -> Refused | None:
+        """Ask for the locks, and wait for up to `wait` seconds (0: not at all; None: for ever).
+
+        Then `hold` has them. Acquires find it if they are made by code that runs in `where`. `own` is as for `Waiter`.
+
+        Returns why another holder still had the locks at the end, or None. Whatever interrupts it takes back what was
+        asked for. Raises as `Waiter.run`.
         """
+        plan, token = self.plan, self.token
+        terms = plan.terms
+        link: Link | None = None
+        waiter: Waiter | None = None
+        reply: Any = None
+        is_asked = False
+        sent = 0.0
+        try:
+            # The usual way: the lock is free, and one question to one server is all there is to do.
+            if terms.is_plain and not plan.reads:
+                link = driver.take(token)
+                if link is not None and link.quick_keys is None:
+                    packet = plan.question(link, token, self.session.unit, wait)
+                    is_asked, sent = True, monotonic()
+                    try:
+                        reply = link.exchange(packet)
+                        if reply is None:
+                            reply = await link.answer()
+                    except LinkBroken as error:
+                        reply = error
+            if type(reply) is bytes and (won := store.won(reply, token)):
+                assert link is not None  # noqa: S101 - it has answered
+                driver.checkin(link, token)
+                link = None
+                self.win(sent + terms.lease, won)
+            else:
+                first = (reply, sent) if is_asked else None
+                waiter = Waiter(
+                    driver,
+                    self.asked(driver),
+                    wait,
+                    terms.patience,
+                    own=own,
+                    link=link,
+                    first=first,
+                )
+                outcome = await waiter.run()
+                if isinstance(outcome, Refused):
+                    self.leave(hold)
+                    return outcome
+                await self.granted(driver, outcome)
+            self.begin(hold, where)
+            if lock_events.observer.count("acquired", plan.names, driver.description, self.waited):
+                await self.tell_acquired(driver, wait)
+        except BaseException as error:
+            if waiter is None and is_asked:
+                self.request.break_off(error)
+                waiter = Waiter(driver, self.request, 0, link=link, first=(None, sent))
+            elif waiter is None and link is not None:
+                driver.checkin(link, token)
+            await self._take_back(hold, waiter)
+            raise
+        return None
+
+    async def have(self, driver: Driver, won: Won, hold: object, where: Where) -> None:
+        """Have what another question has won for the token; see `acquire`."""
+        try:
+            await self.granted(driver, won)
+            self.begin(hold, where)
+            if lock_events.observer.count("acquired", self.names, driver.description, self.waited):
+                await self.tell_acquired(driver, 0)
+        except BaseException:
+            await self._take_back(hold, Waiter(driver, self.request, 0, first=(None, 0.0)))
+            raise
+
+    def asked(self, driver: Driver) -> Request:  # noqa: ARG002 - for subclasses
+        """Return what is asked for off the usual way."""
+        return self.request
+
+    async def confirmed(self, driver: Driver, read: Sequence[Any]) -> Sequence[Any]:  # noqa: ARG002 - for subclasses
+        """Return the replies to the plan's reads, once the grant counts."""
+        return read
+
+    async def granted(self, driver: Driver, won: Won) -> None:
+        """Have what was granted off the usual way."""
+        self.win(won.deadline, won.fencing_token, won.since, won.waited)
+        read = await self.confirmed(driver, won.read)
+        if read:
+            self.read = store.read_replies(read)
+
+    async def _take_back(self, hold: object, waiter: Waiter | None) -> None:
+        """Give up what was asked for, or won."""
+        if not self.leave(hold):
+            # A receiver that was told has taken it again.
+            self.lose("its acquire was interrupted")
+        if waiter is not None:
+            await give_up(waiter)
+
+    async def tell_acquired(self, driver: Driver, wait: float | None) -> None:
+        """Tell that a hold began; and that it ended, if the caller is interrupted and so gives it back."""
+        try:
+            await tell(driver, "acquired", self, wait=wait, waited=self.waited)
+        except BaseException:
+            await driver.finish(tell_end(driver, self))
+            raise
+        if self._is_found:
+            # A receiver may have had asgiref change whose call this is.
+            self.move_to(current_session().held)
+
+    async def release(self, driver: Driver) -> bool | None:
+        """Ask once to end it. True: it has ended. False: that is not known. None: it has not, or nobody could be asked at once."""
+        link = driver.take()
+        if link is None:
+            return None
+        try:
+            reply = link.exchange(self.plan.end(self.token))
+            if reply is None:
+                reply = await link.answer()
+            if reply == f"{self.token} 1".encode():
+                return True
+            if type(reply) is ErrorReply or reply == f"{self.token} 0".encode():
+                return None
+            link.disconnect()  # out of step
+        except LinkBroken:
+            driver.drop_idle()
+        finally:
+            driver.checkin(link)
+        return False
+
+    # The holds that share it, and where they find it
+
+    def begin(self, hold: object, where: Where = BY_HAND) -> None:
+        """Add the first hold and have the lease renewed. Acquires of its thread or task find it, from code that runs in `where`."""
         self._open = self._open or {id(hold): where}
         self.renewer.add(self)
         if not self.renews:
             note_unconfirmed(self.token)  # it ends by itself: no dead end for a waiter
-        if held is None:
-            return
         if where is BY_HAND:
             self.place = caller()  # for who waits for it
+        its = self.session
+        if self.waited or its.call is not None:
+            # A receiver that was told of contention may have had asgiref change whose call this is.
+            its = current_session()
+        held = its.held
         if watch is not None and self._held is _NOBODY:  # it is new
-            watch(self, held, server)
-        self._held, self.server = held, server
-        held.open[self] = None
-        for name in self.request.names:
-            place = server, name
-            if place in held:
-                self._covers = True
-            held[place] = self
+            watch(self, held, self.server)
+        self._held = held
+        self._be_found(held)
 
-    def begin_unfound(self, held: Held, server: object) -> None:
-        """Let the thread or task of `held` have it, although none of its acquires is to find it."""
-        self._held, self.server, self._is_found = held, server, False
-        held.open[self] = None
+    def begin_unfound(self, hold: object, held: Held | None = None, where: Where = BY_HAND) -> None:
+        """Add the first hold and have the lease renewed. The thread or task of `held` has it, though none of its acquires is to find it."""
+        self._open = self._open or {id(hold): where}
+        self._is_found = False
+        self.renewer.add(self)
+        if not self.renews:
+            note_unconfirmed(self.token)  # it ends by itself: no dead end for a waiter
+        if held is not None:
+            self._held = held
+            held.open[self] = None
 
     def move_to(self, held: Held) -> None:
         """Let acquires of the thread or task that has `held` find it, and no others."""
@@ -274,20 +439,17 @@ class Lease:
             self._be_found(held)
 
     def _be_found(self, held: Held) -> None:
-        """Be found in `held`. Not `begin`: the lease is not new, so nobody compares it with what `held` has."""
-        server = self.server
+        """Be found in `held`."""
         held.open[self] = None
-        for name in self.request.names:
-            if (server, name) in held:
+        for place in self.plan.places:
+            if place in held:
                 self._covers = True
-            held[server, name] = self
+            held[place] = self
 
     def forget(self, held: Held) -> None:
         """Be no longer found in `held`."""
         held.open.pop(self, None)
-        server = self.server
-        for name in self.request.names:
-            place = server, name
+        for place in self.plan.places:
             if held.get(place) is self:
                 held.pop(place, None)  # another thread may do the same
                 if self._covers:
@@ -295,7 +457,7 @@ class Lease:
 
     def has(self, server: object, name: str) -> bool:
         """Whether it has that lock of that server, and is to be found there."""
-        return self.server is server and self._is_found and name in self.request.names
+        return self.server is server and self._is_found and name in self.plan.names
 
     def guard_only(self, databases: frozenset[str]) -> None:
         """Have it verified before COMMIT on these databases only."""
@@ -392,22 +554,32 @@ class Lease:
     @property
     def is_held(self) -> bool:
         """Whether its locks are held still."""
-        return bool(self._open) and self.state.runs and not self.is_over()
+        return bool(self._open) and self.state is _HELD and not self.is_over()
 
     # Its states
 
     def is_over(self) -> bool:
         """Whether it is lost, or runs though its deadline has passed. Once true it stays true, whatever arrives later."""
         # What was released is not lost: the server may have ended it in time, though nobody heard of that.
-        if self.state.runs and monotonic() >= self.deadline:
+        if self.state is _HELD and monotonic() >= self.deadline:
             self.lose(LEASE_ENDED)
-        return self.state is State.LOST
+        return self.state is _LOST
+
+    def win(
+        self, deadline: float, fencing_token: int, since: float | None = None, waited: float = 0.0
+    ) -> None:
+        """Note that the locks were granted until `deadline`, after so many seconds; `since`: when, if not a lease before."""
+        self.waited = waited
+        began = deadline - self.plan.terms.lease
+        self.fencing_token, self.deadline = fencing_token, deadline
+        self.since = began if since is None else since
+        self.due = began + (deadline - began) / 3 if self.renews else deadline
+        self.state = AFTER["win"][self.state]
 
     def renew(self, deadline: float) -> None:
         """Note that the lease ends at `deadline`, and when to renew it next."""
         with _mutex:  # or it might go on although another thread has just found that it is over
-            self.state = AFTER["renew"][self.state]
-            if self.state.runs:
+            if self.state is _HELD:
                 self.deadline = self.due = deadline
                 if self.renews:  # soon, though the server may say it lasts: its clock may be wrong
                     third = self.lease_ms / 3000
@@ -430,7 +602,7 @@ class Lease:
     def resume(self, hold: object, where: Where = BY_HAND) -> None:
         """Go on with `hold`, found in `where`, after an end that did not come about. If it is lost, the next renewal finds that out."""
         with _mutex:
-            resumes = self.state is State.ENDED
+            resumes = self.state is _ENDED
             if resumes:
                 self._open = {id(hold): where}
                 self.state = AFTER["resume"][self.state]
@@ -512,16 +684,15 @@ class Lease:
     def convert(self, request: Request, deadline: float, fencing_token: int, mode: str) -> None:
         """Go on as what was granted to another request, in another mode."""
         self.renewer.discard(self)
-        self.request, self.token, self.mode = request, request.token, mode
+        self._request, self.token, self.mode = request, request.token, mode
         self.fencing_token = fencing_token
         self.renew(deadline)
         self.renewer.add(self)
 
     def adopt(self, fencing_token: int, deadline: float, *, earlier: float) -> None:
         """Note what it got from another process. It was held for `earlier` seconds before."""
-        self.fencing_token = fencing_token
+        self.win(deadline, fencing_token)
         self.since -= earlier
-        self.renew(deadline)
 
     # What is told of its end
 
@@ -642,15 +813,6 @@ async def tell(driver: Driver, kind: lock_events.Kind, lease: Lease, **details: 
     await lock_events.tell(driver, kind, lease.request, **hold, **details)
 
 
-async def tell_acquired(driver: Driver, lease: Lease, *, wait: float | None, waited: float) -> None:
-    """Tell that a hold began; and that it ended, if the caller is interrupted and so gives it back."""
-    try:
-        await tell(driver, "acquired", lease, wait=wait, waited=waited)
-    except BaseException:
-        await driver.finish(tell_end(driver, lease))
-        raise
-
-
 async def tell_moved(driver: Driver, kind: Literal["detached", "adopted"], lease: Lease) -> None:
     """Tell, if somebody listens, that the hold goes on elsewhere, or that it goes on here."""
     if lock_events.observer.count(kind, lease.names, driver.description, 0.0):
@@ -663,10 +825,10 @@ async def tell_end(driver: Driver, lease: Lease) -> None:
         lease.untold.pop()  # whole even if two threads come at once
     except IndexError:
         return
-    kind: lock_events.Kind = "lost" if lease.state is State.LOST else "released"
+    kind: lock_events.Kind = "lost" if lease.state is _LOST else "released"
     end = monotonic()
     held = (min(end, lease.deadline) if kind == "lost" else end) - lease.since
-    if lock_events.observer.count(kind, lease.request.names, driver.description, held):
+    if lock_events.observer.count(kind, lease.plan.names, driver.description, held):
         await tell(driver, kind, lease, held=held, reason=lease.reason)
 
 

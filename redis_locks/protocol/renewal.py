@@ -34,6 +34,7 @@ from redis_locks.protocol.lease import (
     Lease,
     Renewer,
     Runner,
+    State,
     tell_end,
 )
 from redis_locks.scripts import Script
@@ -68,7 +69,7 @@ class Registry:
 
     def discard(self, lease: Lease) -> bool:
         """Forget a lease; return whether it was there."""
-        return self.leases.pop(lease.request.token, None) is not None
+        return self.leases.pop(lease.token, None) is not None
 
     def take_due(self) -> tuple[list[Lease], float]:
         """Return the leases to renew now, and in how many seconds to look again."""
@@ -78,7 +79,7 @@ class Registry:
         oldest = inf
         for token, reference in self.leases.copy().items():
             lease = reference()
-            if lease is None or lease.state.ended:
+            if lease is None or lease.state is State.ENDED:
                 self.leases.pop(token, None)
             elif lease.is_over():
                 self._lose(lease)
@@ -104,7 +105,7 @@ class Registry:
     def revoke(self, token: str) -> None:
         """Note that an operator ended the hold of `token`."""
         lease = self._find(token)
-        if lease is not None and not lease.state.ended:
+        if lease is not None and lease.state is not State.ENDED:
             if not lease.is_over():
                 lease.lose(FORCE_RELEASED)
             self._lose(lease)
@@ -156,7 +157,7 @@ def _parts(leases: list[Lease]) -> Iterator[tuple[Script, list[tuple[Lease, Call
     for first in range(0, len(soonest), AT_ONCE):
         by_script: dict[Script, list[tuple[Lease, Call]]] = {}
         for lease in soonest[first : first + AT_ONCE]:
-            if lease.state.runs:
+            if lease.state is State.HELD:
                 script, call = lease.extension
                 by_script.setdefault(script, []).append((lease, call))
         yield from by_script.items()
@@ -199,7 +200,7 @@ async def _call_many(
 
 def note(lease: Lease, reply: object, sent: float, token: str | None = None) -> None:
     """Note how a renewal went that was sent with `token` (None: that of the lease)."""
-    if not lease.state.runs:
+    if lease.state is not State.HELD:
         return  # the release overtook us
     try:
         if isinstance(reply, Exception):
@@ -296,7 +297,7 @@ class ThreadRenewer:
 
     def add(self, lease: Lease) -> None:
         """Renew `lease`, or watch it end, until it is discarded, lost or garbage."""
-        self._registry.leases[lease.request.token] = weakref.ref(lease)
+        self._registry.leases[lease.token] = weakref.ref(lease)
         self._added = True
         # Most leases come after the thread looks anyway: no mutex, no wake-up for them.
         due, young_until = lease.due, lease.since + YOUNG

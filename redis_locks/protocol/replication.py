@@ -39,6 +39,18 @@ def patience(driver: Driver, lease_ms: int) -> float:
     return min(LONGEST, lease_ms / 4000, driver.reply_timeout / 2)
 
 
+class ReplicatedLease(Lease):
+    """A lease that counts once enough replicas know of it."""
+
+    def asked(self, driver: Driver) -> Request:
+        """Return what is asked for, with a confirmation in the same packet if that delays nobody."""
+        return with_confirmation(driver, self.request)
+
+    async def confirmed(self, driver: Driver, read: Sequence[Any]) -> Sequence[Any]:
+        """Return the replies to the plan's reads, once enough replicas know of the grant; see `confirm`."""
+        return await confirm(driver, self, read)
+
+
 def with_confirmation(driver: Driver, request: Request) -> Request:
     """Return the request with a confirmation in the same packet, unless that would delay others on the link."""
     if not request.replicas or driver.unshared() is not driver:
@@ -49,7 +61,7 @@ def with_confirmation(driver: Driver, request: Request) -> Request:
     return replace(request, reads=(*request.reads, *confirmation))
 
 
-async def confirm(driver: Driver, lease: Lease, read: list[Any]) -> list[Any]:
+async def confirm(driver: Driver, lease: Lease, read: Sequence[Any]) -> Sequence[Any]:
     """Return what was `read` with a grant, once enough replicas know of it.
 
     Blocks for a round trip and `patience` more, unless the packet of the acquire has confirmed it.
@@ -59,7 +71,7 @@ async def confirm(driver: Driver, lease: Lease, read: list[Any]) -> list[Any]:
         LockBackendError: Redis could not be asked.
         LockError: The hold has ended meanwhile.
     """
-    asked = len(lease.request.reads)
+    asked = len(lease.plan.reads)
     if not _confirmed(lease, read[asked:]) and not await extend(driver, lease, lease.lease_ms):
         msg = f"Lock {lease.name!r} was lost before its replicas knew of it; use a longer lease"
         raise LockError(msg)
@@ -71,7 +83,7 @@ def _confirmed(lease: Lease, replies: Sequence[Any]) -> bool:
         return False  # the server may not know the script yet
     reply, acknowledged = replies
     held = store.extend_reply(reply, lease.token) is not None
-    return held and acknowledged >= lease.request.replicas
+    return held and acknowledged >= lease.replicas
 
 
 async def extend(driver: Driver, lease: Lease, milliseconds: int) -> bool:
@@ -86,7 +98,7 @@ async def extend(driver: Driver, lease: Lease, milliseconds: int) -> bool:
     driver = driver.unshared()
     seconds = patience(driver, lease.lease_ms)
     call = store.extend_call(lease.keys, lease.token, milliseconds)
-    wait = _wait(lease.request.replicas, seconds)
+    wait = _wait(lease.replicas, seconds)
 
     async def ask(link: Link) -> tuple[float, Any, Any]:
         sent = monotonic()
@@ -111,7 +123,7 @@ async def acknowledged(
     driver: Driver, link: Link, leases: Sequence[Lease], replies: list[Any]
 ) -> list[Any]:
     """Return the replies to extends that `link` has sent; an error for each that too few replicas have."""
-    most = max(lease.request.replicas for lease in leases)
+    most = max(lease.replicas for lease in leases)
     if not most:
         return replies
     seconds = min(patience(driver, lease.lease_ms) for lease in leases)
@@ -136,9 +148,9 @@ def _acknowledged(driver: Driver, lease: Lease, reply: Any, count: object, secon
 
 def require(lease: Lease, replicas: int) -> None:
     """Raise LockError if a nested hold asks for more replicas than the outer one has, which is guarded."""
-    if lease.request.replicas < replicas and not lease.is_unguarded:
+    if lease.replicas < replicas and not lease.is_unguarded:
         msg = (
-            f"Lock {lease.name!r} is held already with replicas={lease.request.replicas}, so a nested "
+            f"Lock {lease.name!r} is held already with replicas={lease.replicas}, so a nested "
             f"hold cannot have replicas={replicas}: give the outer one as many"
         )
         raise LockError(msg)
@@ -157,7 +169,7 @@ def _require_primary(count: object) -> None:
 
 def _require(driver: Driver, lease: Lease, count: object, seconds: float) -> None:
     """Raise unless `count`, the reply to WAIT, is as high as asked for."""
-    wanted = lease.request.replicas
+    wanted = lease.replicas
     if isinstance(count, ErrorReply) or not isinstance(count, int):
         msg = (
             f"{driver.description} refused WAIT, which replicas={wanted} needs: {count}. "

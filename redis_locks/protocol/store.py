@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.drivers.base import Call, Link, LinkBroken, argv
-from redis_locks.exceptions import LockBackendError, LockError, LockLost
+from redis_locks.drivers.resp import ErrorReply, as_lists
+from redis_locks.exceptions import LockError, LockLost
 from redis_locks.scripts import Script
 from redis_locks.values.claims import FIELDS
 from redis_locks.values.keys import Keys
@@ -43,7 +44,7 @@ class Request:
 
     def break_off(self, error: BaseException) -> None:
         """Count a question that raised `error`, unless that is the server's answer."""
-        if not isinstance(error, LockBackendError):
+        if not isinstance(error, LockError):
             self.broken_off += 1
 
 
@@ -66,7 +67,7 @@ class Won(NamedTuple):
 
     fencing_token: int
     deadline: float
-    read: list[Any]
+    read: Sequence[Any]
     waited: float = 0.0
     since: float | None = None
 
@@ -126,33 +127,72 @@ async def acquire(
         LockLost: The shared hold of an upgrade is lost.
         LockError: The wait was cancelled.
     """
-    token, reads = request.token, request.reads
+    reads = request.reads
     call = acquire_call(request, link.listener, wait_ms, "1" if first else "0")
     if detection is not None:
         reads = (*reads, link.packed(scripts.DETECT, detection))
     try:
         reply, *read = await link.call(scripts.ACQUIRE, call, reads)
-        words = echoed(reply, token, 4)
+        found = None if detection is None else read.pop()
+        answer = acquired(request, reply, sent, read)
     except BaseException as error:
         request.break_off(error)
         raise
-    found = None if detection is None else read.pop()
+    if answer is None:
+        return await acquire(link, request, wait_ms, sent, first=first, detection=detection)
+    if detection is None or isinstance(answer, Won):
+        return answer, None
+    if not isinstance(found, bytes):
+        # The server may not know that script, or says again what is wrong.
+        (found,) = await link.call(scripts.DETECT, detection)
+    return answer, detect_reply(found, request.token)
+
+
+def won(reply: bytes, token: str) -> int:
+    """Return the fencing token if a reply to `acquire_call` grants the locks to `token`, else 0."""
+    words = reply.split(b" ", 3)
+    granted = len(words) > 2 and words[1] == b"1" and words[0] == token.encode()  # noqa: PLR2004 - as it is written
+    return int(words[2]) if granted else 0
+
+
+def acquired(
+    request: Request, reply: object, sent: float, read: Sequence[Any] = ()
+) -> Won | Refused | None:
+    """Return what a reply to `acquire_call` says; `read` are those to the request's reads. None: ask again.
+
+    Raises LinkBroken, LockLost and LockError; see `acquire`.
+    """
+    words = echoed(reply, request.token, 4)
     if words[1] == GRANTED:
-        return Won(int(words[2]), sent + request.lease_ms / 1000, read), None
+        return Won(int(words[2]), sent + request.lease_ms / 1000, read)
     if words[1] == _CANCELLED:
         raise cancelled(request)
     if words[1] == _LATE:
         # It is not: a task queue has delivered the message again that this token belongs to.
         request.broken_off = int(words[2])
-        return await acquire(link, request, wait_ms, sent, first=first, detection=detection)
+        return None
     _require_shared(words[1])
-    refused = _refused(words[2], words[3], words[4])
-    if detection is None:
-        return refused, None
-    if not isinstance(found, bytes):
-        # The server may not know that script, or says again what is wrong.
-        (found,) = await link.call(scripts.DETECT, detection)
-    return refused, detect_reply(found, token)
+    return _refused(words[2], words[3], words[4])
+
+
+def milliseconds_of(wait: float | None) -> int:
+    """Return for how long to stand in the queue, as `acquire` takes it."""
+    return (int(wait * 1000) or 1) if wait else -1 if wait is None else 0
+
+
+def read_replies(replies: Sequence[Any]) -> list[Any]:
+    """Return the replies; maps, as of HGETALL, are lists of keys and values.
+
+    Raises:
+        ResponseError: The server refused a command.
+    """
+    for reply in replies:
+        if isinstance(reply, ErrorReply):
+            # Not above: redis-py is imported when a connection is, for start-up's sake.
+            from redis.exceptions import ResponseError
+
+            raise ResponseError(reply.text)
+    return list(map(as_lists, replies))
 
 
 def acquire_call(request: Request, listener: str, wait_ms: int, how: str) -> Call:

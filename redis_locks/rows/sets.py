@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from time import monotonic
 from typing import Any, NoReturn
 
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.locks import partitions
 from redis_locks.locks.hold import Hold
-from redis_locks.locks.lock import Lock, Plan, Side
+from redis_locks.locks.lock import Lock, Side
 from redis_locks.locks.partitions import SpreadHold
 from redis_locks.protocol import acquire, store
+from redis_locks.protocol.lease import Lease
+from redis_locks.protocol.plans import Plan
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Granted, Refused, Request, Won
 from redis_locks.rows.names import Row
@@ -26,8 +27,6 @@ _PATIENCE = 1.0
 
 class RowHold(Hold):
     """A hold of rows, and of the intent on their models."""
-
-    __slots__ = ()
 
     def upgrade(self, **_: object) -> NoReturn:
         """Not for rows; raises TypeError."""
@@ -57,8 +56,6 @@ class RowHold(Hold):
 class SpreadRowHold(RowHold, SpreadHold):
     """A hold of rows whose models are in several partitions."""
 
-    __slots__ = ()
-
 
 class RowSet(Lock):
     """Rows in one mode, and their models in its intent; or models in the mode, in place of their rows.
@@ -86,14 +83,14 @@ class RowSet(Lock):
         groups = side.backend.groups(self._names)
         if len(groups) == 1:
             plan = self._plan_for(side.backend, groups[0])
-            return await self._acquire_group(side, plan, wait, renew=self._renews)
+            return await self._acquire_group(side, plan, wait)
 
         async def take(group: Group, left: float | None) -> Hold | Refused:
             names = set(group[0])
             part = [row for row in self._rows if row.name in names]
             wanted = RowSet(part, self.row_mode, **self._options)
             plan = wanted._plan_for(side.backend, group)
-            outcome = await wanted._acquire_group(side, plan, left, renew=True)
+            outcome = await wanted._acquire_group(side, plan, left, renews=True)
             if isinstance(outcome, Refused):
                 return outcome._replace(place=self._names.index(group[0][outcome.place]))
             return outcome
@@ -114,7 +111,6 @@ class RowSet(Lock):
         Raises:
             ValueError: The models are in several partitions, which one step cannot reach.
         """
-        keys = side.backend.keys
         own, *others = side.backend.groups(self._names)
         if others:
             models = dict.fromkeys(row.model for row in self._rows)
@@ -123,16 +119,19 @@ class RowSet(Lock):
                 'partitions: leave it out, give of=("self",), or set REDIS_LOCKS["PARTITIONS"] to 1'
             )
             raise ValueError(msg)
-        request = self._request(side, self._plan_for(side.backend, own))
+        lease = Lease(self._plan_for(side.backend, own), side.session, side.renewer)
+        request = lease.request
         places = {name: place for place, name in enumerate(self._names)}
         wanted = [sorted({places[name] for row in group for name in row}) for group in groups]
         won, found = await _take(side.driver, request, wanted, most, since)
         if won is None:
             return None, found
         chosen = RowSet(rows_in(groups[number] for number in found), self.row_mode, **self._options)
-        names, mode = chosen._names, chosen._mode
-        request = replace(request, keys=keys(*names), mode=mode, names=names)
-        return await chosen._holding(side, request, won, 0, renew=self._renews), found
+        names = chosen._names
+        plan = chosen._plan_for(side.backend, (names, side.backend.keys(*names)))
+        hold = chosen._hold_of(side, plan, token=request.token)
+        await hold.lease.have(side.driver, won, hold, side.where)
+        return hold, found
 
 
 async def _take(

@@ -16,8 +16,8 @@ from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockBackendEr
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.lock import Side
 from redis_locks.locks.with_blocks import Block
-from redis_locks.protocol import acquire, lock_events
-from redis_locks.protocol.lease import Lease, tell_acquired, tell_end
+from redis_locks.protocol import acquire, lock_events, plans
+from redis_locks.protocol.lease import Lease, tell_end
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.run_once import records, scripts
@@ -26,7 +26,7 @@ from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
 from redis_locks.run_once.records import Begun, Done, Exhausted, Failed, Locked
 from redis_locks.run_once.status import RunStatus, status_of
 from redis_locks.run_once.terms import Terms
-from redis_locks.values.identity import describe_holder, new_token, whoami
+from redis_locks.values.identity import describe_holder
 
 T = TypeVar("T")
 
@@ -57,21 +57,23 @@ class Job(NamedTuple):
 
     async def status(self, side: Side) -> RunStatus:
         """Return what is known of the job. Raises LockBackendError."""
-        known = await look(side.driver, self.request(side))
+        known = await look(side.driver, self.lease(side).request)
         return status_of(self.name, self.terms, known)
 
-    def request(self, side: Side) -> Request:
-        """Return this worker's request for the lock, with a token of its own."""
-        return Request(
-            side.backend.keys(self.name),
-            # Chosen before the first byte is sent, so that the request can be taken back.
-            new_token(side.session),
-            self.terms.effective_lease_ms,
+    def lease(self, side: Side) -> Lease:
+        """Return what this worker asks for, with a token of its own."""
+        its = self.terms
+        terms = plans.Terms(
             "exclusive",
-            whoami(self.terms.label),
-            names=(self.name,),
+            its.effective_lease_ms,
+            backend=side.backend,
+            renews=its.renews,
+            label=its.label,
             template=self.template,
+            script=scripts.EXTEND,
         )
+        plan = plans.Plan(terms, (self.name,), side.backend.keys(self.name))
+        return Lease(plan, side.session, side.renewer)
 
     async def acquire(self, side: Side, wait: float | None) -> Attempt:
         """Return an attempt, having waited up to `wait` seconds (0: not at all, None: for ever).
@@ -85,7 +87,8 @@ class Job(NamedTuple):
             LockLost: The lease ended before all receivers were told. The attempt counts.
             LockBackendError: Redis could not be asked.
         """
-        request = self.request(side)
+        lease = self.lease(side)
+        request = lease.request
 
         async def on_locked(locked: Locked) -> None:
             holder = describe_holder(locked.claim)
@@ -101,7 +104,7 @@ class Job(NamedTuple):
             await self._tell(side, "error", attempt=0, error=error)
             raise
         if isinstance(outcome, Started):
-            return await self._start(side, request, outcome, wait)
+            return await self._start(side, lease, outcome, wait)
         if isinstance(outcome, Exhausted):
             last_error = outcome.last_error or None
             await self._tell(side, "exhausted", attempt=outcome.attempt, last_error=last_error)
@@ -111,30 +114,22 @@ class Job(NamedTuple):
         raise not_available(self.name, _refused(outcome), wait)
 
     async def _start(
-        self, side: Side, request: Request, started: Started, wait: float | None
+        self, side: Side, lease: Lease, started: Started, wait: float | None
     ) -> Attempt:
-        begun = started.begun
-        lease = Lease(
-            request,
-            started.deadline,
-            begun.fencing_token,
-            side.renewer,
-            script=scripts.EXTEND,
-            renews=self.terms.renews,
-        )
+        begun, request = started.begun, lease.request
+        lease.win(started.deadline, begun.fencing_token, waited=started.waited)
         attempt: Attempt | None = None
         try:
             attempt = Attempt(side.backend, lease, begun, request, self.terms, self.events)
             if side.block is not None:
                 side.block.append(attempt)
-            # Before anybody is told: receivers may take longer than the lease.
-            lease.begin(attempt, where=side.where)
-            # No acquire finds it, but a search for deadlocks and a COMMIT must know of it.
-            lease.begin_unfound(side.session.held, side.backend)
+            # Before anybody is told: receivers may take longer than the lease. No acquire finds it, but a search for
+            # deadlocks and a COMMIT must know of it.
+            lease.begin_unfound(attempt, side.session.held, side.where)
             if lock_events.observer.count(
                 "acquired", request.names, side.driver.description, started.waited
             ):
-                await tell_acquired(side.driver, lease, wait=wait, waited=started.waited)
+                await lease.tell_acquired(side.driver, wait)
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
             if begun.attempt > 1:
                 last_error = begun.last_error or None

@@ -28,7 +28,7 @@ class Attempt(Hold):
     An attempt that is released without a verdict counts as one that died: another takes over at once.
     """
 
-    __slots__ = ("_events", "_failure", "_request", "_terms", "_verdict", "number")
+    ends_plainly = False
 
     def __init__(
         self,

@@ -97,7 +97,7 @@ class _Memory:
     """Driver and link in one: it runs what scripts would do on a list of holds."""
 
     channel = listener = "-"
-    needs_subscription = False
+    is_direct = needs_subscription = False
     suspends = True
 
     def __init__(self, outcome: Outcome, description: str) -> None:
@@ -304,6 +304,9 @@ class _Memory:
 
     # The Driver protocol
 
+    def take(self, token: str = "") -> None:
+        """Return None: nothing is asked over a connection."""
+
     async def checkout(self, token: str = "") -> Any:  # noqa: ARG002 - a Link, as far as anybody uses it here
         return self
 
@@ -343,7 +346,7 @@ class _Renewed:
         self.discard, self.revoke = self._registry.discard, self._registry.revoke
 
     def add(self, lease: Lease) -> None:
-        self._registry.leases[lease.request.token] = weakref.ref(lease)
+        self._registry.leases[lease.token] = weakref.ref(lease)
         if lease.renews:
             self._memory.keep(lease)
 

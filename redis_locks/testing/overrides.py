@@ -12,13 +12,12 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from redis_locks.compat import commands, waiters
 from redis_locks.connections import backends
-from redis_locks.drivers.base import Driver
 from redis_locks.events import log_lines
 from redis_locks.exceptions import LockBackendError, TooMuchContention
 from redis_locks.optimistic import retries
 from redis_locks.optimistic.plans import Plan
 from redis_locks.protocol import acquire, lock_events
-from redis_locks.protocol.store import Refused, Request, Won
+from redis_locks.protocol.store import Refused, Won
 from redis_locks.testing.memory_backend import MemoryBackend, Outcome
 
 
@@ -65,7 +64,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
         with ExitStack() as patches:
             patches.enter_context(patch.object(backends, "known", everywhere))
             # Higher than the driver, because a wait must not take its time here.
-            patches.enter_context(patch.object(acquire, "acquire", _acquire))
+            patches.enter_context(patch.object(acquire.Waiter, "run", _run))
             patches.enter_context(patch.object(waiters, "acquire", self._acquire_compat))
             patches.enter_context(patch.object(commands, "release", self._release_compat))
             if self._outcome in ("busy", "unavailable"):
@@ -108,16 +107,11 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
         raise LockBackendError(msg)
 
 
-async def _acquire(
-    driver: Driver,
-    request: Request,
-    wait: float | None,
-    _patience: float | None = None,
-    *,
-    own: str = "",  # noqa: ARG001 - as the real one
-) -> Won | Refused:
+async def _run(waiter: acquire.Waiter) -> Won | Refused:
+    driver, request, wait = waiter.driver, waiter.request, waiter.wait
     outcome: Won | Refused = await driver.acquire(request, wait)  # type: ignore[attr-defined]
     if isinstance(outcome, Refused):
         for kind in ("contended", "timed_out") if wait != 0 else ("contended",):
             await lock_events.tell_refused(driver, kind, request, outcome, wait=wait)
+    waiter.sent = True
     return outcome

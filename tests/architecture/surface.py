@@ -80,6 +80,7 @@ NOT_PUBLIC: Final = frozenset(
         "Hold.end_block",
         "Hold.end_on",
         "Hold.extend_on",
+        "Hold.ends_plainly",
         "Hold.give_back",
         "Hold.is_open",
         "Hold.kept",

@@ -9,10 +9,10 @@ from django.test import override_settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from redis_locks.protocol import acquire
+from redis_locks.protocol import acquire, lease
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
-from tests.machines.library import KnownAttempt, LibraryMachine
+from tests.machines.library import KnownWaiter, LibraryMachine, known_leases
 from tests.machines.scripted import ScriptMachine
 from tests.support.world import PATIENCE, Tasks, Threads
 
@@ -41,7 +41,9 @@ def library_machine(
     # Who shows that it is there, or looks for a deadlock, just when a lock becomes free may lose its
     # connection by that, and so its place; see `lock`. On a slow machine there is time for both.
     monkeypatch.setattr(acquire, "RECHECK", 10 * PATIENCE)
-    monkeypatch.setattr(acquire, "Attempt", KnownAttempt)
+    for module in (acquire, lease):
+        monkeypatch.setattr(module, "Waiter", KnownWaiter)
+    monkeypatch.setattr(lease.Lease, "acquire", known_leases.noting(lease.Lease.acquire))
     world = request.param()
     ours = {"DEADLOCK_TIMEOUT": None, "PREFIX": name, "PARTITIONS": partitions}
     with (

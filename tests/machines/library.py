@@ -16,7 +16,8 @@ from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.exceptions import LockBackendError
-from redis_locks.protocol.acquire import Attempt
+from redis_locks.protocol.acquire import Waiter
+from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.store import Refused
 from redis_locks.values.keys import LockKeys, grant_channel, lock_keys, partition_of
 from tests.faults.proxy import Proxy
@@ -33,20 +34,16 @@ class Died(BaseException):
     """The process is gone: nothing is sent any more."""
 
 
-class KnownAttempt(Attempt):
+class KnownWaiter(Waiter):
     """One acquire that the test can end at will: see `gives_up` and `dies`."""
 
-    made: list[KnownAttempt] = []
+    made: list[KnownWaiter] = []
     dead = False
 
     def __new__(cls, *_: Any) -> Self:
         its = super().__new__(cls)
         cls.made.append(its)
         return its
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.request.names
 
     @property
     def lasts(self) -> bool:
@@ -77,6 +74,21 @@ class KnownAttempt(Attempt):
         return await super().abandon()
 
 
+class KnownLeases(list[Lease]):
+    """The leases that were asked for by who waits for long, granted or not."""
+
+    def noting(self, acquire: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(lease: Lease, driver: Any, wait: float | None, *rest: Any) -> Any:
+            if wait is not None and wait > AN_HOUR / 2:
+                self.append(lease)
+            return acquire(lease, driver, wait, *rest)
+
+        return noted
+
+
+known_leases = KnownLeases()
+
+
 def in_partition(name: str, wanted: int, partitions: int) -> str:
     """A lock name that begins so and is in the wanted partition."""
     names = (f"{name}{number}" for number in count())
@@ -98,7 +110,7 @@ class LibraryMachine(Machine):
         }
         self.holds: dict[Party, Hold] = {}
         self.waiting: dict[Party, Future[Hold | None]] = {}
-        self.attempts: dict[Party, KnownAttempt] = {}
+        self.known: dict[str, Party] = {}
         self.users = 0
 
     def name(self, name: str) -> str:
@@ -176,14 +188,19 @@ class LibraryMachine(Machine):
             until(lambda party=party: self.listens(party), within=self.patience)
 
     def identified(self, party: Party) -> bool:
-        """Find the attempt of a waiter."""
+        """Find the token of who has come."""
         names = {self.name(name) for name in party.names}
-        known = [each.token for each in self.attempts.values()]
-        for attempt in KnownAttempt.made:
-            if attempt.lasts and set(attempt.names) == names and attempt.token not in known:
-                self.attempts[party], party.token = attempt, attempt.token
+        asked = [(each.names, each.token) for each in known_leases]
+        asked += [(each.request.names, each.token) for each in KnownWaiter.made if each.lasts]
+        for its, token in asked:
+            if set(its) == names and token not in self.known:
+                party.token, self.known[token] = token, party
                 return True
         return False
+
+    def waiter(self, party: Party) -> KnownWaiter:
+        """Return what waits for a party."""
+        return next(each for each in KnownWaiter.made if each.request.token == party.token)
 
     def listens(self, party: Party) -> bool:
         for keys in map(self.keys_of, party.names):
@@ -209,7 +226,7 @@ class LibraryMachine(Machine):
 
     def look(self, party: Party) -> None:
         """Wake it up: the message says to look for a deadlock, and then it asks again."""
-        for part in [each for each in self.attempts if each.whole is party]:
+        for part in [each for each in self.known.values() if each.whole is party]:
             self.look(part)
         (name, *_) = party.names
         lock = self.keys_of(name).lock
@@ -272,7 +289,7 @@ class LibraryMachine(Machine):
             self.world.release(hold)
 
     def gives_up(self, waiter: Party) -> None:
-        self.attempts[waiter].out_of_time()
+        self.waiter(waiter).out_of_time()
         self.look(waiter)
         future = self.waiting.pop(waiter.whole or waiter)
         if waiter.upgrades:
@@ -291,7 +308,7 @@ class LibraryMachine(Machine):
             self.waiting.pop(waiter.whole or waiter).result(self.patience)
 
     def dies(self, waiter: Party) -> None:
-        self.attempts[waiter].dead = True
+        self.waiter(waiter).dead = True
         self.look(waiter)
         with pytest.raises(Died):
             self.waiting.pop(waiter.whole or waiter).result(self.patience)
@@ -303,9 +320,10 @@ class LibraryMachine(Machine):
             self.holds[party].check()
 
     def clear(self) -> None:
-        for attempt in KnownAttempt.made:
+        for attempt in KnownWaiter.made:
             attempt.dead = True
-        KnownAttempt.made.clear()
+        KnownWaiter.made.clear()
+        known_leases.clear()
         for part in (part for hold in self.holds.values() for part in hold.parts):
             part.lease.lose("the machine is done")
             part.lease.renewer.discard(part.lease)

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from redis_locks.drivers.asynchronous import AsyncDriver
 from redis_locks.drivers.base import LinkBroken
+from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import acquire, store
+from redis_locks.protocol.lease import Lease
 
 Handler = Callable[..., Awaitable[Any]]
 
@@ -20,11 +23,19 @@ Handler = Callable[..., Awaitable[Any]]
 def intercept(monkeypatch: pytest.MonkeyPatch, verb: str, handler: Handler) -> None:
     """Have `handler(plain, *args, **options)` answer each call of `verb`; `plain` is the real call."""
     plain = getattr(store, verb)
+    if verb in {"acquire", "release"}:
+        ask_by_calls(monkeypatch)
 
     async def call(*args: Any, **options: Any) -> Any:
         return await handler(plain, *args, **options)
 
     monkeypatch.setattr(store, verb, call)
+
+
+def ask_by_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No acquire or release goes the usual way, which is a packet on a connection that is at hand."""
+    for driver in (BlockingDriver, AsyncDriver):
+        monkeypatch.setattr(driver, "take", lambda *_: None)
 
 
 def lose_the_reply(monkeypatch: pytest.MonkeyPatch, verb: str, error: BaseException) -> None:
@@ -67,13 +78,13 @@ def forbid(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
 
 def record_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long each acquire from here on may wait, in seconds."""
-    plain, waits = acquire.acquire, []
+    plain, waits = Lease.acquire, []
 
-    async def noted(driver: Any, request: Any, wait: float, *rest: Any, **more: Any) -> Any:
+    async def noted(lease: Any, driver: Any, wait: float, *rest: Any) -> Any:
         waits.append(wait)
-        return await plain(driver, request, wait, *rest, **more)
+        return await plain(lease, driver, wait, *rest)
 
-    monkeypatch.setattr(acquire, "acquire", noted)
+    monkeypatch.setattr(Lease, "acquire", noted)
     return waits
 
 

@@ -37,7 +37,7 @@ def mark_lost(hold: Any) -> None:
 
 def abandon(hold: Any) -> None:
     """Neither renew nor report `hold` from now on, as if its process were dead."""
-    hold.lease.state = State.ENDED
+    hold.lease.leave(hold)
 
 
 def run_out(hold: Any) -> None:
@@ -110,4 +110,4 @@ def interrupt_the_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_args: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("redis_locks.locks.lock.Lease", interrupted)
+    monkeypatch.setattr(Lease, "begin", interrupted)

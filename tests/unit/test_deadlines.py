@@ -48,7 +48,7 @@ def test_it_bounds_the_waits_of_locks_whether_given_or_from_the_settings(
 ) -> None:
     waits: list[float | None] = []
 
-    async def asked(*given: Any, renew: bool) -> Refused:
+    async def asked(*given: Any) -> Refused:
         waits.append(given[-1])
         return Refused(0, 0, "")
 

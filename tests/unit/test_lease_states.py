@@ -16,7 +16,8 @@ import pytest
 import redis_locks
 from redis_locks.protocol import lease as leases
 from redis_locks.protocol.lease import BY_HAND, LEASE_ENDED, NOT_KNOWN, Lease, State
-from redis_locks.protocol.store import Request
+from redis_locks.protocol.plans import Plan, Terms
+from redis_locks.values.identity import Session, new_session
 from redis_locks.values.keys import set_keys
 from redis_locks.values.local_locks import Held
 
@@ -37,27 +38,33 @@ HOLD = object()
 
 
 VERBS: dict[str, Callable[[Lease], object]] = {
-    "renew": lambda lease: lease.renew(FAR + 1),
+    "win": lambda lease: lease.win(FAR, 1),
     "lose": lambda lease: lease.lose(NOT_KNOWN),
     "leave": lambda lease: lease.leave(HOLD),
     "resume": lambda lease: lease.resume(HOLD),
 }
 
+SHARED: Final = [verb for verb in VERBS if verb != "win"]
+"""The verbs that any thread may call: nobody else has a lease that has yet to be granted."""
+
+CHANGES: Final = VERBS | {"renew": lambda lease: lease.renew(FAR + 1)}
+"""The verbs, and what changes no state."""
+
 WAYS: dict[State, list[str]] = {
-    State.GRANTED: [],
-    State.RENEWED: ["renew"],
-    State.LOST: ["lose"],
-    State.ENDED: ["leave"],
+    State.ASKING: [],
+    State.HELD: ["win"],
+    State.LOST: ["win", "lose"],
+    State.ENDED: ["win", "leave"],
 }
-"""How a lease that was just granted gets into each state."""
+"""How a new lease gets into each state."""
 
 
-def lease_that(*verbs: str) -> Lease:
-    request = Request(set_keys("p", 0, ("x",)), "token", 9000, "exclusive", "", names=("x",))
-    lease = Lease(request, FAR, 1, NobodyRenews())
-    lease.begin(HOLD)
+def lease_that(*verbs: str, renewer: Any = None, session: Session | None = None) -> Lease:
+    plan = Plan(Terms("exclusive", 9000), ("x",), set_keys("p", 0, ("x",)))
+    lease = Lease(plan, session or new_session(), renewer or NobodyRenews(), "token")
+    lease.begin(HOLD, "everybody")
     for verb in verbs:
-        VERBS[verb](lease)
+        CHANGES[verb](lease)
     return lease
 
 
@@ -71,7 +78,7 @@ def table() -> dict[tuple[State, str], State]:
         for line in (head, *rows[: len(State)])
     ]
     _, *verbs = cells[0]
-    words = {state.word: state for state in State}
+    words = {state.value: state for state in State}
     return {
         (words[state], verb): words[state if after == "=" else after]
         for state, *afters in cells[1:]
@@ -83,7 +90,7 @@ def test_the_table_names_every_state_and_verb() -> None:
     assert {(state, verb) for state in State for verb in VERBS} == set(table())
 
 
-@pytest.mark.parametrize("state", State, ids=lambda state: state.word)
+@pytest.mark.parametrize("state", State, ids=lambda state: state.value)
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_leads_from_each_state_to_the_one_in_the_table(state: State, verb: str) -> None:
     lease = lease_that(*WAYS[state])
@@ -117,7 +124,7 @@ def interleaved(lease: Lease, verb: str, line: int, other: str, mutex: Mutex) ->
     ended = threading.Event()
 
     def compete() -> None:
-        VERBS[other](lease)
+        CHANGES[other](lease)
         ended.set()
 
     rival = threading.Thread(target=compete, daemon=True)
@@ -138,7 +145,7 @@ def interleaved(lease: Lease, verb: str, line: int, other: str, mutex: Mutex) ->
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        VERBS[verb](lease)
+        CHANGES[verb](lease)
     finally:
         sys.settrace(before)
     if seen >= line:
@@ -146,14 +153,16 @@ def interleaved(lease: Lease, verb: str, line: int, other: str, mutex: Mutex) ->
     return seen >= line
 
 
-@pytest.mark.parametrize("other", VERBS)
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("other", [*SHARED, "renew"])
+@pytest.mark.parametrize("verb", [*SHARED, "renew"])
 def test_two_threads_come_to_what_one_after_the_other_would(
     verb: str, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever line of one verb the other verb comes before."""
     monkeypatch.setattr(leases, "monotonic", lambda: 0.0)
     for state, way in WAYS.items():
+        if state is State.ASKING:
+            continue  # it is one thread's alone
         one_after_the_other = [
             what_is_known_of(lease_that(*way, *pair)) for pair in ((verb, other), (other, verb))
         ]
@@ -163,7 +172,7 @@ def test_two_threads_come_to_what_one_after_the_other_would(
             if not interleaved(lease, verb, line, other, mutex):
                 break
             assert what_is_known_of(lease) in one_after_the_other, (
-                f"{other} before line {line} of {verb}, of a lease {state.word}"
+                f"{other} before line {line} of {verb}, of a lease {state.value}"
             )
         assert line > 2
 
@@ -185,18 +194,17 @@ class Renews(NobodyRenews):
 
 def resumed(on_add: Callable[[Lease], object]) -> tuple[Lease, Renews, Held]:
     """A lease that has ended and goes on, and what renews it and where it is found."""
-    lease, held, server = lease_that(), Held("somebody"), object()
-    lease.begin(HOLD, held, server)
-    lease.leave(HOLD)
+    session = new_session()
+    lease = lease_that("win", "leave", session=session)
     renews = lease.renewer = Renews(on_add)
     lease.resume(HOLD)
-    return lease, renews, held
+    return lease, renews, session.held
 
 
 def test_what_resumes_goes_on_before_anybody_renews_it() -> None:
     states: list[State] = []
     lease, renews, held = resumed(lambda lease: states.append(lease.state))
-    assert [State.RENEWED] == states
+    assert [State.HELD] == states
     assert ([lease], [lease]) == (renews.leases, list(held.open))
 
 
@@ -207,13 +215,13 @@ def test_what_is_left_again_as_it_resumes_is_neither_renewed_nor_found() -> None
 
 
 def test_no_hold_joins_a_lease_that_the_last_one_has_left() -> None:
-    lease = lease_that("leave")
+    lease = lease_that("win", "leave")
     assert not lease.join(object(), BY_HAND)
     assert not lease.is_open
 
 
 def test_a_lease_whose_deadline_has_passed_is_lost_for_that_reason() -> None:
-    lease = lease_that()
+    lease = lease_that("win")
     assert not lease.is_over()
     lease.renew(0.0)
     assert lease.is_over()
@@ -223,14 +231,14 @@ def test_a_lease_whose_deadline_has_passed_is_lost_for_that_reason() -> None:
 def test_however_long_it_is_to_last_it_is_renewed_after_a_third_of_its_lease(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lease = lease_that()
+    lease = lease_that("win")
     monkeypatch.setattr(leases, "monotonic", lambda: FAR - 3600)
     lease.renew(FAR)
     assert (FAR, FAR - 3600 + 3) == (lease.deadline, lease.due)
 
 
 def test_an_extension_leaves_the_next_renewal_where_it_is() -> None:
-    lease = lease_that()
+    lease = lease_that("win")
     due = lease.due
     lease.extend(FAR + 100)
     assert (FAR + 100, due) == (lease.deadline, lease.due)
@@ -239,7 +247,7 @@ def test_an_extension_leaves_the_next_renewal_where_it_is() -> None:
 
 
 def test_the_first_reason_for_a_loss_counts() -> None:
-    lease = lease_that("lose")
+    lease = lease_that("win", "lose")
     lease.lose(LEASE_ENDED)
     assert NOT_KNOWN == lease.reason
 
@@ -256,7 +264,7 @@ def test_only_the_table_changes_the_state() -> None:
         for change in ast.walk(block)
         if isinstance(change, ast.Assign) and "self.state" in map(ast.unparse, change.targets)
     }
-    assert changes == {(v, "_mutex", f"self.state = AFTER['{v}'][self.state]") for v in VERBS}
+    assert changes == {(v, "_mutex", f"self.state = AFTER['{v}'][self.state]") for v in SHARED}
     stores = [
         node
         for node in ast.walk(tree)

@@ -11,7 +11,7 @@ import pytest
 from redis_locks.drivers.base import CUT_SHORT, CutShort, LinkBroken, Unreachable, run_blocking
 from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import retry
-from redis_locks.protocol.acquire import Attempt
+from redis_locks.protocol.acquire import Waiter
 from redis_locks.protocol.retry import TRIES, persist
 from redis_locks.protocol.store import Request
 from redis_locks.values.keys import set_keys
@@ -140,8 +140,8 @@ def test_a_waiter_outlasts_an_outage_of_any_length() -> None:
     """Also of so many failures that two to the power of their number is too large for a float."""
     driver = UnreachableDriver()
     request = Request(set_keys("p", 0, ("x",)), "token", 9000, "exclusive", "", names=("x",))
-    attempt = Attempt(driver, request, None)  # type: ignore[arg-type]
-    attempt.queued = True
+    waiter = Waiter(driver, request, None)  # type: ignore[arg-type]
+    waiter.queued = True
     for _ in range(1200):
-        run_blocking(attempt.reconnect(Unreachable("refused")))
+        run_blocking(waiter.reconnect(Unreachable("refused")))
     assert 100.0 + 1198 * 0.25 >= driver.now > 100.0 + 1190 * 0.125

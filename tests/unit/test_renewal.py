@@ -12,8 +12,9 @@ import pytest
 
 from redis_locks.drivers.base import LinkBroken, run_blocking
 from redis_locks.protocol.lease import Lease, State
+from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.protocol.renewal import Registry, note, renew
-from redis_locks.protocol.store import Request
+from redis_locks.values.identity import new_session
 from redis_locks.values.keys import set_keys
 
 
@@ -45,13 +46,14 @@ class NobodyRenews:
 
 
 def add(registry: Registry, lease: Lease) -> None:
-    registry.leases[lease.request.token] = weakref.ref(lease)
+    registry.leases[lease.token] = weakref.ref(lease)
 
 
 def lease_of(seconds: float, deadline: float, name: str = "x") -> Lease:
-    keys = set_keys("p", 0, (name,))
-    request = Request(keys, f"token-{name}", int(seconds * 1000), "exclusive", "", names=(name,))
-    return Lease(request, deadline, fencing_token=1, renewer=NobodyRenews())
+    plan = Plan(Terms("exclusive", int(seconds * 1000)), (name,), set_keys("p", 0, (name,)))
+    lease = Lease(plan, new_session(), NobodyRenews(), f"token-{name}")
+    lease.win(deadline, 1)
+    return lease
 
 
 def test_a_lease_is_due_a_third_of_its_length_after_the_last_renewal(clock: Clock) -> None:

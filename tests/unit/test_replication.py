@@ -12,7 +12,8 @@ from redis_locks.exceptions import LockError, NotReplicated
 from redis_locks.protocol import lease as leases
 from redis_locks.protocol import replication, retry
 from redis_locks.protocol.lease import Lease
-from redis_locks.protocol.store import Request
+from redis_locks.protocol.plans import Plan, Terms
+from redis_locks.values.identity import new_session
 from redis_locks.values.keys import set_keys
 
 BEGAN, LEASE, SLOW = 100.0, 60.0, 3.0
@@ -53,11 +54,11 @@ def lease_on(server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A lease with two replicas that ends soon, where the server's time is the only one."""
     for module in (leases, replication, retry):
         monkeypatch.setattr(module, "monotonic", lambda: server.now)
-    request = Request(
-        set_keys("p", 0, ("x",)), "token", int(LEASE * 1000), "exclusive", "", replicas=2
-    )
+    terms = Terms("exclusive", int(LEASE * 1000), replicas=2)
     renewer: Any = NobodyRenews()
-    return Lease(request, BEGAN + 2 * SLOW, 7, renewer)
+    lease = Lease(Plan(terms, ("x",), set_keys("p", 0, ("x",))), new_session(), renewer, "token")
+    lease.win(BEGAN + 2 * SLOW, 7)
+    return lease
 
 
 def test_an_extension_counts_from_when_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

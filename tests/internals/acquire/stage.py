@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from inspect import iscoroutinefunction
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -99,14 +99,15 @@ class Stage(NamedTuple):
         self, script: Script, *, before: Happening = nothing, after: Happening = nothing
     ) -> AbstractContextManager[None]:
         """Let things happen before the next call of the script is sent, and after its reply."""
-        sent = BlockingLink, ("round_trip", "message_after")
+        sent = BlockingLink, ("exchange", "round_trip", "message_after")
         return once(*sent, lambda commands, *_: script.sha in commands, before, after)
 
     def aasking(
         self, script: Script, *, before: Happening = nothing, after: Happening = nothing
     ) -> AbstractContextManager[None]:
         """Let things happen before a task sends the next call of the script, and before it has its reply."""
-        return once(AsyncLink, "round_trip", lambda sent, *_: script.sha in sent, before, after)
+        sent = AsyncLink, ("exchange", "round_trip")
+        return once(*sent, lambda commands, *_: script.sha in commands, before, after)
 
     def listening(
         self, *, before: Happening = nothing, after: Happening = nothing
@@ -170,24 +171,29 @@ def once(
 def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
     """The scripts that the server has run for a driver and replied to, in order."""
     ran: list[Script] = []
-    plain = {kind: kind.round_trip for kind in (BlockingLink, AsyncLink)}
-    plain_after = BlockingLink.message_after
 
     def record(link: BlockingLink | AsyncLink, sent: bytes) -> None:
         if link.endpoint is driver._endpoint:
             ran.extend(each for each in COUNTED if each.sha in sent or each.text in sent)
 
-    async def round_trip(link: Any, sent: bytes, number: int) -> list[Any]:
-        replies = await plain[AsyncLink if isinstance(link, AsyncLink) else BlockingLink](
-            link, sent, number
-        )
-        record(link, sent)
-        return replies
+    def recording(kind: type, name: str) -> Any:
+        plain = getattr(kind, name)
 
-    async def message_after(link: BlockingLink, sent: bytes, *args: Any) -> bytes | None:
-        record(link, sent)
-        return await plain_after(link, sent, *args)
+        def promptly(link: Any, sent: bytes) -> Any:
+            reply = plain(link, sent)
+            record(link, sent)
+            return reply
 
-    blocking = patch.multiple(BlockingLink, round_trip=round_trip, message_after=message_after)
-    with blocking, patch.object(AsyncLink, "round_trip", round_trip):
+        async def call(link: Any, sent: bytes, *args: Any) -> Any:
+            result = await plain(link, sent, *args)
+            record(link, sent)
+            return result
+
+        return patch.object(kind, name, call if iscoroutinefunction(plain) else promptly)
+
+    with ExitStack() as stack:
+        for name in ("exchange", "round_trip", "message_after"):
+            stack.enter_context(recording(BlockingLink, name))
+        for name in ("exchange", "round_trip"):
+            stack.enter_context(recording(AsyncLink, name))
         yield ran

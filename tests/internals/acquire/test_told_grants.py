@@ -10,7 +10,7 @@ import pytest
 
 from redis_locks.drivers.base import run_blocking
 from redis_locks.protocol import store
-from redis_locks.protocol.acquire import Attempt
+from redis_locks.protocol.acquire import Waiter
 from redis_locks.protocol.store import Granted, Refused, Request, Won
 from redis_locks.values.keys import set_keys
 
@@ -22,15 +22,15 @@ REFUSED_AT = 1_000_000
 REPLY = Refused(REFUSED_AT, REFUSED_AT + 5000, "")
 
 
-def attempt() -> Attempt:
+def waiter() -> Waiter:
     driver: Any = SimpleNamespace(suspends=False)
     request = Request(set_keys("p", 0, ("x",)), "token", int(LEASE * 1000), "exclusive", "")
-    return Attempt(driver, request, None)
+    return Waiter(driver, request, None)
 
 
 def told(granted_at: int, *, asked: float) -> Won | None:
     """What becomes of a grant, after a reply to what was asked on this process's clock at `asked`."""
-    return attempt().won_by(Granted(7, granted_at), REPLY, asked)
+    return waiter().won_by(Granted(7, granted_at), REPLY, asked)
 
 
 def test_a_grant_counts_from_when_it_was_made_and_not_from_when_it_was_heard() -> None:
@@ -62,6 +62,6 @@ def test_a_grant_that_is_heard_after_its_lease_is_none() -> None:
 def test_what_is_told_with_no_fencing_token_is_no_grant(fence: int) -> None:
     link: Any = None
     message = f"token {fence} {REFUSED_AT + 1000}".encode()
-    assert run_blocking(attempt().heard(link, message, REPLY, monotonic())) is None
-    granted = run_blocking(attempt().heard(link, b"token 7 1001000", REPLY, monotonic()))
+    assert run_blocking(waiter().heard(link, message, REPLY, monotonic())) is None
+    granted = run_blocking(waiter().heard(link, b"token 7 1001000", REPLY, monotonic()))
     assert isinstance(granted, Won)

@@ -85,7 +85,11 @@ def turns(
             made.asked.append(commands)
             return await plain(link, commands, *args)
 
-        trip = BlockingLink.round_trip
+        trip, exchange = BlockingLink.round_trip, BlockingLink.exchange
+
+        def exchanged(link: BlockingLink, packet: bytes) -> Any:
+            made.trips += 1
+            return exchange(link, packet)
 
         async def round_trip(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
             made.trips += 1
@@ -100,6 +104,7 @@ def turns(
         monkeypatch.setattr(renewal, "renew", not_now)
         monkeypatch.setattr(BlockingLink, "message_after", message_after)
         monkeypatch.setattr(BlockingLink, "round_trip", round_trip)
+        monkeypatch.setattr(BlockingLink, "exchange", exchanged)
         monkeypatch.setattr(acquire, "BRIEF", PATIENCE)
         monkeypatch.setattr(acquire, "SILENCE", 1.0)
         monkeypatch.setattr(Teller, "count", lambda *_: False)

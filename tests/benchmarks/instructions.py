@@ -1,0 +1,154 @@
+"""Instructions that a client runs in a cycle of each kind, by callgrind: ``python -m tests.benchmarks.instructions``.
+
+They are the same on any machine, within 1 % from run to run, where times swing by a third. Work that is put off counts as
+well: any thread of the client does. The figures of the last landing are in `instructions.json`; ``--write`` replaces them.
+Exits with 1 if a cycle takes `MORE` than that. Wants valgrind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from redis_locks.testing.server import EmbeddedServer
+from tests.benchmarks.cycles import COUNTED, MARK
+
+FIGURES = Path(__file__).with_name("instructions.json")
+MORE = 0.03
+"""By what part a cycle may grow unseen."""
+
+BUDGETS = {
+    "with": 82,
+    "contended": 100,
+    "new lock": 92,
+    "new name": 102,
+    "decorated": 85,
+    "decorated, new name": 92,
+    "nested": None,
+    "shared": None,
+    "semaphore": None,
+    "run_once": None,
+    "receiver": None,
+    "atomic, above django": 140,
+    "transfer": 175,
+    "transfer, many": 175,
+    "transfer, new names": 190,
+    "optimistic": 125,
+    "optimistic, templates": 185,
+    "asyncio": 180,
+}
+"""What each kind aims at, in thousands; None: nothing said."""
+
+ROOMS = (
+    ("with", "new lock", "new name", "decorated", "decorated, new name", "receiver"),
+    ("nested", "shared", "semaphore", "run_once"),
+    ("django alone", "atomic", "asyncio"),
+    ("transfer", "transfer, many", "transfer, new names", "optimistic", "optimistic, templates"),
+    ("contended",),
+)
+"""The kinds that one process counts, one after another."""
+
+CROWD = 3
+"""Others who take the lock all the time, so that a client that is much slower under callgrind finds a queue."""
+
+
+def versions() -> dict[str, str]:
+    """Return the versions on which figures depend."""
+    packages = {name: version(name) for name in ("django", "redis", "hiredis")}
+    return {"python": platform.python_version(), **packages}
+
+
+def counts(url: str, kinds: Sequence[str]) -> dict[str, float]:
+    """Return the instructions of a cycle of each kind, in thousands."""
+    with tempfile.TemporaryDirectory() as folder, crowd(url, CROWD * ("contended" in kinds)):
+        out = Path(folder) / "out"
+        tool = ("valgrind", "--tool=callgrind", f"--dump-before={MARK}", f"--callgrind-out-file={out}")
+        command = [*tool, *child(url, *kinds)]
+        env = os.environ | {"PYTHONHASHSEED": "0"}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)  # noqa: S603
+        if done.returncode:
+            raise RuntimeError(f"{', '.join(kinds)}: {done.stdout}{done.stderr}")
+        # Each mark ends a part: the first before what is counted, the second after it.
+        parts = [Path(f"{out}.{2 * number}") for number in range(1, len(kinds) + 1)]
+        totals = [re.search(r"^totals: (\d+)", part.read_text(), re.MULTILINE) for part in parts]
+        return {
+            kind: int(total[1]) / COUNTED / 1000
+            for kind, total in zip(kinds, totals, strict=True)
+            if total
+        }
+
+
+@contextmanager
+def crowd(url: str, size: int) -> Iterator[None]:
+    """Let so many processes take the lock all the time."""
+    others = [subprocess.Popen(child(url, "crowd")) for _ in range(size)]  # noqa: S603
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def child(*arguments: str) -> tuple[str, ...]:
+    """Return the command of a client."""
+    return (sys.executable, "-m", "tests.benchmarks.cycles", *arguments)
+
+
+def measured() -> dict[str, float]:
+    """Return the figures of all kinds, in thousands."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+
+        def room(kinds: Sequence[str]) -> dict[str, float]:
+            with EmbeddedServer(use_environment=False) as server:
+                return counts(server.url, kinds)
+
+        found = {kind: figure for part in pool.map(room, ROOMS) for kind, figure in part.items()}
+    found["atomic, above django"] = found["atomic"] - found["django alone"]
+    return {kind: round(found[kind], 1) for kind in BUDGETS}
+
+
+def main() -> int:
+    """Count, print and compare; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help=f"put the figures into {FIGURES.name}")
+    options = parser.parse_args()
+    if shutil.which("valgrind") is None:
+        parser.error("valgrind is not installed: apt-get install valgrind")
+    known = json.loads(FIGURES.read_text()) if FIGURES.exists() else {"versions": {}, "figures": {}}
+    found, here = measured(), versions()
+    comparable = known["versions"] == here
+    grown = []
+    print("Thousand instructions of a cycle, with", ", ".join(f"{k} {v}" for k, v in here.items()))  # noqa: T201
+    print(f"{'kind':24}{'now':>8}{'landed':>8}{'aim':>6}")  # noqa: T201
+    for kind, budget in BUDGETS.items():
+        before = known["figures"].get(kind) if comparable else None
+        more = before is not None and found[kind] > before * (1 + MORE)
+        grown += [kind] if more else []
+        said = "" if before is None else f"{before:.1f}"
+        mark = "  MORE" if more else ""
+        print(f"{kind:24}{found[kind]:8.1f}{said:>8}{budget or '':>6}{mark}")  # noqa: T201
+    if not comparable:
+        print("The landed figures are of other versions, and not compared:", known["versions"])  # noqa: T201
+    if options.write:
+        FIGURES.write_text(json.dumps({"versions": here, "figures": found}, indent=2) + "\n")
+        return 0
+    if grown:
+        print(f"More than {MORE:.0%} above the last landing: {', '.join(grown)}")  # noqa: T201
+    return 1 if grown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
