@@ -22,7 +22,8 @@ from redis_locks.decorators.semaphore import Semaphore
 from redis_locks.decorators.view_calls import label_of
 from redis_locks.exceptions import LockBackendError, LockNotAvailable
 from redis_locks.locks.hold import Hold
-from redis_locks.locks.lock import Lock, Mode
+from redis_locks.locks.lock import Lock
+from redis_locks.locks.options import Mode, varied
 from redis_locks.locks.scope import ScopeName
 from redis_locks.locks.with_blocks import Block, refuse_in_loop
 from redis_locks.values.name_templates import NameTemplate, parse
@@ -230,7 +231,7 @@ class RedisLockMixin(View):
         view = type(self)
         template = self.lock_name or f"{view.__module__}.{view.__qualname__}"
         # Its name is as the request gives it, with braces perhaps, also where `lock` is a semaphore.
-        return lock.renamed((name,), options["label"], template)
+        return lock.of_call((name,), varied(lock.options, template=template))
 
 
 async def _called(hook: Callable[..., Any], error: Exception) -> HttpResponseBase:

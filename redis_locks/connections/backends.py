@@ -17,6 +17,7 @@ from redis_locks.connections.event_loops import PerLoop
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable, run_blocking
 from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol.lease import Renewer
+from redis_locks.protocol.plans import Terms
 from redis_locks.protocol.renewal import LoopRenewer, ThreadRenewer
 from redis_locks.protocol.retry import persist
 from redis_locks.values.arguments import optional_text
@@ -53,6 +54,8 @@ class Backend:
         from redis_locks.protocol.cluster_renewal import NodeRenewer
 
         self.description = endpoint.description
+        self.terms: dict[object, Terms] = {}
+        """What locks have in common here, by their options."""
         self._patient: Renewer
         self._prefix, self._partitions = prefix, partitions
         self._loop_drivers: PerLoop[AsyncDriver] | PerLoop[AsyncClusterDriver]

@@ -35,12 +35,11 @@ from redis_locks.decorators.task_queues import (
 )
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.locks.data_commands import Command
-from redis_locks.locks.lock import (
-    Lock,
-    Mode,
-)
+from redis_locks.locks.lock import Lock
+from redis_locks.locks.options import Mode, options_of, varied
 from redis_locks.locks.reads import packed_reads
 from redis_locks.locks.scope import ScopeName
+from redis_locks.locks.with_blocks import CalledBlocks
 from redis_locks.values.name_templates import in_block
 
 P = ParamSpec("P")
@@ -213,10 +212,22 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         for each in self._sources:
             if isinstance(each, str) and ("{" in each or "}" in each):
                 self._braces = True
-        hold = (wait, lease, renew, using, label)
-        self._set_options(
-            *(*hold, mode, scope, database, commit_guard),
-            *(reentrant, crash_release, replicas, max_hold, on_unavailable),
+        self._blocks = CalledBlocks()
+        self.options = options_of(
+            mode=mode,
+            wait=wait,
+            lease=lease,
+            renew=renew,
+            using=using,
+            label=label,
+            scope=scope,
+            database=database,
+            commit_guard=commit_guard,
+            reentrant=reentrant,
+            crash_release=crash_release,
+            replicas=replicas,
+            max_hold=max_hold,
+            on_unavailable=on_unavailable,
         )
         if self._named_by_call:
             refuse_bare(name, "redis_lock")
@@ -258,12 +269,11 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         own_label = _own_label(function)
         template = own_label if self._named_by_call else ", ".join(map(str, self._sources))
 
-        pattern = Lock("named by each call")
-        its = vars(pattern)
-        its.update((each, own) for each, own in vars(self).items() if each in its)
+        options = self.options
 
         def lock_named(names: tuple[str, ...], label: str | None) -> Lock:
-            return pattern.renamed(names, self._label or label or own_label, template)
+            its = varied(options, label=options.label or label or own_label, template=template)
+            return Lock.of_call(names, its)
 
         locked = LockedFunction(
             function=function,
@@ -273,8 +283,8 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
             conflict_status=self._conflict_status,
             is_view=self._on_conflict is None or callable(self._on_conflict),
             owner=self,
-            using=self._using,
-            needs_transaction=self.scope.name == "transaction",
+            using=options.using,
+            needs_transaction=options.scope.name == "transaction",
         )
         return locked.asynchronous() if awaited else locked.blocking()
 

@@ -14,6 +14,7 @@ from redis_locks.decorators.redis_lock import (
     PermitOptions,
     redis_lock,
 )
+from redis_locks.locks.options import varied
 from redis_locks.locks.scope import ScopeName
 from redis_locks.values.arguments import whole_number
 
@@ -141,9 +142,9 @@ class Semaphore(redis_lock[Otherwise]):
             on_conflict=on_conflict,
             conflict_status=conflict_status,
         )
-        self._mode = f"permit:{capacity}"
+        self.options = varied(self.options, mode=f"permit:{capacity}")
 
     @property
     def capacity(self) -> int:
         """How many may hold it at once."""
-        return int(self._mode.removeprefix("permit:"))
+        return int(self.options.mode.removeprefix("permit:"))

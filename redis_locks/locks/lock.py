@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from redis_locks.locks.contention import not_available
 from redis_locks.locks.data_commands import Command
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.nesting import own_hold, reenter
-from redis_locks.locks.options import checked
+from redis_locks.locks.options import Mode, Options, options_of
 from redis_locks.locks.reads import packed_reads, require_slot
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded, bounds
@@ -38,9 +39,7 @@ from redis_locks.protocol.replication import ReplicatedLease
 from redis_locks.protocol.store import Refused
 from redis_locks.values.durations import wait_seconds
 from redis_locks.values.identity import Session, session
-from redis_locks.values.keys import Group, validate_names
-
-Mode = Literal["exclusive", "shared"]
+from redis_locks.values.keys import MOST_KEPT, validate_names
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +72,23 @@ class Side:
         its = session()
         where = BY_HAND if block is None else block.where or its.held.stack
         return cls(backend, *await backend.of_loop(), True, its, block, where)  # noqa: FBT003 - as its fields stand
+
+
+def plans_of(terms: Terms, names: tuple[str, ...], reads: tuple[bytes, ...]) -> tuple[Plan, ...]:
+    """Return how to ask for locks, in each of their partitions; raises as `require_slot`."""
+    return (_kept_plans if len(names) < MOST_KEPT else _plans_of)(terms, names, reads)
+
+
+def _plans_of(terms: Terms, names: tuple[str, ...], reads: tuple[bytes, ...]) -> tuple[Plan, ...]:
+    backend = terms.backend()
+    groups = backend.groups(names)
+    if reads and backend.in_cluster and len(groups) == 1:
+        require_slot(reads, groups[0][1])
+    name = ", ".join(names)
+    return tuple([Plan(terms, group, keys, name, reads) for group, keys in groups])
+
+
+_kept_plans = lru_cache(maxsize=1024)(_plans_of)
 
 
 class Lock:
@@ -137,30 +153,13 @@ class Lock:
         ValueError: An argument is out of range.
     """
 
+    options: Options
     _names: tuple[str, ...]
     _name: str
-    _mode: str
-    _wait: float | Unset | None
-    _lease_ms: int | Unset
-    _renew: bool | Unset
-    _using: str | None
-    _label: str | None
-    _reads: tuple[bytes, ...]
-    scope: Scope
-    """Until when its holds are kept."""
-    _reentrant: bool | Literal["thread"]
-    _crash_release: bool
-    _replicas: int | Unset
-    _max_hold: float | None
-    """None: as the settings say."""
-    _on_unavailable: OnUnavailable | Unset
+    _reads: tuple[bytes, ...] = ()
     _blocks: CalledBlocks
-    _plan: Plan | None
-    """How it was asked for last; None before, and after a change of its names."""
-    _template: str | None = None
-    """What the names were made from; see `LockEvent.template`."""
-    _shown_mode: str | None = None
-    """What people call its mode, if that is not what scripts call it."""
+    _plans: tuple[Plan, ...] = ()
+    """How it was asked for last, in each partition; none before, and after a change of its names."""
     _hold_type: type[Hold] = Hold
     _is_unnamed = False
     """Whether a block must ask `_require_name` first."""
@@ -187,20 +186,40 @@ class Lock:
     ) -> None:
         self._set_names((name, *more))
         self._reads = packed_reads(read)
-        hold = (wait, lease, renew, using, label)
-        self._set_options(
-            *(*hold, mode, scope, database, commit_guard),
-            *(reentrant, crash_release, replicas, max_hold, on_unavailable),
+        self._blocks = CalledBlocks()
+        self.options = options_of(
+            mode=mode,
+            wait=wait,
+            lease=lease,
+            renew=renew,
+            using=using,
+            label=label,
+            scope=scope,
+            database=database,
+            commit_guard=commit_guard,
+            reentrant=reentrant,
+            crash_release=crash_release,
+            replicas=replicas,
+            max_hold=max_hold,
+            on_unavailable=on_unavailable,
         )
 
     def _set_names(self, names: Iterable[object]) -> None:
-        self._names, self._plan = validate_names(names), None
+        self._names, self._plans = validate_names(names), ()
         self._name = self._names[0] if len(self._names) == 1 else ", ".join(self._names)
 
-    def _set_options(self, *options: Any) -> None:
-        """Take the options that `options.checked` takes. Raises TypeError, ValueError."""
-        vars(self).update(checked(*options))
-        self._blocks = CalledBlocks()
+    @classmethod
+    def of_call(cls, names: tuple[str, ...], options: Options) -> Lock:
+        """Return a lock of valid names, for one call of a function. It is not entered as a block."""
+        lock = object.__new__(Lock)
+        lock.options, lock._names = options, names
+        lock._name = names[0] if len(names) == 1 else ", ".join(names)
+        return lock
+
+    @property
+    def scope(self) -> Scope:
+        """Until when its holds are kept."""
+        return self.options.scope
 
     @property
     def name(self) -> str:
@@ -222,20 +241,6 @@ class Lock:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
-
-    def renamed(
-        self, names: tuple[str, ...], label: str | None, template: str | None = None
-    ) -> Lock:
-        """Return a lock that is described as this one, of other valid names, for one call of a function.
-
-        `template` is what the names were made from. It is not entered as a block.
-        """
-        lock = object.__new__(Lock)
-        vars(lock).update(vars(self))
-        lock._names = names
-        lock._name = names[0] if len(names) == 1 else ", ".join(names)
-        lock._label, lock._plan, lock._template = label, None, template
-        return lock
 
     def acquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:
         """Return a hold, or None if somebody else still held the lock after `wait` seconds.
@@ -326,16 +331,17 @@ class Lock:
             wait = wait_seconds(wait)
         if self._is_unnamed:
             self._require_name()
-        side = Side.blocking(self._using, block)
-        keepers = self.scope.keepers()
-        if keepers is not None or self._reentrant == "thread":
+        options = self.options
+        side = Side.blocking(options.using, block)
+        keepers = options.scope.keepers()
+        if keepers is not None or options.reentrant == "thread":
             side.where = side.session.held.party
         if keepers is None:
             return run_blocking(self._acquire(side, wait))
-        taken = Taken(side.backend, frozenset(self._names), self._mode)
+        taken = Taken(side.backend, frozenset(self._names), options.mode)
         if not self._reads and (kept := keepers.find(taken, self._may_join)):
             for part in kept.parts:
-                replication.require(part.lease, side.backend.replicas(self._replicas))
+                replication.require(part.lease, side.backend.replicas(options.replicas))
             return kept
         hold = run_blocking(self._acquire(side, wait))
         keepers.keep(hold, taken)
@@ -347,9 +353,10 @@ class Lock:
             wait = wait_seconds(wait)
         if self._is_unnamed:
             self._require_name()
-        self.scope.refuse_async()
-        side = await Side.of_loop(self._using, block)
-        if self._reentrant == "thread":
+        options = self.options
+        options.scope.refuse_async()
+        side = await Side.of_loop(options.using, block)
+        if options.reentrant == "thread":
             side.where = side.session.held.party
         return await self._acquire(side, wait)
 
@@ -358,22 +365,19 @@ class Lock:
 
     async def _acquire(self, side: Side, wait: float | Unset | None) -> Hold:
         """Acquire in one step, or, if the names are in several partitions, one partition after another; or raise."""
-        given = self._wait if wait is UNSET else wait
-        seconds = get_settings().wait if given is UNSET else given
+        plans = self._plans
+        if not plans or plans[0].terms.backend() is not side.backend:
+            terms = self.options.terms(side.backend)
+            plans = self._plans = plans_of(terms, self._names, self._reads)
+        seconds = plans[0].terms.wait if wait is UNSET else wait
         if bounds.get():
             seconds = bounded(seconds)
-        plan = self._plan
-        outcome: Hold | Refused
-        groups: list[Group] = []
-        if plan is None or plan.terms.backend() is not side.backend:
-            groups = side.backend.groups(self._names)
         try:
-            if len(groups) > 1:
-                outcome = await self._acquire_spread(side, groups, seconds)
+            outcome: Hold | Refused
+            if len(plans) == 1:
+                outcome = await self._acquire_plan(side, plans[0], seconds)
             else:
-                if groups or plan is None:
-                    plan = self._plan = self._plan_for(side.backend, groups[0])
-                outcome = await self._acquire_group(side, plan, seconds)
+                outcome = await self._acquire_spread(side, plans, seconds)
         except LockBackendError as error:
             if not self._proceeds or not unguarded.may_proceed(error):
                 raise
@@ -384,7 +388,7 @@ class Lock:
         return outcome
 
     async def _acquire_spread(
-        self, side: Side, groups: list[Group], wait: float | None
+        self, side: Side, plans: Sequence[Plan], wait: float | None
     ) -> Hold | Refused:
         if self._reads:
             msg = (
@@ -393,38 +397,12 @@ class Lock:
             )
             raise ValueError(msg)
 
-        async def take(group: Group, left: float | None) -> Hold | Refused:
-            plan = self._plan_for(side.backend, group)
-            return await self._acquire_group(side, plan, left, renews=True)
+        async def take(plan: Plan, left: float | None) -> Hold | Refused:
+            return await self._acquire_plan(side, plan, left, renews=True)
 
-        return await partitions.acquire(side.driver, take, groups, wait, renew=self._renews)
+        return await partitions.acquire(side.driver, take, plans, wait)
 
-    def _plan_for(self, backend: Backend, group: Group) -> Plan:
-        """Return how to ask for the locks of `group`."""
-        names, keys = group
-        if self._reads and backend.in_cluster:
-            require_slot(self._reads, keys)
-        return Plan(self._terms(backend), names, keys, self._name, self._reads)
-
-    def _terms(self, backend: Backend) -> Terms:
-        """Return what is the same for all names, as the settings are now."""
-        settings = get_settings()
-        return Terms(
-            self._mode,
-            settings.lease_ms if self._lease_ms is UNSET else self._lease_ms,
-            backend=backend,
-            renews=self._renews,
-            replicas=backend.replicas(self._replicas),
-            patience=settings.deadlock_timeout,
-            label=self._label,
-            template=self._template,
-            shown_mode=self._shown_mode,
-            crash_release=self._crash_release,
-            guarded=self.scope.guarded,
-            max_hold=self._max_hold,
-        )
-
-    async def _acquire_group(
+    async def _acquire_plan(
         self, side: Side, plan: Plan, wait: float | None, *, renews: bool | None = None
     ) -> Hold | Refused:
         """Acquire the locks of one partition: nested in what the caller has, or from Redis."""
@@ -434,16 +412,17 @@ class Lock:
             if nested is not None:
                 return nested
         hold = self._hold_of(side, plan, renews=renews)
+        lease = hold.lease
         own = own_hold(its, side.backend, plan.names) if wait is None and its.held else ""
         if plan.terms.crash_release:
-            with await hold.lease.renewer.listening():
-                refused = await hold.lease.acquire(side.driver, wait, hold, side.where, own)
+            with await lease.renewer.listening():
+                refused = await lease.acquire(side.driver, wait, hold, side.where, own)
         else:
-            refused = await hold.lease.acquire(side.driver, wait, hold, side.where, own)
+            refused = await lease.acquire(side.driver, wait, hold, side.where, own)
         if refused is not None:
             return refused
-        if hold.lease.read:
-            hold.read = hold.lease.read
+        if lease.read:
+            hold.read = lease.read
         return hold
 
     def _hold_of(
@@ -462,18 +441,19 @@ class Lock:
 
     async def _nested(self, side: Side, plan: Plan, wait: float | None) -> Hold | Refused | None:
         """Return a hold nested in what the caller has, or None if it has nothing in its own way."""
-        taken = Taken(side.backend, frozenset(plan.names), self._mode)
+        options = self.options
+        taken = Taken(side.backend, frozenset(plan.names), options.mode)
         nested = await reenter(
             *(taken, side.session, side.driver, wait, self._reads),
-            reentrant=bool(self._reentrant),
+            reentrant=bool(options.reentrant),
             may_join=self._may_join,
             where=side.where,
             block=side.block,
         )
         if isinstance(nested, Hold):
-            nested.lease.guard(self.scope.guarded)
+            nested.lease.guard(options.scope.guarded)
             try:
-                replication.require(nested.lease, side.backend.replicas(self._replicas))
+                replication.require(nested.lease, side.backend.replicas(options.replicas))
             except LockError:
                 await nested.give_back(side.driver)
                 raise
@@ -481,12 +461,8 @@ class Lock:
 
     async def _proceed(self, side: Side, error: LockBackendError) -> Hold:
         """Return a hold that guards nothing, as the server could not be asked."""
-        plan = Plan(
-            self._terms(side.backend),
-            self._names,
-            side.backend.groups(self._names)[0][1],
-            self._name,
-        )
+        terms = self.options.terms(side.backend)
+        plan = Plan(terms, self._names, side.backend.groups(self._names)[0][1], self._name)
         lease = unguarded.lease_of(plan, side.session)
         hold = self._hold_type(side.backend, lease)
         if side.block is not None:
@@ -502,13 +478,13 @@ class Lock:
     @property
     def on_unavailable(self) -> OnUnavailable:
         """What an acquire does when Redis cannot be asked, by its own argument or the setting."""
-        own = self._on_unavailable
+        own = self.options.on_unavailable
         return get_settings().on_unavailable if own is UNSET else own
 
     @property
     def says_on_unavailable(self) -> bool:
         """Whether that is by its own argument."""
-        return self._on_unavailable is not UNSET
+        return self.options.on_unavailable is not UNSET
 
     @property
     def _proceeds(self) -> bool:
@@ -519,18 +495,14 @@ class Lock:
         """Whether a hold of it may be nested in `its`, also where that guards nothing."""
         return not its.is_unguarded or self._proceeds
 
-    @property
-    def _renews(self) -> bool:
-        return get_settings().renew if self._renew is UNSET else self._renew
-
     def __getstate__(self) -> dict[str, Any]:
         # The copy may be used with other settings; and connections stay where they are.
-        return {**vars(self), "_plan": None, "_blocks": CalledBlocks()}
+        return {**vars(self), "_plans": (), "_blocks": CalledBlocks()}
 
     @property
     def mode(self) -> str:
         """How the lock is held: "exclusive", "shared" or "permit:CAPACITY"."""
-        return self._shown_mode or self._mode
+        return self.options.shown_mode or self.options.mode
 
 
 class HoldContext:

@@ -1,58 +1,125 @@
-"""What a lock may be told beside its names, checked."""
+"""What a lock may be told beside its names: `Options`, checked once for all locks that are told the same."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, ParamSpec, TypeVar, get_args
 
-from redis_locks.conf.settings import UNSET, Unset
+from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.conf.validation import MAX_REPLICAS, OnUnavailable
-from redis_locks.locks.scope import Scope
+from redis_locks.connections.backends import Backend
+from redis_locks.locks.scope import Scope, ScopeName
+from redis_locks.protocol.plans import Terms
 from redis_locks.values.arguments import flag, one_of, optional_text, whole_number
 from redis_locks.values.durations import lease_ms, span_seconds, wait_seconds
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-def _checked(
-    wait: object,
-    lease: object,
-    renew: object,
-    using: object,
-    label: object,
-    mode: object,
-    scope: Any,
-    database: Any,
-    commit_guard: Any,
-    reentrant: object,
-    crash_release: object,
-    replicas: object,
-    max_hold: object,
-    on_unavailable: object,
-) -> dict[str, Any]:
-    """Return the attributes of a lock with these options, some shared by all that have them. Raises TypeError, ValueError."""
-    known = validate_mode(mode)
-    return {
-        "_mode": known,
-        "_wait": wait if wait is UNSET else wait_seconds(wait),
-        "_lease_ms": lease if lease is UNSET else lease_ms(lease),
-        "_renew": renew if renew is UNSET else flag(renew, "renew"),
-        "_using": optional_text(using, "using"),
-        "_label": optional_text(label, "label"),
-        "scope": Scope(scope, database, commit_guard),
-        "_reentrant": checked_reentrant(reentrant),
-        "_crash_release": checked_crash_release(crash_release, known),
-        "_replicas": checked_replicas(replicas),
-        "_max_hold": None if max_hold is UNSET else span_seconds(max_hold, argument="max_hold"),
-        "_on_unavailable": checked_on_unavailable(on_unavailable),
-        "_plan": None,
-    }
+Mode = Literal["exclusive", "shared"]
+
+Reentrant = bool | Literal["thread"]
+
+_MOST: Final = 512
+"""How many options, and how many terms of a server, are remembered."""
 
 
-# `typed`, as True and 1.0 are equal to 1.
-_kept = lru_cache(maxsize=512, typed=True)(_checked)
+@dataclass(frozen=True, slots=True, eq=False)
+class Options:
+    """How locks are taken, as `Lock` says; UNSET: as the settings say at the time."""
+
+    mode: str
+    wait: float | Unset | None
+    lease_ms: int | Unset
+    renew: bool | Unset
+    using: str | None
+    label: str | None
+    scope: Scope
+    reentrant: Reentrant
+    crash_release: bool
+    replicas: int | Unset
+    max_hold: float | None
+    """None: as the settings say."""
+    on_unavailable: OnUnavailable | Unset
+    template: str | None = None
+    """What the names were made from; see `LockEvent.template`."""
+    shown_mode: str | None = None
+    """What people call the mode, if that is not what scripts call it."""
+
+    @property
+    def renews(self) -> bool:
+        """Whether holds are renewed."""
+        return get_settings().renew if self.renew is UNSET else self.renew
+
+    def terms(self, backend: Backend) -> Terms:
+        """Return what it comes to on a server, as the settings are now."""
+        known = backend.terms
+        found = known.get(self)
+        if found is None:
+            if len(known) >= _MOST:
+                known.clear()
+            found = known[self] = self._terms(backend)
+        return found
+
+    def _terms(self, backend: Backend) -> Terms:
+        settings = get_settings()
+        return Terms(
+            self.mode,
+            settings.lease_ms if self.lease_ms is UNSET else self.lease_ms,
+            backend=backend,
+            wait=settings.wait if self.wait is UNSET else self.wait,
+            renews=self.renews,
+            replicas=backend.replicas(self.replicas),
+            patience=settings.deadlock_timeout,
+            label=self.label,
+            template=self.template,
+            shown_mode=self.shown_mode,
+            crash_release=self.crash_release,
+            guarded=self.scope.guarded,
+            max_hold=self.max_hold,
+        )
 
 
-def checked(*options: object) -> dict[str, Any]:
-    """Return the attributes of a lock with these options, in the order of `_checked`.
+varied = lru_cache(maxsize=_MOST)(replace)
+"""Returns the options with others in place of some of theirs, by name."""
+
+
+def _remembered(function: Callable[P, T]) -> Callable[P, T]:
+    """Call a function once for all calls with the same arguments."""
+    # `typed`, as True and 1.0 are equal to 1.
+    kept: Any = lru_cache(maxsize=_MOST, typed=True)(function)
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return kept(*args, **kwargs)  # type: ignore[no-any-return]
+        except TypeError:
+            pass  # one of them is wrong, or at least cannot be looked up
+        return function(*args, **kwargs)
+
+    return call
+
+
+@_remembered
+def options_of(
+    *,
+    mode: Mode,
+    wait: float | Unset | None,
+    lease: float | Unset,
+    renew: bool | Unset,
+    using: str | None,
+    label: str | None,
+    scope: ScopeName,
+    database: str | None,
+    commit_guard: bool,
+    reentrant: Reentrant,
+    crash_release: bool,
+    replicas: int | Unset,
+    max_hold: float | Unset,
+    on_unavailable: OnUnavailable | Unset,
+) -> Options:
+    """Return the options of a lock, checked.
 
     Locks are often described where they are used, each time: only the first pays for the checks.
 
@@ -60,14 +127,24 @@ def checked(*options: object) -> dict[str, Any]:
         TypeError: An option has the wrong type.
         ValueError: An option is out of range.
     """
-    try:
-        return _kept(*options)
-    except TypeError:
-        pass  # one of them is wrong, or at least cannot be looked up
-    return _checked(*options)
+    known = validate_mode(mode)
+    return Options(
+        mode=known,
+        wait=wait if wait is UNSET else wait_seconds(wait),
+        lease_ms=lease if lease is UNSET else lease_ms(lease),
+        renew=renew if renew is UNSET else flag(renew, "renew"),
+        using=optional_text(using, "using"),
+        label=optional_text(label, "label"),
+        scope=Scope(scope, database, commit_guard),
+        reentrant=checked_reentrant(reentrant),
+        crash_release=checked_crash_release(crash_release, known),
+        replicas=checked_replicas(replicas),
+        max_hold=None if max_hold is UNSET else span_seconds(max_hold, argument="max_hold"),
+        on_unavailable=checked_on_unavailable(on_unavailable),
+    )
 
 
-def checked_reentrant(value: object) -> bool | Literal["thread"]:
+def checked_reentrant(value: object) -> Reentrant:
     """Return `value` if it is True, False or "thread"; raises TypeError, ValueError."""
     if isinstance(value, bool) or value == "thread":
         return value
@@ -89,14 +166,15 @@ def checked_replicas(value: object) -> int | Unset:
     return UNSET if value is UNSET else whole_number(0, MAX_REPLICAS)(value, "replicas")
 
 
-def checked_on_unavailable(value: object) -> object:
+def checked_on_unavailable(value: object) -> OnUnavailable | Unset:
     """Return `value` if it is one of `OnUnavailable`, or not given; raises TypeError, ValueError."""
     if value is UNSET:
         return UNSET
-    return one_of(*get_args(OnUnavailable))(value, "on_unavailable")
+    known: Any = one_of(*get_args(OnUnavailable))(value, "on_unavailable")
+    return known  # type: ignore[no-any-return]
 
 
-def validate_mode(mode: object) -> str:
+def validate_mode(mode: object) -> Mode:
     """Return `mode` if it is "exclusive" or "shared"; raises ValueError or TypeError."""
     if mode == "exclusive" or mode == "shared":  # noqa: PLR1714 - mypy narrows this way only
         return mode

@@ -19,12 +19,12 @@ from redis_locks.locks.hold import Hold
 from redis_locks.locks.timeouts import bounded
 from redis_locks.protocol import replication, store
 from redis_locks.protocol.lease import NOT_KNOWN
+from redis_locks.protocol.plans import Plan
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused
 from redis_locks.values.durations import wait_seconds
-from redis_locks.values.keys import Group
 
-Take = Callable[[Group, float | None], Coroutine[Any, Any, Hold | Refused]]
+Take = Callable[[Plan, float | None], Coroutine[Any, Any, Hold | Refused]]
 """Acquires the locks of one partition, waiting for so many seconds; what it returns is renewed."""
 
 
@@ -168,15 +168,13 @@ class SpreadHold(Hold):
 async def acquire(
     driver: Driver,
     take: Take,
-    groups: Sequence[Group],
+    plans: Sequence[Plan],
     wait: float | None,
-    *,
-    renew: bool,
     made: Callable[[Sequence[Hold]], SpreadHold] = SpreadHold,
 ) -> SpreadHold | Refused:
     """Acquire the locks of all partitions within `wait` seconds in all (None: for ever).
 
-    Without `renew` the renewal ends when all are held, each with a whole lease from then on.
+    If they are not to be renewed, the renewal ends when all are held, each with a whole lease from then on.
     `made` makes one hold of those of the partitions.
 
     Returns `Refused` when another holder still had one of them at the end. Then nothing is held. Nor is it after
@@ -189,14 +187,14 @@ async def acquire(
     parts: list[Hold] = []
     try:
         while True:
-            for group in groups:
-                outcome = await take(group, deadline.left())
+            for plan in plans:
+                outcome = await take(plan, deadline.left())
                 if isinstance(outcome, Refused):
                     await _give_back(driver, parts)
                     return outcome
                 parts.append(outcome)
             if await level(driver, parts, extend=True):
-                if not renew:
+                if not plans[0].terms.renews:
                     _stop_renewal(parts)
                 return made(parts)
             if deadline.is_over():

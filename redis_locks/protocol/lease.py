@@ -282,57 +282,61 @@ class Lease:
         asked for. Raises as `Waiter.run`.
         """
         plan, token = self.plan, self.token
-        terms = plan.terms
         link: Link | None = None
         waiter: Waiter | None = None
         reply: Any = None
-        is_asked = False
         sent = 0.0
         try:
             # The usual way: the lock is free, and one question to one server is all there is to do.
-            if terms.is_plain and not plan.reads:
-                link = driver.take(token)
-                if link is not None and link.quick_keys is None:
-                    packet = plan.question(link, token, self.session.unit, wait)
-                    is_asked, sent = True, monotonic()
-                    try:
-                        reply = link.exchange(packet)
-                        if reply is None:
-                            reply = await link.answer()
-                    except LinkBroken as error:
-                        reply = error
+            link = driver.take(token) if plan.is_plain else None
+            if link is not None and link.quick_keys is None:
+                packet = plan.question(link, token, self.session.unit, wait)
+                sent = monotonic()
+                try:
+                    reply = link.exchange(packet)
+                    if reply is None:
+                        reply = await link.answer()
+                except LinkBroken as error:
+                    reply = error
             if type(reply) is bytes and (won := store.won(reply, token)):
                 assert link is not None  # noqa: S101 - it has answered
                 driver.checkin(link, token)
                 link = None
-                self.win(sent + terms.lease, won)
+                self.win(sent + plan.terms.lease, won)
             else:
-                first = (reply, sent) if is_asked else None
+                first = (reply, sent) if sent else None
                 waiter = Waiter(
-                    driver,
-                    self.asked(driver),
-                    wait,
-                    terms.patience,
+                    *(driver, self.asked(driver), wait, plan.terms.patience),
                     own=own,
                     link=link,
                     first=first,
                 )
-                outcome = await waiter.run()
-                if isinstance(outcome, Refused):
-                    self.leave(hold)
-                    return outcome
-                await self.granted(driver, outcome)
+                if (refused := await self._wait(waiter, hold)) is not None:
+                    return refused
             self.begin(hold, where)
             if lock_events.observer.count("acquired", plan.names, driver.description, self.waited):
                 await self.tell_acquired(driver, wait)
         except BaseException as error:
-            if waiter is None and is_asked:
-                self.request.break_off(error)
-                waiter = Waiter(driver, self.request, 0, link=link, first=(None, sent))
-            elif waiter is None and link is not None:
-                driver.checkin(link, token)
-            await self._take_back(hold, waiter)
+            await self._take_back(hold, waiter or self._asked_on(driver, link, sent, error))
             raise
+        return None
+
+    def _asked_on(
+        self, driver: Driver, link: Link | None, sent: float, error: BaseException
+    ) -> Waiter:
+        """Return what takes back the first question, if it was sent, which `error` broke off."""
+        if sent:
+            self.request.break_off(error)
+        first = (None, sent) if sent else None
+        return Waiter(driver, self.request, 0, link=link, first=first)
+
+    async def _wait(self, waiter: Waiter, hold: object) -> Refused | None:
+        """Have what `waiter` gets, or return why it got nothing."""
+        outcome = await waiter.run()
+        if isinstance(outcome, Refused):
+            self.leave(hold)
+            return outcome
+        await self.granted(waiter.driver, outcome)
         return None
 
     async def have(self, driver: Driver, won: Won, hold: object, where: Where) -> None:
@@ -361,13 +365,12 @@ class Lease:
         if read:
             self.read = store.read_replies(read)
 
-    async def _take_back(self, hold: object, waiter: Waiter | None) -> None:
+    async def _take_back(self, hold: object, waiter: Waiter) -> None:
         """Give up what was asked for, or won."""
         if not self.leave(hold):
             # A receiver that was told has taken it again.
             self.lose("its acquire was interrupted")
-        if waiter is not None:
-            await give_up(waiter)
+        await give_up(waiter)
 
     async def tell_acquired(self, driver: Driver, wait: float | None) -> None:
         """Tell that a hold began; and that it ended, if the caller is interrupted and so gives it back."""

@@ -111,7 +111,7 @@ class Plan:
         reads: Packed commands to run as soon as they are held.
     """
 
-    __slots__ = ("_ask", "_end", "keys", "name", "names", "places", "reads", "terms")
+    __slots__ = ("_ask", "_end", "is_plain", "keys", "name", "names", "places", "reads", "terms")
 
     def __init__(
         self,
@@ -126,6 +126,8 @@ class Plan:
         server = terms.backend
         self.places = tuple([(server, each) for each in names])
         """Where later acquires of a thread or task find a hold."""
+        self.is_plain = terms.is_plain and not reads
+        """Whether nothing but one question and its reply is needed, as a rule."""
         few = len(keys) <= _FEW_KEYS
         self._ask = _head(scripts.ACQUIRE, keys, 7) if few else None
         self._end = _head(scripts.RELEASE, keys, 1) if few else None

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import Any, NoReturn
 
+from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.locks import partitions
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock, Side
+from redis_locks.locks.options import varied
 from redis_locks.locks.partitions import SpreadHold
 from redis_locks.protocol import acquire, store
 from redis_locks.protocol.lease import Lease
@@ -70,9 +72,10 @@ class RowSet(Lock):
         models = models_of(rows)
         names = tuple(dict.fromkeys(row.name for row in rows))
         super().__init__(*models, *names, **options)
-        self.row_mode = self._shown_mode = mode
-        self._rows, self._options = rows, options
-        self._mode = f"intent:{len(models)}:{mode}" if models else mode
+        self.row_mode = mode
+        self._rows, self._given = rows, options
+        own = f"intent:{len(models)}:{mode}" if models else mode
+        self.options = varied(self.options, mode=own, shown_mode=mode)
         self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
     async def _nested(self, side: Side, plan: Plan, wait: float | None) -> None:
@@ -80,24 +83,25 @@ class RowSet(Lock):
 
     async def acquire_all(self, side: Side, wait: float | None) -> Hold | Refused:
         """Return a hold of all rows, or the refusal of one that was still held after `wait` seconds."""
-        groups = side.backend.groups(self._names)
-        if len(groups) == 1:
-            plan = self._plan_for(side.backend, groups[0])
-            return await self._acquire_group(side, plan, wait)
+        plans = [self._plan_for(side.backend, group) for group in side.backend.groups(self._names)]
+        if len(plans) == 1:
+            return await self._acquire_plan(side, plans[0], wait)
 
-        async def take(group: Group, left: float | None) -> Hold | Refused:
-            names = set(group[0])
+        async def take(plan: Plan, left: float | None) -> Hold | Refused:
+            names = set(plan.names)
             part = [row for row in self._rows if row.name in names]
-            wanted = RowSet(part, self.row_mode, **self._options)
-            plan = wanted._plan_for(side.backend, group)
-            outcome = await wanted._acquire_group(side, plan, left, renews=True)
+            wanted = RowSet(part, self.row_mode, **self._given)
+            own = wanted._plan_for(side.backend, (plan.names, plan.keys))
+            outcome = await wanted._acquire_plan(side, own, left, renews=True)
             if isinstance(outcome, Refused):
-                return outcome._replace(place=self._names.index(group[0][outcome.place]))
+                return outcome._replace(place=self._names.index(plan.names[outcome.place]))
             return outcome
 
-        return await partitions.acquire(
-            side.driver, take, groups, wait, renew=self._renews, made=SpreadRowHold
-        )
+        return await partitions.acquire(side.driver, take, plans, wait, SpreadRowHold)
+
+    def _plan_for(self, backend: Backend, group: Group) -> Plan:
+        """Return how to ask for rows of one partition."""
+        return Plan(self.options.terms(backend), *group, self._name)
 
     async def take_free(
         self, side: Side, groups: Sequence[Sequence[Row]], most: int, *, since: float
@@ -126,7 +130,7 @@ class RowSet(Lock):
         won, found = await _take(side.driver, request, wanted, most, since)
         if won is None:
             return None, found
-        chosen = RowSet(rows_in(groups[number] for number in found), self.row_mode, **self._options)
+        chosen = RowSet(rows_in(groups[number] for number in found), self.row_mode, **self._given)
         names = chosen._names
         plan = chosen._plan_for(side.backend, (names, side.backend.keys(*names)))
         hold = chosen._hold_of(side, plan, token=request.token)

@@ -7,6 +7,7 @@ from django.db.models import Model
 
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.locks.lock import Lock
+from redis_locks.locks.options import varied
 from redis_locks.locks.scope import ScopeName
 from redis_locks.rows.blocks import checked_wait
 from redis_locks.rows.names import model_lock_name
@@ -70,7 +71,7 @@ class lock_model(Lock):  # noqa: N801 - used as a block, so it reads like a func
             commit_guard=commit_guard,
             on_unavailable="raise",  # as rows do
         )
-        self._mode = row_mode(mode)
+        self.options = varied(self.options, mode=row_mode(mode))
 
 
 def _has_table(model: object) -> bool:

@@ -74,10 +74,15 @@ def counts(url: str, kinds: Sequence[str]) -> dict[str, float]:
     """Return the instructions of a cycle of each kind, in thousands."""
     with tempfile.TemporaryDirectory() as folder, crowd(url, CROWD * ("contended" in kinds)):
         out = Path(folder) / "out"
-        tool = ("valgrind", "--tool=callgrind", f"--dump-before={MARK}", f"--callgrind-out-file={out}")
+        tool = (
+            "valgrind",
+            "--tool=callgrind",
+            f"--dump-before={MARK}",
+            f"--callgrind-out-file={out}",
+        )
         command = [*tool, *child(url, *kinds)]
         env = os.environ | {"PYTHONHASHSEED": "0"}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)  # noqa: S603
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
         if done.returncode:
             raise RuntimeError(f"{', '.join(kinds)}: {done.stdout}{done.stderr}")
         # Each mark ends a part: the first before what is counted, the second after it.
@@ -93,7 +98,7 @@ def counts(url: str, kinds: Sequence[str]) -> dict[str, float]:
 @contextmanager
 def crowd(url: str, size: int) -> Iterator[None]:
     """Let so many processes take the lock all the time."""
-    others = [subprocess.Popen(child(url, "crowd")) for _ in range(size)]  # noqa: S603
+    others = [subprocess.Popen(child(url, "crowd")) for _ in range(size)]
     try:
         yield
     finally:

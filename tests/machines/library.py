@@ -40,7 +40,7 @@ class KnownWaiter(Waiter):
     made: list[KnownWaiter] = []
     dead = False
 
-    def __new__(cls, *_: Any) -> Self:
+    def __new__(cls, *_: Any, **__: Any) -> Self:
         its = super().__new__(cls)
         cls.made.append(its)
         return its

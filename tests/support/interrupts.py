@@ -118,7 +118,9 @@ def renewed(name: str) -> int:
         reference() for renewer in renewers for reference in _leases_of(renewer).values()
     ]
     return sum(
-        1 for lease in found if lease is not None and lease.state.value != "ended" and name in lease.names
+        1
+        for lease in found
+        if lease is not None and lease.state.value != "ended" and name in lease.names
     )
 
 

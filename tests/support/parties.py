@@ -9,7 +9,8 @@ from typing import Any
 from unittest import mock
 
 from redis_locks import Hold, Lock, LockError, LockLost, inspection
-from redis_locks.locks import options
+from redis_locks.connections.backends import known
+from redis_locks.locks import lock
 from redis_locks.values import identity
 from redis_locks.values.claims import write_who
 from tests.support import scripts
@@ -72,13 +73,19 @@ def on_host(host: str, pid: int | None = None) -> Iterator[None]:
     def who(own: int, unit: str, label: str | None, _channel: str | None) -> str:
         return write_who(host, pid or own, unit, label)
 
-    # Locks that are described alike remember together who asked last.
-    options._kept.cache_clear()
     try:
         with mock.patch.object(identity, "written", who):
+            _forget_who_asks()
             yield
     finally:
-        options._kept.cache_clear()
+        _forget_who_asks()
+
+
+def _forget_who_asks() -> None:
+    """A link keeps the end of packets for locks of the same terms, with who asks."""
+    for backend in known.values():
+        backend.terms.clear()
+    lock._kept_plans.cache_clear()
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class Stage(NamedTuple):
 
     @property
     def using(self) -> str:
-        return str(self.lock._using)
+        return str(self.lock.options.using)
 
     def again(self, **options: Any) -> Lock:
         """The same lock, described otherwise."""

@@ -25,7 +25,10 @@ def key(turns: Turns) -> str:
     turns.before_release = lambda: turns.client.incr(key)
     turns.client.set(key, 1, ex=60)
     turns.lock = Lock(
-        turns.lock.name, lease=60, using=turns.lock._using, read=[("GET", key), ("STRLEN", key)]
+        turns.lock.name,
+        lease=60,
+        using=turns.lock.options.using,
+        read=[("GET", key), ("STRLEN", key)],
     )
     return key
 

@@ -51,12 +51,12 @@ def test_with_a_lease_that_the_silence_would_eat_up_it_is_not(
 
 
 def test_another_lock_is_not_asked_for_silently(turns: Turns) -> None:
-    other = Lock(f"{turns.lock.name}:other", using=turns.lock._using)
+    other = Lock(f"{turns.lock.name}:other", using=turns.lock.options.using)
     assert [0, 0, 0] == [turns.wait(lock) for lock in (turns.lock, other, turns.lock)]
 
 
 def test_nor_is_a_permit_or_a_share(turns: Turns) -> None:
-    permit = Semaphore(turns.lock.name, 1, using=turns.lock._using)
+    permit = Semaphore(turns.lock.name, 1, using=turns.lock.options.using)
     assert [0, 0, 0] == [turns.wait(lock) for lock in (turns.lock, permit, permit)]
 
 
