@@ -178,6 +178,13 @@ def benchmarks(session: nox.Session) -> None:
     session.run("python", "-m", "tests.benchmarks.crowds")
 
 
+@nox.session(python=VERSIONS[0][0])
+def instructions(session: nox.Session) -> None:
+    """Count the instructions of cycles, and fail if one grew since the last landing; wants valgrind."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "tests.benchmarks.instructions", *session.posargs)
+
+
 @nox.session(python=PYTHON)
 def start(session: nox.Session) -> None:
     """Fail if the app adds more than 30 ms of the processor to Django's start."""

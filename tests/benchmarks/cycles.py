@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from typing import Any
 
@@ -28,29 +28,51 @@ LOCK = "known"
 
 @contextmanager
 def counted() -> Iterator[None]:
-    """Count the instructions of a block."""
+    """Count the instructions of a block, and of counting its locks, which is put off."""
+    from redis_locks.events.dispatch import teller
+
+    assert teller.statistics is not None
+    teller.statistics.catch_up()
     gc.collect()
     gc.freeze()
     os.getloadavg()
     yield
+    teller.statistics.catch_up()
     os.getloadavg()
 
 
-def blocking() -> dict[str, Callable[[], object]]:
-    """Return what a cycle of each kind does."""
+Kinds = dict[str, Callable[[], object]]
+"""What a cycle of each kind does."""
+
+
+def entered(*contexts: Callable[[], AbstractContextManager[object]]) -> Callable[[], None]:
+    """Return what enters these contexts, one in the other, and leaves them."""
+    match contexts:
+        case (only,):
+
+            def cycle() -> None:
+                with only():
+                    pass
+
+        case (outer, inner):
+
+            def cycle() -> None:
+                with outer(), inner():
+                    pass
+
+    return cycle
+
+
+def plain() -> Kinds:
+    """The kinds of blocks and calls that take one lock."""
     from django.db import transaction
 
-    from redis_locks import Lock, Semaphore, optimistic, redis_lock, run_once
+    from redis_locks import Lock, Semaphore, redis_lock, run_once
 
     number = count()
     lock = Lock(LOCK, wait=None)
     shared = Lock("read", mode="shared", wait=None)
     semaphore = Semaphore("few", 3, wait=None)
-
-    def transfer(first: str, second: str) -> None:
-        reads = [("HGET", first, "money"), ("HGET", second, "money")]
-        with Lock(first, second, wait=None, read=reads) as hold:
-            hold.commit([("HINCRBY", first, "money", -1), ("HINCRBY", second, "money", 1)])
 
     @redis_lock("known:{i}", wait=None)
     def decorated(i: int) -> None:
@@ -59,6 +81,60 @@ def blocking() -> dict[str, Callable[[], object]]:
     @run_once("known:{i}")
     def once(i: int) -> None:
         pass
+
+    def with_() -> None:
+        with lock:
+            pass
+
+    def nested() -> None:
+        with lock, lock:
+            pass
+
+    return {
+        "with": with_,
+        "contended": with_,
+        "receiver": with_,
+        "nested": nested,
+        "new lock": entered(lambda: Lock(LOCK, wait=None)),
+        "new name": entered(lambda: Lock(f"new:{next(number)}", wait=None)),
+        "shared": entered(lambda: shared),
+        "semaphore": entered(lambda: semaphore),
+        "decorated": lambda: decorated(1),
+        "decorated, new name": lambda: decorated(next(number)),
+        "run_once": lambda: once(next(number)),
+        "django alone": entered(transaction.atomic),
+        "atomic": entered(transaction.atomic, lambda: lock),
+    }
+
+
+def transfers() -> Kinds:
+    """The kinds that move money between two accounts in Redis."""
+    from redis_locks import Lock
+
+    number = count()
+
+    def among(accounts: int) -> Callable[[], None]:
+        def cycle() -> None:
+            first = next(number)
+            pair = f"acc:{first % accounts}", f"acc:{(first + 1) % accounts}"
+            reads = [("HGET", name, "money") for name in pair]
+            with Lock(*pair, wait=None, read=reads) as hold:
+                hold.commit(
+                    [("HINCRBY", name, "money", by) for name, by in zip(pair, (-1, 1), strict=True)]
+                )
+
+        return cycle
+
+    return {
+        "transfer": among(2),
+        "transfer, many": among(MANY),
+        "transfer, new names": among(10**9),
+    }
+
+
+def transactions() -> Kinds:
+    """The kinds that do so without a lock."""
+    from redis_locks import optimistic
 
     @optimistic(
         watch=("acc:0", "acc:1"),
@@ -78,65 +154,15 @@ def blocking() -> dict[str, Callable[[], object]]:
         pipe.hincrby(f"acc:{first}", "money", -1)
         pipe.hincrby(f"acc:{second}", "money", 1)
 
-    def with_() -> None:
-        with lock:
-            pass
-
-    def new_lock() -> None:
-        with Lock(LOCK, wait=None):
-            pass
-
-    def new_name() -> None:
-        with Lock(f"new:{next(number)}", wait=None):
-            pass
-
-    def nested() -> None:
-        with lock, lock:
-            pass
-
-    def share() -> None:
-        with shared:
-            pass
-
-    def permit() -> None:
-        with semaphore:
-            pass
-
-    def django_alone() -> None:
-        with transaction.atomic():
-            pass
-
-    def atomic() -> None:
-        with transaction.atomic(), lock:
-            pass
-
-    def among(accounts: int) -> Callable[[], None]:
-        def cycle() -> None:
-            first = next(number)
-            transfer(f"acc:{first % accounts}", f"acc:{(first + 1) % accounts}")
-
-        return cycle
-
     return {
-        "with": with_,
-        "contended": with_,
-        "new lock": new_lock,
-        "new name": new_name,
-        "decorated": lambda: decorated(1),
-        "decorated, new name": lambda: decorated(next(number)),
-        "nested": nested,
-        "shared": share,
-        "semaphore": permit,
-        "run_once": lambda: once(next(number)),
-        "django alone": django_alone,
-        "atomic": atomic,
-        "transfer": among(2),
-        "transfer, many": among(MANY),
-        "transfer, new names": among(10**9),
         "optimistic": fixed,
         "optimistic, templates": lambda: templates(first=0, second=1),
-        "receiver": with_,
     }
+
+
+def blocking() -> Kinds:
+    """Return what a cycle of each kind of blocking code does."""
+    return plain() | transfers() | transactions()
 
 
 async def in_a_loop() -> None:
@@ -186,14 +212,18 @@ def main() -> None:
     """Run what the arguments name."""
     from django.conf import settings
 
+    from redis_locks.statistics import collector
+
     url, *kinds = sys.argv[1:]
     settings.configure(
         INSTALLED_APPS=["redis_locks"],
-        SECRET_KEY="of a benchmark",
+        SECRET_KEY="of a benchmark",  # noqa: S106 - nothing is signed
         DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
         REDIS_LOCKS={"CONNECTION": url, "WAIT": None},
     )
     django.setup()
+    # What each process sends now and then, however often it acquires, is no part of a cycle.
+    collector.INTERVAL = 3600.0
     if kinds == ["crowd"]:
         crowd()
     client(kinds)

@@ -16,10 +16,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.metadata import version
+from math import inf
 from pathlib import Path
 
 from redis_locks.testing.server import EmbeddedServer
@@ -28,6 +29,8 @@ from tests.benchmarks.cycles import COUNTED, MARK
 FIGURES = Path(__file__).with_name("instructions.json")
 MORE = 0.03
 """By what part a cycle may grow unseen."""
+
+ABOVE = "atomic, above django"
 
 BUDGETS = {
     "with": 82,
@@ -41,7 +44,7 @@ BUDGETS = {
     "semaphore": None,
     "run_once": None,
     "receiver": None,
-    "atomic, above django": 140,
+    ABOVE: 140,
     "transfer": 175,
     "transfer, many": 175,
     "transfer, new names": 190,
@@ -65,9 +68,10 @@ CROWD = 3
 
 
 def versions() -> dict[str, str]:
-    """Return the versions on which figures depend."""
+    """Return the versions on which figures depend, without what a patch changes."""
     packages = {name: version(name) for name in ("django", "redis", "hiredis")}
-    return {"python": platform.python_version(), **packages}
+    found = {"python": platform.python_version(), **packages}
+    return {name: ".".join(each.split(".")[:2]) for name, each in found.items()}
 
 
 def counts(url: str, kinds: Sequence[str]) -> dict[str, float]:
@@ -112,17 +116,23 @@ def child(*arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "tests.benchmarks.cycles", *arguments)
 
 
-def measured() -> dict[str, float]:
-    """Return the figures of all kinds, in thousands."""
+def measured(rooms: Iterable[Sequence[str]] = ROOMS) -> dict[str, float]:
+    """Return the figures of the kinds that are counted in these rooms, in thousands."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
 
         def room(kinds: Sequence[str]) -> dict[str, float]:
             with EmbeddedServer(use_environment=False) as server:
                 return counts(server.url, kinds)
 
-        found = {kind: figure for part in pool.map(room, ROOMS) for kind, figure in part.items()}
-    found["atomic, above django"] = found["atomic"] - found["django alone"]
-    return {kind: round(found[kind], 1) for kind in BUDGETS}
+        found = {kind: figure for part in pool.map(room, rooms) for kind, figure in part.items()}
+    if "atomic" in found:
+        found[ABOVE] = found["atomic"] - found["django alone"]
+    return {kind: round(figure, 1) for kind, figure in found.items() if kind in BUDGETS}
+
+
+def grown(found: dict[str, float], landed: dict[str, float]) -> list[str]:
+    """Return the kinds that take more than they did."""
+    return [kind for kind in found if found[kind] > landed.get(kind, inf) * (1 + MORE)]
 
 
 def main() -> int:
@@ -132,27 +142,27 @@ def main() -> int:
     options = parser.parse_args()
     if shutil.which("valgrind") is None:
         parser.error("valgrind is not installed: apt-get install valgrind")
-    known = json.loads(FIGURES.read_text()) if FIGURES.exists() else {"versions": {}, "figures": {}}
+    known = json.loads(FIGURES.read_text())
     found, here = measured(), versions()
-    comparable = known["versions"] == here
-    grown = []
+    landed = known["figures"] if known["versions"] == here else {}
+    if more := grown(found, landed):
+        # The renewal thread looks by the clock, so a slow minute of the machine counts: once more.
+        again = [room for room in ROOMS if {*room, ABOVE * ("atomic" in room)} & {*more}]
+        found |= {kind: min(found[kind], each) for kind, each in measured(again).items()}
+        more = grown(found, landed)
     print("Thousand instructions of a cycle, with", ", ".join(f"{k} {v}" for k, v in here.items()))  # noqa: T201
     print(f"{'kind':24}{'now':>8}{'landed':>8}{'aim':>6}")  # noqa: T201
     for kind, budget in BUDGETS.items():
-        before = known["figures"].get(kind) if comparable else None
-        more = before is not None and found[kind] > before * (1 + MORE)
-        grown += [kind] if more else []
-        said = "" if before is None else f"{before:.1f}"
-        mark = "  MORE" if more else ""
-        print(f"{kind:24}{found[kind]:8.1f}{said:>8}{budget or '':>6}{mark}")  # noqa: T201
-    if not comparable:
+        mark = "  MORE" if kind in more else ""
+        print(f"{kind:24}{found[kind]:8.1f}{landed.get(kind, ''):>8}{budget or '':>6}{mark}")  # noqa: T201
+    if not landed:
         print("The landed figures are of other versions, and not compared:", known["versions"])  # noqa: T201
     if options.write:
         FIGURES.write_text(json.dumps({"versions": here, "figures": found}, indent=2) + "\n")
         return 0
-    if grown:
-        print(f"More than {MORE:.0%} above the last landing: {', '.join(grown)}")  # noqa: T201
-    return 1 if grown else 0
+    if more:
+        print(f"More than {MORE:.0%} above the last landing: {', '.join(more)}")  # noqa: T201
+    return 1 if more else 0
 
 
 if __name__ == "__main__":
