@@ -24,7 +24,7 @@ from redis_locks.conf import validation
 from redis_locks.decorators import answers
 from redis_locks.decorators.semaphore import MAX_CAPACITY
 from redis_locks.inspection.queries import MOST_WAITERS, MOST_WAITERS_LISTED
-from redis_locks.optimistic.plans import MAX_ATTEMPTS
+from redis_locks.optimistic.transaction import MAX_ATTEMPTS
 from redis_locks.run_once.results import MAX_RESULT_BYTES
 from redis_locks.run_once.terms import MOST_ATTEMPTS
 from redis_locks.values.durations import MIN_LEASE

@@ -28,7 +28,7 @@ class KeysInTheWay(Exception):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Contest:
     """What to measure: each lock with each number of clients, for so many seconds in all."""
 
     subjects: Sequence[str]
@@ -53,7 +53,7 @@ class Plan:
 
 
 def measure(
-    plan: Plan, on_turn: Callable[[Turn], None], check: Callable[[], None] = lambda: None
+    plan: Contest, on_turn: Callable[[Turn], None], check: Callable[[], None] = lambda: None
 ) -> Mapping[Turn, Figures]:
     """Measure everything; return the figures by lock and number of clients.
 
@@ -111,7 +111,7 @@ def run(pool: Workers, seconds: float) -> list[WorkerReport]:
 
 
 @contextmanager
-def _alone(client: redis.Redis, plan: Plan) -> Iterator[None]:
+def _alone(client: redis.Redis, plan: Contest) -> Iterator[None]:
     """Keep other benchmarks out, refuse to touch keys of others, and delete our own."""
     subjects = [SUBJECTS[key] for key in plan.subjects]
     with Lock(NAME, wait=0, using=plan.using, label="locks benchmark"):
@@ -141,7 +141,7 @@ def _delete_keys(client: redis.Redis, subjects: Sequence[Subject], using: str | 
 
 
 def _measure(
-    client: redis.Redis, plan: Plan, pool: WorkerPool, on_turn: Callable[[Turn], None]
+    client: redis.Redis, plan: Contest, pool: WorkerPool, on_turn: Callable[[Turn], None]
 ) -> dict[Turn, Figures]:
     reports: dict[Turn, list[Sequence[WorkerReport]]] = defaultdict(list)
     commands: Counter[Turn] = Counter()

@@ -21,7 +21,7 @@ RELEASE = Script("release", "redis_locks.compat")
 ALL = (ACQUIRE, RELEASE)
 
 
-class Request(NamedTuple):
+class CompatRequest(NamedTuple):
     """One call of acquire. `waiter` is its unique id; `timeout_ms` is empty for no timeout."""
 
     client: Any
@@ -31,7 +31,7 @@ class Request(NamedTuple):
     timeout_ms: bytes
 
 
-async def acquire(request: Request, channel: bytes, *, stay: bool) -> int:
+async def acquire(request: CompatRequest, channel: bytes, *, stay: bool) -> int:
     """Return GRANTED, or the place in the queue, from 1. Without `stay`, leave the queue."""
     _, _, token, waiter, timeout_ms = request
     argv = (token, waiter, timeout_ms, channel, b"1" if stay else b"0")

@@ -13,7 +13,7 @@ from redis.exceptions import LockError, LockNotOwnedError, RedisError
 from redis.lock import Lock as RedisLock
 
 from redis_locks.compat import commands, waiters, wakeups
-from redis_locks.compat.commands import Request
+from redis_locks.compat.commands import CompatRequest
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.locks.timeouts import bounded
 from redis_locks.values.identity import new_token
@@ -63,9 +63,9 @@ class _Queueing:
     def _keys(self) -> CompatKeys:
         return compat_keys(self._encode(self.name), cluster=isinstance(self.redis, _CLUSTERS))
 
-    def _request(self, token: str | bytes | None) -> Request:
+    def _request(self, token: str | bytes | None) -> CompatRequest:
         waiter = new_token().encode()
-        return Request(
+        return CompatRequest(
             self.redis,
             self._keys(),
             waiter if token is None else self._encode(token),
@@ -89,7 +89,7 @@ class _Queueing:
         return bounded(blocking_timeout)
 
     async def _acquire(
-        self, driver: Driver, request: Request, wait: float | None, sleep: float
+        self, driver: Driver, request: CompatRequest, wait: float | None, sleep: float
     ) -> bool:
         before = self.local.token
         try:

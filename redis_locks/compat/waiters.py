@@ -12,7 +12,7 @@ from time import monotonic
 from redis.exceptions import RedisError
 
 from redis_locks.compat import commands
-from redis_locks.compat.commands import GRANTED, NOBODY, Request
+from redis_locks.compat.commands import GRANTED, NOBODY, CompatRequest
 from redis_locks.drivers.base import Driver, Link, LinkBroken
 from redis_locks.exceptions import LockBackendError
 
@@ -24,7 +24,7 @@ _MOST_TURNS = 10
 """How many times as long, at most, waiters further back in the queue pause."""
 
 
-async def acquire(driver: Driver, request: Request, wait: float | None, sleep: float) -> bool:
+async def acquire(driver: Driver, request: CompatRequest, wait: float | None, sleep: float) -> bool:
     """Acquire, waiting up to `wait` seconds (0: not at all, None: for ever).
 
     `sleep` shortens the pause between two questions, down to 10 ms. Whatever it raises, and whatever keeps the
@@ -49,13 +49,13 @@ async def acquire(driver: Driver, request: Request, wait: float | None, sleep: f
         subscription.close()
 
 
-async def withdraw(driver: Driver, request: Request) -> None:
+async def withdraw(driver: Driver, request: CompatRequest) -> None:
     """Leave neither a hold nor a place in the queue behind, if the server can still be reached."""
     with suppress(RedisError, OSError):
         await driver.finish(_withdraw(request))
 
 
-async def _withdraw(request: Request) -> None:
+async def _withdraw(request: CompatRequest) -> None:
     """Leave the queue, and release the lock if it was granted meanwhile."""
     if await commands.acquire(request, NOBODY, stay=False) == GRANTED:
         await commands.release(request.client, request.keys, request.token)

@@ -85,7 +85,7 @@ def token_of(task_id: str) -> str:
     return f"{_NOBODY.ljust(len(process_name()), '0')}{digest}.1"
 
 
-class Taken(NamedTuple):
+class AlreadyQueued(NamedTuple):
     """Another message is queued already; `label` is what it was queued as, if that is known."""
 
     label: str
@@ -100,8 +100,8 @@ class Message(NamedTuple):
     lease_ms: int
     until: Until
 
-    async def queue(self, side: Side, *, again: bool = False) -> Taken | None:
-        """Take the lock for a message; `Taken` if another message has it.
+    async def queue(self, side: Side, *, again: bool = False) -> AlreadyQueued | None:
+        """Take the lock for a message; `AlreadyQueued` if another message has it.
 
         `again`: whether it may have the lock already, as it was queued before.
 
@@ -115,9 +115,9 @@ class Message(NamedTuple):
         if isinstance(outcome, Won):
             return None
         claim = Claim.parse(outcome.claim)
-        return Taken(claim.who.label if claim and claim.who else "")
+        return AlreadyQueued(claim.who.label if claim and claim.who else "")
 
-    async def send(self, side: Side, *, again: bool = False) -> Taken | None:
+    async def send(self, side: Side, *, again: bool = False) -> AlreadyQueued | None:
         """Take the lock for a message that is about to be sent, for a minute at most; see `queue`, and `sent`."""
         brief = self._replace(lease_ms=min(self.lease_ms, _SENDING_MS))
         return await brief.queue(side, again=again)

@@ -14,18 +14,20 @@ import weakref
 from collections.abc import Iterator
 from functools import cache
 from itertools import islice, product
-from typing import Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
 from redis_locks.conf.settings import get_settings
-from redis_locks.protocol import lease
-from redis_locks.protocol.lease import Lease
+from redis_locks.protocol import lock_events
 from redis_locks.values import modes
 from redis_locks.values.identity import caller
 from redis_locks.values.local_locks import Held, Place
+
+if TYPE_CHECKING:
+    from redis_locks.protocol.lease import Lease
 
 logger = logging.getLogger("redis_locks")
 
@@ -157,7 +159,7 @@ def _switch(*, setting: str = "REDIS_LOCKS", **_: object) -> None:
         wanted = False
     if wanted is None:
         wanted = django_settings.DEBUG
-    lease.watch = Orders().note if wanted else None
+    lock_events.watch = Orders().note if wanted else None
 
 
 def start() -> None:
@@ -167,8 +169,8 @@ def start() -> None:
 
 
 def _after_fork() -> None:
-    if lease.watch is not None:
-        lease.watch = Orders().note  # another thread of the parent may have had the mutex
+    if lock_events.watch is not None:
+        lock_events.watch = Orders().note  # another thread of the parent may have had the mutex
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -17,7 +17,7 @@ from celery.contrib.django.task import DjangoTask
 from celery.utils import uuid
 from celery.utils.time import maybe_make_aware
 
-from redis_locks.decorators.queued_messages import Message, Run, Taken, token_of
+from redis_locks.decorators.queued_messages import AlreadyQueued, Message, Run, token_of
 from redis_locks.decorators.unique_tasks import unique_task
 from redis_locks.drivers.base import run_blocking
 from redis_locks.locks.lock import Side
@@ -136,7 +136,7 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
             return float((eta - datetime.now(eta.tzinfo)).total_seconds())
         return float(options.get("countdown") or 0.0)
 
-    def _first(self, unique: unique_task, taken: Taken) -> Any:
+    def _first(self, unique: unique_task, taken: AlreadyQueued) -> Any:
         first = taken.label.rpartition(" queued as ")[2] if " queued as " in taken.label else ""
         return self.AsyncResult(first) if first and unique.on_duplicate == "first" else None
 

@@ -33,18 +33,19 @@ def verify(leases: Sequence[Lease]) -> None:
         if lease.is_over():
             raise _lost(lease)
         if not lease.is_unguarded:
-            by_backend.setdefault(lease.server(), []).append(lease)
+            by_backend.setdefault(lease.plan.terms.backend(), []).append(lease)
     for backend, of_backend in by_backend.items():
         run_blocking(_verify(backend, of_backend))
 
 
 async def _verify(backend: Backend, leases: list[Lease]) -> None:
     by_script: dict[Script, list[Lease]] = {}
-    replicated = any(lease.replicas for lease in leases)
+    replicated = any(lease.plan.terms.replicas for lease in leases)
     for lease in leases:
         # Both take the same arguments; one script is one round trip.
-        plain = lease.script is scripts.EXTEND and replicated
-        by_script.setdefault(scripts.CONFIRM if plain else lease.script, []).append(lease)
+        script = lease.plan.terms.script
+        plain = script is scripts.EXTEND and replicated
+        by_script.setdefault(scripts.CONFIRM if plain else script, []).append(lease)
     sent = monotonic()
     for script, alike in by_script.items():
 
@@ -59,8 +60,8 @@ async def _verify(backend: Backend, leases: list[Lease]) -> None:
             pairs = zip(alike, replies, strict=True)
             return [store.extend_reply(reply, lease.token) for lease, reply in pairs]
 
-        until, lock = alike[0].deadline, alike[0].name
-        lefts, _ = await persist(backend.driver, ask, until, lock=lock)
+        first = alike[0]
+        lefts, _ = await persist(backend.driver, ask, first.deadline, lock=first.plan.name)
         for lease, left in zip(alike, lefts, strict=True):
             _judge(lease, left, sent)
 
@@ -75,7 +76,7 @@ def _judge(lease: Lease, left: int | None, sent: float) -> None:
     if left is None or lease.is_over():
         raise _lost(lease)
     remaining = sent + left / 1000 - monotonic()
-    if remaining < min(MARGIN, lease.lease_ms / 10_000):
+    if remaining < min(MARGIN, lease.plan.terms.lease / 10):
         msg = (
             f"The lease of lock {lease.name!r} ends in {remaining:.3f} s, too soon for COMMIT: "
             "the transaction is rolled back. Renew it, or use a longer lease"

@@ -17,7 +17,7 @@ from redis_locks.protocol import lease as leases
 from redis_locks.protocol.lease import Lease, Where
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused, read_replies
-from redis_locks.values.bridges import waiting_for
+from redis_locks.values.bridges import may_wait_for, waiting_for
 from redis_locks.values.identity import Session, sessions_around
 
 
@@ -82,8 +82,11 @@ def around(
     """Return the leases around the caller that have any of these locks, for each the nearest."""
     server = ref(backend)
     found = leases.find(session.held, server, names, may_join)
-    if session.is_called:
-        missing = set(names).difference(*(its.names for its in found))
+    missing = set(names).difference(*(its.names for its in found))
+    # Most often nobody around has any of them.
+    if session.is_called and any(
+        (server, name) in held for held in may_wait_for(session) for name in missing
+    ):
         for each in waiting_for(session):
             new = leases.find(each.held, server, missing, may_join, each.frames)
             missing = missing.difference(*(its.names for its in new))

@@ -12,7 +12,6 @@ from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.locks.data_commands import Command
 from redis_locks.locks.reads import plain_reads
 from redis_locks.optimistic.conflicts import ConflictRate
-from redis_locks.optimistic.plans import Options, Plan
 from redis_locks.optimistic.signatures import (
     Args,
     Kwargs,
@@ -25,6 +24,7 @@ from redis_locks.optimistic.signatures import (
     text_of,
     without_pipeline,
 )
+from redis_locks.optimistic.transaction import Transaction, TransactionOptions
 from redis_locks.values import arguments
 
 P = ParamSpec("P")
@@ -101,7 +101,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         wait: float | Unset | None = UNSET,
         using: Using = None,
     ) -> None:
-        self._options = Options(attempts, remember, escalate_after, wait, using)
+        self._options = TransactionOptions(attempts, remember, escalate_after, wait, using)
         if escalate_to is not None:
             self._options.require_escalation()
         self._watch = watch
@@ -121,7 +121,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         """The function without its first parameter, as a transaction."""
         require_function(function)
         signature = without_pipeline(function)
-        plan_of: Callable[[Args, Kwargs], Plan]
+        plan_of: Callable[[Args, Kwargs], Transaction]
 
         if iscoroutinefunction(function):
 
@@ -141,14 +141,14 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         plan_of = self._planner(transaction)
         return transaction
 
-    def _planner(self, transaction: Callable[..., Any]) -> Callable[[Args, Kwargs], Plan]:
+    def _planner(self, transaction: Callable[..., Any]) -> Callable[[Args, Kwargs], Transaction]:
         """Return what makes a plan of a call's arguments; templates are over those of `transaction`."""
         options, name = self._options, label(transaction)
         keys = keys_of(transaction, self._watch)
         reads = reads_of(transaction, self._read)
         operation_id = text_of(transaction, "operation_id", self._operation_id)
         escalate_to = text_of(transaction, "escalate_to", self._escalate_to)
-        return lambda args, kwargs: Plan(
+        return lambda args, kwargs: Transaction(
             options,
             keys(args, kwargs),
             operation_id and operation_id(args, kwargs),
@@ -178,9 +178,9 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         if iscoroutinefunction(function):
             msg = f"{label(function)} is async: await optimistic.arun(...) instead"
             raise TypeError(msg)
-        options = Options(attempts, remember, escalate_after, wait, using)
+        options = TransactionOptions(attempts, remember, escalate_after, wait, using)
         reads = plain_reads(read)
-        plan = Plan(options, keys, operation_id, escalate_to, label(function), reads)
+        plan = Transaction(options, keys, operation_id, escalate_to, label(function), reads)
         return cast("R", _run(function, plan))
 
     @staticmethod
@@ -198,9 +198,9 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
     ) -> R:
         """Await ``function(pipe)`` as a transaction over `keys` and return its value; see `run`."""
         require_function(function)
-        options = Options(attempts, remember, escalate_after, wait, using)
+        options = TransactionOptions(attempts, remember, escalate_after, wait, using)
         reads = plain_reads(read)
-        plan = Plan(options, keys, operation_id, escalate_to, label(function), reads)
+        plan = Transaction(options, keys, operation_id, escalate_to, label(function), reads)
         return cast("R", await _arun(function, plan))
 
     @staticmethod
@@ -233,17 +233,17 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
 
 
 def _checked(using: Using, limit: int | None) -> tuple[Using, int | None]:
-    return Options(using=using).using, arguments.limit(limit, lowest=1)
+    return TransactionOptions(using=using).using, arguments.limit(limit, lowest=1)
 
 
-def _run(function: Callable[[Any], Any], plan: Plan) -> Any:
+def _run(function: Callable[[Any], Any], plan: Transaction) -> Any:
     # Not imported above: it imports redis-py, which would slow Django's start.
     from redis_locks.optimistic import retries
 
     return retries.run(function, plan)
 
 
-async def _arun(function: Callable[[Any], Any], plan: Plan) -> Any:
+async def _arun(function: Callable[[Any], Any], plan: Transaction) -> Any:
     from redis_locks.optimistic import retries  # not above, as in `_run`
 
     return await retries.arun(function, plan)

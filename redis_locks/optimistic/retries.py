@@ -31,8 +31,8 @@ from redis_locks.optimistic.pipelines import (
     replies_of,
     require_protection,
 )
-from redis_locks.optimistic.plans import Plan
 from redis_locks.optimistic.recovery import Done, Doubt
+from redis_locks.optimistic.transaction import Transaction
 from redis_locks.values.keys import conflicts_key, operation_key
 
 _ELSEWHERE = (
@@ -51,7 +51,7 @@ _BLOCKING = BlockingExecution()
 _ASYNC = AsyncExecution()
 
 
-def run(function: Callable[[Any], Any], plan: Plan) -> Any:
+def run(function: Callable[[Any], Any], plan: Transaction) -> Any:
     """Call `function` with a watching pipeline until what it queued is applied; return its value. Blocks.
 
     Raises:
@@ -62,7 +62,7 @@ def run(function: Callable[[Any], Any], plan: Plan) -> Any:
     return run_blocking(transact(_BLOCKING, function, plan))
 
 
-async def arun(function: Callable[[Any], Any], plan: Plan) -> Any:
+async def arun(function: Callable[[Any], Any], plan: Transaction) -> Any:
     """Call `function` with a watching pipeline until what it queued is applied; see `run`."""
     return await transact(_ASYNC, function, plan)
 
@@ -77,7 +77,7 @@ async def aconflict_rates(using: Using, limit: int | None) -> list[conflicts.Con
     return await _conflict_rates(_ASYNC, using, limit)
 
 
-async def transact(execution: Execution, function: Callable[[Any], Any], plan: Plan) -> Any:
+async def transact(execution: Execution, function: Callable[[Any], Any], plan: Transaction) -> Any:
     """Do what `run` and `arun` do; suspends only where `execution` does."""
     call = _Call(execution, function, plan)
     try:
@@ -102,7 +102,9 @@ async def _conflict_rates(
 
 
 class _Call:
-    def __init__(self, execution: Execution, function: Callable[[Any], Any], plan: Plan) -> None:
+    def __init__(
+        self, execution: Execution, function: Callable[[Any], Any], plan: Transaction
+    ) -> None:
         self._execution = execution
         self._function = function
         self._plan = plan

@@ -418,8 +418,8 @@ class Lease:
             # A receiver that was told of contention may have had asgiref change whose call this is.
             its = current_session()
         held = its.held
-        if watch is not None and self._held is _NOBODY:  # it is new
-            watch(self, held, self.server)
+        if lock_events.watch is not None and self._held is _NOBODY:  # it is new
+            lock_events.watch(self, held, self.server)
         self._held = held
         self._be_found(held)
 
@@ -585,7 +585,7 @@ class Lease:
             if self.state is _HELD:
                 self.deadline = self.due = deadline
                 if self.renews:  # soon, though the server may say it lasts: its clock may be wrong
-                    third = self.lease_ms / 3000
+                    third = self.plan.terms.lease / 3
                     self.due = min(deadline - 2 * third, monotonic() + third)
 
     def extend(self, deadline: float) -> None:
@@ -623,8 +623,9 @@ class Lease:
     @property
     def extension(self) -> tuple[Script, Call]:
         """What renews it; for one that is not renewed, what tells whether it is held still."""
-        milliseconds = self.lease_ms if self.renews else 0
-        return self.script, store.extend_call(self.keys, self.token, milliseconds)
+        terms = self.plan.terms
+        milliseconds = terms.lease_ms if self.renews else 0
+        return terms.script, store.extend_call(self.plan.keys, self.token, milliseconds)
 
     def stop_renewing(self) -> None:
         """Let it end at its deadline."""
@@ -707,10 +708,6 @@ class Lease:
     def tells_its_end(self, *, tells: bool) -> None:
         """Say whether somebody is to be told of its end: not of one that nobody was told the beginning of."""
         self.untold[:] = [True] if tells else []
-
-
-watch: Callable[[Lease, Held, object], None] | None = None
-"""Called for each new lease, with what its thread or task had before, and the server; None: nobody looks."""
 
 
 class _Stack:

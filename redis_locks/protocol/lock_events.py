@@ -5,9 +5,10 @@ Events are told after the fact: a receiver can neither delay a hand-off nor leav
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from redis_locks.drivers.base import Driver
 from redis_locks.exceptions import DeadlockDetected, Wait
@@ -15,6 +16,9 @@ from redis_locks.protocol.store import Refused, Request
 from redis_locks.values.claims import Who, parse_who
 from redis_locks.values.identity import describe_holder
 from redis_locks.values.modes import shown
+
+if TYPE_CHECKING:
+    from redis_locks.values.local_locks import Held
 
 Kind = Literal[
     "acquired",
@@ -118,6 +122,9 @@ class Nobody:
 
 observer: Observer = Nobody()
 """The observer of this process; one only, because it may pass on."""
+
+watch: Callable[[Any, Held, object], None] | None = None
+"""Called for each new lease, with what its thread or task had before, and the server; None: nobody looks."""
 
 
 async def tell(

@@ -123,7 +123,7 @@ async def acknowledged(
     driver: Driver, link: Link, leases: Sequence[Lease], replies: list[Any]
 ) -> list[Any]:
     """Return the replies to extends that `link` has sent; an error for each that too few replicas have."""
-    most = max(lease.replicas for lease in leases)
+    most = max(lease.plan.terms.replicas for lease in leases)
     if not most:
         return replies
     seconds = min(patience(driver, lease.lease_ms) for lease in leases)

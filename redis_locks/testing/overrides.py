@@ -15,7 +15,7 @@ from redis_locks.connections import backends
 from redis_locks.events import log_lines
 from redis_locks.exceptions import LockBackendError, TooMuchContention
 from redis_locks.optimistic import retries
-from redis_locks.optimistic.plans import Plan
+from redis_locks.optimistic.transaction import Transaction
 from redis_locks.protocol import acquire, lock_events
 from redis_locks.protocol.store import Refused, Won
 from redis_locks.testing.memory_backend import MemoryBackend, Outcome
@@ -77,7 +77,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
         log_lines.convoys.flush()  # each test has its own lines
 
     async def _acquire_compat(
-        self, _driver: object, request: commands.Request, wait: float | None, _sleep: float
+        self, _driver: object, request: commands.CompatRequest, wait: float | None, _sleep: float
     ) -> bool:
         self._require_server()
         if self._outcome == "busy" and wait is None:
@@ -97,7 +97,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
             msg = "override_locks('unavailable'): nothing answers"
             raise RedisConnectionError(msg)
 
-    async def _transact(self, _execution: object, _function: object, plan: Plan) -> NoReturn:
+    async def _transact(self, _execution: object, _function: object, plan: Transaction) -> NoReturn:
         if self._outcome == "busy":
             msg = (
                 f"override_locks('busy'): {', '.join(plan.keys)} kept changing. Nothing was written"

@@ -12,6 +12,7 @@ import gc
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, repeat, takewhile
 from types import AsyncGeneratorType, FrameType
 from typing import Any, Final, NamedTuple
 
@@ -35,6 +36,22 @@ class Waiting(NamedTuple):
     """What it holds."""
     frames: Sequence[FrameType]
     """The frames that have led to this call."""
+
+
+def may_wait_for(its: Session) -> Iterator[Held]:
+    """Yield what those hold who may wait for the call in which `its` runs: all whom `waiting_for` would name, and others.
+
+    That takes no look at a stack.
+    """
+    threads = [each() for each in identity.process.threads.valuerefs()]
+    seen = dict.fromkeys(each for each in threads if each is not None)
+    beside = [its]
+    while beside:
+        new = [each for each in beside.pop().around if each not in seen]
+        seen.update(dict.fromkeys(new))
+        beside += new
+    for each in seen:
+        yield each.held
 
 
 def waiting_for(its: Session) -> Iterator[Waiting]:
@@ -90,7 +107,7 @@ def _thread_waiting_for(task: asyncio.Task[Any]) -> tuple[int, Any, list[FrameTy
             if started.f_code is _IN_LOOP:
                 result = started.f_locals.get("call_result")
                 for thread, top in sys._current_frames().items():
-                    its = list(stack(top))
+                    its = _stack_of_another(top)
                     for place, frame in enumerate(its):
                         if frame.f_code is _TO_SYNC and frame.f_locals.get("call_result") is result:
                             return thread, call_in(its[place:]), its[place:]
@@ -140,7 +157,15 @@ def _is_step(each: object) -> bool:
 def _running(outermost: Any) -> list[FrameType]:
     first = getattr(outermost, "cr_frame", None)
     for top in sys._current_frames().values():
-        its = list(stack(top))
+        its = _stack_of_another(top)
         if first in its:
             return its[: its.index(first) + 1]
     return []
+
+
+def _stack_of_another(top: FrameType) -> list[FrameType]:
+    """Return the frames that have led to a frame of another thread, from that on.
+
+    In one step of the interpreter, in which that thread cannot go on: frames that come and go have crashed CPython 3.11.
+    """
+    return list(takewhile(bool, accumulate(repeat("f_back"), getattr, initial=top)))

@@ -9,8 +9,7 @@ from typing import Any
 from demo_project.bank.recorder import CannotMeasure
 from redis_locks import LockNotAvailable
 from redis_locks.benchmark.figures import BOOK_SECONDS, ORIGINAL, Turn, compare, counts
-from redis_locks.benchmark.measurement import KeysInTheWay, measure
-from redis_locks.benchmark.measurement import Plan as Benchmark
+from redis_locks.benchmark.measurement import Contest, KeysInTheWay, measure
 from redis_locks.benchmark.subjects import OURS, SUBJECTS
 
 LOCKS = (ORIGINAL, "lua", OURS)
@@ -29,12 +28,12 @@ class TableTurn:
         return f"Table 11.2: {SUBJECTS[self.lock].label}, {self.clients} {processes}"
 
 
-def benchmark_of(seconds: float, url: str = "") -> Benchmark:
+def benchmark_of(seconds: float, url: str = "") -> Contest:
     """Return what the library is to measure: each lock with each number of processes for so many seconds.
 
     It measures the server at `url`, or else the bank's.
     """
-    return Benchmark(LOCKS, CLIENTS, seconds, url or None)
+    return Contest(LOCKS, CLIENTS, seconds, url or None)
 
 
 def turns_of(seconds: float) -> list[TableTurn]:

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from redis_locks.benchmark.figures import BOOK_SECONDS, Comparison, Figures, Turn, compare, counts
-from redis_locks.benchmark.measurement import KeysInTheWay, Plan, measure
+from redis_locks.benchmark.measurement import Contest, KeysInTheWay, measure
 from redis_locks.benchmark.pool import WorkerError
 from redis_locks.benchmark.subjects import SUBJECTS, USUAL
 from redis_locks.connections.backends import backend_for
@@ -72,7 +72,7 @@ class Benchmark(Verb):
 
     def run(self, console: Console, **options: Any) -> None:
         """Measure, with a bar on a terminal, and print a row per lock and number of clients."""
-        plan = Plan(
+        plan = Contest(
             _subjects(console, options["only"]),
             tuple(dict.fromkeys(options["clients"])),
             options["seconds"],
@@ -97,7 +97,7 @@ def _subjects(console: Console, only: Sequence[str] | None) -> Sequence[str]:
     return [key for key in wanted if key not in missing]
 
 
-def _measure(console: Console, plan: Plan) -> Mapping[Turn, Figures]:
+def _measure(console: Console, plan: Contest) -> Mapping[Turn, Figures]:
     console.note(
         f"This loads {printable(backend_for(plan.using).description)} with up to "
         f"{max(plan.clients)} clients for {duration(len(plan.turns) * plan.seconds / plan.slices)}."
@@ -117,7 +117,7 @@ def _measure(console: Console, plan: Plan) -> Mapping[Turn, Figures]:
 
 
 def _text(
-    plan: Plan, console: Console, rows: Sequence[Comparison], width: int | None
+    plan: Contest, console: Console, rows: Sequence[Comparison], width: int | None
 ) -> Iterator[str]:
     for clients in plan.clients:
         if clients != plan.clients[0]:

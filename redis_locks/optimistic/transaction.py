@@ -19,7 +19,7 @@ MAX_ATTEMPTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class TransactionOptions:
     """The options that all calls of a transaction share; see `optimistic`."""
 
     attempts: int = 5
@@ -54,10 +54,10 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Transaction:
     """One call: the options, and what its arguments fill in."""
 
-    options: Options
+    options: TransactionOptions
     keys: tuple[str, ...]
     operation_id: str | None = None
     escalate_to: str | None = None
