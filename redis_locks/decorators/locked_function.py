@@ -32,6 +32,7 @@ from redis_locks.decorators.view_calls import (
     view_of,
 )
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
+from redis_locks.locks.entries import leave
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.locks.with_blocks import FIX_OF_FUNCTION, Block, refuse_in_loop
@@ -125,7 +126,8 @@ class LockedFunction:
                 with RequestTransaction(request, self.owner):
                     result = self.function(*args, **kwargs)
             if not isinstance(result, _PLAIN) and isawaitable(result):
-                hold.leave_block()  # whoever awaits it may be somebody else
+                if not hold.kept:
+                    leave(hold.parts)  # whoever awaits it may be somebody else
                 held = ExitStack()  # which releases once
                 held.push(hold)
                 return hold_until_done(result, held)

@@ -9,7 +9,10 @@ from weakref import WeakKeyDictionary
 from redis_locks.connections.colocation import require_beside
 from redis_locks.drivers.base import Driver
 from redis_locks.drivers.resp import pack
+from redis_locks.exceptions import LockBackendError, LockError, LockNotHeld
 from redis_locks.locks.data_commands import checked_commands, text_of, to_bytes
+from redis_locks.protocol import store
+from redis_locks.protocol.lease import NOT_KNOWN, Lease
 from redis_locks.protocol.retry import persist
 from redis_locks.values.keys import Keys
 
@@ -22,6 +25,54 @@ Queued: TypeAlias = "PlainCommands | QueuedOnCluster | QueuedOnServer"
 
 MAX_WORDS = 7000
 """Most words of one command: what Lua can take apart at once."""
+
+
+async def commit(driver: Driver, lease: Lease, hold: object, commands: Commands) -> str | None:
+    """End the lease of `hold` with these commands; return the first error of one, if any, else "".
+
+    It goes on for as long as the lease lasts. None: the lease is lost, and none was applied. Raises as `Hold.commit`.
+    """
+    begun = lease.commands
+    if begun is None and not lease.commit(hold, commands):
+        msg = (
+            f"The end of this hold of lock {lease.name!r} has begun already, by another thread or by a release "
+            "that failed; acquire the lock again"
+        )
+        raise LockNotHeld(msg)
+    if begun is not None and begun != commands:
+        msg = (
+            f"A commit of lock {lease.name!r} was begun already, and may have been applied; commit the same commands "
+            "again to be sure, or others with a new hold"
+        )
+        raise LockError(msg)
+    try:
+        failure, _ = await persist(
+            driver,
+            lambda link: store.commit(link, lease.keys, lease.token, commands),
+            lease.deadline,
+            lock=lease.name,
+        )
+        if failure is None and begun is not None:
+            # Redis remembers a commit for a minute only.
+            msg = (
+                f"Lock {lease.name!r} is not held any more. Redis does not know, or has forgotten, whether the "
+                "commit that was begun before was applied: look at the data"
+            )
+            raise LockBackendError(msg)
+    except LockBackendError as error:
+        error.may_be_done = True
+        raise
+    if failure is None:
+        lease.lose(NOT_KNOWN)
+    return failure
+
+
+def command_failed(failure: str) -> Exception:
+    """Return the error of redis-py for a command that failed."""
+    # Not above: redis-py is imported when a connection is, for start-up's sake.
+    from redis.exceptions import ResponseError
+
+    return ResponseError(failure)
 
 
 async def require(queued: Queued, driver: Driver, keys: Keys) -> None:

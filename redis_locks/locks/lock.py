@@ -17,7 +17,7 @@ from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 from redis_locks.locks import partitions, unguarded
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.data_commands import Command
-from redis_locks.locks.hold import Hold
+from redis_locks.locks.hold import Hold, give_back
 from redis_locks.locks.nesting import own_hold, reenter
 from redis_locks.locks.options import Mode, Options, options_of
 from redis_locks.locks.reads import packed_reads, require_slot
@@ -455,7 +455,7 @@ class Lock:
             try:
                 replication.require(nested.lease, side.backend.replicas(options.replicas))
             except LockError:
-                await nested.give_back(side.driver)
+                await give_back(nested, side.driver)
                 raise
         return nested
 

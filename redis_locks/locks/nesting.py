@@ -10,7 +10,7 @@ from redis_locks.conf.settings import UNSET
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
-from redis_locks.locks.hold import Hold
+from redis_locks.locks.hold import Hold, give_back, nested_hold
 from redis_locks.locks.transactions import Taken
 from redis_locks.locks.with_blocks import Block
 from redis_locks.protocol import lease as leases
@@ -61,17 +61,17 @@ async def reenter(
     if not reentrant or len(found) > 1 or not (upgrades or has.covers(wanted)):
         refuse_waiting_for_itself(found, wanted, reentrant=reentrant)
         return None
-    hold = Hold.nested(wanted.backend, its, where, block)
+    hold = nested_hold(Hold, wanted.backend, its, where, block)
     if hold is None:
         return None
     try:
-        if upgrades and (refused := await hold.try_upgrade(driver, wait)) is not None:
+        if upgrades and (refused := await hold.upgrade_on(driver, wait)) is not None:
             await hold.end(driver)
             return refused
         if reads:
             hold.read = await _read(driver, its, reads)
     except BaseException as error:
-        await hold.give_back(driver, UNSET if isinstance(error, LockError) else error)
+        await give_back(hold, driver, UNSET if isinstance(error, LockError) else error)
         raise
     return hold
 

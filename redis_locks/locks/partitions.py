@@ -12,17 +12,16 @@ from math import inf
 from time import monotonic
 from typing import Any
 
-from redis_locks.conf.settings import UNSET, Unset, get_settings
+from redis_locks.conf.settings import Unset
 from redis_locks.drivers.base import Driver
 from redis_locks.exceptions import LockError, LockLost
-from redis_locks.locks.hold import Hold
-from redis_locks.locks.timeouts import bounded
+from redis_locks.locks.hold import Hold, give_back
+from redis_locks.locks.hold_errors import lost, require_alone
 from redis_locks.protocol import replication, store
 from redis_locks.protocol.lease import NOT_KNOWN
 from redis_locks.protocol.plans import Plan
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused
-from redis_locks.values.durations import wait_seconds
 
 Take = Callable[[Plan, float | None], Coroutine[Any, Any, Hold | Refused]]
 """Acquires the locks of one partition, waiting for so many seconds; what it returns is renewed."""
@@ -100,7 +99,7 @@ class SpreadHold(Hold):
             return
         if self.kept:
             if self.is_lost:
-                raise self._lost()
+                raise lost(*[part.lease for part in self._parts])
             return
         failure = await _each(self._parts, lambda part: part.release_on(driver))
         self.released = all(part.released for part in self._parts)
@@ -123,22 +122,24 @@ class SpreadHold(Hold):
         )
         raise LockError(msg)
 
-    async def upgrade_on(self, driver: Driver, wait: float | Unset | None) -> None:
-        """See `upgrade`."""
+    async def upgrade_on(self, driver: Driver, seconds: float | None) -> Refused | None:
+        """See `Hold.upgrade_on`: all become exclusive, or none."""
         self.check()
         if self.mode == "exclusive":
-            return
-        seconds = bounded(get_settings().wait if wait is UNSET else wait_seconds(wait))
+            return None
         deadline = Deadline(seconds)
         try:
             for part in self._parts:
-                await part.upgrade_on(driver, deadline.left())
+                refused = await part.upgrade_on(driver, deadline.left())
+                if refused is not None:
+                    await driver.finish(self.undo_upgrade(driver))
+                    return refused
             if not await level(driver, self._parts, extend=False):
-                raise self._lost()
+                raise lost(*[part.lease for part in self._parts])
         except BaseException:
-            # All are exclusive, or none.
             await driver.finish(self.undo_upgrade(driver))
             raise
+        return None
 
     async def undo_upgrade(self, driver: Driver) -> None:
         """See `Hold.undo_upgrade`."""
@@ -149,7 +150,7 @@ class SpreadHold(Hold):
         self.check()
         if all(part.mode == "shared" and part.lease.is_settled for part in self._parts):
             return
-        self._require_alone("downgrade()")
+        require_alone("downgrade()", *[part.lease for part in self._parts])
         failure = await _each(self._parts, lambda part: part.downgrade_on(driver))
         if failure is not None:
             raise failure
@@ -252,7 +253,7 @@ async def _raised(driver: Driver, part: Hold, milliseconds: int, fencing_token: 
 
 
 async def _give_back(driver: Driver, parts: Sequence[Hold]) -> None:
-    failure = await _each(parts, lambda part: part.give_back(driver))
+    failure = await _each(parts, lambda part: give_back(part, driver))
     if failure is not None and not isinstance(failure, LockError):
         raise failure  # an interrupt
 

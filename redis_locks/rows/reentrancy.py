@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from redis_locks.locks.hold import Hold
+from redis_locks.locks.hold import Hold, nested_hold
 from redis_locks.locks.lock import Side
 from redis_locks.locks.nesting import around, refuse_waiting_for_itself, taken_by
 from redis_locks.locks.transactions import Keepers, Taken
@@ -87,7 +87,7 @@ class Earlier:
     def _join(self, its: Lease) -> bool:
         if its in self._nested:
             return True
-        hold = RowHold.nested(self._backend, its, self._side.where, self._side.block)
+        hold = nested_hold(RowHold, self._backend, its, self._side.where, self._side.block)
         if hold is None:
             return False  # another thread has just released it
         self._nested[its] = hold

@@ -11,6 +11,7 @@ from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.locks import partitions
 from redis_locks.locks.hold import Hold
+from redis_locks.locks.hold_errors import refuse_rows
 from redis_locks.locks.lock import Lock, Side
 from redis_locks.locks.options import varied
 from redis_locks.locks.partitions import SpreadHold
@@ -32,27 +33,27 @@ class RowHold(Hold):
 
     def upgrade(self, **_: object) -> NoReturn:
         """Not for rows; raises TypeError."""
-        self._refuse_rows()
+        refuse_rows()
 
     async def aupgrade(self, **_: object) -> NoReturn:
         """Not for rows; raises TypeError."""
-        self._refuse_rows()
+        refuse_rows()
 
     def downgrade(self) -> NoReturn:
         """Not for rows; raises TypeError."""
-        self._refuse_rows()
+        refuse_rows()
 
     async def adowngrade(self) -> NoReturn:
         """Not for rows; raises TypeError."""
-        self._refuse_rows()
+        refuse_rows()
 
     def detach(self, **_: object) -> NoReturn:
         """Not for rows; raises TypeError."""
-        self._refuse_rows()
+        refuse_rows()
 
     async def adetach(self, **_: object) -> NoReturn:
         """Not for rows; raises TypeError."""
-        self._refuse_rows()
+        refuse_rows()
 
 
 class SpreadRowHold(RowHold, SpreadHold):

@@ -11,7 +11,8 @@ from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError, LockNotHeld
-from redis_locks.locks.hold import Hold
+from redis_locks.locks.hold import Hold, require_held
+from redis_locks.locks.hold_errors import lost
 from redis_locks.protocol.lease import NOT_KNOWN, Lease, State
 from redis_locks.protocol.store import Request
 from redis_locks.run_once import records, scripts
@@ -128,7 +129,7 @@ class Attempt(Hold):
 
     def conclude(self, verdict: Verdict) -> None:
         """Let the hold end with `verdict`. Raises LockNotHeld if it has ended."""
-        self._require_held()
+        require_held(self)
         self._verdict = verdict
 
     def _concludes(self, error: BaseException | None) -> bool:
@@ -158,7 +159,7 @@ class Attempt(Hold):
         if not held and verdict.script is scripts.DONE:
             # Not the echo of a lost reply, unlike for a plain release: a repeated DONE finds its record.
             self.lease.lose(NOT_KNOWN)
-            raise self._lost()
+            raise lost(self.lease)
         return held
 
     async def commit_on(self, driver: Driver, pipe: Any) -> None:  # noqa: ARG002 - refused

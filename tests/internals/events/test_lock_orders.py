@@ -9,7 +9,7 @@ from django.test import override_settings
 
 from redis_locks import Lock
 from redis_locks.events import lock_order
-from redis_locks.protocol import lease
+from redis_locks.protocol import lock_events
 from tests.django.test_orders import nested
 
 
@@ -23,7 +23,7 @@ def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock_order, "MOST_ORDERS", 10)
     monkeypatch.setattr(lock_order, "MOST_PAIRS", 4)
     kept = lock_order.Orders()
-    monkeypatch.setattr(lease, "watch", kept.note)
+    monkeypatch.setattr(lock_events, "watch", kept.note)
     nested(Lock(f"{name}:0"), Lock(*(f"{name}:set:{i}" for i in range(20))))
     assert 4 == len(kept._seen)
     for i in range(1, 15):
@@ -47,11 +47,11 @@ def test_it_is_on_in_debug_unless_the_setting_says_otherwise(
     configured: dict[str, object], *, debug: bool, expected: bool
 ) -> None:
     with override_settings(DEBUG=debug, REDIS_LOCKS=configured):
-        assert expected is (lease.watch is not None)
+        assert expected is (lock_events.watch is not None)
 
 
 def test_a_fork_starts_with_a_mutex_of_its_own() -> None:
-    watch = lease.watch
+    watch = lock_events.watch
     lock_order._after_fork()
     assert watch is not None
-    assert lease.watch not in (None, watch)
+    assert lock_events.watch not in (None, watch)

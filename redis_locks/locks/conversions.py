@@ -1,0 +1,127 @@
+"""Leases in another mode: a shared one becomes exclusive, or an exclusive one shared.
+
+While an upgrade is under way, Redis may know the hold by either of two tokens; see `releases.by_any_token`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from redis_locks.conf.settings import get_settings
+from redis_locks.drivers.base import Driver
+from redis_locks.exceptions import LockError, LockLost
+from redis_locks.locks.hold_errors import lost, refuse_upgrading, released, require_no_rows
+from redis_locks.locks.releases import end
+from redis_locks.protocol import acquire, replication, store
+from redis_locks.protocol.lease import NOT_KNOWN, Lease
+from redis_locks.protocol.retry import persist
+from redis_locks.protocol.store import Refused, Request, Won
+
+
+async def upgrade(
+    driver: Driver, lease: Lease, token: str, seconds: float | None
+) -> Refused | None:
+    """Make a shared lease exclusive, as `token`, within `seconds`; return why it could not be, or None.
+
+    Raises as `Hold.upgrade`.
+    """
+    try:
+        return await _upgrade(driver, lease, token, seconds)
+    except LockLost:
+        if not lease.is_open:
+            raise released(lease.name) from None
+        lease.lose(NOT_KNOWN)
+        raise lost(lease) from None
+    finally:
+        try:
+            lease.end_upgrade(token)
+        except BaseException:
+            lease.end_upgrade(token)  # interrupted before it began
+            raise
+        if not lease.is_open:
+            await _end_again(driver, lease)
+
+
+async def _upgrade(
+    driver: Driver, lease: Lease, token: str, seconds: float | None
+) -> Refused | None:
+    if not lease.begin_upgrade(token):
+        refuse_upgrading(lease)
+    if lease.mode == "exclusive":
+        return None  # by another thread or task, just now
+    if not lease.is_settled:
+        await share(driver, lease)
+    mode = f"upgrade:{lease.token}"
+    request = replace(lease.request, token=token, mode=mode, reads=(), broken_off=0)
+    patience = get_settings().deadlock_timeout
+    outcome = await acquire.acquire(driver, request, seconds, patience)
+    if isinstance(outcome, Refused):
+        return outcome
+    await _become_exclusive(driver, lease, request, outcome)
+    return None
+
+
+async def _become_exclusive(driver: Driver, lease: Lease, request: Request, won: Won) -> None:
+    """Have what an upgrade won. Interrupted, or if too few replicas know of it, the lease is shared again."""
+    shared = lease.request, lease.deadline, lease.fencing_token, lease.mode
+    try:
+        deadline = max(won.deadline, lease.deadline)  # the script never shortens it
+        if request.replicas:
+            new = Lease(lease.plan, lease.session, lease.renewer, request.token)
+            new.win(deadline, won.fencing_token)
+            await replication.confirm(driver, new, won.read)
+            deadline = new.deadline
+        lease.convert(request, deadline, won.fencing_token, "exclusive")
+    except BaseException:
+        lease.convert(*shared)
+        await acquire.take_back(driver, request)
+        raise
+    if not lease.is_open:
+        raise released(lease.name)
+
+
+async def _end_again(driver: Driver, lease: Lease) -> None:
+    """Release what was released during its upgrade, by another thread or task that may have asked by the other token."""
+    lease.end_by_upgrade()
+    with suppress(LockError):
+        await driver.finish(
+            persist(driver, lambda link: end(link, lease), lease.deadline, lock=lease.name)
+        )
+
+
+async def share(driver: Driver, lease: Lease) -> None:
+    """Make a lease shared. Raises as `Hold.downgrade`."""
+    try:
+        await _share(driver, lease)
+    except LockError:
+        raise
+    except BaseException:
+        # It may have happened: do not go on as if it were exclusive.
+        with suppress(LockError):
+            await driver.finish(_share(driver, lease))
+        raise
+
+
+async def _share(driver: Driver, lease: Lease) -> None:
+    # From here on others may share it. If nobody hears of that, no nested block must take it for exclusive.
+    lease.change_mode("shared", settled=False)
+    held, _ = await persist(
+        driver,
+        lambda link: store.downgrade(link, lease.keys, lease.token),
+        lease.deadline,
+        lock=lease.name,
+    )
+    if not held:
+        lease.lose(NOT_KNOWN)
+        raise lost(lease)
+    lease.change_mode("shared", settled=True)
+
+
+def stays(lease: Lease, mode: str) -> bool:
+    """Return whether there is nothing to change; raise TypeError if it cannot be changed."""
+    require_no_rows(lease)
+    if lease.mode not in {"exclusive", "shared"}:
+        msg = "a permit of a semaphore is neither shared nor exclusive; acquire a Lock instead"
+        raise TypeError(msg)
+    return (lease.mode == mode and lease.is_settled) or lease.is_unguarded

@@ -1,0 +1,48 @@
+"""Holds that blocks enter after they were acquired: what runs inside is nested in them from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from redis_locks.exceptions import LockError
+from redis_locks.locks.with_blocks import Block
+from redis_locks.protocol.lease import BY_HAND, STACK, Lease
+from redis_locks.values.bridges import waiting_for
+from redis_locks.values.identity import session
+
+
+class Part(Protocol):
+    """What is held of one partition."""
+
+    @property
+    def lease(self) -> Lease:
+        """Its lease."""
+
+
+def enter(block: Block, parts: Sequence[Part], *, kept: bool) -> None:
+    """Let what runs inside `block` be nested in these holds; those that a transaction has `kept` stay where they are.
+
+    Raises LockError if another block has one of them.
+    """
+    its = session()
+    held = its.held
+    callers = waiting_for(its) if its.is_called else ()
+    around = [(held, STACK), *((each.held, each.frames) for each in callers)]
+    where = BY_HAND if kept else block.where or held.stack
+    for part in parts:
+        lease = part.lease
+        if not lease.enter(part, where, around):
+            msg = (
+                f"another block has this hold of lock {lease.name!r}, or one that it is nested with, so two blocks would "
+                "be inside. Acquire the lock there, or hand on a hold that was acquired by hand, outside of blocks"
+            )
+            raise LockError(msg)
+        if not (kept or lease.is_shared):  # else others have it, where they are
+            lease.move_to(held)
+
+
+def leave(parts: Sequence[Part]) -> None:
+    """Let holds be as those that were acquired by hand, in which nothing is nested."""
+    for part in parts:
+        part.lease.place_in(part, BY_HAND)

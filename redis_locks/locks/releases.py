@@ -1,0 +1,64 @@
+"""How a hold ends off the usual way, which is `Lease.release`: asked again, and by any token that Redis may know it by."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from redis_locks.drivers.base import Driver, Link
+from redis_locks.exceptions import LockBackendError
+from redis_locks.protocol import store
+from redis_locks.protocol.lease import Lease
+from redis_locks.protocol.retry import persist
+from redis_locks.values.identity import note_unconfirmed
+
+T = TypeVar("T")
+
+
+async def by_any_token(
+    lease: Lease, ask: Callable[[str], Awaitable[T | None]], *tried: str
+) -> T | None:
+    """Return what `ask` answers for the first token by which Redis knows the hold; None if there is none."""
+    answer: T | None = None
+    known = list(tried)
+    # Anew each time: the token may have changed while we asked for it.
+    while answer is None and (token := lease.other_token(known)) is not None:
+        known.append(token)
+        answer = await ask(token)
+    return answer
+
+
+async def end(link: Link, lease: Lease) -> bool:
+    """Run the script that ends the hold; False if no token of it holds the lock."""
+    token = lease.token
+    if await store.release(link, lease.keys, token):
+        return True
+
+    async def release(token: str) -> bool | None:
+        return await store.release(link, lease.keys, token) or None
+
+    return bool(await by_any_token(lease, release, token))
+
+
+async def end_for_good(
+    driver: Driver,
+    lease: Lease,
+    end_on: Callable[[Link], Coroutine[Any, Any, bool]],
+    *,
+    repeated: bool,
+    was_lost: bool,
+) -> bool:
+    """End a hold by `end_on`, however often connections break; return whether it was held until then.
+
+    `repeated`: whether that was tried before. `was_lost`: whether its lease had ended before that.
+    """
+    try:
+        held, again = await persist(driver, end_on, lease.deadline, lock=lease.name)
+    except LockBackendError as error:
+        note_unconfirmed(lease.token)
+        if not was_lost:
+            error.may_be_done = True
+            raise
+        return False
+    # When a repeated release finds nothing, the first one most likely released, and its reply was lost.
+    return held or again or repeated or lease.ended_by_upgrade
