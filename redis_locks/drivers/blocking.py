@@ -158,7 +158,8 @@ class BlockingLink(ServerLink):
         gets = self._reader.gets
         try:
             self._socket.sendall(packet)
-            while True:
+            reply = UNFINISHED
+            while reply is UNFINISHED:
                 data = self._socket.recv(_READ_SIZE)
                 if not data:
                     msg = "the server closed the connection"
@@ -166,8 +167,6 @@ class BlockingLink(ServerLink):
                 self._reader.feed(data)
                 while type(reply := gets()) is Push:
                     self._keep(reply)
-                if reply is not UNFINISHED:
-                    break
             while (more := gets()) is not UNFINISHED:
                 if type(more) is not Push:
                     self.close()  # out of step: what is asked next would get another reply

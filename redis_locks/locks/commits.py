@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -111,7 +112,8 @@ def commands_of(queued: Queued) -> Commands:
     return commands
 
 
-def _spelled(name: Any) -> list[bytes]:
+@lru_cache(maxsize=256)
+def _spelled(name: Any) -> Sequence[bytes]:
     """Return the words of the name of a command: redis-py writes some as one, such as "XGROUP CREATE"."""
     words = to_bytes(name).split()
     if not words:
@@ -153,6 +155,8 @@ class PlainCommands:
     """Commands that are given as lists or tuples of words, for the server of the lock."""
 
     watches = False
+    encode = staticmethod(partial(text_of, argument="commit"))
+    """Returns a word as text or bytes; raises TypeError."""
 
     def __init__(self, commands: object, *, in_cluster: bool) -> None:
         self.arguments = checked_commands(commands, "commit")
@@ -163,10 +167,6 @@ class PlainCommands:
                 )
                 raise TypeError(msg)
         self._in_cluster = in_cluster
-
-    def encode(self, word: object) -> bytes:
-        """Return a word as bytes; raises TypeError, ValueError."""
-        return to_bytes(text_of(word, "commit"))
 
     async def require(self, driver: Driver, keys: Keys) -> None:
         """Raise ValueError if a command of it is for another slot of a cluster than the lock's `keys`.

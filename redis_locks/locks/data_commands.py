@@ -30,7 +30,7 @@ def checked_commands(commands: object, argument: str) -> list[Sequence[Any]]:
 
 def text_of(word: object, argument: str) -> bytes | str:
     """Return a word of a command as text or bytes; raises TypeError if it is neither, and no number."""
-    if isinstance(word, bytes):
+    if type(word) is str or isinstance(word, bytes):
         return word
     if not isinstance(word, str | int | float) or isinstance(word, bool):
         msg = f"a word of a command in {argument} must be a string, bytes or a number, not {word!r}"
