@@ -64,7 +64,7 @@ def refuse_upgrading(lease: Lease) -> NoReturn:
 
 
 def require_no_rows(lease: Lease) -> None:
-    """Raise TypeError if the lease is one of rows. One that is nested in it is a plain one, but has its intents."""
+    """Raise TypeError if the lease is one of rows. A lease that is nested in it is a plain one, but has its intents."""
     if lease.intents:
         refuse_rows()
 

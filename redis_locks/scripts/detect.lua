@@ -32,65 +32,72 @@
 
 --include _prelude
 
-local WAITS_KEPT_MS = 60000
--- How long who is told to look may take.
-local ANSWER_MS = 1000
--- A step takes the server some 12 us. All looks together get so many in a ms, which is some 3 % of its time.
-local STEPS_A_MS = 2
--- So many may have been taken in advance, for a look to begin.
-local IN_ADVANCE = { first = 3000, again = 200, told = math.huge }
--- How many steps a look may take: at a time; at first, while others have taken all that there was; and to confirm
--- what it found, a circle or a choice.
-local STEPS = { part = 60, at_first = 12, circle = 6000, choice = 160 }
-local PARTS = 100
-local LATER, CONFIRM = "later", "confirm"
--- Reading a place in a queue, or a sharer, is so much of a step; and where the walk also notes who stands there.
-local READ, NOTE = 0.05, 0.1
--- How many places in a queue are read at a time; how many, to see who waits for a lock of the caller; how many
--- sharers of a lock, in all; and how many of them that wait.
-local PLACES_AT_ONCE, MOST_PLACES, MOST_SHARERS = 50, 500, 2000
-local MOST_STUCK = { permits = 100, others = 25 }
--- How many waits may be left for the next part.
-local MOST_LEFT = 200
--- In ms: between the looks of a wait, and more for each that was written down; at most; until a look that had to wait.
-local PAUSE = { again = 2000, again_each = 20, longest = 30000, soon = 250, soon_each = 10, next_part = 5 }
--- So long those of very many sharers that count first stay the same.
-local TURN_MS = 60000
+-- One table for all limits: Lua allows a script 200 local names, and the parts have most of them.
+local LIMITS = {
+  waits_kept_ms = 60000,
+  -- How long who is told to look may take.
+  answer_ms = 1000,
+  -- A step takes the server some 12 us. All looks together get so many in a ms, which is some 3 % of its time.
+  steps_a_ms = 2,
+  -- So many may have been taken in advance, for a look to begin.
+  in_advance = { first = 3000, again = 200, told = math.huge },
+  -- How many steps a look may take: at a time; at first, while others have taken all that there was; and to confirm
+  -- what it found, a circle or a choice.
+  steps = { part = 60, at_first = 12, circle = 6000, choice = 160 },
+  parts = 100,
+  -- Reading a place in a queue, or a sharer, is so much of a step; and where the walk also notes who stands there.
+  read = 0.05,
+  note = 0.1,
+  -- How many places in a queue are read at a time; how many, to see who waits for a lock of the caller; how many
+  -- sharers of a lock, in all; and how many of them that wait.
+  places_at_once = 50,
+  places = 500,
+  sharers = 2000,
+  stuck = { permits = 100, others = 25 },
+  -- How many waits may be left for the next part.
+  left = 200,
+  -- In ms: between the looks of a wait, and more for each that was written down; at most; until a look that had to wait.
+  pause = { again = 2000, again_each = 20, longest = 30000, soon = 250, soon_each = 10, next_part = 5 },
+  -- So long those of very many sharers that count first stay the same.
+  turn_ms = 60000,
+}
 
-local mode, who, where, why, rest = ARGV[2], ARGV[3], ARGV[4], ARGV[7], ARGV[8]
+local why, rest = ARGV[7], ARGV[8]
 local held = ARGV[6] ~= "" and cjson.decode(ARGV[6]) or nil
 local mine = string.match(token, "^(.*)%.") or token
 
-local me = { token = token, names = all, asked = mode, who = who, where = where }
-do -- Lua allows a script 200 local names, and the parts have most of them
-  local intents, plain = string.match(mode, "^intent:(%d+):(.*)$")
-  me.mode = plain and (tonumber(intents) < #all and plain or "intent:" .. plain) or mode
+local me = { token = token, names = all, asked = ARGV[2], who = ARGV[3], where = ARGV[4] }
+do
+  local intents, plain = string.match(me.asked, "^intent:(%d+):(.*)$")
+  me.mode = plain and (tonumber(intents) < #all and plain or "intent:" .. plain) or me.asked
   local queue = LOCK .. all[#all]
   local place = call("HGET", queue, token)
   local entry = place and call("HGET", queue, place)
   me.since = entry and tonumber(string.match(string.sub(entry, #token + 2), "^0 (%d+) "))
 end
 if not me.since then
-  return token .. " 0 " .. PAUSE.again
+  return token .. " 0 " .. LIMITS.pause.again
 end
 call("HSET", WAITS, mine, cjson.encode(me))
-call("PEXPIRE", WAITS, WAITS_KEPT_MS)
+call("PEXPIRE", WAITS, LIMITS.waits_kept_ms)
 
 -- How many ms until the next look: `least`, and `each` for each wait that was written down.
 local written = call("HLEN", WAITS)
 
 local function pause(least, each)
-  return math.min(math.max(least, each * written), PAUSE.longest)
+  return math.min(math.max(least, each * written), LIMITS.pause.longest)
 end
 
 -- Nearly always nobody waits for what the caller holds. That comes before the other parts are included, as in acquire.
-local wanted_from_me = why == "told" or rest ~= "" or not held
-for _, key in ipairs(wanted_from_me and {} or held) do
-  local state = call("HGET", key, "state")
-  wanted_from_me = wanted_from_me or (state and select(7, string.match(state, STATE)) ~= "0")
-end
-if not wanted_from_me then
-  return token .. " 0 " .. pause(PAUSE.again, PAUSE.again_each)
+do
+  local wanted_from_me = why == "told" or rest ~= "" or not held
+  for _, key in ipairs(wanted_from_me and {} or held) do
+    local state = call("HGET", key, "state")
+    wanted_from_me = wanted_from_me or (state and select(7, string.match(state, STATE)) ~= "0")
+  end
+  if not wanted_from_me then
+    return token .. " 0 " .. pause(LIMITS.pause.again, LIMITS.pause.again_each)
+  end
 end
 
 --include _lock
@@ -104,11 +111,14 @@ end
 local cost = 0
 
 -- The last lock of a set is one in whose queue its waiter always stands.
-local claims = {}
+local claim_in_queue
+do
+  local claims = {}
 
-local function claim_in_queue(wait)
-  claims[wait] = claims[wait] or waiter_claim(state_of(wait.names[#wait.names]), wait.token) or ""
-  return claims[wait]
+  function claim_in_queue(wait)
+    claims[wait] = claims[wait] or waiter_claim(state_of(wait.names[#wait.names]), wait.token) or ""
+    return claims[wait]
+  end
 end
 
 local function listener_of(wait)
@@ -130,19 +140,22 @@ local function since(wait)
 end
 
 -- The steps that were taken in advance, by all looks.
-local taken, at = string.match(call("GET", LOOKS) or "0 0", "^(%S+) (%d+)$")
-taken = math.max(0, taken - (clock() - at) * STEPS_A_MS)
+local taken
+do
+  local before, at = string.match(call("GET", LOOKS) or "0 0", "^(%S+) (%d+)$")
+  taken = math.max(0, before - (clock() - at) * LIMITS.steps_a_ms)
+end
 
 -- Reply, and write down what it took.
 local function answer(kind, least, each, left)
   if cost >= 1 then
-    call("SET", LOOKS, math.ceil(taken + cost) .. " " .. text(now), "PX", WAITS_KEPT_MS)
+    call("SET", LOOKS, math.ceil(taken + cost) .. " " .. text(now), "PX", LIMITS.waits_kept_ms)
   end
   return token .. " " .. kind .. " " .. pause(least, each) .. (left and " " .. left or "")
 end
 
 local function nothing_found()
-  return answer("0", PAUSE.again, PAUSE.again_each)
+  return answer("0", LIMITS.pause.again, LIMITS.pause.again_each)
 end
 
 -- Those of `tokens` whose sessions have written down what they wait for, until there are more than `most`.
@@ -172,10 +185,10 @@ local function is_waited_for()
     local state = state_of(string.sub(key, #LOCK + 1))
     if state.waiting > 0 then
       -- The places that others have left are read, too.
-      local until_place = math.min(state.last, state.first + MOST_PLACES - 1)
+      local until_place = math.min(state.last, state.first + LIMITS.places - 1)
       local entries = state.waiting <= PLACES and line(state, state.first, state.waiting, until_place) or {}
-      cost = cost + READ * (until_place - state.first + 1)
-      if #entries < 2 * state.waiting or cost > STEPS.part then
+      cost = cost + LIMITS.read * (until_place - state.first + 1)
+      if #entries < 2 * state.waiting or cost > LIMITS.steps.part then
         return true -- too many to read: the walk finds out
       end
       local tokens = {}
@@ -196,11 +209,11 @@ end
 
 -- How many steps too many were taken for this look, which then is a short one: most circles are small.
 local over = 0
-if why ~= "told" and rest ~= CONFIRM then
+if why ~= "told" and rest ~= "confirm" then
   if rest == "" and held and not is_waited_for() then
     return nothing_found()
   end
-  over = taken - IN_ADVANCE[why]
+  over = taken - LIMITS.in_advance[why]
   if over > 0 and why == "again" then
     return nothing_found()
   end
@@ -208,146 +221,19 @@ end
 
 -- Come again when there are steps again, with the same rest.
 local function later()
-  local left_to_do = rest ~= "" and rest or LATER
-  return answer("2", math.max(PAUSE.soon, math.ceil(over / STEPS_A_MS)), PAUSE.soon_each, left_to_do)
+  local left_to_do = rest ~= "" and rest or "later"
+  return answer("2", math.max(LIMITS.pause.soon, math.ceil(over / LIMITS.steps_a_ms)), LIMITS.pause.soon_each, left_to_do)
 end
 
 if over > 0 and rest ~= "" then
   return later()
 end
 
--- What each session waits for; false if it does not, or has not for long.
-local waits = { [mine] = me }
-
-local function wait_of(its_token)
-  local its = session(its_token)
-  if waits[its] == nil then
-    cost = cost + 1
-    local noted = call("HGET", WAITS, its)
-    local wait = noted and cjson.decode(noted)
-    -- What was noted may be over; then its claim is gone.
-    local began = wait and since(wait)
-    if began then
-      wait.since = began
-    elseif wait then
-      call("HDEL", WAITS, its)
-    end
-    waits[its] = began and wait or false
-  end
-  return waits[its]
-end
-
--- What those wait for who stand in a queue and have not written it down.
-local unwritten = {}
-
--- What `waiter` waits for, who stands in the queue of `name` with `claim`; nil if nobody knows any more.
-local function wait_in_queue(name, waiter, claim)
-  local wait = wait_of(waiter)
-  if wait and wait.token == waiter then
-    return wait
-  end
-  if unwritten[waiter] == nil then
-    local fence, began, asked, _, _, _, size, its_who = string.match(claim, CLAIM)
-    local names = fence == "0" and wanted(name, waiter, tonumber(size))
-    unwritten[waiter] = names
-        and {
-          token = waiter,
-          names = names,
-          mode = mode_at(asked, #names),
-          asked = asked,
-          who = its_who,
-          since = tonumber(began),
-        }
-      or false
-  end
-  return unwritten[waiter] or nil
-end
-
--- Those of `tokens` that wait, and whose going is waited for by whoever else there is. What the dead hold ends with
--- its lease.
-local function waiting(tokens, from)
-  local found = {}
-  for _, each in ipairs(tokens) do
-    local wait = each ~= from and not forsaken[each] and wait_of(each)
-    if wait and (wait == me or not is_dead(wait)) then
-      found[#found + 1] = { wait = wait, token = each }
-    end
-  end
-  return found
-end
-
+-- What the walk asks for: what is defined between `do` and `end` for it alone takes no name from the script.
+local wait_in_queue, queue_of, before, holders_of, place_group
 local choices, settled = false, false
-local obstacles = {}
 -- At which cost the walk ends, and at which it does once there is a choice.
 local bound, bound_with_choices = 0, math.huge
-
--- Sharers in the order in which they count, as only the first that wait do: the caller's own token, so that of a circle
--- through very many each finds itself; and others first after a while.
-local function in_turn(tokens)
-  local ordered, begins = {}, mine .. "."
-  local first = math.floor(clock() / TURN_MS) * MOST_STUCK.others
-  for offset = 0, #tokens - 1 do
-    local each = tokens[(first + offset) % #tokens + 1]
-    local own = (each == mine or string.sub(each, 1, #begins) == begins) and session(each) == mine
-    table.insert(ordered, own and 1 or #ordered + 1, each)
-  end
-  return ordered
-end
-
--- How many permits have to be stuck, at least, so that none will ever be to spare; nil if none is out.
-local function least_stuck(name, wanted)
-  local least
-  for capacity in pairs(capacities(state_of(name))) do
-    least = math.min(least or wanted, tonumber(capacity))
-  end
-  return least
-end
-
--- Who holds a lock so that there is no room for `waiter_mode`, in groups: each is in the way for
--- as long as `most` of it, or as few as one of its capacity lets in, never go on.
-local function holders_in_the_way(name, waiter_mode)
-  local key = waiter_mode .. " " .. name
-  if obstacles[key] then
-    return obstacles[key]
-  end
-  cost = cost + 1
-  local groups = {}
-  local holder = exclusive(name)
-  if holder then
-    groups[1] = { most = 1, members = waiting({ holder }) }
-  elseif not room(name, waiter_mode) then
-    local alone, permits, capacity_of = {}, {}, {}
-    local wanted = tonumber(string.match(waiter_mode, "^permit:(%d+)$"))
-    local all_of_them = call("ZRANGE", SHARERS .. name, text(clock()), "+inf", "BYSCORE", "LIMIT", 0, MOST_SHARERS)
-    cost = cost + READ * #all_of_them
-    local least = wanted and least_stuck(name, wanted)
-    local most = least and MOST_STUCK.permits or MOST_STUCK.others
-    local stuck = those_written(in_turn(all_of_them), most)
-    -- Of permits all that wait are needed, to know whether one will be to spare. Where one will, or they are too many
-    -- to read, nobody is in the way. Of others any one is in the way, so the first ones do.
-    if least and (#stuck < least or #stuck > most) then
-      stuck = {}
-    end
-    for place = 1, math.min(#stuck, most) do
-      local sharer = stuck[place]
-      local theirs = mode_of(name, sharer)
-      if theirs and wanted and kind(theirs) == "permit" then
-        permits[#permits + 1] = sharer
-        capacity_of[sharer] = tonumber(string.match(theirs, "%d+$"))
-      elseif theirs and not beside(waiter_mode, theirs) then
-        alone[#alone + 1] = sharer
-      end
-    end
-    groups[1] = { most = 1, members = waiting(alone, upgraded(waiter_mode)) }
-    if #permits > 0 then
-      choices, bound = true, math.min(bound, bound_with_choices)
-      groups[2] = { most = wanted, members = waiting(permits), capacities = capacity_of }
-    end
-  end
-  obstacles[key] = groups
-  return groups
-end
-
 -- Queues as far as they were read: of each that stands there the next one before it that tells. That
 -- one waits for those before it in turn. Of those that want this lock only, the first in each mode
 -- does: the others wait for nothing but what that one waits for. So a long queue is short to walk.
@@ -357,78 +243,209 @@ local unread = {}
 -- Whom the walk has met.
 local met = {}
 
-local function queue_of(name, from)
-  queues[name] = queues[name] or { read = from or state_of(name).first, before = {}, told = {} }
-  return queues[name]
-end
+do
+  -- What each session waits for; false if it does not, or has not for long.
+  local waits = { [mine] = me }
 
-local function before(name, waiter)
-  local state, queue = state_of(name), queue_of(name)
-  if queue.before[waiter] == nil then
-    local place = place_of(state, waiter) or queue.read - 1
-    while queue.read <= place and cost < bound do
-      local until_place = math.min(place, queue.read + PLACES_AT_ONCE - 1)
-      local entries = line(state, queue.read, PLACES_AT_ONCE, until_place)
-      cost = cost + NOTE * PLACES_AT_ONCE
-      for i = 2, #entries, 2 do
-        local each, claim = string.match(entries[i], "^(%S+) (.*)$")
-        queue.before[each] = queue.last or false
-        local asked, size = string.match(claim, "^0 %d+ (%S+) %d+ %S+ %d+ (%d+) ")
-        local wait = asked and not (size == "1" and queue.told[asked]) and wait_in_queue(name, each, claim)
-        if wait then
-          queue.told[asked] = queue.told[asked] or size == "1"
-          queue.last = wait
+  local function wait_of(its_token)
+    local its = session(its_token)
+    if waits[its] == nil then
+      cost = cost + 1
+      local noted = call("HGET", WAITS, its)
+      local wait = noted and cjson.decode(noted)
+      -- What was noted may be over; then its claim is gone.
+      local began = wait and since(wait)
+      if began then
+        wait.since = began
+      elseif wait then
+        call("HDEL", WAITS, its)
+      end
+      waits[its] = began and wait or false
+    end
+    return waits[its]
+  end
+
+  -- What those wait for who stand in a queue and have not written it down.
+  local unwritten = {}
+
+  -- What `waiter` waits for, who stands in the queue of `name` with `claim`; nil if nobody knows any more.
+  function wait_in_queue(name, waiter, claim)
+    local wait = wait_of(waiter)
+    if wait and wait.token == waiter then
+      return wait
+    end
+    if unwritten[waiter] == nil then
+      local fence, began, asked, _, _, _, size, its_who = string.match(claim, CLAIM)
+      local names = fence == "0" and wanted(name, waiter, tonumber(size))
+      unwritten[waiter] = names
+          and {
+            token = waiter,
+            names = names,
+            mode = mode_at(asked, #names),
+            asked = asked,
+            who = its_who,
+            since = tonumber(began),
+          }
+        or false
+    end
+    return unwritten[waiter] or nil
+  end
+
+  -- Those of `tokens` that wait, and whose going is waited for by whoever else there is. What the dead hold ends with
+  -- its lease.
+  local function waiting(tokens, from)
+    local found = {}
+    for _, each in ipairs(tokens) do
+      local wait = each ~= from and not forsaken[each] and wait_of(each)
+      if wait and (wait == me or not is_dead(wait)) then
+        found[#found + 1] = { wait = wait, token = each }
+      end
+    end
+    return found
+  end
+
+  local obstacles = {}
+
+  -- Sharers in the order in which they count, as only the first that wait do: the caller's own token, so that of a circle
+  -- through very many each finds itself; and others first after a while.
+  local function in_turn(tokens)
+    local ordered, begins = {}, mine .. "."
+    local first = math.floor(clock() / LIMITS.turn_ms) * LIMITS.stuck.others
+    for offset = 0, #tokens - 1 do
+      local each = tokens[(first + offset) % #tokens + 1]
+      local own = (each == mine or string.sub(each, 1, #begins) == begins) and session(each) == mine
+      table.insert(ordered, own and 1 or #ordered + 1, each)
+    end
+    return ordered
+  end
+
+  -- How many permits have to be stuck, at least, so that none will ever be to spare; nil if none is out.
+  local function least_stuck(name, wanted)
+    local least
+    for capacity in pairs(capacities(state_of(name))) do
+      least = math.min(least or wanted, tonumber(capacity))
+    end
+    return least
+  end
+
+  -- Who holds a lock so that there is no room for `waiter_mode`, in groups: each is in the way for
+  -- as long as `most` of it, or as few as one of its capacity lets in, never go on.
+  local function holders_in_the_way(name, waiter_mode)
+    local key = waiter_mode .. " " .. name
+    if obstacles[key] then
+      return obstacles[key]
+    end
+    cost = cost + 1
+    local groups = {}
+    local holder = exclusive(name)
+    if holder then
+      groups[1] = { most = 1, members = waiting({ holder }) }
+    elseif not room(name, waiter_mode) then
+      local alone, permits, capacity_of = {}, {}, {}
+      local wanted = tonumber(string.match(waiter_mode, "^permit:(%d+)$"))
+      local all_of_them = call("ZRANGE", SHARERS .. name, text(clock()), "+inf", "BYSCORE", "LIMIT", 0, LIMITS.sharers)
+      cost = cost + LIMITS.read * #all_of_them
+      local least = wanted and least_stuck(name, wanted)
+      local most = least and LIMITS.stuck.permits or LIMITS.stuck.others
+      local stuck = those_written(in_turn(all_of_them), most)
+      -- Of permits all that wait are needed, to know whether one will be to spare. Where one will, or they are too many
+      -- to read, nobody is in the way. Of others any one is in the way, so the first ones do.
+      if least and (#stuck < least or #stuck > most) then
+        stuck = {}
+      end
+      for place = 1, math.min(#stuck, most) do
+        local sharer = stuck[place]
+        local theirs = mode_of(name, sharer)
+        if theirs and wanted and kind(theirs) == "permit" then
+          permits[#permits + 1] = sharer
+          capacity_of[sharer] = tonumber(string.match(theirs, "%d+$"))
+        elseif theirs and not beside(waiter_mode, theirs) then
+          alone[#alone + 1] = sharer
         end
       end
-      queue.read = until_place + 1
-    end
-    if queue.read <= place then
-      queue.before[waiter] = queue.last or false
-      if not unread[name] or unread[name].place < place then
-        unread[name] = { waiter = waiter, place = place }
+      groups[1] = { most = 1, members = waiting(alone, upgraded(waiter_mode)) }
+      if #permits > 0 then
+        choices, bound = true, math.min(bound, bound_with_choices)
+        groups[2] = { most = wanted, members = waiting(permits), capacities = capacity_of }
       end
     end
+    obstacles[key] = groups
+    return groups
   end
-  return queue.before[waiter] or nil
-end
 
--- The holders in the way of a wait, in groups as above.
-local function holders_of(wait)
-  if not wait.groups then
-    wait.groups = {}
-    for place, name in ipairs(wait.names) do
-      for _, group in ipairs(holders_in_the_way(name, mode_at(wait.asked, place))) do
-        wait.groups[#wait.groups + 1] = group
+  function queue_of(name, from)
+    queues[name] = queues[name] or { read = from or state_of(name).first, before = {}, told = {} }
+    return queues[name]
+  end
+
+  function before(name, waiter)
+    local state, queue = state_of(name), queue_of(name)
+    if queue.before[waiter] == nil then
+      local place = place_of(state, waiter) or queue.read - 1
+      while queue.read <= place and cost < bound do
+        local until_place = math.min(place, queue.read + LIMITS.places_at_once - 1)
+        local entries = line(state, queue.read, LIMITS.places_at_once, until_place)
+        cost = cost + LIMITS.note * LIMITS.places_at_once
+        for i = 2, #entries, 2 do
+          local each, claim = string.match(entries[i], "^(%S+) (.*)$")
+          queue.before[each] = queue.last or false
+          local asked, size = string.match(claim, "^0 %d+ (%S+) %d+ %S+ %d+ (%d+) ")
+          local wait = asked and not (size == "1" and queue.told[asked]) and wait_in_queue(name, each, claim)
+          if wait then
+            queue.told[asked] = queue.told[asked] or size == "1"
+            queue.last = wait
+          end
+        end
+        queue.read = until_place + 1
+      end
+      if queue.read <= place then
+        queue.before[waiter] = queue.last or false
+        if not unread[name] or unread[name].place < place then
+          unread[name] = { waiter = waiter, place = place }
+        end
       end
     end
+    return queue.before[waiter] or nil
   end
-  return wait.groups
-end
 
--- Where the caller stands in the queues of its locks.
-local my_places = {}
-for _, name in ipairs(all) do
-  my_places[name] = place_of(state_of(name), token)
-end
-
--- Who stands before a wait in the queue of `name`: as a group, of one that tells of the others; nil if nobody does.
-local function place_group(wait, name)
-  local key = "place " .. name
-  if wait[key] == nil then
-    local mine_there = my_places[name]
-    local other
-    cost = cost + READ
-    if state_of(name).waiting <= 1 then
-      other = nil -- it stands there alone, if at all
-    elseif mine_there and wait ~= me and (place_of(state_of(name), wait.token) or mine_there) > mine_there then
-      other = me
-    else
-      other = before(name, wait.token)
+  -- The holders in the way of a wait, in groups as above.
+  function holders_of(wait)
+    if not wait.groups then
+      wait.groups = {}
+      for place, name in ipairs(wait.names) do
+        for _, group in ipairs(holders_in_the_way(name, mode_at(wait.asked, place))) do
+          wait.groups[#wait.groups + 1] = group
+        end
+      end
     end
-    wait[key] = other and { most = 1, members = { { wait = other } }, queue = name } or false
-    wait.groups[#wait.groups + 1] = wait[key] or nil
+    return wait.groups
   end
-  return wait[key] or nil
+
+  -- Where the caller stands in the queues of its locks.
+  local my_places = {}
+  for _, name in ipairs(all) do
+    my_places[name] = place_of(state_of(name), token)
+  end
+
+  -- Who stands before a wait in the queue of `name`: as a group, of one that tells of the others; nil if nobody does.
+  function place_group(wait, name)
+    local key = "place " .. name
+    if wait[key] == nil then
+      local mine_there = my_places[name]
+      local other
+      cost = cost + LIMITS.read
+      if state_of(name).waiting <= 1 then
+        other = nil -- it stands there alone, if at all
+      elseif mine_there and wait ~= me and (place_of(state_of(name), wait.token) or mine_there) > mine_there then
+        other = me
+      else
+        other = before(name, wait.token)
+      end
+      wait[key] = other and { most = 1, members = { { wait = other } }, queue = name } or false
+      wait.groups[#wait.groups + 1] = wait[key] or nil
+    end
+    return wait[key] or nil
+  end
 end
 
 -- Walk from `starts` to all that they wait for and that never `goes_on`, the nearest first: to
@@ -519,7 +536,7 @@ local function left_after(steps, place)
   end
   local left = { part = part + 1, waits = {}, places = {}, read = {} }
   local function add(list, name, waiter)
-    if #list < MOST_LEFT then
+    if #list < LIMITS.left then
       list[#list + 1] = { name, waiter }
     end
   end
@@ -576,11 +593,11 @@ local function starts_of(todo)
   return starts
 end
 
-local todo = rest ~= "" and rest ~= LATER and rest ~= CONFIRM and cjson.decode(rest)
+local todo = rest ~= "" and rest ~= "later" and rest ~= "confirm" and cjson.decode(rest)
 part = todo and todo.part or 1
 local steps, back, place
-if rest == CONFIRM then
-  bound, bound_with_choices = STEPS.circle, STEPS.choice
+if rest == "confirm" then
+  bound, bound_with_choices = LIMITS.steps.circle, LIMITS.steps.choice
   steps, back, place = walk({ me })
   if not back then
     return nothing_found()
@@ -590,18 +607,18 @@ if rest == CONFIRM then
     steps[i].wait.goes_on = steps[i].wait.goes_on or not steps[i].wait.groups
   end
 else
-  bound = cost + (over > 0 and STEPS.at_first or STEPS.part)
+  bound = cost + (over > 0 and LIMITS.steps.at_first or LIMITS.steps.part)
   steps, back, place = walk(todo and starts_of(todo) or { me })
   if not back and over > 0 then
     cost = 0 -- each wait has one short look for nothing, or the looks of a crowd would use up what they wait for
     return later()
   elseif not back then
-    local left = part < PARTS and left_after(steps, place)
-    return left and answer("2", PAUSE.next_part, 0, left) or nothing_found()
+    local left = part < LIMITS.parts and left_after(steps, place)
+    return left and answer("2", LIMITS.pause.next_part, 0, left) or nothing_found()
   end
   if todo or (choices and left_after(steps, place)) then
     -- It was met by parts, or there is more to choose from. Once more, the whole of it, in a script of its own.
-    return answer("2", PAUSE.next_part, 0, CONFIRM)
+    return answer("2", LIMITS.pause.next_part, 0, "confirm")
   end
 end
 if choices then
@@ -652,7 +669,7 @@ end
 
 -- Whether a wait has not looked though it was told to for long: its process stands still, or cannot be reached.
 local function is_mute(wait)
-  return wait.told and clock() - wait.told > ANSWER_MS
+  return wait.told and clock() - wait.told > LIMITS.answer_ms
 end
 
 local to_look, mute, youngest = {}, {}, me

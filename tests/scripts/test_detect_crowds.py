@@ -359,7 +359,7 @@ def test_a_circle_through_two_crowds_of_sharers_is_found_sooner_or_later(
     crowd.wait({"W1": ("doc1",), "W2": ("doc2",)})
     crowd.wait({"R1": ("m2",), "R2": ("m1",)})
     # A turn lasts a minute; here a moment.
-    text = scripts.DETECT.text.replace(b"local TURN_MS = 60000", b"local TURN_MS = 20")
+    text = scripts.DETECT.text.replace(b"turn_ms = 60000", b"turn_ms = 20")
     assert text != scripts.DETECT.text
     monkeypatch.setattr(scripts.DETECT, "text", text)
     for _ in range(500):
