@@ -75,7 +75,7 @@ async def _become_exclusive(driver: Driver, lease: Lease, request: Request, won:
         lease.convert(request, deadline, won.fencing_token, "exclusive")
     except BaseException:
         lease.convert(*shared)
-        await acquire.take_back(driver, request)
+        await acquire.abandon(driver, request)
         raise
     if not lease.is_open:
         raise released(lease.name)

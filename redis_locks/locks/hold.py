@@ -664,7 +664,7 @@ async def adopted(
         with suppress(LockError):  # it may or may not have been adopted
             await driver.finish(hold.release_on(driver))
         if lease.request.broken_off:
-            await acquire.take_back(driver, lease.request)  # or a late question might adopt it
+            await acquire.abandon(driver, lease.request)  # or a late question might adopt it
         raise
     msg = f"Lock {hold.name!r} cannot be adopted: it was adopted already, or its lease ended"
     raise LockLost(msg)

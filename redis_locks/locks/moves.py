@@ -103,7 +103,7 @@ async def _move_back(
     with suppress(LockBackendError):
         await _move(driver, lease, transit.token, lease.request, lease.deadline)
         if transit.broken_off:
-            await acquire.take_back(driver, transit)  # or a late question might detach it
+            await acquire.abandon(driver, transit)  # or a late question might detach it
     lease.resume(hold, where)
 
 

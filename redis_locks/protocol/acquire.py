@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import random
+from contextlib import suppress
 from math import inf
 from time import monotonic
 from typing import Any, Final
@@ -109,45 +110,14 @@ async def acquire(
     return await Waiter(driver, request, wait, patience, since).run()
 
 
-async def give_up(waiter: Waiter) -> None:
-    """Take back what was asked for, if anything was, and give the link back. Doing it again does nothing."""
-    try:
-        if waiter.sent:
-            if waiter.abandoned_in_vain:
-                _leave_behind(waiter)  # nobody waits for as long as a lease once more
-            else:
-                await _abandon(waiter.driver, waiter)
-            waiter.sent = False
-    finally:
-        waiter.close()
-
-
-async def take_back(driver: Driver, request: Request, *, in_bulk: bool = False) -> None:
-    """Give up what `acquire` got for `request`, for a caller interrupted before it could use it.
+async def abandon(driver: Driver, request: Request, *, in_bulk: bool = False) -> None:
+    """Take back what was asked for, or won, for a caller interrupted before it could use it.
 
     `in_bulk`: whether it was asked for on a link for large replies, though it has no reads.
     """
     waiter = Waiter(driver, request, 0)
-    waiter.in_bulk |= in_bulk
-    try:
-        await _abandon(driver, waiter)
-    finally:
-        waiter.close()
-
-
-async def _abandon(driver: Driver, waiter: Waiter) -> None:
-    try:
-        await driver.finish(waiter.abandon())
-    except LockLost:
-        return  # an upgrade: it left, and has nothing to go back to
-    except (LockBackendError, LinkBroken):
-        _leave_behind(waiter)
-
-
-def _leave_behind(waiter: Waiter) -> None:
-    """Leave what could not be abandoned to its lease, or to its place's time."""
-    waiter.disconnect()
-    note_unconfirmed(waiter.token)
+    waiter.sent, waiter.in_bulk = True, waiter.in_bulk or in_bulk
+    await waiter.abandon()
 
 
 def _wait(names: list[str], mode: str, who: str, where: str, **_: object) -> Wait:
@@ -240,7 +210,7 @@ class Waiter:
                     await self.reconnect(error)
             self.close()  # here, so that an interrupt meanwhile takes back what was won
         except BaseException as error:
-            await give_up(self)
+            await self.abandon()
             if isinstance(error, DeadlockDetected):
                 await lock_events.tell_deadlock(
                     self.driver, self.request, error, wait=self.wait, waited=self.waited()
@@ -476,7 +446,7 @@ class Waiter:
                 won = self.won_by(granted, reply, sent)
         if won is None:
             if self._left(monotonic()) <= 0:
-                return await self.abandon()
+                return await self.leave()
         else:
             won = won._replace(read=await self._read(link))
         return won
@@ -598,19 +568,33 @@ class Waiter:
         keys = [key for lease in leases for key in lease.keys[1:]]
         return keys if len(keys) <= _MOST_KEYS else None
 
-    async def abandon(self) -> Refused:
+    async def abandon(self) -> None:
+        """Take back what was asked for, if anything was, and give the link back. Doing it again does nothing.
+
+        What cannot be taken back ends with its lease, or with its place's time.
+        """
+        try:
+            if self.sent:
+                await self._abandon()
+                self.sent = False  # not if that is interrupted: it is done again
+        finally:
+            self.close()
+
+    async def _abandon(self) -> None:
+        with suppress(LockBackendError, LinkBroken):
+            if not self.abandoned_in_vain:  # nobody waits for as long as a lease once more
+                with suppress(LockLost):  # an upgrade: it left, and has nothing to go back to
+                    await self.driver.finish(self.leave())
+                return
+        self.disconnect()
+        note_unconfirmed(self.token)
+
+    async def leave(self) -> Refused:
         """Leave the queue, on a new link if need be; return the holder of the lock.
 
         Raises:
             LockBackendError: The server did not answer for as long as a lease lasts, or refused.
         """
-        try:
-            return await self._abandon()
-        except LockBackendError:
-            self.abandoned_in_vain = True
-            raise
-
-    async def _abandon(self) -> Refused:
         if self.link is not None:
             try:
                 return await self._leave(self.link)
@@ -619,9 +603,15 @@ class Waiter:
         # What it leaves behind keeps others waiting until a lease ends.
         until = monotonic() + self.request.lease_ms / 1000
         at_least = monotonic() + _SNAG
-        refused, _ = await persist(
-            *(self.driver, self._leave, until), unreachable_until=at_least, lock=self.request.name
-        )
+        try:
+            refused, _ = await persist(
+                *(self.driver, self._leave, until),
+                unreachable_until=at_least,
+                lock=self.request.name,
+            )
+        except LockBackendError:
+            self.abandoned_in_vain = True
+            raise
         return refused
 
     async def _leave(self, link: Link) -> Refused:

@@ -36,7 +36,7 @@ from weakref import ref
 from redis_locks.drivers.base import Call, Driver, Link, LinkBroken
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.protocol import lock_events, store
-from redis_locks.protocol.acquire import Waiter, give_up
+from redis_locks.protocol.acquire import Waiter
 from redis_locks.protocol.plans import Plan
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.scripts import Script
@@ -317,7 +317,7 @@ class Lease:
             if lock_events.observer.count("acquired", plan.names, driver.description, self.waited):
                 await self.tell_acquired(driver, wait)
         except BaseException as error:
-            await self._take_back(hold, waiter or self._asked_on(driver, link, sent, error))
+            await self._abandon(hold, waiter or self._asked_on(driver, link, sent, error))
             raise
         return None
 
@@ -347,7 +347,7 @@ class Lease:
             if lock_events.observer.count("acquired", self.names, driver.description, self.waited):
                 await self.tell_acquired(driver, 0)
         except BaseException:
-            await self._take_back(hold, Waiter(driver, self.request, 0, first=(None, 0.0)))
+            await self._abandon(hold, Waiter(driver, self.request, 0, first=(None, 0.0)))
             raise
 
     def asked(self, driver: Driver) -> Request:  # noqa: ARG002 - for subclasses
@@ -365,12 +365,12 @@ class Lease:
         if read:
             self.read = store.read_replies(read)
 
-    async def _take_back(self, hold: object, waiter: Waiter) -> None:
+    async def _abandon(self, hold: object, waiter: Waiter) -> None:
         """Give up what was asked for, or won."""
         if not self.leave(hold):
             # A receiver that was told has taken it again.
             self.lose("its acquire was interrupted")
-        await give_up(waiter)
+        await waiter.abandon()
 
     async def tell_acquired(self, driver: Driver, wait: float | None) -> None:
         """Tell that a hold began; and that it ended, if the caller is interrupted and so gives it back."""

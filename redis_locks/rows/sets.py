@@ -153,7 +153,7 @@ async def _take(
         (granted, found), _ = await persist(driver, take, monotonic() + _PATIENCE)
     except BaseException:
         if sent:
-            await acquire.take_back(driver, request)
+            await acquire.abandon(driver, request)
         raise
     if granted is None:
         return None, found

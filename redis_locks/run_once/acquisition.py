@@ -140,7 +140,7 @@ class Job(NamedTuple):
             # was dropped without release.
             if attempt is not None:
                 lease.leave(attempt)
-            await acquire.take_back(side.driver, request)
+            await acquire.abandon(side.driver, request)
             await side.driver.finish(tell_end(side.driver, lease))
             raise
         if attempt.is_lost:
@@ -214,7 +214,7 @@ async def begin(
     except BaseException as error:
         # Unless the server cannot be reached.
         if not isinstance(error.__cause__, Unreachable):
-            await acquire.take_back(driver, request, in_bulk=True)
+            await acquire.abandon(driver, request, in_bulk=True)
         raise
     return outcome
 

@@ -68,10 +68,10 @@ class KnownWaiter(Waiter):
             raise Died
         await super().reconnect(*args)
 
-    async def abandon(self) -> Refused:
+    async def leave(self) -> Refused:
         if self.dead:
             raise LockBackendError("the dead say nothing")
-        return await super().abandon()
+        return await super().leave()
 
 
 class KnownLeases(list[Lease]):
