@@ -1,7 +1,4 @@
-"""`Hold`: one possession of a lock, to check, extend, convert, commit, give away and release.
-
-`Lock` makes holds; users, transactions and `adopt` end them.
-"""
+"""`Hold`: one possession of a lock. `Lock` makes holds; users, transactions and `adopt` end them."""
 
 from __future__ import annotations
 
