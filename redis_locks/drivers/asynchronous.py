@@ -105,6 +105,11 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         if isinstance(subscribed, ErrorReply):
             raise reply_error(subscribed, self.endpoint)
 
+    @property
+    def has_bulk(self) -> bool:
+        """Whether the link for replies of any size is open; see `Link`."""
+        return self._bulk is not None and not self._bulk.broken
+
     async def bulk(self) -> AsyncLink:
         """Return the link for replies of any size, which all tasks share; see `Link`."""
         if self._bulk is not None and not self._bulk.broken:

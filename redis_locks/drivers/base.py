@@ -83,6 +83,10 @@ class Link(Protocol):
         Raises LinkBroken, LockBackendError. What a command answers with an error is an `ErrorReply`.
         """
 
+    @property
+    def has_bulk(self) -> bool:
+        """Whether the link that `bulk` returns is open already."""
+
     async def bulk(self) -> Link:
         """Return the link for replies of any size. Its connection is not subscribed; it is opened when first needed.
 

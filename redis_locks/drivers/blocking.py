@@ -147,6 +147,11 @@ class BlockingLink(ServerLink):
         elif push[0] == b"sunsubscribe":
             self.channels.discard(push[1].decode())
 
+    @property
+    def has_bulk(self) -> bool:
+        """Whether the link for replies of any size is open; see `Link`."""
+        return self._bulk is not None and not self._bulk.broken
+
     async def bulk(self) -> BlockingLink:
         """Return the link for replies of any size; see `Link`."""
         if self._bulk is None or self._bulk.broken:
@@ -172,6 +177,9 @@ class BlockingLink(ServerLink):
                     self.close()  # out of step: what is asked next would get another reply
                     break
                 self._keep(more)
+            if reply is None:
+                msg = "the server answered nothing"
+                raise ProtocolError(msg)
         except BaseException as error:
             self._close_for(error)
             raise

@@ -68,6 +68,11 @@ class CallingLink:
     large = False
     waiters = 1
 
+    @property
+    def has_bulk(self) -> bool:
+        """Whether the link that `bulk` returns is open already; see `Link`."""
+        return False
+
     async def subscribe(self, keys: Sequence[bytes]) -> None:
         """Nothing to do: one channel serves all locks."""
 

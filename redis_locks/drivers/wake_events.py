@@ -1,6 +1,6 @@
 """Events that wake one thread or one task of this process.
 
-The pool of `blocking`, `shared_subscription` and local hand-over wait on them.
+The pool of `blocking` and `shared_subscription` wait on them.
 """
 
 from __future__ import annotations

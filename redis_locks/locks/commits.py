@@ -101,7 +101,10 @@ def commands_of(queued: Queued) -> Commands:
     for name, *words in queued.arguments:
         try:
             # redis-py leaves a memoryview as it is.
-            command = [*_spelled(name), *(to_bytes(queued.encode(word)) for word in words)]
+            command = [
+                *_spelled(to_bytes(name)),
+                *(to_bytes(queued.encode(word)) for word in words),
+            ]
         except UnicodeEncodeError:
             msg = f"a command of a commit must be text that its encoding has, or bytes, not {[name, *words]!r}"
             raise ValueError(msg) from None
@@ -113,11 +116,11 @@ def commands_of(queued: Queued) -> Commands:
 
 
 @lru_cache(maxsize=256)
-def _spelled(name: Any) -> Sequence[bytes]:
+def _spelled(name: bytes) -> Sequence[bytes]:
     """Return the words of the name of a command: redis-py writes some as one, such as "XGROUP CREATE"."""
-    words = to_bytes(name).split()
+    words = name.split()
     if not words:
-        msg = f"a command of a commit needs a name, not {name!r}"
+        msg = f"a command of a commit needs a name, not {name.decode(errors='replace')!r}"
         raise ValueError(msg)
     command = words[0].upper()
     if command.startswith(_SCRIPTS) or command in _ELSEWHERE:

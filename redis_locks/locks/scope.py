@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
-from redis_locks.locks.transactions import Keepers, only_of_testcase, opened, transactions_of
+from redis_locks.locks.transactions import Keepers, only_of_testcase, transactions_of
 from redis_locks.values.arguments import flag, optional_text
 
 _OPEN = frozenset({2, 3})
@@ -67,19 +69,21 @@ class Scope:
         if self.name == "block":
             return None
         found = []
-        its = opened.connections
-        for connection in opened.begin() if its is None else its:
-            # Most often there is no transaction, so this much is asked here.
-            raw = connection.connection
+        for alias in connections if self.database is None else (self.database,):
+            try:
+                connection = connections[alias]
+            except (ImproperlyConfigured, ImportError):
+                continue  # its driver is not installed, so no transaction is open there
+            # Most often there is none, so this much is asked here.
             autocommit = (
-                connection.settings_dict["AUTOCOMMIT"] if raw is None else connection.autocommit
+                connection.settings_dict["AUTOCOMMIT"]
+                if connection.connection is None
+                else connection.autocommit
             )
-            if self.database is not None and self.database != connection.alias:
-                continue
             if connection.in_atomic_block or not autocommit:
                 if _in_transaction(connection):
                     found.append(transactions_of(connection))
-            elif raw is not None:
+            elif connection.connection is not None:
                 _refuse_begun_by_hand(connection)
         if self.name == "transaction" and not found:
             raise self._missing()

@@ -1,6 +1,6 @@
 """Transactions that keep holds, and the methods of a connection that end them.
 
-Each connection to a database gets a `Transactions` when Django opens it. Five of its methods are
+Each connection to a database gets a `Transactions` when Django opens it. Six of its methods are
 wrapped, once. Before COMMIT the commit guard verifies what is kept, and what is held around the
 transaction. After the database's action, whatever ended with it is released.
 """
@@ -11,11 +11,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from sys import exception
-from threading import local
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from django.core.exceptions import ImproperlyConfigured
-from django.db import Error, connections
+from django.db import Error
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from redis_locks.exceptions import LockError
@@ -226,7 +224,6 @@ class Transactions:
 
     def _set_autocommit(self, original: Callable[..., None], *args: Any, **options: Any) -> None:
         connection = self.connection
-        opened.note(connection)  # which another thread may have opened: a transaction begins
         if self._kept and not connection.in_atomic_block and exception() is not None:
             # Django's last step of a transaction. An interrupt came before COMMIT, or after it.
             if not connection.run_commit_hooks_on_set_autocommit_on:
@@ -350,35 +347,6 @@ def only_of_testcase(connection: BaseDatabaseWrapper) -> bool:
 def is_of_testcase(block: Any) -> bool:
     """Whether a test case opened this ``atomic`` block, as Django's durable blocks ask."""
     return bool(block._from_testcase)  # noqa: SLF001 - Django has no public name
-
-
-class Opened(local):
-    """The connections on which this thread may have a transaction: few, and most often none."""
-
-    connections: list[BaseDatabaseWrapper] | None = None
-
-    def note(self, connection: BaseDatabaseWrapper) -> None:
-        """Note that this thread uses a connection."""
-        known = self.connections
-        if known is None:
-            known = self.begin()
-        if connection not in known:
-            known.append(connection)
-
-    def begin(self) -> list[BaseDatabaseWrapper]:
-        """Note those that have been opened already, and those on which a transaction is always open."""
-        found = self.connections = []
-        for alias in connections:
-            try:
-                connection = connections[alias]
-            except (ImproperlyConfigured, ImportError):
-                continue  # its driver is not installed, so no transaction is open there
-            if connection.connection is not None or not connection.settings_dict["AUTOCOMMIT"]:
-                found.append(connection)
-        return found
-
-
-opened = Opened()
 
 
 def transactions_of(connection: BaseDatabaseWrapper) -> Transactions:

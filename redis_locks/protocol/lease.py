@@ -288,20 +288,24 @@ class Lease:
         sent = 0.0
         try:
             # The usual way: the lock is free, and one question to one server is all there is to do.
-            link = driver.take(token) if plan.is_plain else None
-            if link is not None and link.quick_keys is None:
+            link = driver.take(token) if plan.terms.is_plain else None
+            if link is not None and link.quick_keys is None and (not plan.reads or link.has_bulk):
                 packet = plan.question(link, token, self.session.unit, wait)
                 sent = monotonic()
                 try:
-                    reply = link.exchange(packet)
+                    reads = plan.reads
+                    reply = (
+                        await self._ask_and_read(link, packet) if reads else link.exchange(packet)
+                    )
                     if reply is None:
                         reply = await link.answer()
                 except LinkBroken as error:
                     reply = error
             if type(reply) is bytes and (won := store.won(reply, token)):
                 assert link is not None  # noqa: S101 - it has answered
-                driver.checkin(link, token)
-                link = None
+                # First: what is given back is no longer ours to give back, whatever interrupts.
+                used, link = link, None
+                driver.checkin(used, token)
                 self.win(sent + plan.terms.lease, won)
             else:
                 first = (reply, sent) if sent else None
@@ -329,6 +333,16 @@ class Lease:
             self.request.break_off(error)
         first = (None, sent) if sent else None
         return Waiter(driver, self.request, 0, link=link, first=first)
+
+    async def _ask_and_read(self, link: Link, question: bytes) -> Any:
+        """Send a question with the plan's reads behind it, where replies may be large; return the reply to the question."""
+        plan = self.plan
+        bulk = await link.bulk()
+        packet, number = question + plan.read_packet, 1 + len(plan.reads)
+        reply, *read = await bulk.round_trip(packet, number)
+        if type(reply) is bytes and store.won(reply, self.token):
+            self.read = store.read_replies(read)
+        return reply
 
     async def _wait(self, waiter: Waiter, hold: object) -> Refused | None:
         """Have what `waiter` gets, or return why it got nothing."""

@@ -111,7 +111,7 @@ class Plan:
         reads: Packed commands to run as soon as they are held.
     """
 
-    __slots__ = ("_ask", "_end", "is_plain", "keys", "name", "names", "places", "reads", "terms")
+    __slots__ = ("_ask", "_end", "keys", "name", "names", "places", "read_packet", "reads", "terms")
 
     def __init__(
         self,
@@ -126,21 +126,20 @@ class Plan:
         server = terms.backend
         self.places = tuple([(server, each) for each in names])
         """Where later acquires of a thread or task find a hold."""
-        self.is_plain = terms.is_plain and not reads
-        """Whether nothing but one question and its reply is needed, as a rule."""
+        self.read_packet = b"".join(reads)
         few = len(keys) <= _FEW_KEYS
         self._ask = _head(scripts.ACQUIRE, keys, 7) if few else None
         self._end = _head(scripts.RELEASE, keys, 1) if few else None
 
     def question(self, link: Link, token: str, unit: str, wait: float | None) -> bytes:
         """Return the packet that asks for the locks first, and joins the queue for up to `wait` seconds."""
-        tail = link.tails.get((self.terms, unit, wait))
-        if tail is None:
-            tail = self._tail(link, token, unit, wait)
         if self._ask is None:
             request = self.request(token, unit)
             call = acquire_call(request, link.listener, milliseconds_of(wait), "1")
             return pack_call(scripts.ACQUIRE, call)
+        tail = link.tails.get((self.terms, unit, wait))
+        if tail is None:
+            tail = self._tail(link, token, unit, wait)
         return f"{self._ask}{len(token)}\r\n{token}\r\n{tail}".encode()
 
     def _tail(self, link: Link, token: str, unit: str, wait: float | None) -> str:

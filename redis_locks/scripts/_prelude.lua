@@ -14,8 +14,8 @@ local EXPIRY_SLACK_MS = 600000
 local INDEX_SLACK_MS = 60000
 local DONE_KEPT_MS = 60000
 local CANCELLED_KEPT_MS = 3600000
--- So many more fencing tokens belong to each grant, for holds that pass on inside a process; they
--- must be out of use even if that dies.
+-- So many more fencing tokens belong to each grant: a holder of version 1.0.0rc1 may pass the lock on inside its
+-- process. They must be out of use even if that dies.
 local FENCE_RESERVED = 16
 -- A waiter says every 6 s that it is there; after three missed turns it may be forgotten.
 local WAITER_KEPT_MS = 18000

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from redis_locks import Lock, inspection, redis_lock
 from redis_locks.rows import lock_rows
 from tests.ledger.models import Counter
-from tests.support.interrupts import open_here, renewed, sweep
+from tests.support.interrupts import links_given_back_twice, open_here, renewed, sweep
 from tests.support.rows import row_of
 from tests.support.world import PATIENCE, Observer, Threads, keys_of, until
 
@@ -280,6 +280,7 @@ def _check(lock: Lock, client: redis.Redis, where: str) -> None:
     observer = Observer(client)
     assert 0 == renewed(lock.name), where
     assert 0 == open_here(lock.name), where
+    assert 0 == links_given_back_twice(), where
     assert not connection.in_atomic_block, where
     if not connection.get_autocommit():
         # As Django does at the end of a request: its own `atomic` was interrupted at its start.

@@ -35,7 +35,6 @@ def test_without_autocommit_a_hold_is_kept_until_the_transaction_is_ended_by_han
 def test_without_autocommit_the_first_lock_may_come_before_the_first_query(
     database: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connections[database].ensure_connection()
     connections[database].close()
     monkeypatch.setitem(connections[database].settings_dict, "AUTOCOMMIT", False)
     with lock(name, database):

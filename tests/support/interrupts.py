@@ -134,6 +134,14 @@ def _leases_of(renewer: Any) -> dict[str, Any]:
     return leases.copy()
 
 
+def links_given_back_twice() -> int:
+    """How many links of threads their pools would give to two threads at once."""
+    pools: list[list[Any]] = [
+        list(getattr(backend.driver, "_idle", ())) for backend in set(known.values())
+    ]
+    return sum(len(pool) - len({id(link) for link in pool}) for pool in pools)
+
+
 def open_here(name: str) -> int:
     """How many leases of a lock this thread has yet to leave."""
     return sum(1 for lease in open_around() if name in lease.names)
