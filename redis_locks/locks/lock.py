@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.conf.validation import OnUnavailable
@@ -74,9 +74,14 @@ class Side:
         return cls(backend, *await backend.of_loop(), True, its, block, where)  # noqa: FBT003 - as its fields stand
 
 
+_MOST_READ: Final = 1000
+"""How long packed reads may be for a process to remember them."""
+
+
 def plans_of(terms: Terms, names: tuple[str, ...], reads: tuple[bytes, ...]) -> tuple[Plan, ...]:
     """Return how to ask for locks, in each of their partitions; raises as `require_slot`."""
-    return (_kept_plans if len(names) < MOST_KEPT else _plans_of)(terms, names, reads)
+    is_small = len(names) < MOST_KEPT and sum(map(len, reads)) <= _MOST_READ
+    return (_kept_plans if is_small else _plans_of)(terms, names, reads)
 
 
 def _plans_of(terms: Terms, names: tuple[str, ...], reads: tuple[bytes, ...]) -> tuple[Plan, ...]:

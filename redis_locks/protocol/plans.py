@@ -21,7 +21,7 @@ from redis_locks.values.keys import Keys
 _FEW_KEYS: Final = 4
 """Packets with more keys are packed each time: what is remembered would be large."""
 
-_MOST_TAILS: Final = 1000
+_MOST_TAILS: Final = 256
 """How many ends of packets a link keeps: each task has a name of its own."""
 
 
