@@ -148,7 +148,7 @@ class Message(NamedTuple):
         """Return what it asks for."""
         milliseconds = round(min(max(delay, 0) * 1000 + self.lease_ms, MAX_SECONDS * 1000))
         terms = Terms("exclusive", milliseconds, backend=side.backend, label=self.label)
-        plan = Plan(terms, (self.name,), side.backend.keys(self.name))
+        plan = Plan(terms, (self.name,), side.backend.keys(self.name), is_found=False)
         return Lease(plan, side.session, side.renewer, self.token)
 
     def request(self, side: Side, delay: float = 0.0) -> Request:

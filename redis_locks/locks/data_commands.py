@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
+
+_PLAIN: Final = (list, tuple)
 
 Word = str | bytes | int | float
 Command = Sequence[Word]
@@ -15,12 +17,18 @@ def checked_commands(commands: object, argument: str) -> list[Sequence[Any]]:
     Raises:
         TypeError: It is no list of commands, or a command is no list or tuple of words.
     """
-    if not isinstance(commands, Iterable) or isinstance(commands, str | bytes):
+    # Lists and tuples first, as nearly all are: to ask an abstract class takes longer than all else here.
+    if not isinstance(commands, _PLAIN) and (
+        not isinstance(commands, Iterable) or isinstance(commands, (str, bytes))
+    ):
         msg = f'{argument} must be a list of commands such as ("GET", "key"), not {commands!r}'
         raise TypeError(msg)
     found = list(commands)
     for command in found:
-        if not command or isinstance(command, str | bytes) or not isinstance(command, Sequence):
+        if not command or not (
+            isinstance(command, _PLAIN)
+            or (isinstance(command, Sequence) and not isinstance(command, (str, bytes)))
+        ):
             msg = (
                 f'{argument} must be a list of commands such as ("GET", "key"), not of {command!r}'
             )
@@ -32,7 +40,7 @@ def text_of(word: object, argument: str) -> bytes | str:
     """Return a word of a command as text or bytes; raises TypeError if it is neither, and no number."""
     if type(word) is str or isinstance(word, bytes):
         return word
-    if not isinstance(word, str | int | float) or isinstance(word, bool):
+    if not isinstance(word, (str, int, float)) or isinstance(word, bool):
         msg = f"a word of a command in {argument} must be a string, bytes or a number, not {word!r}"
         raise TypeError(msg)
     return str(word)

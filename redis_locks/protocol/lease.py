@@ -138,6 +138,26 @@ _NO_HOLDS: Final[dict[int, Where]] = {}
 _NOBODY: Final = Held(None)
 
 
+class Conversion:
+    """What is known of a lease that is turned into another mode, or was."""
+
+    __slots__ = ("ended", "is_settled", "releases", "token")
+
+    def __init__(self) -> None:
+        self.token: str | None = None
+        """The token that it will have, while it is being upgraded."""
+        self.ended = -inf
+        """When it was last upgraded; inf while it is. Until then "not held" may mean what it says."""
+        self.is_settled = True
+        """Whether Redis is known to hold it in its mode."""
+        self.releases = False
+        """Whether the upgrade releases it."""
+
+
+_NONE: Final = Conversion()
+"""That of the leases that were never turned into another mode: it never changes."""
+
+
 class Lease:
     """What one thread or task asks of a set of locks, and has of it; nested holds share it.
 
@@ -171,22 +191,14 @@ class Lease:
     """Called once, by the thread or task that renews or hears, when that finds it lost."""
     is_unguarded = False
     """Whether it stands for a lock that could not be asked for."""
-    _upgraded = -inf
-    """When it was last turned into another mode; inf while it is. Until then "not held" may mean what it says."""
-    ended_by_upgrade = False
-    """Whether an upgrade releases it, as another thread or task had released it before the upgrade was heard of."""
-    is_settled = True
-    """Whether Redis is known to hold it in its mode; if not, it may still be held in the one before."""
-    _upgrade: str | None = None
-    """The token that it will have, while it is turned into another mode."""
+    _conversion = _NONE
+    """What is known of its change into another mode."""
     _open = _NO_HOLDS
     """The identities of its open holds, and what code finds each of them."""
     place = ""
     """The line of code that acquired it by hand."""
     _held = _NOBODY
     """Where acquires of its thread or task find it."""
-    _is_found = True
-    """Whether acquires are to find it."""
     _covers = False
     """Whether an earlier lease is to be found again, in its place, when it ends."""
     _request: Request | None = None
@@ -393,7 +405,7 @@ class Lease:
         except BaseException:
             await driver.finish(tell_end(driver, self))
             raise
-        if self._is_found:
+        if self.plan.places:
             # A receiver may have had asgiref change whose call this is.
             self.move_to(current_session().held)
 
@@ -440,7 +452,6 @@ class Lease:
     def begin_unfound(self, hold: object, held: Held | None = None, where: Where = BY_HAND) -> None:
         """Add the first hold and have the lease renewed. The thread or task of `held` has it, though none of its acquires is to find it."""
         self._open = self._open or {id(hold): where}
-        self._is_found = False
         self.renewer.add(self)
         if not self.renews:
             note_unconfirmed(self.token)  # it ends by itself: no dead end for a waiter
@@ -474,7 +485,7 @@ class Lease:
 
     def has(self, server: object, name: str) -> bool:
         """Whether it has that lock of that server, and is to be found there."""
-        return self.server is server and self._is_found and name in self.plan.names
+        return (server, name) in self.plan.places
 
     def guard_only(self, databases: frozenset[str]) -> None:
         """Have it verified before COMMIT on these databases only."""
@@ -664,40 +675,59 @@ class Lease:
 
     def change_mode(self, mode: str, *, settled: bool) -> None:
         """Note that it is held in another mode, under the same token; or, if not `settled`, that it may be."""
-        self.mode, self.is_settled = mode, settled
+        self._converting().is_settled = settled
+        self.mode = mode
 
     def begin_upgrade(self, token: str) -> bool:
         """From now on "not held" may mean that `token` holds. Return False if an upgrade is under way already."""
         with _mutex:
-            if self._upgrade is not None:
+            its = self._converting()
+            if its.token is not None:
                 return False
-            self._upgrade, self._upgraded = token, inf
+            its.token, its.ended = token, inf
             return True
 
     def end_upgrade(self, token: str) -> None:
         """What is asked from now on is asked for the right token, if it is the upgrade to `token` that is under way."""
         with _mutex:
-            if self._upgrade == token:
-                self._upgrade, self._upgraded = None, monotonic()
+            its = self._conversion
+            if its.token == token:
+                its.token, its.ended = None, monotonic()
 
     def end_by_upgrade(self) -> None:
         """Note that an upgrade releases what it got, as the hold was released meanwhile."""
-        self.ended_by_upgrade = True
+        self._converting().releases = True
+
+    def _converting(self) -> Conversion:
+        with _mutex:
+            if self._conversion is _NONE:
+                self._conversion = Conversion()
+            return self._conversion
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether Redis is known to hold it in its mode; if not, it may still be held in the one before."""
+        return self._conversion.is_settled
+
+    @property
+    def ended_by_upgrade(self) -> bool:
+        """Whether an upgrade releases it, as another thread or task had released it before the upgrade was heard of."""
+        return self._conversion.releases
 
     @property
     def is_upgrading(self) -> bool:
         """Whether an upgrade is under way."""
-        return self._upgrade is not None
+        return self._conversion.token is not None
 
     def other_token(self, tried: Container[str]) -> str | None:
         """Return another token by which Redis may know the hold: it may be upgraded at this moment."""
-        upgrade = self._upgrade  # first: what it was by then is the token afterwards
+        upgrade = self._conversion.token  # first: what it was by then is the token afterwards
         tokens = (self.token, upgrade)
         return next((each for each in tokens if each is not None and each not in tried), None)
 
     def may_be_upgrading(self, sent: float) -> bool:
         """Whether "not held", asked at `sent`, may be due to an upgrade."""
-        return self._upgraded >= sent
+        return self._conversion.ended >= sent
 
     def convert(self, request: Request, deadline: float, fencing_token: int, mode: str) -> None:
         """Go on as what was granted to another request, in another mode."""

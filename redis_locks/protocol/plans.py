@@ -109,6 +109,7 @@ class Plan:
         keys: KEYS of the scripts.
         name: What messages call them; None: their names.
         reads: Packed commands to run as soon as they are held.
+        is_found: Whether later acquires of the thread or task are to find the hold.
     """
 
     __slots__ = ("_ask", "_end", "keys", "name", "names", "places", "read_packet", "reads", "terms")
@@ -120,11 +121,13 @@ class Plan:
         keys: Keys,
         name: str | None = None,
         reads: tuple[bytes, ...] = (),
+        *,
+        is_found: bool = True,
     ) -> None:
         self.terms, self.names, self.keys, self.reads = terms, names, keys, reads
         self.name = name or ", ".join(names)
         server = terms.backend
-        self.places = tuple([(server, each) for each in names])
+        self.places = tuple([(server, each) for each in names]) if is_found else ()
         """Where later acquires of a thread or task find a hold."""
         self.read_packet = b"".join(reads)
         few = len(keys) <= _FEW_KEYS

@@ -72,7 +72,7 @@ class Job(NamedTuple):
             template=self.template,
             script=scripts.EXTEND,
         )
-        plan = plans.Plan(terms, (self.name,), side.backend.keys(self.name))
+        plan = plans.Plan(terms, (self.name,), side.backend.keys(self.name), is_found=False)
         return Lease(plan, side.session, side.renewer)
 
     async def acquire(self, side: Side, wait: float | None) -> Attempt:
