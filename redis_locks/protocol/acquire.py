@@ -62,6 +62,12 @@ SOONEST = 0.5
 LOOK_AGAIN = 2.0
 """Seconds between two looks for a deadlock, unless the server asks for more."""
 
+_SOONEST_LOOK = 0.006
+"""Seconds in line before the first look, at least: a grant to who came less than 5 ms ago forgets nothing.
+
+See NOTED_AFTER_MS in ``_prelude.lua``.
+"""
+
 _SPREAD = 0.5
 """The part of a pause by which it is longer at most, by chance, so that a crowd spreads out."""
 
@@ -159,7 +165,7 @@ class Waiter:
     _rest = ""
     _failures = 0
     _ask_at = 0.0
-    suspicious_at = long_at = inf
+    suspicious_at = long_at = _looks_from = inf
     _recheck = RECHECK
     _reads_much = _silent = False
 
@@ -258,7 +264,7 @@ class Waiter:
         asked = await self._bulk_of(link) if self.in_bulk else link
         first, self.sent = not self.sent, True
         wait_ms = self.wait_ms if first else self._wait_ms_left(sent)
-        detection = self._detection() if sent >= self.suspicious_at else None
+        detection = self._detection() if sent >= self._look_at() else None
         reply, looked = await store.acquire(
             asked, request, wait_ms, sent, first=first, detection=detection
         )
@@ -273,6 +279,8 @@ class Waiter:
         if isinstance(reply, Won):
             has_waited = self.queued or not self.uncontended
             return reply._replace(waited=self.waited()) if has_waited else reply
+        if self._looks_from == inf:
+            self._looks_from = monotonic() + _SOONEST_LOOK
         self.queued = self.wait != 0
         self._recheck = RECHECK
         if store.has_crash_release(reply.claim) and await self._released_after_crash(link):
@@ -493,6 +501,10 @@ class Waiter:
                 driver, "waiting", request, refused, wait=wait, waited=waited
             )
 
+    def _look_at(self) -> float:
+        """Return when to look for a deadlock next."""
+        return max(self.suspicious_at, self._looks_from)
+
     def _wait_ms_left(self, now: float) -> int:
         return max(1, int(self._left(now) * 1000)) if self.wait else self.wait_ms
 
@@ -507,7 +519,7 @@ class Waiter:
             self.suspicious_at = inf
         now = monotonic()
         recheck = min(self._recheck, max(SOONEST, self.request.lease_ms / 1000))
-        left = min(self._left(now), holder_left, recheck, self.suspicious_at - now)
+        left = min(self._left(now), holder_left, recheck, self._look_at() - now)
         self._ask_at = now + left
         return max(0.0, min(left, self.long_at - now))
 

@@ -691,7 +691,7 @@ end
 local function tell_to_look(wait)
   -- No fencing token, no grant.
   tell(listener_of(wait), wait.token .. " 0 " .. text(clock()))
-  if not wait.told then
+  if not wait.told and clock() - wait.since > NOTED_AFTER_MS then
     -- Until it writes this anew, which it does when it looks.
     local note = { told = clock(), since = wait.since }
     for _, field in ipairs({ "token", "names", "mode", "asked", "who", "where" }) do

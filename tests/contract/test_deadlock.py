@@ -236,6 +236,24 @@ def test_random_traffic_in_one_order_is_never_taken_for_a_deadlock(
     assert [] == victims([hold_in_turn(world, pairs(name, chance)) for _ in range(8)])
 
 
+def test_a_grant_forgets_what_its_waiter_noted_however_soon_that_looked(
+    name: str, settings: Any, server_side: Observer
+) -> None:
+    settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "DEADLOCK_TIMEOUT": 0.0001}
+
+    def wait_for_it() -> float:
+        with Lock(f"{name}:2"), Lock(name, wait=PATIENCE):
+            return 0.0
+
+    for _ in range(10):
+        with Lock(name):
+            waiting, latest = in_thread(wait_for_it), monotonic() + PATIENCE
+            while not server_side.noted(name):  # at once: that a wait of 5 ms noted it is the point
+                assert monotonic() < latest
+        assert waiting.result(PATIENCE) == 0
+        assert [] == server_side.noted(name)
+
+
 def test_a_hold_that_ends_by_itself_is_no_dead_end(world: World, name: str) -> None:
     fleeting = Lock(name, lease=2 * SOON, renew=False)
     first = held(world, fleeting)

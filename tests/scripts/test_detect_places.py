@@ -51,7 +51,7 @@ def test_a_place_alone_can_close_a_circle_whoever_looks_last(
     for token in (f"{letter}.2" for letter in order):
         names, mode = WANTED[token]
         heard[token] = stand(bench, token, names, mode)
-        sleep(0.002)
+        sleep(0.006)  # of a younger wait nothing is noted: its grant would not forget that
     youngest = f"{order[-1]}.2"
     first, last = looks
     assert "0" == look(bench, first)
@@ -103,7 +103,7 @@ def test_who_hears_but_does_not_look_is_passed_over(bench: Bench) -> None:
     for token in ("C.2", "A.2", "B.2"):
         names, mode = WANTED[token]
         heard[token] = stand(bench, token, names, mode)
-        sleep(0.002)
+        sleep(0.006)  # of a younger wait nothing is noted: its grant would not forget that
     assert "0" == look(bench, "B.2")
     assert "0" == look(bench, "C.2")
     assert {"A.2", "B.2"} == told_to_look(bench, heard)
@@ -145,7 +145,7 @@ def test_who_looks_when_it_is_told_is_not_passed_over_later(bench: Bench) -> Non
     for token in ("C.2", "A.2", "B.2"):
         names, mode = WANTED[token]
         stand(bench, token, names, mode)
-        sleep(0.002)
+        sleep(0.006)  # of a younger wait nothing is noted: its grant would not forget that
     assert "0" == look(bench, "B.2")
     assert "0" == look(bench, "C.2")
     assert "0" == look(bench, "A.2")  # as B came later
